@@ -1,109 +1,18 @@
 #pragma once
 
-#include "measure.hpp"
-
-#include <constrain/device/cpu/arithmetic_peak.hpp>
-#include <constrain/device/cpu/parallel.hpp>
-#include <constrain/device/cpu/vector.hpp>
-#include <constrain/run/host_arena.hpp>
-
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
 
 namespace constrain::bench {
 
-/// The machine's limits, measured on all threads, in the same run as the results that are compared with them. Bytes are
-/// those that the program asks for. Cache lines that are fetched only to be overwritten are not counted, so `update` is
-/// the fastest.
+/// A machine's limits, measured in the same run as the results that are compared with them: cpu_limits.hpp,
+/// cuda/device_limits.cuh.
 struct limits {
-  double flops = 0;                                 // per second, in fp32; a multiply-add is two
-  double copy = 0, triad = 0, read = 0, update = 0; // bytes per second
+  double flops = 0;                                 // per second; a multiply-add is two
+  double copy = 0, triad = 0, read = 0, update = 0; // bytes per second; 0: not measured
 
   double bandwidth() const { return std::max({copy, triad, read, update}); }
   /// The least time for this work, if only the slower of the two limits counts.
   double seconds(double operations, double bytes) const { return std::max(operations / flops, bytes / bandwidth()); }
 };
-
-namespace detail {
-
-using lanes = constrain::detail::vector_of<float>;
-
-inline float sum_of(float const* x, std::int64_t count) {
-  constexpr int chains = 8;
-  lanes::vector sum[chains]{};
-  constexpr std::int64_t block = chains * lanes::lanes;
-  for (std::int64_t i = 0; i + block <= count; i += block) {
-#pragma GCC unroll 8
-    for (int k = 0; k < chains; ++k) sum[k] += *reinterpret_cast<lanes::unaligned const*>(x + i + k * lanes::lanes);
-  }
-  for (int k = 1; k < chains; ++k) sum[0] += sum[k];
-  float result = 0;
-  for (int i = 0; i < lanes::lanes; ++i) result += sum[0][i];
-  return result;
-}
-
-} // namespace detail
-
-inline limits measure_limits() {
-  constexpr int rounds = 7;
-  auto const threads = std::int64_t{thread_count()};
-  float volatile factor = 0.999f, term = 0.001f, sink = 0; // volatile: the compiler cannot know the values
-  float const f = factor, t = term;
-  limits result;
-
-  // Some hundredths of a second, as long as a GEMM: measures the sustained clock, not a short burst.
-  constexpr std::int64_t chain_rounds = 4'000'000;
-  double operations = 0;
-  auto const chains = [&] {
-    parallel_for(threads, [&](std::int64_t thread) {
-      auto const done = constrain::detail::multiply_add_chains<float>(chain_rounds);
-      if (thread == 0) operations = done;
-    });
-  };
-  chains();
-  result.flops = static_cast<double>(threads) * operations / median_seconds_of(rounds, chains);
-
-  // About 256 MiB each, far larger than any cache. Distances that are powers of two would map all streams to the same
-  // cache sets and memory banks.
-  constexpr std::int64_t count = (std::int64_t{64} << 20) + 5 * 1024 + 208;
-  constexpr auto bytes_each = static_cast<double>(count * 4);
-  host_arena arena(bytes(3 * count * 4));
-  auto* const a = reinterpret_cast<float*>(arena.data());
-  auto* const b = a + count;
-  auto* const c = b + count;
-  auto const over = [&](auto const& body) {
-    parallel_for(threads, [&](std::int64_t i) { body(count * i / threads, count * (i + 1) / threads); });
-  };
-  over([=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) a[i] = 1, b[i] = 2, c[i] = 3;
-  });
-  result.copy = 2 * bytes_each / median_seconds_of(rounds, [&] {
-                  over([=](std::int64_t begin, std::int64_t end) {
-                    std::memcpy(a + begin, b + begin, static_cast<std::size_t>(end - begin) * 4);
-                  });
-                });
-  result.triad = 3 * bytes_each / median_seconds_of(rounds, [&] {
-                   over([=](std::int64_t begin, std::int64_t end) {
-                     CONSTRAIN_SIMD
-                     for (std::int64_t i = begin; i < end; ++i) a[i] = b[i] + f * c[i];
-                   });
-                 });
-  result.update = 5 * bytes_each / median_seconds_of(rounds, [&] {
-                    over([=](std::int64_t begin, std::int64_t end) {
-                      CONSTRAIN_SIMD
-                      for (std::int64_t i = begin; i < end; ++i) {
-                        b[i] = f * b[i] + c[i];
-                        a[i] -= t * b[i];
-                      }
-                    });
-                  });
-  result.read = bytes_each / median_seconds_of(rounds, [&] {
-                  over([&](std::int64_t begin, std::int64_t end) {
-                    if (detail::sum_of(b + begin, end - begin) == 0) sink = 1;
-                  });
-                });
-  return result;
-}
 
 } // namespace constrain::bench

@@ -1,7 +1,7 @@
 // Measures every op of a GPT-2 124M step separately, with the operands of the plan, so after fusion and selection. A
 // call repeats on the same bytes, so small operands stay in the caches. training_step measures the ops within a step.
 
-#include "limits.hpp"
+#include "cpu_limits.hpp"
 #include "step_of_plan.hpp"
 #include "work.hpp"
 

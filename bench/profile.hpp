@@ -1,6 +1,9 @@
 #pragma once
 
+#include "measure.hpp"
 #include "work.hpp"
+
+#include <constrain/io/json_writer.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -23,24 +26,22 @@ struct profile_row {
   double share() const { return seconds > 0 ? least_seconds / seconds : 0; }
 };
 
-/// Hooks that measure the time of every call.
-class profile {
+/// Collects the times of a plan's calls.
+class call_times {
 public:
-  profile(measured_plan const& plan, limits const& most) : plan_(plan), most_(most) {}
+  call_times(measured_plan const& plan, limits const& most) : plan_(plan), most_(most) {}
 
-  void before(int, step const&, bound_operand const*, loop_state const&) { began_ = std::chrono::steady_clock::now(); }
-  void after(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
-    auto const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  /// Adds the time of one call of step `index`. `done`: its work.
+  void add(int index, work const& done, double seconds) {
     auto& row = rows_[index];
-    auto const w = work_of(plan_, s, bound, constrain::detail::adds_now(plan_, s, loops));
     ++row.calls;
     row.seconds += seconds;
-    row.flops += w.flops;
-    row.bytes += w.bytes;
-    row.least_seconds += w.seconds_at(most_);
+    row.flops += done.flops;
+    row.bytes += done.bytes;
+    row.least_seconds += done.seconds_at(most_);
   }
 
-  /// By kind, the longest first.
+  /// By kind, in the order of their names.
   std::vector<profile_row> rows() const {
     std::map<std::string, profile_row> kinds;
     for (auto const& [index, row] : rows_) {
@@ -56,10 +57,38 @@ public:
     return result;
   }
 
+  /// By step of the plan, in the order of execution; each name begins with the step's index.
+  std::vector<profile_row> rows_by_step() const {
+    std::vector<profile_row> result;
+    for (auto const& [index, row] : rows_) {
+      result.push_back(row);
+      result.back().name = std::to_string(index) + " " + name_of_call(plan_, plan_.steps[index]);
+    }
+    return result;
+  }
+
 private:
   measured_plan plan_;
   limits const& most_;
   std::map<int, profile_row> rows_; // by step of the plan
+};
+
+/// Hooks that measure the time of every call on the CPU.
+class profile {
+public:
+  profile(measured_plan const& plan, limits const& most) : plan_(plan), times_(plan, most) {}
+
+  void before(int, step const&, bound_operand const*, loop_state const&) { began_ = std::chrono::steady_clock::now(); }
+  void after(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
+    auto const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+    times_.add(index, work_of(plan_, s, bound, constrain::detail::adds_now(plan_, s, loops)), seconds);
+  }
+
+  std::vector<profile_row> rows() const { return times_.rows(); }
+
+private:
+  measured_plan plan_;
+  call_times times_;
   std::chrono::steady_clock::time_point began_;
 };
 
@@ -75,18 +104,35 @@ inline std::vector<profile_row> median_of(std::vector<std::vector<profile_row>> 
   return result;
 }
 
-inline void print(std::vector<profile_row> const& rows, std::FILE* out) {
+/// How a table is printed: FLOP/s divided by `per_flops`, times with `digits` digits.
+struct table_units {
+  char const* flops = "GFLOP/s";
+  double per_flops = 1e9;
+  int digits = 2;
+};
+
+inline void print(std::vector<profile_row> const& rows, std::FILE* out, table_units const& unit = {}) {
   double total = 0, least = 0;
   for (auto const& row : rows) total += row.seconds, least += row.least_seconds;
-  std::fprintf(out, "  %-40s %6s %9s %6s %9s %8s %6s %9s\n", "op", "calls", "ms", "%", "GFLOP/s", "GB/s", "share",
+  std::fprintf(out, "  %-40s %6s %9s %6s %9s %8s %6s %9s\n", "op", "calls", "ms", "%", unit.flops, "GB/s", "share",
                "ms lost");
   for (auto const& row : rows)
-    std::fprintf(out, "  %-40s %6lld %9.2f %6.1f %9.1f %8.1f %6.2f %9.2f\n", row.name.c_str(),
-                 static_cast<long long>(row.calls), 1e3 * row.seconds, 100 * row.seconds / total,
-                 row.flops / row.seconds * 1e-9, row.bytes / row.seconds * 1e-9, row.share(),
+    std::fprintf(out, "  %-40s %6lld %9.*f %6.1f %9.1f %8.1f %6.2f %9.*f\n", row.name.c_str(),
+                 static_cast<long long>(row.calls), unit.digits, 1e3 * row.seconds, 100 * row.seconds / total,
+                 row.flops / row.seconds / unit.per_flops, row.bytes / row.seconds * 1e-9, row.share(), unit.digits,
                  1e3 * (row.seconds - row.least_seconds));
-  std::fprintf(out, "  %-40s %6s %9.2f %6s %9s %8s %6.2f %9.2f\n", "all", "", 1e3 * total, "", "", "", least / total,
-               1e3 * (total - least));
+  std::fprintf(out, "  %-40s %6s %9.*f %6s %9s %8s %6.2f %9.*f\n", "all", "", unit.digits, 1e3 * total, "", "", "",
+               least / total, unit.digits, 1e3 * (total - least));
+}
+
+/// Writes the rows as an array.
+inline void write(io::json_writer& json, std::vector<profile_row> const& rows, char const* array = "ops") {
+  json.array(array);
+  for (auto const& row : rows) {
+    json.object(io::json_layout::row).member("op", row.name).member("calls", row.calls).member("seconds", row.seconds);
+    json.member("flops", row.flops).member("bytes", row.bytes).member("share_of_limit", row.share()).end();
+  }
+  json.end();
 }
 
 } // namespace constrain::bench

@@ -16,16 +16,16 @@ inline std::vector<std::int32_t> random_integers(std::int64_t count, std::int64_
   return values;
 }
 
-/// A trainer's step with hooks.
+/// A trainer's step with hooks, on the trainer's device.
 template <class task, class... list> class step_of_plan {
 public:
   using policy_set = policies<list...>;
   using entries = constrain::entries<task, policy_set>;
   using entry = typename entries::step;
+  using device = typename policy_set::target;
   static constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches;
 
-  explicit step_of_plan(double dropout = 0) : runner_(bytes(entry::where.end), 0) {
-    static_assert(device_plan_of<entry, cpu>.scratch == 0);
+  explicit step_of_plan(double dropout = 0) : runner_(entries::memory.peak, entries::scratch) {
     auto& arena = runner_.arena();
     initialize(entries::parameters.view(), 1, arena, 0);
     for (int v = 0; v < entries::step_program::final.values.size(); ++v)
@@ -33,7 +33,7 @@ public:
         arena.fill(entry::where.buffers[v].offset, entry::where.buffers[v].size, 0);
     parameters_.seed = 1;
     self alone;
-    detail::start_settings({entries::parameters.view(), arena, alone}, {.dropout = dropout});
+    constrain::detail::start_settings({entries::parameters.view(), arena, alone}, {.dropout = dropout});
     double const inverse_label_count =
         1.0 / static_cast<double>(entry::value.nth(constrain::port_kind::label, 0).view.elements);
     arena.write(entry::value.inverse_label_count.offset, &inverse_label_count, sizeof inverse_label_count);
@@ -56,9 +56,10 @@ public:
   }
 
   step_parameters const& parameters() const { return parameters_; }
+  runner<device, false>& on_device() { return runner_; }
 
 private:
-  runner<cpu, false> runner_;
+  runner<device, false> runner_;
   std::vector<std::int32_t> tokens_ =
       random_integers(entry::value.nth(constrain::port_kind::input, 0).view.elements, entries::vocabulary, 2);
   std::vector<std::int32_t> labels_ =

@@ -2,7 +2,7 @@
 // step's time goes.
 
 #include "composition.hpp"
-#include "limits.hpp"
+#include "cpu_limits.hpp"
 #include "profile.hpp"
 #include "step_of_plan.hpp"
 
@@ -132,15 +132,8 @@ std::string json_of(rounds const& t, composition<typename configuration::stored>
     json.end().end();
   }
   json.end();
-  json.array("ops");
-  for (auto const& row : rows) {
-    json.object(ct::io::json_layout::row)
-        .member("op", row.name)
-        .member("calls", row.calls)
-        .member("seconds", row.seconds);
-    json.member("flops", row.flops).member("bytes", row.bytes).member("share_of_limit", row.share()).end();
-  }
-  json.end().end();
+  write(json, rows);
+  json.end();
   return json.text();
 }
 

@@ -29,7 +29,9 @@ struct measured_plan : plan_view {
   op_info const& rules_of(step const& s) const { return *rules[&s - steps]; }
 };
 
-template <class holder> measured_plan measured_plan_of() { return {view_of<holder, cpu>(), step_rules<holder>.data()}; }
+template <class holder, class device = cpu> measured_plan measured_plan_of() {
+  return {view_of<holder, device>(), step_rules<holder>.data()};
+}
 
 /// The op's cost rule with two corrections: an output that accumulates or is updated is also read, and an embedding
 /// reads only the rows of its tokens.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <string>
@@ -37,6 +38,20 @@ template <class real> double distance(std::byte const* a, std::byte const* b, st
   }
   return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
 }
+
+/// The largest distance from the CPU of every op and type of result; printed when the program ends.
+struct printed_distances {
+  std::map<std::string, double> largest;
+
+  void add(char const* op, dtype type, double off) {
+    auto& most = largest[std::string(op) + " " + name_of(type)];
+    if (!(off <= most)) most = off; // a NaN stays
+  }
+  ~printed_distances() {
+    for (auto const& [what, off] : largest) std::printf("distance %-40s %.2e\n", what.c_str(), off);
+  }
+};
+inline printed_distances distances;
 
 /// Repeats on the CPU what the device did, node by node. Also checks that a call stays within its scratch memory, and
 /// that it has the launches that the plan says.
@@ -127,6 +142,7 @@ template <class entry> struct repeat_on_cpu {
       CAPTURE(index);
       CAPTURE(j);
       CAPTURE(std::string(s.op->name));
+      distances.add(s.op->name, type, off);
       REQUIRE(off >= 0);
       bool const from_narrow =
           std::string(s.op->name) == "cross_entropy" && plan.operands[s.first_operand].type != dtype::f64;

@@ -22,6 +22,7 @@ struct bytes {
   constexpr double mebibytes() const { return static_cast<double>(value) / (1 << 20); }
 
   friend constexpr auto operator<=>(bytes, bytes) = default;
+  friend constexpr bool operator==(bytes, bytes) = default; // nvcc 13 does not define the one that <=> implies
   /// Sum and difference.
   friend constexpr bytes operator+(bytes a, bytes b) { return bytes(a.value + b.value); }
   friend constexpr bytes operator-(bytes a, bytes b) { return bytes(a.value - b.value); }
@@ -61,6 +62,7 @@ public:
   /// The number of units.
   constexpr std::int64_t count() const { return count_; }
   friend constexpr auto operator<=>(quantity, quantity) = default;
+  friend constexpr bool operator==(quantity, quantity) = default; // as for bytes
   /// Sum and difference.
   friend constexpr quantity operator+(quantity a, quantity b) { return a.count_ + b.count_; }
   friend constexpr quantity operator-(quantity a, quantity b) { return a.count_ - b.count_; }

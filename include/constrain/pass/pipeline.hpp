@@ -24,10 +24,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// The result of every pass is a separate constant: compilers limit the work of one constant, and each result can be
-// printed.
+// The result of nearly every pass is a separate constant: compilers limit the work of one constant, and each result can
+// be printed. For one constant nvcc takes 30 MB, and as much again for each call in its arguments, but nothing for
+// calls within a function that takes the program: such a function runs passes between which no policy's pass can stand.
 
 namespace detail {
+
+/// The passes after which values share bytes: copy elision, views of slices, results in place.
+constexpr program share_bytes(program const& p) { return in_place(slice_views(coalesce(p))); }
 
 /// The program `passes::without_dead_code`, divided over the ranks of a tensor group.
 template <class passes>
@@ -108,8 +112,9 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   static constexpr program fused =
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, step_passes>());
   static constexpr program sharded = partition(with_own<set, pass_name::fused, fused>(), set::parallelism::value);
-  static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
-  static constexpr program final = in_place(slice_views(coalesced));
+  /// The program whose values have bytes of their own.
+  static constexpr decltype(auto) before_sharing() { return with_own<set, pass_name::sharded, sharded>(); }
+  static constexpr program final = detail::share_bytes(before_sharing());
 
   /// Calls f(name, program) with the result of every pass, in order, also of the policies' passes.
   template <class function> static void for_each(function const& f) {
@@ -124,7 +129,7 @@ template <class source> struct step_passes : passes_before_gradients<source> {
     report_own<set, pass_name::recomputed>(f, recomputed);
     report_own<set, pass_name::fused>(f, fused);
     report_own<set, pass_name::sharded>(f, sharded);
-    f("coalesced", coalesced), f("in place", final);
+    f("coalesced", coalesce(before_sharing())), f("in place", final);
   }
 };
 
@@ -137,11 +142,12 @@ constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
   return p;
 }
 
-/// The forward program of an entry without gradients, without training-only ops. With tensor parallelism, these ops are
-/// removed after the layers are divided, so that all entries divide the same layers.
-template <class passes> constexpr program before_selection() {
-  auto const& built = with_own<typename passes::set, pass_name::built, passes::built>();
-  return passes::set::parallelism::value.tensor > 1 ? built : remove_training_ops(built);
+/// Chooses the attention of an entry without gradients, without training-only ops. With tensor parallelism, these ops
+/// are removed after the layers are divided (`divides`), so that all entries divide the same layers.
+constexpr program select_without_gradients(program const& built, bool divides, slot_of::attention const& attention,
+                                           missing_kernels const& missing) {
+  return divides ? select_attention(built, attention, missing)
+                 : select_attention(remove_training_ops(built), attention, missing);
 }
 
 /// One rank's program of an entry without gradients.
@@ -160,8 +166,9 @@ template <class passes> constexpr decltype(auto) divided_without_training_ops() 
 template <class source> struct forward_passes {
   using set = typename source::policies;
   static constexpr program built = source::build();
-  static constexpr program selected = select_attention(detail::before_selection<forward_passes>(),
-                                                       set::attention::value, detail::missing_for_attention<source>());
+  static constexpr program selected =
+      detail::select_without_gradients(with_own<set, pass_name::built, built>(), set::parallelism::value.tensor > 1,
+                                       set::attention::value, detail::missing_for_attention<source>());
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
   /// The program of one rank of a tensor group; without tensor parallelism, the one before.
   static constexpr decltype(auto) divided() { return detail::divided_without_training_ops<forward_passes>(); }
@@ -172,8 +179,9 @@ template <class source> struct forward_passes {
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, forward_passes>());
   static constexpr program sharded =
       partition(with_own<set, pass_name::fused, fused>(), detail::without_gradients(set::parallelism::value));
-  static constexpr program coalesced = coalesce(with_own<set, pass_name::sharded, sharded>());
-  static constexpr program final = in_place(slice_views(coalesced));
+  /// The program whose values have bytes of their own.
+  static constexpr decltype(auto) before_sharing() { return with_own<set, pass_name::sharded, sharded>(); }
+  static constexpr program final = detail::share_bytes(before_sharing());
 
   /// Calls f(name, program) with the result of every pass, in order, also of the policies' passes.
   template <class function> static void for_each(function const& f) {
@@ -184,7 +192,7 @@ template <class source> struct forward_passes {
     report_own<set, pass_name::cast>(f, cast);
     report_own<set, pass_name::fused>(f, fused);
     report_own<set, pass_name::sharded>(f, sharded);
-    f("coalesced", coalesced), f("in place", final);
+    f("coalesced", coalesce(before_sharing())), f("in place", final);
   }
 };
 

@@ -34,6 +34,10 @@ public:
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 
+  /// The context of the kernels, and the scratch memory of all plans.
+  cuda_context& context() { return context_; }
+  std::byte* scratch() const { return scratch_; }
+
   /// Runs the plan `planned_entry::value` once. With `graph` and no hooks, the plan's launches are captured in a graph
   /// after the first run, and later runs replay the graph. Throws `error` if CUDA refuses.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters parameters, hooks&& h = {}) {

@@ -54,6 +54,12 @@ struct no_hooks {
   void after(int, step const&, bound_operand const*, loop_state const&) {}
 };
 
+/// Whether hooks allow the plan to merge calls, as it does without hooks: then a call may be complete only when the
+/// last of the calls that it is merged with returns. Such hooks declare `static constexpr bool merges_calls = true`.
+template <class hooks> inline constexpr bool merges_calls = std::is_same_v<hooks, no_hooks> || requires {
+  requires hooks::merges_calls;
+};
+
 namespace detail {
 
 /// The operand's address in the current iteration.
@@ -129,8 +135,8 @@ template <class hooks>
       if (plan.device_steps != nullptr) {
         auto const& on_device = plan.device_steps[i];
         c.scratch = scratch + on_device.scratch;
-        // With hooks, every call must be complete when it returns, so no call may be merged with the next.
-        if constexpr (std::is_same_v<std::remove_cvref_t<hooks>, no_hooks>) {
+        // For most hooks, every call must be complete when it returns, so no call may be merged with the next.
+        if constexpr (merges_calls<std::remove_cvref_t<hooks>>) {
           c.merged_before = on_device.merged_before;
           c.more_tensors_follow = on_device.merged_with_next;
         }

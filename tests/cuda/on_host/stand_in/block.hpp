@@ -1,6 +1,7 @@
 #pragma once
 
 #include "fiber.hpp"
+#include "meeting.hpp"
 #include "random.hpp"
 #include "symbols.hpp"
 #include "types.hpp"
@@ -39,40 +40,48 @@ public:
     auto const threads = static_cast<std::size_t>(shape.x) * shape.y * shape.z;
     auto& team = teams_[next_team_++ % teams];
     while (team.size() < threads) team.push_back(std::make_unique<fiber>(&block::thread));
-    barriers_ = std::make_unique<std::int64_t[]>(2); // clocks that know nothing
+    threads_ = threads;
+    ++number_;
+    if (with_tsan || barrier_ == nullptr) barrier_ = std::make_unique<meeting>(); // its clocks know nothing
+    else *barrier_ = {};
+    waits_.assign(threads, {});
     forget_shared_memory();
-    auto& order = order_;
+    auto& order = order_; // of the threads that have not ended
     order.resize(threads);
     for (std::size_t i = 0; i < threads; ++i) order[i] = i;
-    for (;;) {
+    while (!order.empty()) {
       shuffle(order);
-      std::size_t finished = 0;
-      for (auto i : order) {
+      bool some_ran = false;
+      for (auto& i : order) {
+        if (!waits_[i].over()) continue;
+        waits_[i] = {};
+        index_ = i;
         place(shape, i);
         team[i]->resume();
-        finished += team[i]->finished ? 1 : 0;
+        if (team[i]->finished) i = ended;
+        some_ran = true;
       }
-      ++round_;
-      if (finished == threads) break;
-      if (finished != 0)
-        violated("__syncthreads",
-                 text(finished, " of ", threads, " threads of a block of ", work.symbols.name,
-                      " have ended instead of reaching it"),
-                 "all threads of a block must reach the same barrier");
+      std::erase(order, ended);
+      if (!some_ran) nobody_runs(order);
     }
     work_ = nullptr;
   }
 
-  void barrier() {
+  void barrier() { meet(*barrier_, threads_, true); }
+  /// Waits until `threads` threads of the block have come. `orders`: what they did before is then seen by all.
+  void meet(meeting& m, std::size_t threads, bool orders) {
     auto const self = threadIdx;
     auto* const me = fiber::running;
-    // In turn, so that a slow thread does not learn what the quick ones did behind this barrier.
-    auto const* const clock = barriers_.get() + round_ % 2;
-    release(clock);
+    auto const* const clock = clock_of(m);
+    if (orders) release(clock);
+    arrive(m, threads);
     me->pause();
     place(self);
-    acquire(clock);
+    if (orders) acquire(clock);
   }
+  /// How many blocks have run, with this one, and the number of threads of this one.
+  ON_HOST_UNSEEN std::uint64_t number() const { return number_; }
+  ON_HOST_UNSEEN std::size_t threads() const { return threads_; }
 
   /// Whether a kernel runs, and then the block's dynamic shared memory, and whether an object lies in shared memory.
   bool runs() const { return work_ != nullptr; }
@@ -89,12 +98,35 @@ public:
   }
 
 private:
+  static constexpr std::size_t ended = static_cast<std::size_t>(-1); // a thread's index, then
   static constexpr std::size_t teams = with_tsan ? 4 : 1; // a thread knows what its fiber did in an earlier block
 
   // For ThreadSanitizer a fiber knows what happened before it was made, so they are made before the program's work.
   block() {
     for (auto& team : teams_)
       while (with_tsan && team.size() < 256) team.push_back(std::make_unique<fiber>(&block::thread));
+  }
+
+  ON_HOST_UNSEEN static void const* clock_of(meeting const& m) { return &m.clocks[m.times % 2]; }
+  ON_HOST_UNSEEN void arrive(meeting& m, std::size_t threads) {
+    auto& mine = *(waits_.data() + index_);
+    mine.at = &m;
+    mine.times = m.times;
+    if (++m.arrived == threads) m.arrived = 0, ++m.times;
+  }
+  [[noreturn]] void nobody_runs(std::vector<std::size_t> const& left) const {
+    auto const ended_threads = threads_ - left.size();
+    std::size_t at_barrier = 0;
+    for (auto i : left) at_barrier += waits_[i].at == barrier_.get() ? 1 : 0;
+    if (at_barrier == left.size())
+      violated("__syncthreads",
+               text(ended_threads, " of ", threads_, " threads of a block of ", work_->symbols.name,
+                    " have ended instead of reaching it"),
+               "all threads of a block must reach the same barrier");
+    violated("__shfl_sync",
+             text(left.size() - at_barrier, " of ", threads_, " threads of a block of ", work_->symbols.name,
+                  " wait for lanes that do not come"),
+             "all lanes of the mask must reach the same call");
   }
 
   /// Shared memory begins as NaN: nothing is left from the block before.
@@ -125,8 +157,12 @@ private:
   block_work const* work_ = nullptr;
   std::vector<std::unique_ptr<fiber>> teams_[teams];
   std::vector<std::size_t> order_;
-  std::unique_ptr<std::int64_t[]> barriers_; // the clocks of the last two
-  std::size_t round_ = 0, next_team_ = 0;
+  std::unique_ptr<meeting> barrier_;
+  std::vector<waiting> waits_; // by thread
+  std::size_t threads_ = 0;    // of the block
+  std::size_t index_ = 0;      // of the thread that runs
+  std::size_t next_team_ = 0;
+  std::uint64_t number_ = 0;
   std::unique_ptr<char[], free_aligned> dynamic_;
 };
 

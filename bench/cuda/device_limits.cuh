@@ -1,0 +1,154 @@
+#pragma once
+
+#include "../limits.hpp"
+#include "event.cuh"
+
+#include <constrain/base/bfloat16.hpp>
+#include <constrain/device/cuda/gemm.cuh>
+#include <constrain/device/cuda/start_kernel.cuh>
+#include <constrain/device/cuda/stream.cuh>
+#include <constrain/run/cuda_arena.cuh>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace constrain::bench {
+
+/// How much the measurements of a device take.
+struct sizes {
+  std::int64_t stream = std::int64_t{1} << 30; // bytes of each array that is copied: far more than any cache
+  std::int64_t gemm = 8192;                    // rows and columns of the largest GEMM
+  int rounds = 7, repeats = 10;
+};
+inline constexpr sizes tiny_sizes{.stream = 1 << 15, .gemm = 32, .rounds = 2, .repeats = 2};
+
+struct alignas(16) four {
+  float x[4];
+};
+
+// The loop bodies of the limits: 16 bytes a thread and access.
+struct copy_elements {
+  four const* from;
+  four* to;
+  CT_HOST_DEVICE void operator()(std::int64_t i) const { to[i] = from[i]; }
+};
+struct read_elements {
+  four const* from;
+  four* sink; // never written, which the compiler does not know
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    auto const v = from[i];
+    if (v.x[0] + v.x[1] + v.x[2] + v.x[3] == 12345) sink[0] = v;
+  }
+};
+struct update_elements {
+  four *momentum, *weight; // both read and written
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    auto m = momentum[i], w = weight[i];
+    for (int k = 0; k < 4; ++k) m.x[k] *= 0.9f, w.x[k] -= 1e-3f * m.x[k];
+    momentum[i] = m;
+    weight[i] = w;
+  }
+};
+/// Uniform in [-1, 1): GEMMs run faster on zeros.
+template <class real> struct random_elements {
+  real* to;
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    auto x = static_cast<std::uint64_t>(i) * 0x9E3779B97F4A7C15u;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    to[i] = static_cast<float>(static_cast<std::int32_t>(x >> 32)) * 0x1p-31f;
+  }
+};
+
+/// A context with memory for measurements. `bytes`: of three arrays of equal length.
+template <class device> class laboratory {
+public:
+  explicit laboratory(std::int64_t bytes, int capability)
+      : stream_(capability), bytes_(bytes), memory_(constrain::bytes(3 * bytes + reserve), stream_),
+        context_(stream_, memory_.data() + 3 * bytes) {
+    parameters_.context = &context_;
+    call const c = make_call();
+    for_elements(device{}, c, bytes / 4, random_elements<float>{array<float>(0)});
+    for_elements(device{}, c, bytes / 2, random_elements<bfloat16>{array<bfloat16>(1)});
+    for_elements(device{}, c, bytes / 4, random_elements<float>{array<float>(2)});
+  }
+
+  cudaStream_t stream() const { return stream_; }
+  std::int64_t bytes() const { return bytes_; }
+  template <class T> T* array(int i) const { return reinterpret_cast<T*>(memory_.data() + i * bytes_); }
+  /// A call of kernels, with scratch memory for a GEMM.
+  call make_call() const {
+    call c{none_, parameters_};
+    c.scratch = memory_.data() + 3 * bytes_ + device::parameters;
+    return c;
+  }
+
+private:
+  static constexpr std::int64_t reserve = device::parameters + gemm_workspace;
+
+  cuda_stream stream_;
+  std::int64_t bytes_;
+  cuda_arena memory_;
+  cuda_context context_;
+  attributes none_;
+  step_parameters parameters_;
+};
+
+/// A GEMM of a plan.
+struct plan_gemm {
+  std::string name;
+  transpose a = transpose::no, b = transpose::no;
+  std::int64_t m = 0, n = 0, k = 0;
+  bool adds = false; // to an fp32 result, else a bf16 result is overwritten
+  double seconds = 0;
+
+  double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
+  double rate() const { return flops() / seconds; }
+  bool operator==(plan_gemm const&) const = default;
+};
+
+/// The bytes of an array of a laboratory that measures these GEMMs, and streams.
+inline std::int64_t array_bytes(std::vector<plan_gemm> const& gemms, sizes const& size) {
+  auto most = std::max(size.stream, 4 * size.gemm * size.gemm);
+  for (auto const& g : gemms)
+    most = std::max({most, 2 * (g.m * g.k + g.k * g.n) + 512, (g.adds ? 4 : 2) * g.m * g.n + 256});
+  return (most + 255) / 256 * 256;
+}
+
+/// The seconds of a bf16 GEMM on random data; its operands alternate over the arrays, so that no cache keeps them.
+template <class device> double seconds_of_gemm(laboratory<device> const& here, plan_gemm const& g, sizes const& size) {
+  auto const rounded = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
+  auto const a = rounded(2 * g.m * g.k), b = rounded(2 * g.k * g.n), y = rounded((g.adds ? 4 : 2) * g.m * g.n);
+  auto const inputs = here.bytes() / (a + b), outputs = here.bytes() / y;
+  auto const c = here.make_call();
+  return device_seconds_of(here.stream(), size.rounds, size.repeats, [&](int i) {
+    auto const* const from = here.template array<std::byte>(1) + i % inputs * (a + b);
+    auto* const to = here.template array<std::byte>(2) + i % outputs * y;
+    auto const* const left = reinterpret_cast<bfloat16 const*>(from);
+    auto const* const right = reinterpret_cast<bfloat16 const*>(from + a);
+    if (g.adds) gemm(c, g.a, g.b, g.m, g.n, g.k, left, right, true, reinterpret_cast<float*>(to));
+    else gemm(c, g.a, g.b, g.m, g.n, g.k, left, right, false, reinterpret_cast<bfloat16*>(to));
+  });
+}
+
+/// The limits of a device: streams of 16-byte accesses, and `flops`, of the largest GEMM in bf16 with sums in fp32.
+template <class device> limits measure_limits(laboratory<device> const& here, sizes const& size) {
+  limits result;
+  auto const count = size.stream / 16;
+  auto const c = here.make_call();
+  auto const rate = [&](int streams, auto const& f) {
+    return streams * static_cast<double>(size.stream) /
+           device_seconds_of(here.stream(), size.rounds, size.repeats,
+                             [&](int) { for_elements(device{}, c, count, f); });
+  };
+  auto *const x = here.template array<four>(0), *const y = here.template array<four>(2);
+  result.copy = rate(2, copy_elements{x, y});
+  result.read = rate(1, read_elements{x, y});
+  result.update = rate(4, update_elements{x, y});
+  plan_gemm const largest{"", transpose::no, transpose::yes, size.gemm, size.gemm, size.gemm};
+  result.flops = largest.flops() / seconds_of_gemm(here, largest, size);
+  return result;
+}
+
+} // namespace constrain::bench

@@ -1,0 +1,85 @@
+#pragma once
+
+#include "../measure.hpp"
+
+#include <constrain/device/cuda/check.cuh>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+namespace constrain::bench {
+
+/// Whether a GPU runs the kernels. On the stand-in of tests/cuda/on_host, which runs them on the host, the times say
+/// nothing, and whatever is made of them is marked as not measured.
+#if defined(CONSTRAIN_ON_HOST)
+inline constexpr bool measured = false;
+#else
+inline constexpr bool measured = true;
+#endif
+
+/// A point in a stream, whose time the device's clock takes; on the stand-in, the host's when the event is recorded.
+class event {
+public:
+  event() { cuda_check(cudaEventCreate(&event_), "make an event"); }
+  event(event&& other) noexcept : event_(std::exchange(other.event_, nullptr)), on_host_(other.on_host_) {}
+  ~event() {
+    if (event_ != nullptr) cudaEventDestroy(event_);
+  }
+
+  void record(cudaStream_t stream) {
+    cuda_check(cudaEventRecord(event_, stream), "record an event");
+    on_host_ = std::chrono::steady_clock::now();
+  }
+  /// Waits for the event.
+  void wait() const { cuda_check(cudaEventSynchronize(event_), "run the kernels"); }
+
+  /// From `begin` to `end`, which have passed.
+  friend double seconds_between(event const& begin, event const& end) {
+#if defined(CONSTRAIN_ON_HOST)
+    return std::chrono::duration<double>(end.on_host_ - begin.on_host_).count();
+#else
+    float milliseconds = 0;
+    cuda_check(cudaEventElapsedTime(&milliseconds, begin.event_, end.event_), "read the time of an event");
+    return 1e-3 * static_cast<double>(milliseconds);
+#endif
+  }
+
+private:
+  cudaEvent_t event_{};
+  std::chrono::steady_clock::time_point on_host_;
+};
+
+#if !defined(CONSTRAIN_ON_HOST)
+static __global__ void hold_kernel(long long cycles) {
+  for (auto const began = clock64(); clock64() - began < cycles;) {}
+}
+#endif
+
+/// Holds the stream for some milliseconds, in which the host starts what follows: so the time between two events is the
+/// device's, without the host's time for a launch.
+inline void hold([[maybe_unused]] cudaStream_t stream) {
+#if !defined(CONSTRAIN_ON_HOST)
+  hold_kernel<<<1, 1, 0, stream>>>(10'000'000);
+  cuda_check(cudaGetLastError(), "start a kernel");
+#endif
+}
+
+/// The median time of `f(i)`, which starts kernels on `stream`: `rounds` times, after one for warm-up, the mean of
+/// `repeats` calls, i = 0, 1, 2, ...
+template <class function> double device_seconds_of(cudaStream_t stream, int rounds, int repeats, function const& f) {
+  std::vector<double> seconds;
+  event begin, end;
+  int i = 0;
+  for (int round = 0; round <= rounds; ++round) {
+    hold(stream);
+    begin.record(stream);
+    for (int k = 0; k < repeats; ++k) f(i++);
+    end.record(stream);
+    end.wait();
+    if (round > 0) seconds.push_back(seconds_between(begin, end) / repeats);
+  }
+  return median(seconds);
+}
+
+} // namespace constrain::bench

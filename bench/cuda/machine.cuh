@@ -1,0 +1,87 @@
+#pragma once
+
+#include "event.cuh"
+
+#include <constrain/base/units.hpp>
+#include <constrain/io/json_writer.hpp>
+
+#include <cctype>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace constrain::bench {
+
+/// The device, and what its driver says.
+struct machine {
+  std::string name;
+  int multiprocessors = 0, capability = 0, driver = 0, runtime = 0;
+  std::int64_t l2 = 0;   // bytes
+  double peak_flops = 0; // of bf16 on dense matrices, by the vendor's data sheet; 0: unknown
+  std::string file() const {
+    std::string words;
+    for (unsigned char c : name)
+      if (std::isalnum(c)) words += static_cast<char>(std::tolower(c));
+      else if (!words.empty() && words.back() != '-') words += '-';
+    return words;
+  }
+};
+
+/// The dense bf16 rate of NVIDIA's data sheets, without sparsity; 0 for a device that is not listed.
+inline double data_sheet_flops(std::string const& name) {
+  struct {
+    char const* part;
+    double flops;
+  } const known[] = {{"H200", 989.4e12}, {"H100 80GB HBM3", 989.4e12}, {"A100", 312e12}};
+  for (auto const& k : known)
+    if (name.find(k.part) != std::string::npos) return k.flops;
+  return 0;
+}
+
+/// The current device. Throws `error` if CUDA fails.
+inline machine find_machine() {
+  machine m;
+#if defined(CONSTRAIN_ON_HOST)
+  m.name = "stand-in on the host";
+#else
+  int device = 0;
+  cuda_check(cudaGetDevice(&device), "find its current device");
+  cudaDeviceProp p{};
+  cuda_check(cudaGetDeviceProperties(&p, device), "ask the device");
+  m.name = p.name;
+  m.multiprocessors = p.multiProcessorCount;
+  m.capability = 10 * p.major + p.minor;
+  m.l2 = p.l2CacheSize;
+  cuda_check(cudaDriverGetVersion(&m.driver), "ask the driver");
+  cuda_check(cudaRuntimeGetVersion(&m.runtime), "ask the runtime");
+#endif
+  m.peak_flops = data_sheet_flops(m.name);
+  return m;
+}
+
+/// The device's memory, in bytes, as the driver says.
+struct device_memory {
+  std::int64_t free = 0, all = 0;
+};
+inline device_memory memory_now() {
+  std::size_t free = 0, all = 0;
+  cuda_check(cudaMemGetInfo(&free, &all), "ask for free memory");
+  return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(all)};
+}
+
+/// Whether a plan fits beside the context, which the first call of CUDA has made; prints both, and what is free.
+inline bool fits(bytes plan, device_memory const& now) {
+  bool const does = plan.count() <= now.free;
+  std::printf("  memory: plan %.1f MiB + in use (context, other programs) %.1f MiB = %.1f of %.1f MiB; %s\n",
+              plan.mebibytes(), bytes(now.all - now.free).mebibytes(), (plan + bytes(now.all - now.free)).mebibytes(),
+              bytes(now.all).mebibytes(), does ? "it fits" : "IT DOES NOT FIT");
+  return does;
+}
+
+inline void write(io::json_writer& json, machine const& m) {
+  json.object("machine", io::json_layout::row).member("device", m.name).member("capability", m.capability);
+  json.member("multiprocessors", m.multiprocessors).member("l2_bytes", m.l2).member("driver", m.driver);
+  json.member("runtime", m.runtime).member("data_sheet_bf16_flops", m.peak_flops).end();
+}
+
+} // namespace constrain::bench

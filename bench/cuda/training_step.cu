@@ -1,0 +1,248 @@
+// What a CUDA device does: its limits, the time of every op of a training step of GPT-2 124M against them, the step as
+// a CUDA graph, and the memory that was planned against what the driver says.
+
+#include <constrain/constrain.hpp>
+
+#include "../step_of_plan.hpp"
+#include "device_limits.cuh"
+#include "machine.cuh"
+#include "timed_calls.cuh"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace ct = constrain;
+using namespace constrain::bench;
+
+#if !defined(CONSTRAIN_CUDA_ARCHITECTURE)
+#define CONSTRAIN_CUDA_ARCHITECTURE 90
+#endif
+#if !defined(CONSTRAIN_BENCH_SEQUENCES)
+#define CONSTRAIN_BENCH_SEQUENCES 0 // of 1024 tokens, in a step; 0: a tiny model. One size a program: nvcc needs GiBs
+#endif
+
+namespace {
+
+using architecture = ct::sm<CONSTRAIN_CUDA_ARCHITECTURE>;
+using device = ct::cuda<architecture>;
+
+struct arguments {
+  int rounds = 0;
+  std::string part; // empty: all
+  std::string out;
+};
+
+template <ct::gpt2 model_, int sequences> struct configuration {
+  static constexpr ct::gpt2 model = model_;
+  using task = ct::task<model_, ct::causal_lm, ct::micro_batch{.sequences = sequences}>;
+  using policy = ct::device::cuda<architecture>;
+  using trainer = ct::trainer<task, ct::precision::bf16, ct::optimizer::adamw, policy, ct::launch::graph>;
+  using plan = step_of_plan<task, ct::precision::bf16, ct::optimizer::adamw, policy>;
+
+  static std::string name() { return "bf16 " + std::to_string(sequences) + "x" + std::to_string(model_.context); }
+  /// FLOP of a step that a model needs, whatever a plan does: 6 a parameter and token, and causal attention's 6 a
+  /// layer, width, token and context.
+  static constexpr double model_flops() {
+    auto const attention = 6.0 * model_.layers * model_.width * model_.context;
+    return (6.0 * static_cast<double>(trainer::parameter_count) + attention) *
+           static_cast<double>(trainer::batch_tokens);
+  }
+};
+constexpr bool tiny = CONSTRAIN_BENCH_SEQUENCES == 0;
+constexpr ct::gpt2 tiny_model{.layers = 2, .heads = 2, .width = 16, .vocabulary = 67, .context = 11};
+using measured_configuration = configuration<tiny ? tiny_model : ct::gpt2{}, tiny ? 2 : CONSTRAIN_BENCH_SEQUENCES>;
+
+void mark() {
+  if (!measured) std::printf("  NOT MEASURED: the kernels ran on the host; times and rates say nothing\n");
+}
+
+/// The median step of a graph, and the bytes that the driver gave for it.
+struct graph_step {
+  double seconds = 0, least = 0, most = 0, loss = 0;
+  std::int64_t driver_bytes = 0;
+};
+
+template <class configuration> graph_step measure_graph(int rounds) {
+  using trainer = typename configuration::trainer;
+  auto const before = memory_now();
+  trainer t{{.learning_rate = 1e-5f, .weight_decay = 0.1f}, {.seed = 1}};
+  auto const inputs = random_integers(trainer::batch_tokens, configuration::model.vocabulary, 2);
+  auto const labels = random_integers(trainer::batch_tokens, configuration::model.vocabulary, 3);
+  auto const batch = t.batch(inputs, labels);
+  graph_step result;
+  for (int i = 0; i < 3; ++i) result.loss = t.step(batch).loss; // the second captures the graph
+  result.driver_bytes = before.free - memory_now().free;
+  std::vector<double> seconds;
+  for (int i = 0; i < rounds; ++i) seconds.push_back(seconds_of([&] { result.loss = t.step(batch).loss; }));
+  if (!std::isfinite(result.loss)) throw ct::error("training_step: the loss is not finite; run tests/run --cuda first");
+  result.seconds = median(seconds);
+  result.least = *std::min_element(seconds.begin(), seconds.end());
+  result.most = *std::max_element(seconds.begin(), seconds.end());
+  return result;
+}
+
+/// A step whose kernels are started one by one: its median time, and that of its calls, by kind and by node of the
+/// plan.
+struct eager_step {
+  double seconds = 0;
+  std::vector<profile_row> kinds, nodes;
+};
+
+template <class configuration> eager_step measure_calls(limits const& most, int rounds) {
+  using plan = typename configuration::plan;
+  plan p;
+  auto const measured_plan = measured_plan_of<typename plan::entry, device>();
+  p.run(), p.run();
+  auto const stream = p.on_device().context().stream();
+  timed_calls hooks(measured_plan, stream);
+  std::vector<std::vector<profile_row>> kinds, nodes;
+  std::vector<double> seconds;
+  for (int i = 0; i < rounds; ++i) {
+    call_times times(measured_plan, most);
+    hold(stream);
+    p.run(hooks);
+    seconds.push_back(hooks.finish(times));
+    kinds.push_back(times.rows());
+    nodes.push_back(times.rows_by_step());
+  }
+  return {median(seconds), median_of(kinds), median_of(nodes)};
+}
+
+void print(limits const& most, std::vector<plan_gemm> const& gemms) {
+  std::printf("\nlimits of the device\n");
+  mark();
+  std::printf("  copy %.1f, read %.1f, update in place %.1f GB/s; GEMM bf16 %.1f TFLOP/s\n", 1e-9 * most.copy,
+              1e-9 * most.read, 1e-9 * most.update, 1e-12 * most.flops);
+  std::printf("  %-40s %7s %7s %7s %9s %9s %6s\n", "GEMM of the plan", "m", "n", "k", "us", "TFLOP/s", "share");
+  for (auto const& g : gemms) {
+    std::printf("  %-40s %7lld %7lld %7lld", g.name.c_str(), static_cast<long long>(g.m), static_cast<long long>(g.n),
+                static_cast<long long>(g.k));
+    std::printf(" %9.1f %9.1f %6.2f\n", 1e6 * g.seconds, 1e-12 * g.rate(), g.rate() / most.flops);
+  }
+}
+
+void write(ct::io::json_writer& json, limits const& most, std::vector<plan_gemm> const& gemms) {
+  json.object("limits", ct::io::json_layout::row).member("copy_bytes", most.copy).member("read_bytes", most.read);
+  json.member("update_bytes", most.update).member("gemm_flops", most.flops).end();
+  json.array("gemms");
+  for (auto const& g : gemms) {
+    json.object(ct::io::json_layout::row).member("name", g.name).member("m", g.m).member("n", g.n).member("k", g.k);
+    json.member("seconds", g.seconds).member("flops", g.rate()).end();
+  }
+  json.end();
+}
+
+template <class configuration>
+void report(machine const& m, limits const& most, graph_step const& step, double eager, ct::io::json_writer& json) {
+  using trainer = typename configuration::trainer;
+  auto const tokens = static_cast<double>(trainer::batch_tokens), flops = configuration::model_flops();
+  auto const rate = flops / step.seconds;
+  std::printf("\n%s: GPT-2 with %lld parameters, AdamW\n", configuration::name().c_str(),
+              static_cast<long long>(trainer::parameter_count));
+  mark();
+  std::printf("  step as a graph %9.3f ms (%.3f to %.3f), %.0f tokens/s, %.1f TFLOP/s of the model\n",
+              1e3 * step.seconds, 1e3 * step.least, 1e3 * step.most, tokens / step.seconds, 1e-12 * rate);
+  if (m.peak_flops > 0)
+    std::printf("  MFU %.3f of the data sheet's %.1f TFLOP/s, ", rate / m.peak_flops, 1e-12 * m.peak_flops);
+  else std::printf("  MFU: no data sheet's rate is known for this device; ");
+  std::printf("%.3f of the GEMM above; %lld kernels\n", rate / most.flops,
+              static_cast<long long>(trainer::kernel_launches));
+  std::printf("  kernels one by one, with events %9.3f ms\n", 1e3 * eager);
+  std::printf("  memory: planned %.1f MiB, taken from the driver %.1f MiB\n", trainer::memory.peak.mebibytes(),
+              ct::bytes(step.driver_bytes).mebibytes());
+  json.member("step_seconds", step.seconds).member("least_seconds", step.least).member("most_seconds", step.most);
+  json.member("eager_seconds", eager).member("loss", step.loss);
+  json.member("tokens_per_second", tokens / step.seconds).member("model_flops", flops);
+  if (m.peak_flops > 0) json.member("mfu", rate / m.peak_flops);
+  else json.member("mfu", nullptr);
+  json.member("share_of_gemm", rate / most.flops).member("kernels", trainer::kernel_launches);
+  json.member("planned_bytes", trainer::memory.peak.count()).member("driver_bytes", step.driver_bytes);
+}
+
+/// Two steps whose kernels are started one by one, for a profiler; the second is without the first use of anything.
+template <class configuration> void run_steps() {
+  if (!fits(configuration::trainer::memory.peak, memory_now())) throw ct::error("training_step: use a smaller size");
+  typename configuration::plan p;
+  p.run(), p.run();
+  ct::cuda_check(cudaStreamSynchronize(p.on_device().context().stream()), "run the kernels");
+}
+
+template <class configuration> std::string measure(arguments const& a, machine const& m) {
+  auto const size = tiny ? tiny_sizes : sizes{};
+  auto const rounds = a.rounds > 0 ? a.rounds : tiny ? 2 : 20;
+  auto gemms = gemms_of(measured_plan_of<typename configuration::plan::entry, device>());
+  limits most;
+  {
+    laboratory<device> const here(array_bytes(gemms, size), architecture::capability);
+    most = measure_limits(here, size);
+    for (auto& g : gemms) g.seconds = seconds_of_gemm(here, g, size);
+  }
+  ct::io::json_writer json;
+  json.object().member("name", configuration::name()).member("measured", measured);
+  ct::bench::write(json, m);
+  print(most, gemms);
+  write(json, most, gemms);
+  if (a.part == "limits") return json.end().text();
+  auto const now = memory_now();
+  bool const it_fits = fits(configuration::trainer::memory.peak, now);
+  json.member("fits", it_fits).member("free_bytes", now.free).member("memory_bytes", now.all);
+  if (it_fits) {
+    auto const step = measure_graph<configuration>(rounds);
+    auto const eager = measure_calls<configuration>(most, rounds);
+    report<configuration>(m, most, step, eager.seconds, json);
+    std::printf("  time by op; share: of the narrower limit, above 1 where the caches hold the data\n");
+    ct::bench::print(eager.kinds, stdout, {"TFLOP/s", 1e12, 3});
+    ct::bench::write(json, eager.kinds);
+    ct::bench::write(json, eager.nodes, "nodes");
+  }
+  json.end();
+  return json.text();
+}
+
+/// Of this program.
+std::string size_name() { return tiny ? "tiny" : std::to_string(CONSTRAIN_BENCH_SEQUENCES); }
+
+arguments read_arguments(int count, char** values) {
+  arguments a;
+  for (int i = 1; i < count; i += 2) {
+    std::string const name = values[i], value = i + 1 < count ? values[i + 1] : "";
+    if (name == "--size" && value == size_name()) {
+    } // the program's
+    else if (name == "--rounds")
+      a.rounds = std::max(1, std::atoi(value.c_str()));
+    else if (name == "--part" && (value == "limits" || value == "steps")) a.part = value;
+    else if (name == "--out" && !value.empty()) a.out = value;
+    else
+      throw ct::error("cuda.training_step [--size " + size_name() +
+                      "] [--part limits|steps] [--rounds N] [--out DIRECTORY]");
+  }
+  return a;
+}
+
+template <class configuration> void run(arguments const& a, machine const& m) {
+  if (a.part == "steps") return run_steps<configuration>();
+  auto const text = measure<configuration>(a, m);
+  if (a.out.empty()) return;
+  auto const path =
+      a.out + "/cuda." + (a.part.empty() ? "training_step" : a.part) + "." + m.file() + "." + size_name() + ".json";
+  std::ofstream file(path);
+  if (!(file << text << "\n")) throw ct::error("cuda.training_step: " + path + " cannot be written");
+  std::printf("\nwritten: %s\n", path.c_str());
+}
+
+} // namespace
+
+int main(int count, char** values) try {
+  auto const a = read_arguments(count, values);
+  auto const m = find_machine();
+  std::printf("%s, driver %d, runtime %d\n", m.name.c_str(), m.driver, m.runtime);
+  run<measured_configuration>(a, m);
+  return 0;
+} catch (std::exception const& e) {
+  std::fprintf(stderr, "%s\n", e.what());
+  return 1;
+}

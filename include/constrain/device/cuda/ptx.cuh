@@ -1,0 +1,73 @@
+#pragma once
+
+#include "constrain/base/bfloat16.hpp"
+#include "constrain/base/float16.hpp"
+#include "constrain/device/cuda/ptx_twins.cuh"
+
+#include <concepts>
+#include <cstdint>
+
+#include <cuda_pipeline_primitives.h>
+
+/// The instructions of tensor cores and of asynchronous copies, from compute capability 8.0 on (PTX ISA 8.0). A
+/// compiler that is not nvcc takes their twins, which say what they do (ptx_twins.cuh).
+namespace constrain::inline CONSTRAIN_VARIANT::ptx {
+
+/// Loads four 8x8 matrices of 16-bit elements from shared memory into registers (ldmatrix): `row`: lane i's is row
+/// i % 8 of matrix i / 8, at a multiple of 16 bytes. All lanes of a warp call it together.
+__device__ inline void load_matrices(std::uint32_t (&to)[4], void const* row) {
+#if defined(__CUDACC__)
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(row)))
+               : "memory");
+#else
+  twin::load_matrices(to, row);
+#endif
+}
+
+/// As `load_matrices`, of the transposed matrices.
+__device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void const* row) {
+#if defined(__CUDACC__)
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(row)))
+               : "memory");
+#else
+  twin::load_transposed_matrices(to, row);
+#endif
+}
+
+/// D += A B on tensor cores (mma.sync.m16n8k16): A [16, 16], B [16, 8], D [16, 8] in fp32, spread over the registers of
+/// a warp as ptx_twins.cuh says. The order of the sums is the device's.
+template <class real>
+requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ void multiply_add(
+    float (&d)[4], std::uint32_t const (&a)[4], std::uint32_t const (&b)[2]) {
+#if defined(__CUDACC__)
+  if constexpr (std::same_as<real, bfloat16>)
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  else
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  twin::multiply_add<real>(d, a, b);
+#endif
+}
+
+/// Begins to copy 16 bytes from global to shared memory (cp.async), both at a multiple of 16; of these the last
+/// 16 - `valid` are not read: they become zeros. The bytes are there after `wait_for_copies`, for this thread, and
+/// after a barrier behind it, for others.
+__device__ inline void copy_async(void* shared, void const* global, int valid = 16) {
+  __pipeline_memcpy_async(shared, global, 16, static_cast<std::size_t>(16 - valid));
+}
+/// Ends a batch of this thread's copies.
+__device__ inline void commit_copies() { __pipeline_commit(); }
+/// Waits for this thread's batches, except the last `left`.
+template <int left> __device__ void wait_for_copies() { __pipeline_wait_prior(left); }
+
+} // namespace constrain::ptx

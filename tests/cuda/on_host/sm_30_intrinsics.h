@@ -1,0 +1,23 @@
+#pragma once
+
+// The shuffles of a warp on the host: every lane of the mask waits until all of them have come. Of these only
+// __syncwarp orders memory.
+
+#include "cuda_runtime.h"
+#include "stand_in/warp.hpp"
+
+template <class T> T __shfl_sync(unsigned mask, T x, int source, int width = 32) {
+  auto const lane = static_cast<int>(threadIdx.x % 32);
+  return on_host::take_from_lane(mask, x, lane / width * width + (source % width + width) % width);
+}
+template <class T> T __shfl_xor_sync(unsigned mask, T x, int other, int width = 32) {
+  auto const lane = static_cast<int>(threadIdx.x % 32), source = lane ^ other;
+  return on_host::take_from_lane(mask, x, source / width == lane / width || source < lane ? source : lane);
+}
+template <class T> T __shfl_down_sync(unsigned mask, T x, unsigned by, int width = 32) {
+  auto const lane = static_cast<int>(threadIdx.x % 32), source = lane + static_cast<int>(by);
+  return on_host::take_from_lane(mask, x, source / width == lane / width ? source : lane);
+}
+inline void __syncwarp(unsigned mask = 0xFFFFFFFF) {
+  on_host::take_from_lane(mask, 0, static_cast<int>(threadIdx.x % 32), true);
+}

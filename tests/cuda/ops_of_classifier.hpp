@@ -1,0 +1,16 @@
+#pragma once
+
+#include "cuda/check_nodes.hpp"
+
+namespace constrain::test {
+
+/// Checks that the ops which only the classifier has were `seen`.
+inline void check_ops_of_classifier(std::map<std::string, int>& seen) {
+  for (auto const* name : {"mean", "mean_gradient", "multiply", "add", "copy", "dropout", "elementwise",
+                           "elementwise_gradient", "update"}) {
+    CAPTURE(name);
+    CHECK(seen[name] > 0);
+  }
+}
+
+} // namespace constrain::test
