@@ -19,7 +19,7 @@ struct chosen_algorithm {
 };
 
 /// Whether an operand whose alignment is less than the heuristic was promised is refused.
-inline bool promised_alignment_is_checked = false;
+inline bool promised_alignment_is_checked = true;
 
 /// Refuses layouts of which cuBLASLt makes no product.
 inline void check_layouts(char const* call, on_host_product const& p, on_host_layout const& a, on_host_layout const& b,
