@@ -16,7 +16,10 @@ public:
   cuda_arena(bytes size, cuda_stream const& stream) : arena(size), stream_(stream) {
     current_device const here(stream.device());
     auto const status = cudaMalloc(reinterpret_cast<void**>(&memory_), static_cast<std::size_t>(size.count()));
-    if (status != cudaErrorMemoryAllocation) return cuda_check(status, "allocate the arena");
+    if (status != cudaErrorMemoryAllocation) {
+      cuda_check(status, "allocate the arena");
+      return;
+    }
     std::size_t free = 0, all = 0;
     cuda_check(cudaMemGetInfo(&free, &all), "allocate the arena, nor tell how much memory is free,");
     throw error({"the arena of ", size.count(), " bytes could not be allocated on the device, which has ", free, " of ",

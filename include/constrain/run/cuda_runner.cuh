@@ -8,10 +8,9 @@
 #include "constrain/run/executor.hpp"
 #include "constrain/run/runner.hpp"
 
+#include <exception>
 #include <map>
-#include <optional>
 #include <type_traits>
-#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -25,10 +24,7 @@ public:
   /// `index`: of the device; -1: the current device of the host thread. Throws `error` if there is no such device, if
   /// the program has no code for it, or if the memory cannot be allocated.
   runner(bytes size, std::int64_t scratch, int index = -1)
-      : device_(index), entered_(std::in_place, device_), stream_(checked()), arena_(size, stream_),
-        scratch_(arena_.data() + size.count() - scratch), context_(stream_, scratch_ - device::parameters) {
-    entered_.reset();
-  }
+      : runner(size, scratch, current_device(cuda_device(index))) {}
 
   /// The memory that the plans work on.
   constrain::arena& arena() { return arena_; }
@@ -41,22 +37,22 @@ public:
   /// Runs the plan `planned_entry::value` once. With `graph` and no hooks, the plan's launches are captured in a graph
   /// after the first run, and later runs replay the graph. Throws `error` if CUDA refuses.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters parameters, hooks&& h = {}) {
-    current_device const here(device_);
+    current_device const here(stream_.device());
     parameters.context = &context_;
     if constexpr (graph) parameters.valid_labels = nullptr; // a captured graph has a fixed number of launches
     auto const view = view_of<planned_entry, device>();
     auto const start = [&] { execute(view, arena_.data(), parameters, h, scratch_); };
     if constexpr (graph && std::is_same_v<hooks, no_hooks>) {
       auto& launches = launches_[&planned_entry::value];
-      if (launches.has_run && !launches.graph.captured()) launches.graph.capture(stream_, start);
+      if (launches.has_run && !launches.captured.captured()) launches.captured.capture(stream_, start);
       context_.write_parameters(parameters);
-      if (launches.graph.captured()) return launches.graph.replay(stream_);
+      if (launches.captured.captured()) return launches.captured.replay(stream_);
       // The first run is not captured: it loads kernels and chooses GEMM algorithms, which a capture does not allow.
       start();
       launches.has_run = true;
       try {
-        launches.graph.capture(stream_, start);
-      } catch (error const&) {} // this run is complete; the next one tries again before it changes anything
+        launches.captured.capture(stream_, start);
+      } catch (std::exception const&) {} // this run is complete; the next one tries again before it changes anything
     } else {
       context_.write_parameters(parameters);
       start();
@@ -66,18 +62,21 @@ public:
 private:
   /// The launches of a plan.
   struct plan_launches {
-    cuda_graph graph;
+    cuda_graph captured;
     bool has_run = false; // once, without a graph
   };
 
+  /// The same on `here`, which is the current device until the constructor returns.
+  runner(bytes size, std::int64_t scratch, current_device const& here)
+      : stream_(can_run_on(here.device())), arena_(size, stream_),
+        scratch_(arena_.data() + size.count() - scratch), context_(stream_, scratch_ - device::parameters) {}
+
   /// The device, after a check that it can run the kernels.
-  cuda_device checked() const {
-    check_code_for<architecture>(device_);
-    return device_;
+  static cuda_device can_run_on(cuda_device device) {
+    check_code_for<architecture>(device);
+    return device;
   }
 
-  cuda_device device_;
-  std::optional<current_device> entered_; // in the constructor only
   cuda_stream stream_;
   cuda_arena arena_;
   std::byte* scratch_;

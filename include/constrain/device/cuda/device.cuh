@@ -43,20 +43,21 @@ private:
 class current_device {
 public:
   /// Throws `error` if CUDA fails.
-  explicit current_device(cuda_device device) {
+  explicit current_device(cuda_device device) : device_(device) {
     cuda_check(cudaGetDevice(&former_), "find the current device");
     if (device.index() != former_) cuda_check(cudaSetDevice(device.index()), "make a device the current one");
-    changed_ = device.index() != former_;
   }
   ~current_device() {
-    if (changed_) cudaSetDevice(former_);
+    if (device_.index() != former_) cudaSetDevice(former_);
   }
+  /// The device that is current.
+  cuda_device device() const { return device_; }
   current_device(current_device const&) = delete;
   current_device& operator=(current_device const&) = delete;
 
 private:
+  cuda_device device_;
   int former_ = 0;
-  bool changed_ = false;
 };
 
 /// A kernel that does nothing, by which the host learns for which architectures its translation unit was compiled.
