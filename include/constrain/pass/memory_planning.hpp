@@ -32,10 +32,18 @@ struct memory_layout {
   std::int64_t end = 0;                                  // bytes that the program needs
 };
 
-/// Whether every buffer begins at a multiple of `alignment` bytes.
-constexpr bool has_aligned_buffers(memory_layout const& where, std::int64_t alignment) {
-  for (auto const& b : where.buffers)
-    if (b.offset >= 0 && b.offset % alignment != 0) return false;
+/// Whether every buffer begins at a multiple of `alignment` bytes, and every instance of a value whose rows have a
+/// multiple of 16 bytes at a multiple of 16. `where`: the buffers of `p`.
+constexpr bool has_aligned_buffers(program const& p, memory_layout const& where, std::int64_t alignment) {
+  for (int v = 0; v < where.buffers.size(); ++v) {
+    auto const& b = where.buffers[v];
+    if (b.offset < 0) continue;
+    if (b.offset % alignment != 0) return false;
+    if (p.values[v].shape.features() * size_of(p.values[v].type) % 16 != 0) continue;
+    if (b.carried_stride % 16 != 0) return false;
+    for (auto const& s : b.strides)
+      if (s.bytes % 16 != 0) return false;
+  }
   return true;
 }
 

@@ -72,10 +72,10 @@ template <class task, class policy_set> struct entries {
   static constexpr device_reserve reserve{target::parameters + scratch, target::alignment};
   static constexpr memory_plan memory =
       step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, reserve) : memory_plan{};
-  static_assert(has_aligned_buffers(step::where, target::alignment) &&
-                has_aligned_buffers(evaluate::where, target::alignment) &&
-                has_aligned_buffers(predict::where, target::alignment) &&
-                has_aligned_buffers(generate::where, target::alignment));
+  static_assert(has_aligned_buffers(step::final, step::where, target::alignment) &&
+                has_aligned_buffers(evaluate::final, evaluate::where, target::alignment) &&
+                has_aligned_buffers(predict::final, predict::where, target::alignment) &&
+                has_aligned_buffers(generate::final, generate::where, target::alignment));
   static_assert(scratch == 0 || (memory.peak.count() - scratch) % target::alignment == 0);
   static constexpr work_plan work = work_of(step_program::final, [](int node) {
     return step::failure.ok() ? device_plan_of<step, target>.steps[node].launches : 1;

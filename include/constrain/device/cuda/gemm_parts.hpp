@@ -56,7 +56,8 @@ constexpr int gemm_parts(transpose a, transpose b, gemm_extents const& e, std::i
 /// The alignment of an address that cuBLASLt is told: 256, 16, 8, 4, 2 or 1 bytes. Below 16 its fast kernels are not
 /// possible; there are few classes because a heuristic is asked once for each.
 constexpr int alignment_class(std::uintptr_t address) {
-  for (int const bytes : {256, 16, 8, 4, 2})
+  int const classes[] = {256, 16, 8, 4, 2};
+  for (int const bytes : classes)
     if (address % static_cast<unsigned>(bytes) == 0) return bytes;
   return 1;
 }
