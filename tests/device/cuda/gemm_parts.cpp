@@ -21,7 +21,7 @@ static_assert(gemm_parts(no, yes, {16 * 1024, 50257, 768}) == 1);
 static_assert(gemm_parts(no, yes, {0, 50257, 768}) == 0);
 // From 2^31 elements on, and not before.
 static_assert(gemm_parts(no, no, {1 << 16, (1 << 15) - 1, 8}) == 1 && gemm_parts(no, no, {1 << 16, 1 << 15, 8}) == 2);
-static_assert(gemm_parts(no, no, {8, 8, std::int64_t{1} << 29}) == 2); // B is cut along k, and A with it
+static_assert(gemm_parts(no, no, {8, 8, std::int64_t{1} << 29}) == 9); // A is cut along m, B along k
 
 static_assert(alignment_class(512) == 256 && alignment_class(0) == 256 && alignment_class(128) == 16);
 static_assert(alignment_class(24) == 8 && alignment_class(4) == 4 && alignment_class(6) == 2 &&

@@ -20,6 +20,8 @@ inline std::vector<device_properties> devices(1);
 inline int current_device = 0;
 /// What the kernels were compiled for.
 inline int binary_version = 90, ptx_version = 90;
+/// Whether there is code that the devices can run.
+inline bool has_code = true;
 
 inline constexpr std::size_t static_shared_bytes = 48 << 10; // of a block; and dynamic, unless a kernel asks for more
 inline constexpr std::size_t largest_shared_bytes = 227 << 10;
@@ -96,7 +98,7 @@ inline cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* all) {
 }
 template <class... parameters>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, void (*kernel)(parameters...)) {
-  if (on_host::fails("cudaFuncGetAttributes")) return on_host::returned(cudaErrorNoKernelImageForDevice);
+  if (on_host::fails("cudaFuncGetAttributes") || !on_host::has_code) return on_host::returned(cudaErrorNoKernelImageForDevice);
   *to = {};
   to->sharedSizeBytes = on_host::program_symbols::of(reinterpret_cast<void const*>(kernel)).shared_bytes;
   to->maxThreadsPerBlock = 1024;
