@@ -78,10 +78,12 @@ TEST_CASE("errors do not change the current device either") {
   for (int n = 1; n < 40; ++n) {
     on_host::let_fail(n);
     sentence([&] { losses_of(t, 1); });
+    std::string const failed = on_host::failed == nullptr ? "" : on_host::failed;
     on_host::let_fail(0);
     CAPTURE(n);
-    // Only where the call fails that makes the former device current again.
-    if (std::string(on_host::failed == nullptr ? "" : on_host::failed) == "cudaSetDevice") cudaSetDevice(0);
+    CAPTURE(failed);
+    // Unless it is the call that fails which makes the former device current again.
+    if (failed == "cudaSetDevice") cudaSetDevice(0);
     CHECK(on_host::current_device == 0);
   }
 }

@@ -82,7 +82,9 @@ private:
     bool ends_break_ring = false; // the instance from which the loop starts is used again after the loop
   };
 
-  constexpr std::int64_t aligned(std::int64_t bytes) const { return (bytes + alignment_ - 1) / alignment_ * alignment_; }
+  constexpr std::int64_t aligned(std::int64_t bytes) const {
+    return (bytes + alignment_ - 1) / alignment_ * alignment_;
+  }
 
   constexpr std::int64_t instance_bytes(value_info const& info) const {
     auto const bytes = info.shape.elements() * size_of(info.type);

@@ -68,8 +68,8 @@ private:
 
   /// The same on `here`, which is the current device until the constructor returns.
   runner(bytes size, std::int64_t scratch, current_device const& here)
-      : stream_(can_run_on(here.device())), arena_(size, stream_),
-        scratch_(arena_.data() + size.count() - scratch), context_(stream_, scratch_ - device::parameters) {}
+      : stream_(can_run_on(here.device())), arena_(size, stream_), scratch_(arena_.data() + size.count() - scratch),
+        context_(stream_, scratch_ - device::parameters) {}
 
   /// The device, after a check that it can run the kernels.
   static cuda_device can_run_on(cuda_device device) {

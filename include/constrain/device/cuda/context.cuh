@@ -39,7 +39,7 @@ public:
   template <class group> group& pending(call const& c) {
     static_assert(sizeof(group) <= multi_tensor_bytes && alignof(group) <= 16);
     static_assert(std::is_trivially_destructible_v<group>);
-    if (c.merged_before == 0) return *new (group_) group{};
+    if (c.merged_before == 0) return *new (group_) group(); // zeros, also between members
     return *std::launder(reinterpret_cast<group*>(group_));
   }
 

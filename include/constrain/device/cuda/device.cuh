@@ -81,8 +81,8 @@ template <class architecture> void check_code_for(cuda_device device) {
   cuda_check(status, "load a kernel");
   if (code.ptxVersion < wanted)
     throw error({"device::cuda<sm<", wanted, ">>: this program was compiled for compute capability ",
-                 number(code.ptxVersion), "; compile it with -arch=sm_", wanted, ", in CMake CMAKE_CUDA_ARCHITECTURES=",
-                 wanted});
+                 number(code.ptxVersion), "; compile it with -arch=sm_", wanted,
+                 ", in CMake CMAKE_CUDA_ARCHITECTURES=", wanted});
 }
 
 } // namespace constrain

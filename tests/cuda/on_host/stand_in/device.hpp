@@ -98,7 +98,8 @@ inline cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* all) {
 }
 template <class... parameters>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, void (*kernel)(parameters...)) {
-  if (on_host::fails("cudaFuncGetAttributes") || !on_host::has_code) return on_host::returned(cudaErrorNoKernelImageForDevice);
+  if (on_host::fails("cudaFuncGetAttributes") || !on_host::has_code)
+    return on_host::returned(cudaErrorNoKernelImageForDevice);
   *to = {};
   to->sharedSizeBytes = on_host::program_symbols::of(reinterpret_cast<void const*>(kernel)).shared_bytes;
   to->maxThreadsPerBlock = 1024;

@@ -82,9 +82,10 @@ inline void check_operands(char const* call, chosen_algorithm const& chosen, mat
     device_memory::check(call, x.name, x.data, x.layout.bytes(), device);
     auto const promised = chosen.alignment[i];
     if (address(x.data) % promised != 0)
-      violated(call,
-               text(x.name, " lies at ", address(x.data) % 256, " modulo 256, and the heuristic was promised ", promised),
-               "an operand is as aligned as CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT says, by default 256");
+      violated(
+          call,
+          text(x.name, " lies at ", address(x.data) % 256, " modulo 256, and the heuristic was promised ", promised),
+          "an operand is as aligned as CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT says, by default 256");
     if (address(x.data) < address(o.workspace) + o.workspace_bytes &&
         address(o.workspace) < address(x.data) + x.layout.bytes())
       violated(call, text(x.name, " lies in the workspace"), "the algorithm overwrites its workspace");
