@@ -139,8 +139,8 @@ template <class task, class... policies> void add_kernels(known_kernels& to) {
 template <class precision> void add_kernels_of(known_kernels& to) {
   using ct::optimizer::momentum;
   using ct::optimizer::sgd;
-  add_kernels<gpt<1, 1, 4, 7, 3, 1>, precision, chunks_of_rows, ct::accumulate<2>>(to);
-  add_kernels<classifier, precision, momentum, chunks_of_rows>(to);
+  add_kernels<gpt<1, 2, 20, 31, 13, 3>, precision, chunks_of_rows, ct::accumulate<2>>(to);
+  add_kernels<classifier, precision, momentum>(to);
   add_kernels<gpt<1, 1, 4, 7, 3, 1>, precision, sgd>(to);
 }
 

@@ -7,7 +7,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A CUDA device of this machine.
 class cuda_device {
 public:
-  /// `index`: as in cudaSetDevice; -1: the current device of the host thread. Throws `error` if there is no such device.
+  /// `index`: as in cudaSetDevice; -1: the current device of the host thread. Throws `error` if there is no such
+  /// device.
   explicit cuda_device(int index = -1) : index_(index) {
     int count = 0;
     auto const status = cudaGetDeviceCount(&count);

@@ -11,7 +11,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Extents of a GEMM, or of its parts. No matrix of a part spans 2^31 elements: cuBLASLt 13.6 has algorithms that its
 /// heuristic returns, but that fail from there on (github.com/NVIDIA/raft, issue 3097).
 struct gemm_extents {
-  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t m = 0; // rows of op(A) and C
+  std::int64_t n = 0; // columns of op(B) and C
+  std::int64_t k = 0; // columns of op(A), rows of op(B)
 
   friend constexpr bool operator==(gemm_extents const&, gemm_extents const&) = default;
 };
