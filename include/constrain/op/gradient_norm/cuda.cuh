@@ -11,6 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
+template <class real> inline constexpr real infinite = std::numeric_limits<real>::infinity();
 inline constexpr std::int64_t square_blocks = 1024; // maximum number of blocks per gradient
 
 /// One gradient of a multi-tensor launch.
@@ -106,8 +107,7 @@ static __global__ void clip_coefficient_kernel(stored const* squares, std::int64
   stored const scale = (limit > 0 && share < 1 ? share : stored(1)) / loss;
   // The update multiplies in the type of the weights, where the scale must be finite too.
   bool const usable = math::finite(norm) && math::finite(static_cast<float>(scale));
-  constexpr stored infinite = std::numeric_limits<stored>::infinity(); // marks the step as not finite
-  clip[0] = usable || !math::finite(norm) ? norm : infinite;
+  clip[0] = usable || !math::finite(norm) ? norm : detail::infinite<stored>; // marks the step as not finite
   clip[1] = usable ? scale : stored(0);
 }
 
