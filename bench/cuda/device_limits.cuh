@@ -64,8 +64,8 @@ template <class real> struct random_elements {
 /// A context with memory for measurements. `bytes`: of three arrays of equal length.
 template <class device> class laboratory {
 public:
-  explicit laboratory(std::int64_t bytes, int capability)
-      : stream_(capability), bytes_(bytes), memory_(constrain::bytes(3 * bytes + reserve), stream_),
+  explicit laboratory(std::int64_t bytes)
+      : stream_(cuda_device()), bytes_(bytes), memory_(constrain::bytes(3 * bytes + reserve), stream_),
         context_(stream_, memory_.data() + 3 * bytes) {
     parameters_.context = &context_;
     call const c = make_call();
@@ -127,8 +127,8 @@ template <class device> double seconds_of_gemm(laboratory<device> const& here, p
     auto* const to = here.template array<std::byte>(2) + i % outputs * y;
     auto const* const left = reinterpret_cast<bfloat16 const*>(from);
     auto const* const right = reinterpret_cast<bfloat16 const*>(from + a);
-    if (g.adds) gemm(c, g.a, g.b, g.m, g.n, g.k, left, right, true, reinterpret_cast<float*>(to));
-    else gemm(c, g.a, g.b, g.m, g.n, g.k, left, right, false, reinterpret_cast<bfloat16*>(to));
+    if (g.adds) gemm(c, g.a, g.b, {g.m, g.n, g.k}, left, right, true, reinterpret_cast<float*>(to));
+    else gemm(c, g.a, g.b, {g.m, g.n, g.k}, left, right, false, reinterpret_cast<bfloat16*>(to));
   });
 }
 

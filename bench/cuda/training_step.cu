@@ -177,7 +177,7 @@ template <class configuration> std::string measure(arguments const& a, machine c
   auto gemms = gemms_of(measured_plan_of<typename configuration::plan::entry, device>());
   limits most;
   {
-    laboratory<device> const here(array_bytes(gemms, size), architecture::capability);
+    laboratory<device> const here(array_bytes(gemms, size));
     most = measure_limits(here, size);
     for (auto& g : gemms) g.seconds = seconds_of_gemm(here, g, size);
   }

@@ -17,6 +17,7 @@ template <class trainer> void calls_are_legal() {
   CAPTURE(trainer::policy_set::name());
   using entries = typename trainer::entries;
   on_host::dry = true;
+  on_host::reductions_allowed = CUBLASLT_REDUCTION_SCHEME_MASK;
   {
     ct::runner<target, true> runner(trainer::memory.peak, entries::scratch);
     ct::step_parameters parameters;
@@ -32,13 +33,21 @@ template <class trainer> void calls_are_legal() {
     }
   }
   on_host::dry = false;
+  CHECK((on_host::reductions_allowed & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE) == 0);
   CHECK(on_host::still_alive() == "");
 }
 
 } // namespace
 
+// With 64 x 1024 tokens, the logits have more than 2^31 elements: the GEMMs of the head are made in parts.
 TEST_CASE("GPT-2 124M") {
   calls_are_legal<ct::trainer<gpt<12, 12, 768, 50257, 1024, 64>, ct::precision::bf16, device_policy>>();
+  calls_are_legal<ct::trainer<gpt<12, 12, 768, 50304, 1024, 64>, ct::precision::bf16, device_policy>>();
+  calls_are_legal<ct::trainer<gpt<12, 12, 768, 50304, 1024, 16>, ct::precision::bf16, device_policy>>();
   calls_are_legal<
       ct::trainer<gpt<12, 12, 768, 50257, 1024, 16>, ct::accumulate<4>, ct::checkpoint::every<2>, device_policy>>();
+}
+
+TEST_CASE("the example of docs/on-a-gpu.md") {
+  calls_are_legal<ct::trainer<gpt<2, 2, 16, 256, 16, 2>, ct::precision::bf16, device_policy, ct::launch::graph>>();
 }

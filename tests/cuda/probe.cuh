@@ -14,7 +14,7 @@ namespace constrain::test {
 /// Runs one block of a kernel on arrays in device memory. Memory begins as NaN.
 class probe {
 public:
-  probe() : stream_(CONSTRAIN_CUDA_ARCHITECTURE), memory_(bytes(size), stream_), context_(stream_, memory_.data()) {
+  probe() : stream_(cuda_device()), memory_(bytes(size), stream_), context_(stream_, memory_.data()) {
     memory_.fill(0, size, 0xFF);
   }
 

@@ -36,6 +36,22 @@ static_assert(where.end > where.persistent_end);
 // What an arena shares begins behind what persists in another program of it.
 static_assert(plan_memory(forward, 1 << 20).persistent_end == 1 << 20);
 
+// The alignment is the device's. A plan with less of it is not taken for one with more.
+constexpr auto by_256 = plan_memory(backward_too, 0, 256);
+static_assert(has_aligned_buffers(backward_too, where, 64) && !has_aligned_buffers(backward_too, where, 256));
+static_assert(has_aligned_buffers(backward_too, by_256, 256) && by_256.persistent_end % 256 == 0);
+// Stacks that one call may take as a whole stay dense; other instances are as aligned as buffers.
+static_assert(by_256.buffers[named(backward_too, "block.up.weight")].strides[0].bytes == 16 * 4);
+static_assert(by_256.buffers[carried(backward_too)].carried_stride == 256 &&
+              where.buffers[carried(backward_too)].carried_stride == 128);
+// Rows of a multiple of 16 bytes begin at one, also within a stack.
+constexpr bool with_stride_of_stack(std::int64_t bytes) {
+  auto changed = by_256;
+  changed.buffers[named(backward_too, "block.up.weight")].strides[0].bytes = bytes;
+  return has_aligned_buffers(backward_too, changed, 256);
+}
+static_assert(with_stride_of_stack(64) && !with_stride_of_stack(72));
+
 /// Nothing that persists overlaps, and everything else lies behind it.
 void check_persistent(program const& p, memory_layout const& at) {
   for (int v = 0; v < p.values.size(); ++v) {

@@ -90,7 +90,7 @@ template <class op, class device> concept has_kernel = requires { sizeof(kernel<
 /// The kernel tag of the host's processor.
 struct cpu {
   static constexpr std::int64_t parameters = 0; // bytes of the arena for the step parameters: kernels read the host's
-  static constexpr std::int64_t alignment = 64; // of scratch memory, in bytes
+  static constexpr std::int64_t alignment = 64; // of buffers and scratch memory, in bytes: a cache line
   static constexpr bool has_launches = false;   // every call of a kernel counts as one launch
 };
 
@@ -100,7 +100,7 @@ template <int number> struct sm { static constexpr int capability = number; };
 /// The kernel tag of a CUDA device with code for `architecture`.
 template <class architecture> struct cuda {
   static constexpr std::int64_t parameters = 256; // bytes of the arena for the step parameters
-  static constexpr std::int64_t alignment = 256;  // of scratch memory, in bytes: cuBLASLt needs it
+  static constexpr std::int64_t alignment = 256;  // of buffers and scratch memory, in bytes: cuBLASLt's
   static constexpr bool has_launches = true;      // launches are counted as kernels say (kernel_needs.hpp)
 };
 

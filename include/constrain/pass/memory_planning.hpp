@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/device/kernel.hpp"
 #include "constrain/pass/dead_code_elimination.hpp"
 #include "constrain/pass/nest.hpp"
 #include "constrain/program/location.hpp"
@@ -31,10 +32,22 @@ struct memory_layout {
   std::int64_t end = 0;                                  // bytes that the program needs
 };
 
-namespace detail {
+/// Whether every buffer begins at a multiple of `alignment` bytes, and every instance of a value whose rows have a
+/// multiple of 16 bytes at a multiple of 16. `where`: the buffers of `p`.
+constexpr bool has_aligned_buffers(program const& p, memory_layout const& where, std::int64_t alignment) {
+  for (int v = 0; v < where.buffers.size(); ++v) {
+    auto const& b = where.buffers[v];
+    if (b.offset < 0) continue;
+    if (b.offset % alignment != 0) return false;
+    if (p.values[v].shape.features() * size_of(p.values[v].type) % 16 != 0) continue;
+    if (b.carried_stride % 16 != 0) return false;
+    for (auto const& s : b.strides)
+      if (s.bytes % 16 != 0) return false;
+  }
+  return true;
+}
 
-/// `bytes` rounded up to a multiple of 64, a cache line.
-constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+namespace detail {
 
 /// Whether all instances of a value are contiguous, so that one call can work on all of them.
 constexpr bool is_dense(value_info const& info) {
@@ -45,7 +58,8 @@ constexpr bool is_dense(value_info const& info) {
 /// Computes the lifetimes and offsets of all values.
 class memory_planner {
 public:
-  constexpr memory_planner(program const& p, std::int64_t reserved) : p_(p), nest_(p), reserved_(reserved) {}
+  constexpr memory_planner(program const& p, std::int64_t reserved, std::int64_t alignment)
+      : p_(p), nest_(p), reserved_(reserved), alignment_(alignment) {}
 
   constexpr memory_layout run() {
     for (int v = 0; v < p_.values.size(); ++v) out_.buffers.push_back({});
@@ -67,6 +81,10 @@ private:
     int traversal = -1;           // the loop that carries a loop-carried value; -1: none, -2: several
     bool ends_break_ring = false; // the instance from which the loop starts is used again after the loop
   };
+
+  constexpr std::int64_t aligned(std::int64_t bytes) const {
+    return (bytes + alignment_ - 1) / alignment_ * alignment_;
+  }
 
   constexpr std::int64_t instance_bytes(value_info const& info) const {
     auto const bytes = info.shape.elements() * size_of(info.type);
@@ -259,7 +277,7 @@ private:
 
   program const& p_;
   nest nest_;
-  std::int64_t reserved_;
+  std::int64_t reserved_, alignment_;
   std::int64_t per_run_bytes_ = 0; // of the values that `lay_out_per_run` lays out
   memory_layout out_;
   reference references_[program::maximum_values]{};
@@ -273,9 +291,14 @@ private:
 /// first to the last child of C that refers to it. This rule decides what is kept for the backward pass, what for a
 /// segment of a recomputed loop, and what for one iteration only. Offsets are first-fit, largest first. Values that do
 /// not persist lie after the first `reserved` bytes, which hold the persistent values of all entry programs.
-constexpr memory_layout plan_memory(program const& p, std::int64_t reserved = 0) {
+///
+/// `alignment`: of the device's buffers, in bytes. Every buffer begins at a multiple of it. So does every instance,
+/// except in the stacks that one call may work on as a whole (parameters, states, gradients, compute copies, inputs):
+/// they have no gaps, so an instance begins at a multiple of its own size after the beginning of the buffer.
+constexpr memory_layout plan_memory(program const& p, std::int64_t reserved = 0,
+                                    std::int64_t alignment = cpu::alignment) {
   if (!p.failure.ok()) return {};
-  return detail::memory_planner(p, reserved).run();
+  return detail::memory_planner(p, reserved, alignment).run();
 }
 
 } // namespace constrain

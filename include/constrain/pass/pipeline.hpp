@@ -239,10 +239,11 @@ template <class passes, class step> constexpr diagnosis failure_of_entry() {
 }
 
 /// The memory layout of a program. `step`: the plan of the step, if the program is another entry; else void.
-template <class passes, class step> constexpr memory_layout plan_entry() {
-  if constexpr (std::is_void_v<step>) return plan_memory(passes::final);
+/// `alignment`: of the device's buffers.
+template <class passes, class step> constexpr memory_layout plan_entry(std::int64_t alignment) {
+  if constexpr (std::is_void_v<step>) return plan_memory(passes::final, 0, alignment);
   else {
-    auto where = plan_memory(passes::final, step::where.persistent_end);
+    auto where = plan_memory(passes::final, step::where.persistent_end, alignment);
     if (step::keeps_averages && where.buffers.size() > 0) read_averages(where, passes::final, step::final, step::where);
     return where;
   }
@@ -251,8 +252,8 @@ template <class passes, class step> constexpr memory_layout plan_entry() {
 } // namespace detail
 
 /// The plan of `passes::final`, a program after all its passes. `step`: the plan of the step if the program is another
-/// entry, which leaves the persistent values of the step where they are; else void.
-template <class passes, class step = void> struct planned {
+/// entry, which leaves the persistent values of the step where they are; else void. `device`: whose buffers it has.
+template <class passes, class step = void, class device = cpu> struct planned {
   using before = step;                                // the plan of the step, or void
   static constexpr auto const& final = passes::final; // the program
   /// The first error of the program; `why::nothing` if there is none.
@@ -264,7 +265,7 @@ template <class passes, class step = void> struct planned {
     return false;
   }();
   /// The buffers of the program's values.
-  static constexpr memory_layout where = detail::plan_entry<passes, step>();
+  static constexpr memory_layout where = detail::plan_entry<passes, step>(device::alignment);
   // A refused program has no plan, so that its sentence is the only error.
   static constexpr int steps = failure.ok() ? final.nodes.count : 0;
   /// The plan: the table that the executor runs.

@@ -51,6 +51,16 @@ public:
     write(offset, copy.data(), count);
   }
 
+  /// Calls `f(std::byte*)` to write all of `count` bytes at `offset`, which it must not read: in place if the host can
+  /// address the arena, else into a copy.
+  template <class function> void produce(std::int64_t offset, std::int64_t count, function const& f) {
+    check(offset, count);
+    if (auto* const here = host()) return f(here + offset);
+    std::vector<std::byte> copy(static_cast<std::size_t>(count));
+    f(copy.data());
+    write(offset, copy.data(), count);
+  }
+
   /// Fills the first `count` bytes with a pattern, from which `used` can later tell the last overwritten byte.
   void fill_pattern(bytes count) { fill(0, count.count(), pattern); }
 

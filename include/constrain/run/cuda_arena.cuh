@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/device/cuda/check.cuh"
+#include "constrain/device/cuda/stream.cuh"
 #include "constrain/run/arena.hpp"
 
 #include <string>
@@ -8,16 +8,23 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An arena in a CUDA device's memory. Reads and writes run after all earlier work on the stream; a read returns when
-/// its copy is complete. The constructor throws `error` if the memory cannot be allocated.
+/// its copy is complete. They do not depend on the current device of the host thread, and do not change it. The
+/// constructor throws `error` if the memory cannot be allocated.
 class cuda_arena final : public arena {
 public:
-  /// Allocates on the CUDA device that is current in the host thread.
-  cuda_arena(bytes size, cudaStream_t stream) : arena(size), stream_(stream) {
-    if (cudaMalloc(reinterpret_cast<void**>(&memory_), static_cast<std::size_t>(size.count())) == cudaSuccess) return;
+  /// Allocates on the stream's device. The stream must live as long as the arena.
+  cuda_arena(bytes size, cuda_stream const& stream) : arena(size), stream_(stream) {
+    current_device const here(stream.device());
+    auto const status = cudaMalloc(reinterpret_cast<void**>(&memory_), static_cast<std::size_t>(size.count()));
+    if (status != cudaErrorMemoryAllocation) {
+      cuda_check(status, "allocate the arena");
+      return;
+    }
     std::size_t free = 0, all = 0;
-    cudaMemGetInfo(&free, &all);
+    cuda_check(cudaMemGetInfo(&free, &all), "allocate the arena, nor tell how much memory is free,");
     throw error({"the arena of ", size.count(), " bytes could not be allocated on the device, which has ", free, " of ",
-                 all, " bytes free; use a smaller micro_batch or checkpoint::every<1>"});
+                 all, " bytes free (CUDA device ", stream.device().index(),
+                 "); use a smaller micro_batch or checkpoint::every<1>"});
   }
   ~cuda_arena() override { cudaFree(memory_); }
 
@@ -26,20 +33,23 @@ public:
 
 private:
   void copy_out(std::int64_t offset, void* to, std::int64_t count) const override {
+    current_device const here(stream_.device());
     cuda_check(cudaMemcpyAsync(to, memory_ + offset, static_cast<std::size_t>(count), cudaMemcpyDeviceToHost, stream_),
                "copy from the device");
     cuda_check(cudaStreamSynchronize(stream_), "run the kernels");
   }
   void copy_in(std::int64_t offset, void const* from, std::int64_t count) override {
+    current_device const here(stream_.device());
     cuda_check(
         cudaMemcpyAsync(memory_ + offset, from, static_cast<std::size_t>(count), cudaMemcpyHostToDevice, stream_),
         "copy to the device");
   }
   void set(std::int64_t offset, std::int64_t count, unsigned char value) override {
+    current_device const here(stream_.device());
     cuda_check(cudaMemsetAsync(memory_ + offset, value, static_cast<std::size_t>(count), stream_), "fill its memory");
   }
 
-  cudaStream_t stream_;
+  cuda_stream const& stream_;
   std::byte* memory_ = nullptr;
 };
 

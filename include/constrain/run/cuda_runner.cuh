@@ -1,27 +1,30 @@
 #pragma once
 
 #include "constrain/device/cuda/context.cuh"
+#include "constrain/device/cuda/device.cuh"
 #include "constrain/device/cuda/stream.cuh"
 #include "constrain/run/cuda_arena.cuh"
 #include "constrain/run/cuda_graph.cuh"
 #include "constrain/run/executor.hpp"
 #include "constrain/run/runner.hpp"
 
+#include <exception>
 #include <map>
 #include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The runner for a CUDA device: a stream, an arena, and the context (device/cuda/context.cuh) that kernels find
-/// in `step_parameters`.
+/// in `step_parameters`. Its members do not depend on the current device of the host thread, and do not change it.
 template <class architecture, bool graph> class runner<cuda<architecture>, graph> {
 public:
   using device = cuda<architecture>;
 
   /// `size`: of the arena; its last `scratch` bytes are the scratch memory of all plans, after the step parameters.
-  runner(bytes size, std::int64_t scratch)
-      : stream_(architecture::capability), arena_(size, stream_), scratch_(arena_.data() + size.count() - scratch),
-        context_(stream_, scratch_ - device::parameters) {}
+  /// `index`: of the device; -1: the current device of the host thread. Throws `error` if there is no such device, if
+  /// the program has no code for it, or if the memory cannot be allocated.
+  runner(bytes size, std::int64_t scratch, int index = -1)
+      : runner(size, scratch, current_device(cuda_device(index))) {}
 
   /// The memory that the plans work on.
   constrain::arena& arena() { return arena_; }
@@ -32,29 +35,53 @@ public:
   std::byte* scratch() const { return scratch_; }
 
   /// Runs the plan `planned_entry::value` once. With `graph` and no hooks, the plan's launches are captured in a graph
-  /// after the first run, and later runs replay the graph.
+  /// after the first run, and later runs replay the graph. Throws `error` if CUDA refuses.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters parameters, hooks&& h = {}) {
+    current_device const here(stream_.device());
     parameters.context = &context_;
     if constexpr (graph) parameters.valid_labels = nullptr; // a captured graph has a fixed number of launches
-    context_.write_parameters(parameters);
     auto const view = view_of<planned_entry, device>();
+    auto const start = [&] { execute(view, arena_.data(), parameters, h, scratch_); };
     if constexpr (graph && std::is_same_v<hooks, no_hooks>) {
-      auto& launches = graphs_[&planned_entry::value];
-      if (launches.captured()) return launches.replay(stream_);
+      auto& launches = launches_[&planned_entry::value];
+      if (launches.has_run && !launches.captured.captured()) launches.captured.capture(stream_, start);
+      context_.write_parameters(parameters);
+      if (launches.captured.captured()) return launches.captured.replay(stream_);
       // The first run is not captured: it loads kernels and chooses GEMM algorithms, which a capture does not allow.
-      execute(view, arena_.data(), parameters, h, scratch_);
-      launches.capture(stream_, [&] { execute(view, arena_.data(), parameters, h, scratch_); });
+      start();
+      launches.has_run = true;
+      try {
+        launches.captured.capture(stream_, start);
+      } catch (std::exception const&) {} // this run is complete; the next one tries again before it changes anything
     } else {
-      execute(view, arena_.data(), parameters, h, scratch_);
+      context_.write_parameters(parameters);
+      start();
     }
   }
 
 private:
+  /// The launches of a plan.
+  struct plan_launches {
+    cuda_graph captured;
+    bool has_run = false; // once, without a graph
+  };
+
+  /// The same on `here`, which is the current device until the constructor returns.
+  runner(bytes size, std::int64_t scratch, current_device const& here)
+      : stream_(can_run_on(here.device())), arena_(size, stream_), scratch_(arena_.data() + size.count() - scratch),
+        context_(stream_, scratch_ - device::parameters) {}
+
+  /// The device, after a check that it can run the kernels.
+  static cuda_device can_run_on(cuda_device device) {
+    check_code_for<architecture>(device);
+    return device;
+  }
+
   cuda_stream stream_;
   cuda_arena arena_;
   std::byte* scratch_;
   cuda_context context_;
-  std::map<void const*, cuda_graph> graphs_;
+  std::map<void const*, plan_launches> launches_; // by the address of the plan
 };
 
 } // namespace constrain

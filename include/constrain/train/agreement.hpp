@@ -22,7 +22,7 @@ template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
   for_each_hyperparameter(h, [&](std::string const& field, auto value) { to.add(field + " of the optimizer", value); });
 }
 
-/// Adds the run's options, except `.measure_memory`, which may differ.
+/// Adds the run's options, except `.measure_memory` and `.cuda_device`, which may differ.
 void add_run(fingerprint& to, run_options const& run);
 
 /// Adds properties of the compiled program: policies, instruction set, compiler, and each parameter's name and shape.

@@ -9,10 +9,12 @@
 #endif
 #include "constrain/train/entries.hpp"
 #include "constrain/train/intake.hpp"
+#include "constrain/train/run_options.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -33,18 +35,21 @@ public:
   template <class planned_entry>
   static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens};
 
-  /// Allocates the arena. `checked`: each run checks its reads and writes (see run/checked.hpp). `measure`: fills the
-  /// arena with a pattern, so that `used` can find the bytes written. Throws `error` if the memory cannot be allocated.
-  void allocate(bool checked, bool measure) {
-    checked_ = checked;
-    runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch);
-    if (measure) arena().fill_pattern(bytes(entries::buffers_end));
+  /// Allocates the arena. With `checked`, each run checks its reads and writes (see run/checked.hpp). With
+  /// `measure_memory`, fills the arena with a pattern, so that `used` can find the bytes written. Throws `error` if the
+  /// memory cannot be allocated, or if the device cannot be used.
+  void allocate(run_options const& o) {
+    checked_ = o.checked;
+    if constexpr (std::is_same_v<target, cpu>)
+      runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch);
+    else runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch, o.cuda_device);
+    if (o.measure_memory) arena().fill_pattern(bytes(entries::buffers_end));
   }
 
   /// The trainer's arena.
   constrain::arena& arena() const { return runner_->arena(); }
   /// Bytes of the arena up to the last byte written so far, plus the bytes after all buffers (step parameters, scratch
-  /// memory). Only after `allocate` with `measure`.
+  /// memory). Only after `allocate` with `measure_memory`.
   bytes used() const {
     return arena().used(bytes(entries::buffers_end)) + entries::memory.peak - bytes(entries::buffers_end);
   }

@@ -39,12 +39,12 @@ template <class task, class policy_set> struct entries {
   using predict_program = forward_passes<source<entry::predict>>;
   using generate_program = forward_passes<source<entry::generate>>;
 
-  using step = planned<step_program>;
+  using step = planned<step_program, void, target>;
   // Asserted at class scope, so that naming the trainer type reports the error; only the first failure is reported.
   static_assert(sizeof(typename sound<step::failure.reason, step::failure>::type) > 0);
-  using evaluate = planned<evaluate_program, step>;
-  using predict = planned<predict_program, step>;
-  using generate = planned<generate_program, step>;
+  using evaluate = planned<evaluate_program, step, target>;
+  using predict = planned<predict_program, step, target>;
+  using generate = planned<generate_program, step, target>;
   static constexpr diagnosis failure_without_gradients = !step::failure.ok()       ? diagnosis{}
                                                          : !evaluate::failure.ok() ? evaluate::failure
                                                          : !predict::failure.ok()  ? predict::failure
@@ -72,6 +72,10 @@ template <class task, class policy_set> struct entries {
   static constexpr device_reserve reserve{target::parameters + scratch, target::alignment};
   static constexpr memory_plan memory =
       step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, reserve) : memory_plan{};
+  static_assert(has_aligned_buffers(step::final, step::where, target::alignment) &&
+                has_aligned_buffers(evaluate::final, evaluate::where, target::alignment) &&
+                has_aligned_buffers(predict::final, predict::where, target::alignment) &&
+                has_aligned_buffers(generate::final, generate::where, target::alignment));
   static_assert(scratch == 0 || (memory.peak.count() - scratch) % target::alignment == 0);
   static constexpr work_plan work = work_of(step_program::final, [](int node) {
     return step::failure.ok() ? device_plan_of<step, target>.steps[node].launches : 1;

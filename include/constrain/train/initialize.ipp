@@ -6,6 +6,7 @@
 #include "constrain/device/random.hpp"
 
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -58,17 +59,19 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
 [[gnu::cold]] CONSTRAIN_INLINE void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory,
                                                int rank) {
   auto const bytes = info.stored() * size_of(info.type);
-  // What a rank holds may be less than its storage: the rest must be zero.
   bool const zero = info.initial.constant == 0 && info.initial.stddev == 0;
-  if (info.shards > 1 || info.unused > 0 || zero) memory.fill(info.offset, bytes, 0);
-  if (zero) return;
+  if (zero) return memory.fill(info.offset, bytes, 0);
   if (info.type == dtype::u8) return memory.fill(info.offset, bytes, static_cast<unsigned char>(info.initial.constant));
   if (info.type == dtype::i32) {
     std::vector<std::int32_t> const all(static_cast<std::size_t>(info.stored()),
                                         static_cast<std::int32_t>(info.initial.constant));
     return memory.write(info.offset, all.data(), bytes);
   }
-  memory.edit(info.offset, bytes, [&](std::byte* data) { detail::initialize_runs(info, index, seed, rank, data); });
+  memory.produce(info.offset, bytes, [&](std::byte* data) {
+    // What a rank holds may be less than its storage: the rest must be zero.
+    if (info.shards > 1 || info.unused > 0) std::memset(data, 0, static_cast<std::size_t>(bytes));
+    detail::initialize_runs(info, index, seed, rank, data);
+  });
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void start_averages(parameter_list const& all, arena& memory) {

@@ -18,8 +18,8 @@ struct loss_scale_options {
 };
 
 /// A run's options besides the optimizer's hyperparameters. The trainer's constructor throws `error` for a field out of
-/// range. On several ranks, all fields but `.measure_memory` must be equal. Dropout, maximum norm and loss scale are
-/// settings: `trainer::set` changes them, and `trainer::load` takes them from the saved run.
+/// range. On several ranks, all fields but `.measure_memory` and `.cuda_device` must be equal. Dropout, maximum norm and
+/// loss scale are settings: `trainer::set` changes them, and `trainer::load` takes them from the saved run.
 struct run_options {
   std::uint64_t seed = 0;          // of the initial weights, the order of samples and dropout
   double clip_norm = 0;            // maximum L2 norm of all gradients together, at least 0; 0: no clipping
@@ -30,6 +30,8 @@ struct run_options {
   bool measure_memory = false;     // fills the arena with a pattern, so that `used_bytes()` can measure its use
   double deadline = 1800;          // seconds that a rank waits for the others before it ends with an error; above 0, at
                                    // most 1e9; used only with MPI
+  int cuda_device = -1;            // with device::cuda: the device, as in cudaSetDevice; -1: the current one of the
+                                   // thread that constructs the trainer
 };
 
 } // namespace constrain

@@ -61,7 +61,7 @@ public:
     agreed(world(), joint_call::construction, [&] {
       detail::check_hyper<optimizer>(h, policy_set::optimizer_name());
       detail::check_run(run);
-      engine_.allocate(run.checked, run.measure_memory);
+      engine_.allocate(run);
       state_.seed = run.seed;
       initialize(table(), state_.seed, engine_.arena(), ranks_.holders->rank());
       detail::start_settings(tensors(), run);

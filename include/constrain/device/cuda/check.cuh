@@ -9,17 +9,21 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Throws `error` if the CUDA runtime failed. `what`: the action that failed, such as "copy the step parameters".
+/// Throws `error` if the CUDA runtime failed. The sentence names the current device. `what`: the action that failed,
+/// such as "copy the step parameters".
 inline void cuda_check(cudaError_t status, char const* what) {
   if (status == cudaSuccess) return;
-  throw error({"CUDA could not ", what, ": ", cudaGetErrorString(status),
+  int device = -1; // unknown
+  if (cudaGetDevice(&device) != cudaSuccess) device = -1;
+  auto const where = device < 0 ? std::string() : concat({" on device ", device});
+  throw error({"CUDA could not ", what, where, ": ", cudaGetErrorString(status),
                "; look at the device with nvidia-smi, and run with .checked = true to find the node"});
 }
 
 /// Throws `error` if cuBLASLt failed. `what`: the action that failed, such as "multiply two matrices".
 inline void cublas_check(cublasStatus_t status, std::string const& what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw error({"cuBLASLt could not ", what, ": status ", static_cast<int>(status), "; check that CUDA ",
+  throw error({"cuBLASLt could not ", what, ": ", cublasLtGetStatusString(status), "; check that CUDA ",
                CUDART_VERSION / 1000, " supports the device"});
 }
 

@@ -5,7 +5,9 @@
 #include "constrain/device/kernel.hpp"
 
 #include <cstddef>
+#include <new>
 #include <string>
+#include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -32,10 +34,13 @@ public:
                "copy the step parameters");
   }
 
-  /// The operands of merged calls, collected for one launch, as a `multi_tensor` (multi_tensor.cuh).
-  template <class group> group& pending() {
-    static_assert(sizeof(group) <= multi_tensor_bytes);
-    return *reinterpret_cast<group*>(group_);
+  /// The operands of merged calls, collected for one launch, as a `multi_tensor` (multi_tensor.cuh). The
+  /// first of these calls begins the collection, whatever calls of another kernel or an exception have left behind.
+  template <class group> group& pending(call const& c) {
+    static_assert(sizeof(group) <= multi_tensor_bytes && alignof(group) <= 16);
+    static_assert(std::is_trivially_destructible_v<group>);
+    if (c.merged_before == 0) return *new (group_) group(); // zeros, also between members
+    return *std::launder(reinterpret_cast<group*>(group_));
   }
 
 private:

@@ -1,22 +1,38 @@
 #pragma once
 
 #include "constrain/device/cuda/context.cuh"
-#include "constrain/device/transpose.hpp"
+#include "constrain/device/cuda/gemm_parts.hpp"
+
+#include <algorithm>
+#include <cstdint>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// y = op(A) op(B), or y += op(A) op(B) with `adds`, row-major, by cuBLASLt: op(A) [m, k], op(B) [k, n], y [m, n], all
 /// contiguous; op transposes its matrix if the flag is `transpose::yes`. Sums are accumulated in float for 16-bit
-/// elements, else in the elements' type. The call must have scratch memory of at least `gemm_workspace` bytes. Throws
-/// `error` if cuBLASLt fails.
+/// elements, else in the elements' type. Starts `gemm_parts` GEMMs; parts along k are added in y, in order. The call
+/// must have scratch memory of at least `gemm_workspace` bytes. `limit`: elements that no matrix of a part spans;
+/// another one is for tests. Throws `error` if cuBLASLt fails.
 template <class input, class output>
-void gemm(call const& c, transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
-          input const* a, input const* b, bool adds, output* y) {
-  if (m <= 0 || n <= 0) return;
+void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_extents const& e, input const* a,
+          input const* b, bool adds, output* y, std::int64_t limit = gemm_limit) {
+  if (e.m <= 0 || e.n <= 0) return;
   bool const ta = a_transposed == transpose::yes, tb = b_transposed == transpose::yes;
-  gemm_shape const s{ta, tb, m, n, k, ta ? m : k, tb ? k : n, n, adds, dtype_of<input>, dtype_of<output>};
+  auto const aligned = [](auto const* p) { return alignment_class(reinterpret_cast<std::uintptr_t>(p)); };
   auto& context = *c.parameters.context;
-  context.gemms().run(s, a, b, y, c.scratch, context.stream());
+  auto const part = part_of_gemm(a_transposed, b_transposed, e, limit);
+  gemm_shape s{ta, tb, 0, 0, 0, ta ? e.m : e.k, tb ? e.k : e.n, e.n, adds, dtype_of<input>, dtype_of<output>};
+  for (std::int64_t m = 0; m < e.m; m += part.m)
+    for (std::int64_t n = 0; n < e.n; n += part.n)
+      for (std::int64_t k = 0; k < e.k; k += part.k) {
+        s.m = std::min(part.m, e.m - m), s.n = std::min(part.n, e.n - n), s.k = std::min(part.k, e.k - k);
+        s.adds = adds || k > 0;
+        input const* const a_part = a + (ta ? k * s.lda + m : m * s.lda + k);
+        input const* const b_part = b + (tb ? n * s.ldb + k : k * s.ldb + n);
+        output* const y_part = y + m * s.ldc + n;
+        s.a_alignment = aligned(a_part), s.b_alignment = aligned(b_part), s.c_alignment = aligned(y_part);
+        context.gemms().run(s, a_part, b_part, y_part, c.scratch, context.stream());
+      }
 }
 
 } // namespace constrain

@@ -18,6 +18,8 @@ struct gemm_shape {
   std::int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
   bool adds = false; // beta is 1, else 0
   dtype inputs = dtype::f32, output = dtype::f32;
+  // the addresses of the matrices are multiples of so many bytes: `alignment_class`
+  int a_alignment = 256, b_alignment = 256, c_alignment = 256;
 
   friend constexpr auto operator<=>(gemm_shape const&, gemm_shape const&) = default;
 };
@@ -80,10 +82,7 @@ public:
 
     cublas_preference preference;
     cublas_check(cublasLtMatmulPreferenceCreate(preference.address()), what);
-    auto const workspace = static_cast<std::size_t>(gemm_workspace);
-    cublas_check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
-                                                      sizeof workspace),
-                 what);
+    set_preferences(preference, s, what);
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
     auto const status =
@@ -106,6 +105,24 @@ public:
   }
 
 private:
+  /// What the heuristic may choose from. By default, it takes addresses for multiples of 256, and may choose an
+  /// algorithm that rounds partial sums to the type of C.
+  static void set_preferences(cublasLtMatmulPreference_t preference, gemm_shape const& s, std::string const& what) {
+    auto const set = [&](cublasLtMatmulPreferenceAttributes_t name, auto const value) {
+      cublas_check(cublasLtMatmulPreferenceSetAttribute(preference, name, &value, sizeof value), what);
+    };
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(gemm_workspace));
+    // In place, partial sums are added in C: only if C has the type in which the GEMM computes.
+    bool const narrow = size_of(s.output) < 4;
+    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE |
+                                   (narrow ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_INPLACE)));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(s.b_alignment)); // swapped, see above
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(s.a_alignment));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(s.c_alignment));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(s.c_alignment));
+  }
+
   bool double_;
   cublas_operation operation_;
   cublas_layout a_, b_, c_;

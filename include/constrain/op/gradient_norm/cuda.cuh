@@ -5,10 +5,13 @@
 #include "constrain/device/math.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 
+#include <limits>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
+template <class real> inline constexpr real infinite = std::numeric_limits<real>::infinity();
 inline constexpr std::int64_t square_blocks = 1024; // maximum number of blocks per gradient
 
 /// One gradient of a multi-tensor launch.
@@ -17,7 +20,7 @@ template <class stored> struct squares_entry {
   std::int64_t elements, tensors; // elements of one tensor; tensors of the stack
   double* sums;                   // of the squares of each chunk of each tensor
   int index;                      // where the squared norm of the gradient is written
-  bool zeroes;                    // whether this is the first write of a run, which must define all elements
+  int zeroes;                     // whether this is the first write of a run, which must define all elements
 };
 
 } // namespace detail
@@ -75,10 +78,10 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
   static void run(call_of<op::gradient_norm_squared> const& c, tensor<stored const> gradient, tensor<double> squares) {
     static_assert(tensors_of<stored>::capacity == tensors_of<float>::capacity);
     auto& context = *c.parameters.context;
-    auto& tensors = context.template pending<tensors_of<stored>>();
+    auto& tensors = context.template pending<tensors_of<stored>>(c);
     auto const elements = gradient.shape().elements();
     tensors.add(c, {gradient.data, elements, gradient.count / elements, c.scratch_as<double>(),
-                    static_cast<int>(c.options.index), !c.add_to(0)});
+                    static_cast<int>(c.options.index), c.add_to(0) ? 0 : 1});
     if (c.more_tensors_follow) return;
     std::int64_t max_chunks = 0; // chunks of one gradient
     for (int i = 0; i < tensors.count; ++i) {
@@ -104,7 +107,7 @@ static __global__ void clip_coefficient_kernel(stored const* squares, std::int64
   stored const scale = (limit > 0 && share < 1 ? share : stored(1)) / loss;
   // The update multiplies in the type of the weights, where the scale must be finite too.
   bool const usable = math::finite(norm) && math::finite(static_cast<float>(scale));
-  clip[0] = usable || !math::finite(norm) ? norm : norm / stored(0); // norm / 0 marks the step as not finite
+  clip[0] = usable || !math::finite(norm) ? norm : detail::infinite<stored>; // marks the step as not finite
   clip[1] = usable ? scale : stored(0);
 }
 

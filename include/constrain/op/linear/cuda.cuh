@@ -15,13 +15,29 @@ template <class stored, class accumulate> struct add_bias_elements {
   CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = y[i] + bias[i % width]; }
 };
 
+namespace detail {
+
+// The extents of a layer's GEMMs, from tensors or their extents: y = x weight^T, dx = dy weight, dweight = dy^T x.
+constexpr gemm_extents extents_of_linear(auto const& x, auto const& y) {
+  return {y.rows(), y.features(), x.features()};
+}
+constexpr gemm_extents extents_of_input_gradient(auto const& dy, auto const& dx) {
+  return {dx.rows(), dx.features(), dy.features()};
+}
+constexpr gemm_extents extents_of_weight_gradient(auto const& dy, auto const& x) {
+  return {dy.features(), x.features(), dy.rows()};
+}
+
+} // namespace detail
+
 template <class architecture> struct kernel<op::linear, cuda<architecture>> {
-  static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const&) {
-    return {.scratch = gemm_workspace, .launches = in.size() == 3 ? 2 : 1};
+  static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const& out) {
+    auto const gemms = gemm_parts(transpose::no, transpose::yes, detail::extents_of_linear(in[0], out[0]));
+    return {.scratch = gemm_workspace, .launches = in.size() == 3 ? gemms + 1 : gemms};
   }
   template <class stored>
   static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<stored> y) {
-    gemm(c, transpose::no, transpose::yes, y.rows(), y.features(), x.features(), x.data, weight.data, false, y.data);
+    gemm(c, transpose::no, transpose::yes, detail::extents_of_linear(x, y), x.data, weight.data, false, y.data);
   }
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<accumulate const> bias,
@@ -33,23 +49,25 @@ template <class architecture> struct kernel<op::linear, cuda<architecture>> {
 };
 
 template <class architecture> struct kernel<op::linear_input_gradient, cuda<architecture>> {
-  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) {
-    return {.scratch = gemm_workspace};
+  static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const& out) {
+    auto const extents = detail::extents_of_input_gradient(in[0], out[0]);
+    return {.scratch = gemm_workspace, .launches = gemm_parts(transpose::no, transpose::no, extents)};
   }
   template <class stored>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> weight, tensor<stored> dx) {
-    gemm(c, transpose::no, transpose::no, dx.rows(), dx.features(), dy.features(), dy.data, weight.data, false,
+    gemm(c, transpose::no, transpose::no, detail::extents_of_input_gradient(dy, dx), dy.data, weight.data, false,
          dx.data);
   }
 };
 
 template <class architecture> struct kernel<op::linear_weight_gradient, cuda<architecture>> {
-  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) {
-    return {.scratch = gemm_workspace};
+  static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const&) {
+    auto const extents = detail::extents_of_weight_gradient(in[0], in[1]);
+    return {.scratch = gemm_workspace, .launches = gemm_parts(transpose::yes, transpose::no, extents)};
   }
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<accumulate> dweight) {
-    gemm(c, transpose::yes, transpose::no, dy.features(), x.features(), dy.rows(), dy.data, x.data, c.add_to(0),
+    gemm(c, transpose::yes, transpose::no, detail::extents_of_weight_gradient(dy, x), dy.data, x.data, c.add_to(0),
          dweight.data);
   }
 };

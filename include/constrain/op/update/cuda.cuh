@@ -14,7 +14,7 @@ template <class stored, int fields> struct update_entry {
   stored* weight;
   stored* state[fields == 0 ? 1 : fields]; // the fields of the optimizer state
   std::int64_t count;                      // elements of all instances
-  bool decays;                             // whether weight decay applies
+  std::int64_t decays;                     // whether weight decay applies; as long as it is, no byte is undefined
 };
 
 } // namespace detail
@@ -46,8 +46,8 @@ template <class optimizer, class architecture> struct kernel<op::update<optimize
     constexpr int fields = sizeof...(states);
     auto& context = *c.parameters.context;
     static_assert(tensors_of<stored>::capacity == tensors_of<float>::capacity);
-    auto& tensors = context.template pending<tensors_of<stored>>();
-    tensors.add(c, {gradient.data, weight.data, {state.data...}, weight.count, c.options.decays});
+    auto& tensors = context.template pending<tensors_of<stored>>(c);
+    tensors.add(c, {gradient.data, weight.data, {state.data...}, weight.count, c.options.decays ? 1 : 0});
     if (c.more_tensors_follow) return;
     auto const* const prepared = reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
     start(context, tensors, clip.data, prepared, std::make_integer_sequence<int, fields>{});

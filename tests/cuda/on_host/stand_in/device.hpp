@@ -20,6 +20,8 @@ inline std::vector<device_properties> devices(1);
 inline int current_device = 0;
 /// What the kernels were compiled for.
 inline int binary_version = 90, ptx_version = 90;
+/// Whether there is code that the devices can run.
+inline bool has_code = true;
 
 inline constexpr std::size_t static_shared_bytes = 48 << 10; // of a block; and dynamic, unless a kernel asks for more
 inline constexpr std::size_t largest_shared_bytes = 227 << 10;
@@ -44,6 +46,7 @@ inline char const* cudaGetErrorString(cudaError_t e) {
   case cudaErrorMemoryAllocation: return "out of memory";
   case cudaErrorInvalidConfiguration: return "invalid configuration argument";
   case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
+  case cudaErrorInvalidDeviceFunction: return "invalid device function";
   case cudaErrorNoDevice: return "no CUDA-capable device is detected";
   case cudaErrorInvalidDevice: return "invalid device ordinal";
   case cudaErrorNoKernelImageForDevice: return "no kernel image is available for execution on the device";
@@ -95,7 +98,8 @@ inline cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* all) {
 }
 template <class... parameters>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, void (*kernel)(parameters...)) {
-  if (on_host::fails("cudaFuncGetAttributes")) return on_host::returned(cudaErrorNoKernelImageForDevice);
+  if (on_host::fails("cudaFuncGetAttributes") || !on_host::has_code)
+    return on_host::returned(cudaErrorNoKernelImageForDevice);
   *to = {};
   to->sharedSizeBytes = on_host::program_symbols::of(reinterpret_cast<void const*>(kernel)).shared_bytes;
   to->maxThreadsPerBlock = 1024;

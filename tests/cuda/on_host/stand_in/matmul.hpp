@@ -18,8 +18,9 @@ struct chosen_algorithm {
   std::uint32_t alignment[4] = {256, 256, 256, 256}; // of A, B, C and D: cuBLASLt's default
 };
 
-/// Whether an operand whose alignment is less than the heuristic was promised is refused.
-inline bool promised_alignment_is_checked = false;
+/// Elements that no matrix may span: cuBLASLt 13.6 has algorithms that its heuristic returns, but that fail from there
+/// on (github.com/NVIDIA/raft, issue 3097).
+inline constexpr std::int64_t too_many_elements = std::int64_t{1} << 31;
 
 /// Refuses layouts of which cuBLASLt makes no product.
 inline void check_layouts(char const* call, on_host_product const& p, on_host_layout const& a, on_host_layout const& b,
@@ -30,6 +31,8 @@ inline void check_layouts(char const* call, on_host_product const& p, on_host_la
     if (l->leading < l->rows)
       violated(call, text("a leading dimension of ", l->leading, " for columns of ", l->rows, " elements"),
                "it is at least the number of rows");
+    if (l->elements() >= too_many_elements)
+      violated(call, text("a matrix of ", l->elements(), " elements"), "an algorithm may fail from 2^31 elements on");
   }
   auto const transposed = [&](int i) { return p.operation[i] == CUBLAS_OP_T; };
   auto const m = transposed(0) ? a.columns : a.rows, k = transposed(0) ? a.rows : a.columns;
@@ -77,11 +80,12 @@ inline void check_operands(char const* call, chosen_algorithm const& chosen, mat
   for (int i = 0; i < 4; ++i) {
     auto const& x = operands[i];
     device_memory::check(call, x.name, x.data, x.layout.bytes(), device);
-    auto const needed = promised_alignment_is_checked ? chosen.alignment[i] : x.layout.element();
-    if (address(x.data) % needed != 0)
-      violated(call,
-               text(x.name, " lies at ", address(x.data) % 256, " modulo 256, and the heuristic was promised ", needed),
-               "an operand is as aligned as CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT says, by default 256");
+    auto const promised = chosen.alignment[i];
+    if (address(x.data) % promised != 0)
+      violated(
+          call,
+          text(x.name, " lies at ", address(x.data) % 256, " modulo 256, and the heuristic was promised ", promised),
+          "an operand is as aligned as CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT says, by default 256");
     if (address(x.data) < address(o.workspace) + o.workspace_bytes &&
         address(o.workspace) < address(x.data) + x.layout.bytes())
       violated(call, text(x.name, " lies in the workspace"), "the algorithm overwrites its workspace");

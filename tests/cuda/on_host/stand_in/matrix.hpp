@@ -30,7 +30,8 @@ struct on_host_layout {
   void end() const {}
   std::size_t element() const { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
   /// From the first element to the end of the last one.
-  std::size_t bytes() const { return static_cast<std::size_t>((columns - 1) * leading + rows) * element(); }
+  std::int64_t elements() const { return (columns - 1) * leading + rows; }
+  std::size_t bytes() const { return static_cast<std::size_t>(elements()) * element(); }
   double get(void const* data, std::int64_t row, std::int64_t column) const {
     auto const i = column * leading + row;
     if (type == CUDA_R_64F) return static_cast<double const*>(data)[i];

@@ -1,0 +1,89 @@
+#pragma once
+
+#include "constrain/device/cuda/check.cuh"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// A CUDA device of this machine.
+class cuda_device {
+public:
+  /// `index`: as in cudaSetDevice; -1: the current device of the host thread. Throws `error` if there is no such
+  /// device.
+  explicit cuda_device(int index = -1) : index_(index) {
+    int count = 0;
+    auto const status = cudaGetDeviceCount(&count);
+    if (status != cudaSuccess && status != cudaErrorNoDevice)
+      throw error({"device::cuda: CUDA could not find the devices: ", cudaGetErrorString(status),
+                   "; check with nvidia-smi that the driver supports CUDA ", CUDART_VERSION / 1000,
+                   ", or write device::cpu"});
+    if (count == 0)
+      throw error("device::cuda: there is no CUDA device here, or CUDA_VISIBLE_DEVICES hides it; run on a machine that "
+                  "has one, or write device::cpu");
+    if (index < -1 || index >= count)
+      throw error({"device::cuda: there is no CUDA device ", index, " here; choose from 0 to ", count - 1,
+                   " as `.cuda_device`"});
+    if (index == -1) cuda_check(cudaGetDevice(&index_), "find the current device");
+  }
+
+  /// As in cudaSetDevice.
+  int index() const { return index_; }
+
+  /// Compute capability, times ten: 90 is 9.0. Throws `error` if CUDA fails.
+  int capability() const {
+    int major = 0, minor = 0;
+    cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index_), "ask for its capability");
+    cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index_), "ask for its capability");
+    return 10 * major + minor;
+  }
+
+private:
+  int index_;
+};
+
+/// Makes a device the current one of the host thread; the destructor makes the former one current again.
+class current_device {
+public:
+  /// Throws `error` if CUDA fails.
+  explicit current_device(cuda_device device) : device_(device) {
+    cuda_check(cudaGetDevice(&former_), "find the current device");
+    if (device.index() != former_) cuda_check(cudaSetDevice(device.index()), "make a device the current one");
+  }
+  ~current_device() {
+    if (device_.index() != former_) cudaSetDevice(former_);
+  }
+  /// The device that is current.
+  cuda_device device() const { return device_; }
+  current_device(current_device const&) = delete;
+  current_device& operator=(current_device const&) = delete;
+
+private:
+  cuda_device device_;
+  int former_ = 0;
+};
+
+/// A kernel that does nothing, by which the host learns for which architectures its translation unit was compiled.
+template <class architecture> static __global__ void empty_kernel() {}
+
+/// Checks that a device can run the kernels of this translation unit, and that these were compiled for `architecture`,
+/// an `sm<...>`, or a newer one. The device must be the current one. Throws `error` if not.
+template <class architecture> void check_code_for(cuda_device device) {
+  constexpr int wanted = architecture::capability;
+  int const has = device.capability();
+  auto const number = [](int capability) { return concat({capability / 10, ".", capability % 10}); };
+  if (has < wanted)
+    throw error({"device::cuda<sm<", wanted, ">>: CUDA device ", device.index(), " has compute capability ",
+                 number(has), "; write sm<", has, "> and compile for it"});
+  cudaFuncAttributes code{};
+  auto const status = cudaFuncGetAttributes(&code, empty_kernel<architecture>);
+  if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
+    throw error({"device::cuda<sm<", wanted, ">>: this program has no code for CUDA device ", device.index(),
+                 " of compute capability ", number(has), " (", cudaGetErrorString(status),
+                 "); compile it with -arch=sm_", has, ", in CMake CMAKE_CUDA_ARCHITECTURES=", has});
+  cuda_check(status, "load a kernel");
+  if (code.ptxVersion < wanted)
+    throw error({"device::cuda<sm<", wanted, ">>: this program was compiled for compute capability ",
+                 number(code.ptxVersion), "; compile it with -arch=sm_", wanted,
+                 ", in CMake CMAKE_CUDA_ARCHITECTURES=", wanted});
+}
+
+} // namespace constrain

@@ -1,0 +1,124 @@
+// GEMMs in parts, operands of any alignment, and calls that are merged into one launch.
+
+#include "cuda/tasks.hpp"
+
+#include <constrain/device/cuda/gemm.cuh>
+#include <constrain/device/cuda/multi_tensor.cuh>
+#include <constrain/run/cuda_arena.cuh>
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace ct = constrain;
+
+namespace {
+
+using ct::transpose;
+
+/// Three arrays of floats in device memory, and a context for GEMMs.
+class arrays {
+public:
+  arrays()
+      : stream_(ct::cuda_device()), memory_(ct::bytes(scratch + ct::gemm_workspace), stream_),
+        context_(stream_, memory_.data()) {
+    parameters_.context = &context_;
+  }
+
+  ct::cuda_context& context() { return context_; }
+  ct::call make_call() const {
+    ct::call c{none_, parameters_};
+    c.scratch = memory_.data() + scratch;
+    return c;
+  }
+  float* at(int i, std::int64_t offset = 0) const {
+    return reinterpret_cast<float*>(memory_.data() + begin(i)) + offset;
+  }
+  void write(int i, std::vector<float> const& x, std::int64_t offset = 0) {
+    memory_.write(begin(i) + 4 * offset, x.data(), static_cast<std::int64_t>(4 * x.size()));
+  }
+  std::vector<float> read(int i, std::size_t count, std::int64_t offset = 0) const {
+    std::vector<float> x(count);
+    memory_.read(begin(i) + 4 * offset, x.data(), static_cast<std::int64_t>(4 * count));
+    return x;
+  }
+
+private:
+  static constexpr std::int64_t bytes_each = 1 << 16, scratch = 4 * bytes_each;
+  static std::int64_t begin(int i) { return (1 + i) * bytes_each; }
+
+  ct::cuda_stream stream_;
+  ct::cuda_arena memory_;
+  ct::cuda_context context_;
+  ct::attributes none_;
+  ct::step_parameters parameters_;
+};
+
+/// Small integers, whose sums are exact in any order.
+std::vector<float> integers(std::int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<float> x(static_cast<std::size_t>(count));
+  for (auto& each : x) each = static_cast<float>(static_cast<int>(random() % 7) - 3);
+  return x;
+}
+
+} // namespace
+
+TEST_CASE("a GEMM in parts gives the bits of one GEMM, whatever the alignment of its operands") {
+  arrays on_device;
+  for (auto const& e : {ct::gemm_extents{9, 13, 17}, {40, 8, 24}, {3, 64, 5}})
+    for (int const flags : {0, 1, 2, 3})
+      for (int const shift : {0, 1, 2, 4}) {
+        auto const ta = (flags & 1) != 0 ? transpose::yes : transpose::no;
+        auto const tb = (flags & 2) != 0 ? transpose::yes : transpose::no;
+        on_device.write(0, integers(e.m * e.k, 1), shift);
+        on_device.write(1, integers(e.k * e.n, 2), shift);
+        auto const run = [&](bool adds, std::int64_t limit) {
+          on_device.write(2, integers(e.m * e.n, 3), shift);
+          ct::gemm(on_device.make_call(), ta, tb, e, on_device.at(0, shift), on_device.at(1, shift), adds,
+                   on_device.at(2, shift), limit);
+          return on_device.read(2, static_cast<std::size_t>(e.m * e.n), shift);
+        };
+        CAPTURE(flags);
+        CAPTURE(shift);
+        for (bool const adds : {false, true}) {
+          auto const whole = run(adds, ct::gemm_limit);
+#if defined(CONSTRAIN_ON_HOST)
+          auto const before = on_host::gemms;
+#endif
+          CHECK(run(adds, 70) == whole);
+          CHECK(ct::gemm_parts(ta, tb, e, 70) > 1);
+#if defined(CONSTRAIN_ON_HOST)
+          CHECK(on_host::gemms - before == ct::gemm_parts(ta, tb, e, 70));
+#endif
+        }
+      }
+}
+
+TEST_CASE("merged calls begin anew, whatever calls of another kernel or an exception have left") {
+  struct small {
+    std::int64_t i;
+  };
+  struct large {
+    std::int64_t i[6];
+  };
+  arrays on_device;
+  auto c = on_device.make_call();
+  auto const add = [&]<class entry>(int before, entry const& e) -> ct::multi_tensor<entry>& {
+    c.merged_before = before;
+    auto& all = on_device.context().pending<ct::multi_tensor<entry>>(c);
+    all.add(c, e);
+    return all;
+  };
+  for (int i = 0; i < ct::multi_tensor<large>::capacity; ++i) add(i, large{{-1, -1, -1, -1, -1, -1}});
+  for (int i = 0; i < 3; ++i) {
+    auto const& all = add(i, small{i}); // the calls before were never launched
+    CHECK(all.count == i + 1);
+    CHECK(all.entries[i].i == i);
+    CHECK(all.entries[0].i == 0);
+  }
+  auto const& all = add(0, large{{7}});
+  CHECK(all.count == 1);
+  CHECK(all.entries[0].i[0] == 7);
+}
