@@ -18,8 +18,8 @@ struct loss_scale_options {
 };
 
 /// A run's options besides the optimizer's hyperparameters. The trainer's constructor throws `error` for a field out of
-/// range. On several ranks, all fields but `.measure_memory` and `.cuda_device` must be equal. Dropout, maximum norm and
-/// loss scale are settings: `trainer::set` changes them, and `trainer::load` takes them from the saved run.
+/// range. On several ranks, all fields but `.measure_memory` and `.cuda_device` must be equal. Dropout, maximum norm
+/// and loss scale are settings: `trainer::set` changes them, and `trainer::load` takes them from the saved run.
 struct run_options {
   std::uint64_t seed = 0;          // of the initial weights, the order of samples and dropout
   double clip_norm = 0;            // maximum L2 norm of all gradients together, at least 0; 0: no clipping
