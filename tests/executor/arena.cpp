@@ -30,6 +30,7 @@ TEST_CASE("an arena is read, written, filled and edited within it alone") {
     CHECK(sentence([&] { arena.read(offset, bytes.data(), count); }) == said);
     CHECK(sentence([&] { arena.fill(offset, count, 9); }) == said);
     CHECK(sentence([&] { arena.edit(offset, count, [](std::byte*) { FAIL("called"); }); }) == said);
+    CHECK(sentence([&] { arena.produce(offset, count, [](std::byte*) { FAIL("called"); }); }) == said);
   }
   CHECK(bytes == std::vector<unsigned char>(100, 1));
   arena.read(0, bytes.data(), 100);
