@@ -145,6 +145,26 @@ struct own_layers {
   }
 };
 
+/// Three tables of which the ranks have ranges of other sizes, one in a repeat, and a head with a bias. The loss needs
+/// all logits, so that they are gathered.
+struct untied {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto x = ct::embedding("token", tokens, {.vocabulary = 33, .width = 12});
+    x = x + ct::silu(ct::embedding("other", tokens, {.vocabulary = 35, .width = 12}));
+    x = ct::repeat("block", 2, x, [&](ct::value h) {
+      h = h + ct::embedding("inner", tokens, {.vocabulary = 34, .width = 12});
+      return h + ct::linear("down", ct::gelu(ct::linear("up", ct::layer_norm("norm", h), 24)), 12);
+    });
+    return ct::linear("head", x, 33, {.role = ct::role::head});
+  }
+};
+struct focal_lm {
+  static constexpr bool labels_are_next_tokens = true;
+  constexpr ct::value operator()(ct::value logits, ct::value labels) const {
+    return ct::focal_loss(logits, labels, {});
+  }
+};
+
 /// Whether ranks of a tensor group that have different batches are told so, and can go on.
 template <class trainer> void check_other_batches(trainer& t, char const* name) {
   auto const before = values_of(t.parameters()[0]);
@@ -225,6 +245,8 @@ int main() {
   compare<odd, tensor<2>, odd, fp64, sgd>("three heads", 1e-13);
   using own = ct::task<own_layers{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 8}>;
   compare<own, tensor<2>, own, fp64, sgd>("own layers", 1e-13);
+  using focal = ct::task<untied{}, focal_lm, ct::micro_batch{.sequences = 2, .tokens = 8}>;
+  compare<focal, tensor<2>, focal, fp64, sgd, ct::fusion::all, ct::accumulate<2>>("untied, focal loss", 1e-13);
   using average = ct::optimizer::averaged<sgd>;
   compare<task, tensor<2>, task, fp64, average>("averaged", 1e-13);
 #else
