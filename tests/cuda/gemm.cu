@@ -4,6 +4,7 @@
 
 #include <constrain/device/cuda/gemm.cuh>
 #include <constrain/device/cuda/multi_tensor.cuh>
+#include <constrain/device/cuda/start_kernel.cuh>
 #include <constrain/run/cuda_arena.cuh>
 #include <doctest/doctest.h>
 
@@ -55,6 +56,16 @@ private:
   ct::step_parameters parameters_;
 };
 
+/// The operands of a call of one kernel, and of another.
+template <int count> struct operands { std::int64_t i[count]; };
+using small = operands<1>;
+using large = operands<6>;
+
+/// Writes what the device receives of merged calls: a thread per call.
+template <class entry> static __global__ void entries_kernel(ct::multi_tensor<entry> all, float* to) {
+  to[threadIdx.x] = static_cast<int>(threadIdx.x) < all.count ? static_cast<float>(all.entries[threadIdx.x].i[0]) : -1;
+}
+
 /// Small integers, whose sums are exact in any order.
 std::vector<float> integers(std::int64_t count, unsigned seed) {
   std::mt19937 random(seed);
@@ -97,14 +108,12 @@ TEST_CASE("a GEMM in parts gives the bits of one GEMM, whatever the alignment of
 }
 
 TEST_CASE("merged calls begin anew, whatever calls of another kernel or an exception have left") {
-  struct small {
-    std::int64_t i;
-  };
-  struct large {
-    std::int64_t i[6];
-  };
   arrays on_device;
   auto c = on_device.make_call();
+  auto const received = [&]<class entry>(ct::multi_tensor<entry> const& all) {
+    ct::cuda_launch(on_device.context(), 1, 4, entries_kernel<entry>, all, on_device.at(0));
+    return on_device.read(0, 4);
+  };
   auto const add = [&]<class entry>(int before, entry const& e) -> ct::multi_tensor<entry>& {
     c.merged_before = before;
     auto& all = on_device.context().pending<ct::multi_tensor<entry>>(c);
@@ -113,12 +122,14 @@ TEST_CASE("merged calls begin anew, whatever calls of another kernel or an excep
   };
   for (int i = 0; i < ct::multi_tensor<large>::capacity; ++i) add(i, large{{-1, -1, -1, -1, -1, -1}});
   for (int i = 0; i < 3; ++i) {
-    auto const& all = add(i, small{i}); // the calls before were never launched
+    auto const& all = add(i, small{{i}}); // the calls before were never launched
     CHECK(all.count == i + 1);
-    CHECK(all.entries[i].i == i);
-    CHECK(all.entries[0].i == 0);
+    CHECK(all.entries[i].i[0] == i);
+    CHECK(all.entries[0].i[0] == 0);
+    CHECK(received(all) == std::vector<float>{0, i < 1 ? -1.f : 1, i < 2 ? -1.f : 2, -1});
   }
   auto const& all = add(0, large{{7}});
   CHECK(all.count == 1);
   CHECK(all.entries[0].i[0] == 7);
+  CHECK(received(all) == std::vector<float>{7, -1, -1, -1});
 }
