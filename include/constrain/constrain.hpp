@@ -52,5 +52,5 @@
 #include "constrain/policy/policies.hpp"
 #include "constrain/program/is_op.hpp"
 #include "constrain/train/explain.hpp"
-#include "constrain/train/schedule.hpp"
+#include "constrain/train/schedules.hpp"
 #include "constrain/train/trainer.hpp"

@@ -4,20 +4,22 @@
 
 #include "constrain/base/concat.hpp"
 
-#include <variant>
+#include <limits>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Adds the schedule's kind (constant, linear or cosine) and its fields.
+/// The schedule's factor of the first step; NaN if there is none, which `check_run` refuses on all ranks.
+[[gnu::cold]] CONSTRAIN_INLINE double first_factor(schedule::any const& s) {
+  try {
+    return s(0);
+  } catch (...) { return std::numeric_limits<double>::quiet_NaN(); }
+}
+
+/// Adds the schedule's kind, its fields and its first factor, by which own functions can differ.
 [[gnu::cold]] CONSTRAIN_INLINE void add_schedule(fingerprint& to, schedule::any const& s) {
-  to.add("the kind of .schedule", s.index() == 0 ? "constant" : s.index() == 1 ? "linear" : "cosine");
-  schedule::detail::visit(s, [&](auto const& chosen) {
-    to.add(".warmup of the schedule", chosen.warmup.count());
-    if constexpr (requires { chosen.minimum; }) {
-      to.add(".steps of the schedule", chosen.steps.count());
-      to.add(".minimum of the schedule", chosen.minimum);
-    }
-  });
+  to.add("the kind of .schedule", s.name());
+  for (auto const& f : s.fields()) to.add(concat({f.name, " of the schedule"}), f.value);
+  to.add("the schedule's factor of the first step", first_factor(s));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void add_run(fingerprint& to, run_options const& run) {

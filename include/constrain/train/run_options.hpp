@@ -23,7 +23,7 @@ struct loss_scale_options {
 struct run_options {
   std::uint64_t seed = 0;          // of the initial weights, the order of samples and dropout
   double clip_norm = 0;            // maximum L2 norm of all gradients together, at least 0; 0: no clipping
-  schedule::any schedule{};        // learning-rate schedule; constant by default
+  schedule::any schedule{};        // of the learning rate (schedules.hpp), or an own function; constant by default
   double dropout = 0;              // probability with which ct::dropout zeroes an element, in [0, 1)
   loss_scale_options loss_scale{}; // used only with precision::fp16
   bool checked = false;            // checks the reads and the result of every kernel call: slow, for debugging

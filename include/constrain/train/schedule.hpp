@@ -1,79 +1,81 @@
 #pragma once
 
-#include "constrain/base/libm.hpp"
+#include "constrain/base/number_check.hpp"
 #include "constrain/base/units.hpp"
 
-#include <algorithm>
-#include <variant>
+#include <concepts>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <vector>
 
-/// Learning-rate schedules: pure functions from the number of optimizer steps already done (0 for the first; skipped
-/// steps count) to the number that multiplies the learning rate. The trainer's constructor throws `error` for a field
-/// out of range.
+/// Learning-rate schedules. A schedule is a pure function from the number of optimizer steps already done (0 for the
+/// first; skipped steps count) to the number that multiplies the learning rate. schedules.hpp has the library's.
 namespace constrain::inline CONSTRAIN_VARIANT::schedule {
 
-/// Linear warm-up: (step + 1) / warmup for the first `warmup` steps, then 1.
-constexpr double warm_up(optimizer_steps step, optimizer_steps warmup) {
-  if (step >= warmup) return 1;
-  return static_cast<double>(step.count() + 1) / static_cast<double>(warmup.count());
-}
+/// What a schedule must offer: it can be copied, and called with `optimizer_steps` for a number.
+///
+///     struct halved_every {
+///       ct::optimizer_steps period = 1000;
+///       double operator()(ct::optimizer_steps step) const { return std::pow(0.5, step.count() / period.count()); }
+///     };
+template <class type>
+concept is_schedule = std::copy_constructible<type> && std::is_invocable_r_v<double, type const&, optimizer_steps>;
 
-/// Share of the way from the end of warm-up to step `steps`, in [0, 1]; 1 if `steps` is not after the warm-up.
-constexpr double progress(optimizer_steps step, optimizer_steps warmup, optimizer_steps steps) {
-  if (steps <= warmup) return 1;
-  return std::clamp(static_cast<double>(step.count() - warmup.count()) /
-                        static_cast<double>(steps.count() - warmup.count()),
-                    0.0, 1.0);
-}
-
-/// Linear warm-up, then the full learning rate.
-struct constant {
-  optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
-  double operator()(optimizer_steps step) const { return warm_up(step, warmup); }
+/// A field of one of the library's schedules: its name, its value and the values that it may have. The trainer's
+/// constructor checks the fields, and that they are equal on all ranks.
+struct field {
+  char const* name;                             // with a leading dot
+  double value;                                 // a number of steps is exact up to 2^53
+  number_range range = number_range::from_zero; // if `least` is negative
+  std::int64_t least = -1;                      // smallest value, if the field is an integer
 };
 
-/// Linear warm-up, then linear decay to `minimum` at step `steps`, and `minimum` from then on.
-struct linear {
-  optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
-  optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
-                              // must be set
-  double minimum = 0;         // final factor of the learning rate, at least 0
-  double operator()(optimizer_steps step) const {
-    if (step < warmup) return warm_up(step, warmup);
-    return minimum + (1 - minimum) * (1 - progress(step, warmup, steps));
+/// A field that is a number of steps.
+inline field steps_field(char const* name, optimizer_steps value, std::int64_t least) {
+  return {name, static_cast<double>(value.count()), number_range::from_zero, least};
+}
+
+/// Any schedule; the type of `run_options::schedule`.
+class any {
+public:
+  /// The full learning rate in every step.
+  any() = default;
+  /// A schedule of the library, or a user's own function.
+  template <class chosen>
+    requires(!std::same_as<chosen, any>)
+  &&is_schedule<chosen> any(chosen const& s) : function_(s) {
+    if constexpr (requires { s.fields(); }) {
+      name_ = chosen::name;
+      fields_ = s.fields();
+      if constexpr (requires { s.conflict(); }) conflict_ = s.conflict();
+    } else name_ = "own function";
   }
+
+  /// The factor of the learning rate at `step`. Throws `error` if it is negative or not finite, which only a user's own
+  /// function can give.
+  double operator()(optimizer_steps step) const;
+
+  /// "constant", "cosine", ..., or "own function".
+  char const* name() const { return name_; }
+  /// The fields; none for a user's own function.
+  std::vector<field> const& fields() const { return fields_; }
+  /// Throws `error` for a field out of range, for fields that contradict each other, for an empty function, and for a
+  /// first factor that is negative or not finite.
+  void check() const;
+
+private:
+  std::function<double(optimizer_steps)> function_ = [](optimizer_steps) { return 1.0; };
+  char const* name_ = "constant";
+  std::vector<field> fields_{steps_field(".warmup", 0, 0)};
+  char const* conflict_ = nullptr;
 };
-
-/// Linear warm-up, then half a cosine down to `minimum` at step `steps`, and `minimum` from then on (Loshchilov &
-/// Hutter 2017, "SGDR", without restarts).
-struct cosine {
-  optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
-  optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
-                              // must be set
-  double minimum = 0;         // final factor of the learning rate, at least 0
-  double operator()(optimizer_steps step) const {
-    if (step < warmup) return warm_up(step, warmup);
-    return minimum +
-           (1 - minimum) * 0.5 * (1 + detail::libm::cos(3.14159265358979323846 * progress(step, warmup, steps)));
-  }
-};
-
-/// The type of `run_options::schedule`.
-using any = std::variant<constant, linear, cosine>;
-
-namespace detail {
-
-/// Calls f(chosen) with the chosen schedule. (Cheaper to compile than std::visit.)
-template <class function> auto visit(any const& s, function const& f) {
-  if (auto const* const chosen = std::get_if<constant>(&s)) return f(*chosen);
-  if (auto const* const chosen = std::get_if<linear>(&s)) return f(*chosen);
-  return f(*std::get_if<cosine>(&s));
-}
-
-} // namespace detail
 
 /// The schedule's factor of the learning rate at `step`.
-inline double factor(any const& s, optimizer_steps step) {
-  return detail::visit(s, [&](auto const& chosen) { return chosen(step); });
-}
+inline double factor(any const& s, optimizer_steps step) { return s(step); }
 
 } // namespace constrain::schedule
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/schedule.ipp"
+#endif

@@ -1,0 +1,144 @@
+#pragma once
+
+#include "constrain/base/libm.hpp"
+#include "constrain/train/schedule.hpp"
+
+#include <algorithm>
+#include <vector>
+
+/// The library's learning-rate schedules. All begin with a linear warm-up, if `warmup` is above 0: the factor of the
+/// first step is 1 / warmup. After the warm-up, up to step `steps`, the factors are those of Transformers' schedules of
+/// the same names; its warm-up begins with a factor of 0, one step earlier.
+namespace constrain::inline CONSTRAIN_VARIANT::schedule {
+
+/// Linear warm-up: (step + 1) / warmup for the first `warmup` steps, then 1.
+constexpr double warm_up(optimizer_steps step, optimizer_steps warmup) {
+  if (step >= warmup) return 1;
+  return static_cast<double>(step.count() + 1) / static_cast<double>(warmup.count());
+}
+
+/// Share of the way from step `begin` to step `end`, in [0, 1]; 1 if `end` is not after `begin`.
+constexpr double progress(optimizer_steps step, optimizer_steps begin, optimizer_steps end) {
+  if (end <= begin) return 1;
+  return std::clamp(
+      static_cast<double>(step.count() - begin.count()) / static_cast<double>(end.count() - begin.count()), 0.0, 1.0);
+}
+
+/// Linear warm-up, then the full learning rate.
+struct constant {
+  static constexpr char const* name = "constant";
+  optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
+  double operator()(optimizer_steps step) const { return warm_up(step, warmup); }
+  std::vector<field> fields() const { return {steps_field(".warmup", warmup, 0)}; }
+};
+
+/// Linear warm-up, then linear decay to `minimum` at step `steps`, and `minimum` from then on.
+struct linear {
+  static constexpr char const* name = "linear";
+  optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
+  optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
+                              // must be set
+  double minimum = 0;         // final factor of the learning rate, at least 0
+  double operator()(optimizer_steps step) const {
+    if (step < warmup) return warm_up(step, warmup);
+    return minimum + (1 - minimum) * (1 - progress(step, warmup, steps));
+  }
+  std::vector<field> fields() const {
+    return {steps_field(".warmup", warmup, 0), steps_field(".steps", steps, 1), {".minimum", minimum}};
+  }
+};
+
+/// Linear warm-up, then half a cosine down to `minimum` at step `steps`, and `minimum` from then on (Loshchilov &
+/// Hutter 2017, "SGDR", without restarts).
+struct cosine {
+  static constexpr char const* name = "cosine";
+  optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
+  optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
+                              // must be set
+  double minimum = 0;         // final factor of the learning rate, at least 0
+  double operator()(optimizer_steps step) const {
+    if (step < warmup) return warm_up(step, warmup);
+    return minimum + (1 - minimum) * 0.5 *
+                         (1 + constrain::detail::libm::cos(3.14159265358979323846 * progress(step, warmup, steps)));
+  }
+  std::vector<field> fields() const {
+    return {steps_field(".warmup", warmup, 0), steps_field(".steps", steps, 1), {".minimum", minimum}};
+  }
+};
+
+/// Linear warm-up, then a power of the linear decay, minimum + (1 - minimum) (1 - progress)^power, down to `minimum` at
+/// step `steps`, and `minimum` from then on.
+struct polynomial {
+  static constexpr char const* name = "polynomial";
+  optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
+  optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
+                              // must be set
+  double power = 1;           // exponent, above 0; 1: linear decay
+  double minimum = 0;         // final factor of the learning rate, at least 0
+  double operator()(optimizer_steps step) const {
+    if (step < warmup) return warm_up(step, warmup);
+    return minimum + (1 - minimum) * constrain::detail::libm::pow(1 - progress(step, warmup, steps), power);
+  }
+  std::vector<field> fields() const {
+    return {steps_field(".warmup", warmup, 0),
+            steps_field(".steps", steps, 1),
+            {".power", power, number_range::above_zero},
+            {".minimum", minimum}};
+  }
+};
+
+/// Linear warm-up, then decay with the inverse square root of the step (Vaswani et al. 2017, "Attention Is All You
+/// Need", equation 3): 1 / sqrt(1 + (step - warmup) / timescale). It needs no number of steps.
+struct inverse_square_root {
+  static constexpr char const* name = "inverse_square_root";
+  optimizer_steps warmup = 0;    // length of the warm-up, at least 0; 0: none
+  optimizer_steps timescale = 0; // steps after the warm-up until the factor is 1 / sqrt(2), at least 0; 0: `warmup`, or
+                                 // 10,000 without a warm-up
+  double operator()(optimizer_steps step) const {
+    if (step < warmup) return warm_up(step, warmup);
+    auto const scale = timescale > 0 ? timescale : warmup > 0 ? warmup : optimizer_steps(10000);
+    return 1 / constrain::detail::libm::sqrt(1 + static_cast<double>((step - warmup).count()) /
+                                                     static_cast<double>(scale.count()));
+  }
+  std::vector<field> fields() const {
+    return {steps_field(".warmup", warmup, 0), steps_field(".timescale", timescale, 0)};
+  }
+};
+
+/// The form of the decay of `warmup_stable_decay`.
+enum class decay_form {
+  linear,         // 1 - progress
+  one_minus_sqrt, // 1 - sqrt(progress): falls faster at first
+};
+
+/// Linear warm-up, then the full learning rate, then decay to `minimum` over the last `decay` of `steps` steps, and
+/// `minimum` from then on (Hu et al. 2024, "MiniCPM", section 4; the form 1 - sqrt: Hägele et al. 2024, "Scaling Laws
+/// and Compute-Optimal Training Beyond Fixed Training Durations", section 3). A run is made longer by decaying later.
+struct warmup_stable_decay {
+  static constexpr char const* name = "warmup_stable_decay";
+  optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
+  optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
+                              // must be set
+  optimizer_steps decay = 0;  // length of the decay; at least 1, so it must be set, and at most `steps` - `warmup`
+  double minimum = 0;         // final factor of the learning rate, at least 0
+  decay_form form = decay_form::linear;
+  double operator()(optimizer_steps step) const {
+    if (step < warmup) return warm_up(step, warmup);
+    double const way = progress(step, steps - decay, steps);
+    double const rest = 1 - (form == decay_form::linear ? way : constrain::detail::libm::sqrt(way));
+    return minimum + (1 - minimum) * rest;
+  }
+  std::vector<field> fields() const {
+    return {steps_field(".warmup", warmup, 0),
+            steps_field(".steps", steps, 1),
+            steps_field(".decay", decay, 1),
+            {".minimum", minimum},
+            {".form", static_cast<double>(form)}};
+  }
+  /// A sentence if the fields contradict each other.
+  char const* conflict() const {
+    return decay > steps - warmup ? ".warmup and .decay together are longer than .steps; make .steps larger" : nullptr;
+  }
+};
+
+} // namespace constrain::schedule
