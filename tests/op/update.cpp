@@ -68,7 +68,7 @@ static_assert(ct::info_of<ct::op::update<lion>>.gradient == nullptr);
 static_assert(ct::op::state_fields<ct::optimizer::sgd>() == 0);
 static_assert(ct::op::state_fields<ct::optimizer::momentum>() == 1);
 static_assert(ct::op::state_fields<ct::optimizer::nesterov>() == 1);
-static_assert(ct::op::state_fields<ct::optimizer::adamw>() == 2);
+static_assert(ct::op::state_fields<ct::optimizer::adamw>() == 2 && ct::op::state_fields<ct::optimizer::adam>() == 2);
 static_assert(ct::op::state_fields<lion>() == 1 && ct::op::state_fields<averaging>() == 2);
 constexpr auto operands = types({f32(shape(4, 3)), f64(shape(2)), {ct::dtype::u8, shape(20)}});
 static_assert(ct::info_of<ct::op::update<ct::optimizer::sgd>>.infer(operands, {}).outputs.size() == 1);
@@ -109,7 +109,7 @@ void check_oracle(std::string const& name, typename optimizer::hyper const& hype
   auto const all = f.reals("gradients"), expected = f.reals(name);
   trained<optimizer, real> t(f.reals("parameter"));
   t.hyper = hyper;
-  for (std::ptrdiff_t step = 0; step < 5; ++step) {
+  for (std::ptrdiff_t step = 0; step < 10; ++step) {
     CAPTURE(step);
     t.step({shape(37), std::vector<double>(all.begin() + 37 * step, all.begin() + 37 * (step + 1))});
     std::vector<double> const now(expected.begin() + 37 * step, expected.begin() + 37 * (step + 1));
@@ -148,6 +148,8 @@ TEST_CASE_TEMPLATE("update: as PyTorch", real, float, double) {
   check_oracle<ct::optimizer::nesterov, real>("nesterov_decay", {.learning_rate = 0.1f, .weight_decay = 0.01f}, within);
   check_oracle<ct::optimizer::adamw, real>("adamw", {.learning_rate = 0.01f}, within);
   check_oracle<ct::optimizer::adamw, real>("adamw_decay", {.learning_rate = 0.01f, .weight_decay = 0.01f}, within);
+  check_oracle<ct::optimizer::adam, real>("adam", {.learning_rate = 0.01f}, within);
+  check_oracle<ct::optimizer::adam, real>("adam_decay", {.learning_rate = 0.01f, .weight_decay = 0.01f}, within);
 }
 
 TEST_CASE_TEMPLATE("update: a user's optimizer", real, float, double) {

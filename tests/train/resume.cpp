@@ -94,6 +94,7 @@ TEST_CASE("resume is the uninterrupted run, stopped at every step, for every opt
   stop_everywhere<ct::optimizer::sgd>();
   stop_everywhere<ct::optimizer::momentum, ct::accumulate<2>>();
   stop_everywhere<ct::optimizer::nesterov, ct::checkpoint::every<1>>();
+  stop_everywhere<ct::optimizer::quantized<ct::optimizer::adam>, ct::accumulate<2>>();
   stop_everywhere<lion, ct::accumulate<2>, ct::precision::fp64>();
   stop_everywhere<ct::optimizer::adamw, ct::precision::bf16>();
   stop_everywhere<ct::optimizer::sgd, ct::precision::fp16, ct::accumulate<2>>();

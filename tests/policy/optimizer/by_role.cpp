@@ -45,6 +45,7 @@ by_role<adamw>::hyper const different{.base = {.learning_rate = 0.01f, .weight_d
 TEST_CASE("by_role: with the default factors it has the bits of the optimizer") {
   check_default<adamw>({.learning_rate = 0.01f, .weight_decay = 0.5f});
   check_default<adamw, ct::precision::bf16, ct::accumulate<2>>({.learning_rate = 0.01f, .weight_decay = 0.5f});
+  check_default<ct::optimizer::adam, ct::precision::fp64>({.learning_rate = 0.01f, .weight_decay = 0.5f});
   check_default<ct::optimizer::nesterov, ct::checkpoint::every<2>>({.learning_rate = 0.01f, .weight_decay = 0.5f});
   check_default<ct::optimizer::lion, ct::precision::fp64>({.learning_rate = 0.01f, .weight_decay = 0.5f});
 }

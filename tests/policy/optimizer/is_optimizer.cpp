@@ -9,7 +9,7 @@ using namespace constrain;
 namespace {
 
 static_assert(is_optimizer<optimizer::adamw> && is_optimizer<optimizer::sgd> && is_optimizer<optimizer::momentum> &&
-              is_optimizer<optimizer::nesterov>);
+              is_optimizer<optimizer::nesterov> && is_optimizer<optimizer::adam>);
 static_assert(is_optimizer<optimizer::adafactor> && is_optimizer<optimizer::adafactor_relative_step> &&
               is_optimizer<optimizer::adafactor_with_momentum>);
 static_assert(value_of<optimizer::adafactor>() == slot_of::optimizer{});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/policy/optimizer/adafactor.hpp"
+#include "constrain/policy/optimizer/adam.hpp"
 #include "constrain/policy/optimizer/adamw.hpp"
 #include "constrain/policy/optimizer/averaged.hpp"
 #include "constrain/policy/optimizer/by_role.hpp"
@@ -32,8 +33,8 @@ struct optimizer {
   template <class...> using otherwise = constrain::optimizer::adamw;
   template <class policy> struct named { using optimizer = policy; };
   using examples =
-      policy_list<constrain::optimizer::adamw, constrain::optimizer::sgd, constrain::optimizer::momentum,
-                  constrain::optimizer::nesterov, constrain::optimizer::adafactor,
+      policy_list<constrain::optimizer::adamw, constrain::optimizer::adam, constrain::optimizer::sgd,
+                  constrain::optimizer::momentum, constrain::optimizer::nesterov, constrain::optimizer::adafactor,
                   constrain::optimizer::adafactor_relative_step, constrain::optimizer::adafactor_with_momentum>;
   static constexpr bool always_named = true;
   static constexpr bool free_on_resume = true; // a resume compares the optimizer's name in a separate field
