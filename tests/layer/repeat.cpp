@@ -89,6 +89,8 @@ static_assert(trained<96>::entries::step::steps == trained<12>::entries::step::s
 static_assert(trained<96>::parameter_count - trained<12>::parameter_count == 84 * (4 * 4 + 4));
 static_assert(trained<96, ct::checkpoint::every<4>>::memory.activations.count() * 2 <
               trained<96>::memory.activations.count());
+static_assert(trained<96, ct::checkpoint::sqrt>::memory.activations ==
+              trained<96, ct::checkpoint::every<10>>::memory.activations);
 
 // The same model without a repeat.
 struct plain_layer {

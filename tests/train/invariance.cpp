@@ -90,12 +90,13 @@ template <class one, class other> difference gradient_difference(one& a, other& 
 
 } // namespace
 
-TEST_CASE("checkpoint::every<k> gives the same bits as none over 20 steps with dropout") {
+TEST_CASE("checkpoint::every<k> and sqrt give the same bits as none over 20 steps with dropout") {
   auto const none = train<ct::checkpoint::none>(20);
   CHECK(train<ct::checkpoint::every<1>>(20) == none);
   CHECK(train<ct::checkpoint::every<2>>(20) == none);
   CHECK(train<ct::checkpoint::every<3>>(20) == none);
   CHECK(train<ct::checkpoint::every<7>>(20) == none);
+  CHECK(train<ct::checkpoint::sqrt>(20) == none);
 }
 
 TEST_CASE("accumulate<4> of 2 sequences equals one batch of 8") {

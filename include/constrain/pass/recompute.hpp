@@ -188,19 +188,17 @@ private:
 } // namespace detail
 
 /// Activation checkpointing (Chen et al. 2016): each outermost repeat keeps the input of one iteration in every k =
-/// `checkpointing.iterations`, and the backward pass computes the other activations again; with k = 0 all activations
-/// are kept. The number of iterations need not be a multiple of k. Weights after training are the same bit for bit with
-/// any k.
+/// `checkpointing.segment_of(iterations)`, and the backward pass computes the other activations again. The number of
+/// iterations need not be a multiple of k. Weights after training are the same bit for bit with any k.
 constexpr program recompute(program const& p, slot_of::checkpointing const& checkpointing) {
-  int const every = checkpointing.iterations;
-  if (every == 0 || !p.failure.ok()) return p;
+  if (!checkpointing.recomputes || !p.failure.ok()) return p;
   program out = p;
   for (int i = 0; i < out.nodes.size(); ++i) {
     auto const& n = out.nodes[i];
     if (n.kind != node_kind::loop || n.axis == out.micro_batches) continue;
     int const end = out.end_of(i);
     if (!n.reversed && out.axes[n.axis].whole < 0) {
-      detail::recomputation candidate(out, i, every);
+      detail::recomputation candidate(out, i, checkpointing.segment_of(out.axes[n.axis].extent));
       if (candidate.applies()) {
         out = candidate.run();
         i = out.end_of(i);
