@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The only memory block of a trainer, on the trainer's device; never resized. The host reads and writes the block by
-/// byte offset; an access out of bounds throws `error` and changes nothing.
+/// A trainer's single memory block, on the trainer's device; never resized. The host reads and writes it by byte
+/// offset; an access out of bounds throws `error` and changes nothing.
 class arena {
 public:
   /// `size`: bytes of the memory block.
@@ -51,8 +51,8 @@ public:
     write(offset, copy.data(), count);
   }
 
-  /// Calls `f(std::byte*)` to write all of `count` bytes at `offset`, which it must not read: in place if the host can
-  /// address the arena, else into a copy.
+  /// Calls `f(std::byte*)` to overwrite `count` bytes at `offset`: in place if the host can address the arena, else in
+  /// a temporary buffer. `f` must write every byte and read none.
   template <class function> void produce(std::int64_t offset, std::int64_t count, function const& f) {
     check(offset, count);
     if (auto* const here = host()) return f(here + offset);
@@ -61,11 +61,11 @@ public:
     write(offset, copy.data(), count);
   }
 
-  /// Fills the first `count` bytes with a pattern, from which `used` can later tell the last overwritten byte.
+  /// Fills the first `count` bytes with a pattern, so that `used` can later find the last overwritten byte.
   void fill_pattern(bytes count) { fill(0, count.count(), pattern); }
 
-  /// The number of bytes from the arena's start to the last one that no longer holds the pattern of `fill_pattern`,
-  /// among the first `count` bytes.
+  /// Bytes from the arena's start through the last byte that no longer holds the pattern of `fill_pattern`; only the
+  /// first `count` bytes are searched. 0 if all of them hold the pattern.
   bytes used(bytes count) const {
     std::byte block[4096];
     for (auto end = count.count(); end > 0;) {
@@ -79,7 +79,7 @@ public:
   }
 
 protected:
-  // The accesses of `read`, `write` and `fill`, which have checked the bounds.
+  // `read`, `write` and `fill` call these after they have checked the bounds.
   virtual void copy_out(std::int64_t offset, void* to, std::int64_t count) const = 0;
   virtual void copy_in(std::int64_t offset, void const* from, std::int64_t count) = 0;
   virtual void set(std::int64_t offset, std::int64_t count, unsigned char value) = 0;

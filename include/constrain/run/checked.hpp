@@ -11,11 +11,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The properties of a value that checked mode (`checked_hooks`) needs.
 struct checked_value {
-  int tagged_as = -1;                 // the value itself; of a view: the value whose slice it is
+  int tagged_as = -1;                 // index of the value; of a view: of the value that it slices
   axis_list axes;                     // loops over which the value is stacked (one instance per iteration)
-  int loop_carried_axis = -1;         // axis of the loop that carries the value along; -1: not loop-carried
-  bool persistent = false;            // the value keeps its bytes between runs: not checked
-  bool covers_all_iterations = false; // one call writes all iterations, or they are summed: the tag leaves them out
+  int loop_carried_axis = -1;         // axis of the loop that carries the value; -1: not loop-carried
+  bool persistent = false;            // the value keeps its bytes between runs; its tags are not checked
+  bool covers_all_iterations = false; // all iterations share one tag: one call writes them, or they are summed
 };
 
 /// The `checked_value` of every value of a program.
@@ -36,10 +36,11 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
   return out;
 }
 
-/// Checked mode, as executor hooks: every write tags the 64-byte blocks that it covers with the value and the loop
-/// iterations, and every read of a value must find the tag of this value. This finds values that are overwritten while
-/// still needed, which filling memory with NaN does not always show. The first output of each plan step (kernel call)
-/// must be finite. The hooks throw `error`, which names the plan step.
+/// The executor hooks of checked mode. Every write tags the 64-byte blocks that it covers with the value's index and
+/// the loop iterations. Every read must find the tag of the value that it reads, or the tag of a host write. This
+/// detects values that are overwritten while still needed; filling memory with NaN does not always reveal them. The
+/// first output of each plan step (kernel call) must be finite if its dtype is floating-point. A failed check throws
+/// `error`, which names the plan step.
 class checked_hooks {
 public:
   static constexpr std::int64_t block = 64; // bytes that share one tag

@@ -8,7 +8,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An arena in a CUDA device's memory. Reads and writes run after all earlier work on the stream; a read returns when
-/// its copy is complete. They do not depend on the current device of the host thread, and do not change it. The
+/// its copy is complete. The members neither depend on the host thread's current device nor change it. The
 /// constructor throws `error` if the memory cannot be allocated.
 class cuda_arena final : public arena {
 public:
@@ -21,7 +21,7 @@ public:
       return;
     }
     std::size_t free = 0, all = 0;
-    cuda_check(cudaMemGetInfo(&free, &all), "allocate the arena, nor tell how much memory is free,");
+    cuda_check(cudaMemGetInfo(&free, &all), "allocate the arena or query the free memory");
     throw error({"the arena of ", size.count(), " bytes could not be allocated on the device, which has ", free, " of ",
                  all, " bytes free (CUDA device ", stream.device().index(),
                  "); use a smaller micro_batch or checkpoint::every<1>"});

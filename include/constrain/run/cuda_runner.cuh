@@ -15,14 +15,14 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The runner for a CUDA device: a stream, an arena, and the context (device/cuda/context.cuh) that kernels find
-/// in `step_parameters`. Its members do not depend on the current device of the host thread, and do not change it.
+/// in `step_parameters`. Its members neither depend on the host thread's current device nor change it.
 template <class architecture, bool graph> class runner<cuda<architecture>, graph> {
 public:
   using device = cuda<architecture>;
 
-  /// `size`: of the arena; its last `scratch` bytes are the scratch memory of all plans, after the step parameters.
-  /// `index`: of the device; -1: the current device of the host thread. Throws `error` if there is no such device, if
-  /// the program has no code for it, or if the memory cannot be allocated.
+  /// `size`: bytes of the arena. Its last `scratch` bytes are the scratch memory that all plans share; the step
+  /// parameters lie just before them. `index`: device index; -1: the host thread's current device. Throws `error` if
+  /// the device does not exist, if the executable has no code for it, or if the memory cannot be allocated.
   runner(bytes size, std::int64_t scratch, int index = -1)
       : runner(size, scratch, current_device(cuda_device(index))) {}
 
@@ -52,7 +52,7 @@ public:
       launches.has_run = true;
       try {
         launches.captured.capture(stream_, start);
-      } catch (std::exception const&) {} // this run is complete; the next one tries again before it changes anything
+      } catch (std::exception const&) {} // this run is complete; the next one retries before it changes anything
     } else {
       context_.write_parameters(parameters);
       start();
@@ -63,15 +63,15 @@ private:
   /// The launches of a plan.
   struct plan_launches {
     cuda_graph captured;
-    bool has_run = false; // once, without a graph
+    bool has_run = false; // whether the plan has run once without a graph
   };
 
-  /// The same on `here`, which is the current device until the constructor returns.
+  /// The public constructor, on the device of `here`, which stays current until the constructor returns.
   runner(bytes size, std::int64_t scratch, current_device const& here)
       : stream_(can_run_on(here.device())), arena_(size, stream_), scratch_(arena_.data() + size.count() - scratch),
         context_(stream_, scratch_ - device::parameters) {}
 
-  /// The device, after a check that it can run the kernels.
+  /// Returns `device`; throws `error` if the executable has no code for it.
   static cuda_device can_run_on(cuda_device device) {
     check_code_for<architecture>(device);
     return device;

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct device_step {
   std::int64_t scratch = 0;      // byte offset of its scratch memory in the plan's scratch memory
   std::int64_t bytes = 0;        // bytes of scratch memory
-  std::int64_t launches = 0;     // number of launches; for merged calls, the last call counts all, the others 0
+  std::int64_t launches = 0;     // number of launches; of merged calls, the last holds the total, the others 0
   int merged_before = 0;         // number of preceding calls that are merged with this one
   bool merged_with_next = false; // whether the next call is merged with this one
 };
@@ -124,7 +124,7 @@ constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const
   return out;
 }
 
-/// The `needs_of` of each distinct call of a plan, in their order, then a null.
+/// The `needs_of` of each distinct call of a plan, in order, followed by a null pointer.
 template <class holder, class device, std::size_t... call> constexpr auto needs_rules(std::index_sequence<call...>) {
   return std::array<needs_rule, sizeof...(call) + 1>{
       needs_rule_of<op_type<holder::value.steps[calls_of<holder>.first[call]].op>, device>..., nullptr};

@@ -54,8 +54,8 @@ struct no_hooks {
   void after(int, step const&, bound_operand const*, loop_state const&) {}
 };
 
-/// Whether hooks allow the plan to merge calls, as it does without hooks: then a call may be complete only when the
-/// last of the calls that it is merged with returns. Such hooks declare `static constexpr bool merges_calls = true`.
+/// Whether calls may be merged while these hooks are in use; true for `no_hooks`. A merged call may be incomplete until
+/// the last call of its group returns. Other hooks allow merging by `static constexpr bool merges_calls = true`.
 template <class hooks> inline constexpr bool merges_calls = std::is_same_v<hooks, no_hooks> || requires {
   requires hooks::merges_calls;
 };
@@ -73,8 +73,8 @@ inline bound_operand bind(operand const& o, std::byte* arena, loop_state const& 
   return {arena + address, &o.shape, o.count, o.row_stride};
 }
 
-/// Iterations of an axis's current loop: its extent, or fewer in the last segment of a repeat that activation
-/// checkpointing has split, and in a loop that leaves out rows whose labels are ignored.
+/// Iterations of an axis's current loop: its extent, or fewer in two cases. The last segment of a repeat that
+/// activation checkpointing has split can be shorter, and a loop over rows can skip rows with ignored labels.
 inline std::int64_t iterations_now(plan_view const& plan, int axis, loop_state const& loops,
                                    std::int64_t const* valid_labels) {
   auto const& a = plan.axes[axis];

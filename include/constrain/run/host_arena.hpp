@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// cannot be allocated.
 class host_arena final : public arena {
 public:
-  /// Reserves addresses; the system provides the memory of a page when the page is first accessed.
+  /// Reserves address space; the operating system allocates each page on first access.
   explicit host_arena(bytes size) : arena(size) {
     constexpr std::size_t huge_page = std::size_t{2} << 20;
     auto const rounded = (static_cast<std::size_t>(size.count()) + huge_page - 1) / huge_page * huge_page;

@@ -15,7 +15,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An operand with its address in the current iteration. A value that is stacked over loops has one instance per
-/// iteration; a call outside of these loops works on all instances together.
+/// iteration; a call outside these loops works on all instances together.
 struct bound_operand {
   std::byte* data = nullptr;       // address of the first element
   shape const* shape_of = nullptr; // shape of one instance
@@ -39,21 +39,22 @@ concept takes_operands = requires(call_of<op> const& c, operands... o) {
 };
 
 /// The compile-time error for a call without a kernel. Compilers print the op, the device, the types of the operands,
-/// and the diagnosis with the source line of the call in the model. (clang names only a `why` that is an argument.)
+/// and the diagnosis with the source line of the call in the model. (clang prints a `why` only if it is itself a
+/// template argument.)
 template <class op, class device, class... operands> struct kernel_is_there {
   template <why, diagnosis d> struct refused {
     static_assert(d.ok(),
                   "run: this op has no kernel for this device and these operands; choose a policy, an optimizer or a "
-                  "device that works without it, or specialise ct::kernel<op, device> with `static void run(ct::call "
+                  "device that works without it, or specialize ct::kernel<op, device> with `static void run(ct::call "
                   "const&, operands...)` before the trainer");
   };
 };
 
-/// The compile-time error for a kernel whose needs the plan lacks, because the plan was made before the kernel.
+/// The compile-time error for a kernel that was defined after the plan was made, so that the plan lacks its needs.
 template <class op, class device, bool is_planned> struct needs_are_planned {
   static_assert(is_planned,
                 "run: this kernel has `needs_of`, but is defined after the first use of a trainer that calls "
-                "it; specialise ct::kernel<op, device> before the trainer");
+                "it; specialize ct::kernel<op, device> before the trainer");
 };
 
 /// Calls the kernel of `op` with typed operands. One instantiation per op, device and dtypes; all nodes with the same
@@ -91,11 +92,11 @@ using typed_call_of =
                           std::make_index_sequence<static_cast<std::size_t>(
                               holder::value.steps[step_index].inputs + holder::value.steps[step_index].outputs)>>::type;
 
-/// The different calls of a plan: calls of one op with operands of the same dtypes have one launcher.
+/// The distinct calls of a plan: calls of one op with operands of the same dtypes share one launcher.
 template <int steps> struct distinct_calls {
   int of_step[steps == 0 ? 1 : steps]{}; // by step: index of its call; -1: the begin or end of a loop
   int first[steps == 0 ? 1 : steps]{};   // by call: the first step that makes it
-  int count = 0;                         // different calls
+  int count = 0;                         // number of distinct calls
 };
 
 /// Whether two calls of a plan have the same op and dtypes.
@@ -106,7 +107,7 @@ template <class plan> constexpr bool same_call(plan const& p, step const& a, ste
   return true;
 }
 
-/// The different calls of the plan `p`.
+/// Finds the distinct calls of the plan `p`.
 template <int steps, class plan> constexpr distinct_calls<steps> find_calls(plan const& p) {
   distinct_calls<steps> out;
   for (int i = 0; i < steps; ++i) {
@@ -123,7 +124,7 @@ template <int steps, class plan> constexpr distinct_calls<steps> find_calls(plan
 template <class holder> inline constexpr auto calls_of = find_calls<holder::value.steps_size>(holder::value);
 template <class holder> using call_indices = std::make_index_sequence<static_cast<std::size_t>(calls_of<holder>.count)>;
 
-/// The typed call with this index among the different calls of a plan.
+/// The typed call with this index among the distinct calls of a plan.
 template <class holder, class device, std::size_t call>
 using distinct_call = typed_call_of<holder, device, calls_of<holder>.first[call]>;
 
@@ -150,7 +151,8 @@ template <class holder, class device, std::size_t... call> constexpr auto make_l
   return all;
 }
 
-/// The error for step `index` without a kernel. Only a plan with its program, `holder::final`, tells source lines.
+/// The error for step `index` without a kernel. Source lines are known only if the holder has the plan's program,
+/// `holder::final`.
 template <class holder, int index> constexpr diagnosis missing_kernel_at() {
   if constexpr (requires { holder::final; }) {
     node const& n = holder::final.nodes[holder::value.steps[index].source];
@@ -176,15 +178,15 @@ using missing_kernel =
     typename typed_call_of<holder, device, missing>::required::template refused<why::refused,
                                                                                 missing_kernel_at<holder, missing>()>;
 
-/// Whether a plan has a plan of the step before it (pass/pipeline.hpp), and that one lacks kernels.
+/// Whether the holder names the plan of the trainer's step as `before` (pass/pipeline.hpp) and that plan lacks kernels.
 template <class holder, class device> constexpr bool step_lacks_kernels() {
   if constexpr (requires { typename holder::before::before; })
     return missing_step<typename holder::before, device> >= 0;
   else return false;
 }
 
-/// The error for step `missing` of a plan, or the error of the trainer's step if that lacks kernels too: compilers then
-/// print one error for both.
+/// The error for step `missing` of a plan. If the plan of the trainer's step lacks kernels too, returns the error of
+/// that plan instead, so that compilers print one error for both.
 template <class holder, class device, int missing> constexpr auto error_to_report() {
   if constexpr (step_lacks_kernels<holder, device>())
     return error_to_report<typename holder::before, device, missing_step<typename holder::before, device>>();

@@ -6,14 +6,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Runs plans on a device: owns the arena and the other resources that the kernels need. `graph`: the kernel launches
-/// of each plan are captured in a CUDA graph once, then replayed.
+/// Runs plans on a device: owns the arena and the other resources that the kernels need. `graph`: whether
+/// the kernel launches of each plan are captured in a CUDA graph once, then replayed.
 template <class device, bool graph> class runner;
 
 /// The runner for the CPU.
 template <> class runner<cpu, false> {
 public:
-  /// `size`: of the arena; its last `scratch` bytes are the scratch memory of all plans.
+  /// `size`: bytes of the arena. Its last `scratch` bytes are the scratch memory that all plans share.
   runner(bytes size, std::int64_t scratch) : arena_(size), scratch_(arena_.data() + size.count() - scratch) {}
 
   /// The memory that the plans work on.
