@@ -47,6 +47,7 @@
 #include "constrain/op/select_token/select_token.hpp"
 #include "constrain/op/silu/silu.hpp"
 #include "constrain/op/slice/slice.hpp"
+#include "constrain/op/soft_cap/soft_cap.hpp"
 #include "constrain/op/squared_error/squared_error.hpp"
 #include "constrain/op/tanh/tanh.hpp"
 #include "constrain/policy/policies.hpp"

@@ -27,6 +27,7 @@
 #include "constrain/op/reshape/kernel.hpp"
 #include "constrain/op/select_token/kernel.hpp"
 #include "constrain/op/slice/kernel.hpp"
+#include "constrain/op/soft_cap/kernel.hpp"
 #include "constrain/op/squared_error/kernel.hpp"
 #include "constrain/op/stack/kernel.hpp"
 #include "constrain/op/update/cuda.cuh"

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "constrain/base/number_check.hpp"
+#include "constrain/op/refusals.hpp"
+#include "constrain/program/backward.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Options of `op::soft_cap`.
+struct soft_cap_options {
+  double cap = 30; // limit of the absolute values, finite and above 0
+};
+
+namespace op {
+
+/// The gradient of op::soft_cap from dy and y: dx = dy (1 - (y / cap)^2).
+struct soft_cap_gradient {
+  using options = soft_cap_options;
+  static constexpr char const* name = "soft_cap_gradient";
+  static constexpr char const* layouts = "...f, ...f -> ...f";
+  static constexpr unsigned in_place = 0b11;
+
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+};
+
+/// y = cap tanh(x / cap), element by element.
+struct soft_cap {
+  using options = soft_cap_options;
+  static constexpr char const* name = "soft_cap";
+  static constexpr char const* layouts = "...f -> ...f";
+  static constexpr unsigned in_place = 0b1;
+
+  /// Refused: a cap that is not finite and above 0.
+  template <diagnosis d> struct cap_is_not_above_zero {
+    static_assert(d.ok(), "ct::soft_cap: the cap is not a finite number above 0; give one, for example 30");
+  };
+
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    if (!constrain::detail::is_within(o.cap, number_range::above_zero))
+      return inferred::failure<cap_is_not_above_zero>(0, 0);
+    return inferred::one(in[0].type, in[0].shape);
+  }
+  static constexpr void gradient(backward& b) {
+    b.emit<soft_cap_gradient>({b.gradient(), b.output()}, {0}, b.options<soft_cap>());
+  }
+};
+
+} // namespace op
+
+/// Squeezes x smoothly into (-cap, cap): cap tanh(x / cap), as Gemma 2 does with attention scores and logits (Gemma Team
+/// 2024, "Gemma 2", section 2). Element by element, any shape. Logits: `ct::soft_cap(ct::linear("head", x, classes),
+/// 30)`. Refused: token ids, and a cap that is not finite and above 0.
+constexpr value soft_cap(value x, double cap, int line = __builtin_LINE()) {
+  return emit<op::soft_cap>({x}, soft_cap_options{cap}, line);
+}
+
+} // namespace constrain
