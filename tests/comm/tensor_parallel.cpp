@@ -155,7 +155,7 @@ struct untied {
       h = h + ct::embedding("inner", tokens, {.vocabulary = 34, .width = 12});
       return h + ct::linear("down", ct::gelu(ct::linear("up", ct::layer_norm("norm", h), 24)), 12);
     });
-    return ct::linear("head", x, 33, {.role = ct::role::head});
+    return ct::soft_cap(ct::linear("head", x, 33, {.role = ct::role::head}), 2);
   }
 };
 struct focal_lm {
@@ -247,6 +247,8 @@ int main() {
   compare<own, tensor<2>, own, fp64, sgd>("own layers", 1e-13);
   using focal = ct::task<untied{}, focal_lm, ct::micro_batch{.sequences = 2, .tokens = 8}>;
   compare<focal, tensor<2>, focal, fp64, sgd, ct::fusion::all, ct::accumulate<2>>("untied, focal loss", 1e-13);
+  using capped = ct::task<untied{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 8}>;
+  compare<capped, tensor<2>, capped, fp64, sgd>("untied, capped logits", 1e-13);
   using average = ct::optimizer::averaged<sgd>;
   compare<task, tensor<2>, task, fp64, average>("averaged", 1e-13);
 #else

@@ -18,7 +18,7 @@ template <int layers, int heads, int width, int vocabulary, int context, int seq
 using gpt = task<gpt2{.layers = layers, .heads = heads, .width = width, .vocabulary = vocabulary, .context = context},
                  causal_lm, micro_batch{.sequences = sequences}>;
 
-/// Ops that a GPT has not: gates, means, a frozen scale, a captured value, dropout of an activation.
+/// Ops that a GPT has not: gates, means, a captured value, dropout of an activation, capped logits.
 struct gated {
   constexpr value operator()(value tokens) const {
     auto const x = embedding("token", tokens, {.vocabulary = 41, .width = 20});
@@ -26,7 +26,7 @@ struct gated {
       auto const normed = layer_norm("norm", z);
       return z + dropout(linear("down", silu(linear("gate", normed, 12)) * gelu(linear("up", normed, 12)), 20));
     });
-    return linear("head", mean(y + x, axis::tokens), 5);
+    return soft_cap(linear("head", mean(y + x, axis::tokens), 5), 3);
   }
 };
 using classifier = task<gated{}, classification, micro_batch{.sequences = 3, .tokens = 19}>;

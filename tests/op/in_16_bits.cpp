@@ -57,6 +57,18 @@ TEST_CASE("16 bits: add, multiply, copy") {
   });
 }
 
+TEST_CASE("16 bits: soft_cap and its derivative") {
+  compare([]<class T>(T) {
+    auto const options = ct::pack(ct::soft_cap_options{.cap = 2});
+    array<T> y(x_shape), dx(x_shape);
+    call_kernel<ct::op::soft_cap>(ct::call{options, no_parameters}, values<T>(x_shape, 1).in(), y.out());
+    auto const kept = values<T>(x_shape, 2);
+    call_kernel<ct::op::soft_cap_gradient>(ct::call{options, no_parameters}, values<T>(x_shape, 3).in(), kept.in(),
+                                           dx.out());
+    return std::tuple(y, dx);
+  });
+}
+
 TEST_CASE("16 bits: gelu, gelu_tanh, silu and their derivatives") {
   auto const check = []<class functor>(functor) {
     compare([]<class T>(T) {
