@@ -21,7 +21,7 @@ inline bool is_for_users(declaration const& type, std::string const& header) {
     return [&text](std::string_view part) { return text.ends_with(part) || text.starts_with(part); };
   };
   constexpr std::string_view names[] = {"_options", "::hyper", "_result", "_format", "_context"};
-  constexpr std::string_view headers[] = {"model/",        "results.hpp",        "schedule.hpp",     "compare.hpp",
+  constexpr std::string_view headers[] = {"model/",        "results.hpp",        "schedules.hpp",    "compare.hpp",
                                           "batch.hpp",     "training_state.hpp", "interval.hpp",     "op_info.hpp",
                                           "pass/cost.hpp", "attributes.hpp",     "device/kernel.hpp"};
   return std::ranges::any_of(names, is(type.name)) || std::ranges::any_of(headers, is(header));

@@ -113,7 +113,7 @@ enum class decay_form {
 
 /// Linear warm-up, then the full learning rate, then decay to `minimum` over the last `decay` of `steps` steps, and
 /// `minimum` from then on (Hu et al. 2024, "MiniCPM", section 4; the form 1 - sqrt: Hägele et al. 2024, "Scaling Laws
-/// and Compute-Optimal Training Beyond Fixed Training Durations", section 3). A run is made longer by decaying later.
+/// and Compute-Optimal Training Beyond Fixed Training Durations"). A run is made longer by decaying later.
 struct warmup_stable_decay {
   static constexpr char const* name = "warmup_stable_decay";
   optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
@@ -121,7 +121,7 @@ struct warmup_stable_decay {
                               // must be set
   optimizer_steps decay = 0;  // length of the decay; at least 1, so it must be set, and at most `steps` - `warmup`
   double minimum = 0;         // final factor of the learning rate, at least 0
-  decay_form form = decay_form::linear;
+  decay_form form = decay_form::linear; // of the decay
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
     double const way = progress(step, steps - decay, steps);
