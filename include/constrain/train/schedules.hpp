@@ -28,7 +28,9 @@ constexpr double progress(optimizer_steps step, optimizer_steps begin, optimizer
 struct constant {
   static constexpr char const* name = "constant";
   optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
+  /// The factor at `step`.
   double operator()(optimizer_steps step) const { return warm_up(step, warmup); }
+  /// The fields, which `any` checks.
   std::vector<field> fields() const { return {steps_field(".warmup", warmup, 0)}; }
 };
 
@@ -39,10 +41,12 @@ struct linear {
   optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
                               // must be set
   double minimum = 0;         // final factor of the learning rate, at least 0
+  /// The factor at `step`.
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
     return minimum + (1 - minimum) * (1 - progress(step, warmup, steps));
   }
+  /// The fields, which `any` checks.
   std::vector<field> fields() const {
     return {steps_field(".warmup", warmup, 0), steps_field(".steps", steps, 1), {".minimum", minimum}};
   }
@@ -56,11 +60,13 @@ struct cosine {
   optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
                               // must be set
   double minimum = 0;         // final factor of the learning rate, at least 0
+  /// The factor at `step`.
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
     return minimum + (1 - minimum) * 0.5 *
                          (1 + constrain::detail::libm::cos(3.14159265358979323846 * progress(step, warmup, steps)));
   }
+  /// The fields, which `any` checks.
   std::vector<field> fields() const {
     return {steps_field(".warmup", warmup, 0), steps_field(".steps", steps, 1), {".minimum", minimum}};
   }
@@ -75,10 +81,12 @@ struct polynomial {
                               // must be set
   double power = 1;           // exponent, above 0; 1: linear decay
   double minimum = 0;         // final factor of the learning rate, at least 0
+  /// The factor at `step`.
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
     return minimum + (1 - minimum) * constrain::detail::libm::pow(1 - progress(step, warmup, steps), power);
   }
+  /// The fields, which `any` checks.
   std::vector<field> fields() const {
     return {steps_field(".warmup", warmup, 0),
             steps_field(".steps", steps, 1),
@@ -94,12 +102,14 @@ struct inverse_square_root {
   optimizer_steps warmup = 0;    // length of the warm-up, at least 0; 0: none
   optimizer_steps timescale = 0; // steps after the warm-up until the factor is 1 / sqrt(2), at least 0; 0: `warmup`, or
                                  // 10,000 without a warm-up
+  /// The factor at `step`.
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
     auto const scale = timescale > 0 ? timescale : warmup > 0 ? warmup : optimizer_steps(10000);
     return 1 / constrain::detail::libm::sqrt(1 + static_cast<double>((step - warmup).count()) /
                                                      static_cast<double>(scale.count()));
   }
+  /// The fields, which `any` checks.
   std::vector<field> fields() const {
     return {steps_field(".warmup", warmup, 0), steps_field(".timescale", timescale, 0)};
   }
@@ -122,12 +132,14 @@ struct warmup_stable_decay {
   optimizer_steps decay = 0;  // length of the decay; at least 1, so it must be set, and at most `steps` - `warmup`
   double minimum = 0;         // final factor of the learning rate, at least 0
   decay_form form = decay_form::linear; // of the decay
+  /// The factor at `step`.
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
     double const way = progress(step, steps - decay, steps);
     double const rest = 1 - (form == decay_form::linear ? way : constrain::detail::libm::sqrt(way));
     return minimum + (1 - minimum) * rest;
   }
+  /// The fields, which `any` checks.
   std::vector<field> fields() const {
     return {steps_field(".warmup", warmup, 0),
             steps_field(".steps", steps, 1),
