@@ -48,9 +48,9 @@ struct soft_cap {
 
 } // namespace op
 
-/// Maps x smoothly into (-cap, cap): cap tanh(x / cap); element by element, any shape. Gemma 2 (Gemma Team 2024,
-/// section 2) caps its logits so: `ct::soft_cap(ct::linear("head", x, classes), 30)`. Refused: token ids, and a cap that
-/// is not finite and above 0.
+/// Maps x smoothly into (-cap, cap): cap tanh(x / cap), element by element, any shape. Gemma 2 (Gemma Team 2024,
+/// section 2) caps its logits so: `ct::soft_cap(ct::linear("head", x, classes), 30)`. Refused: token ids, and a cap
+/// that is not finite and above 0.
 constexpr value soft_cap(value x, double cap, int line = __builtin_LINE()) {
   return emit<op::soft_cap>({x}, soft_cap_options{cap}, line);
 }

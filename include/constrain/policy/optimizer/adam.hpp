@@ -37,10 +37,10 @@ struct adam {
     check_number(name, ".epsilon", h.epsilon, number_range::from_zero);
     check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
   }
-  /// Hyperparameters of one step: those of AdamW without weight decay, and the factor of the L2 term.
+  /// Hyperparameters of one step.
   template <class real> struct prepared {
-    adamw::prepared<real> moments;
-    real weight_decay;
+    adamw::prepared<real> moments; // of AdamW without weight decay
+    real weight_decay;             // the factor of the L2 term
   };
 
   /// The hyperparameters of step t, computed in double on the host. t counts from 1.
