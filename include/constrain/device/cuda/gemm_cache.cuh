@@ -63,7 +63,10 @@ using cublas_preference = cublas_descriptor<cublasLtMatmulPreference_t, cublasLt
 /// A prepared cuBLASLt GEMM. cuBLASLt is column-major, so the operands are swapped: C^T = op(B)^T op(A)^T.
 class cuda_gemm {
 public:
-  cuda_gemm(cublasLtHandle_t handle, gemm_shape const& s) : double_(s.output == dtype::f64) {
+  static constexpr int most_choices = 8;
+  /// `choice`, below `most_choices`, counts the algorithms in the heuristic's order; it expects the first one to be the
+  /// fastest. Throws `error` if there is no first one.
+  cuda_gemm(cublasLtHandle_t handle, gemm_shape const& s, int choice = 0) : double_(s.output == dtype::f64) {
     auto const what = concat({"prepare a GEMM of [", s.m, ", ", s.k, "] and [", s.k, ", ", s.n, "]"});
     auto const compute = double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F; // fp32 GEMMs do not use TF32
     cublas_check(cublasLtMatmulDescCreate(operation_.address(), compute, double_ ? CUDA_R_64F : CUDA_R_32F), what);
@@ -83,13 +86,16 @@ public:
     cublas_preference preference;
     cublas_check(cublasLtMatmulPreferenceCreate(preference.address()), what);
     set_preferences(preference, s, what);
-    cublasLtMatmulHeuristicResult_t found{};
+    cublasLtMatmulHeuristicResult_t found[most_choices]{};
     int count = 0;
     auto const status =
-        cublasLtMatmulAlgoGetHeuristic(handle, operation_, b_, a_, c_, c_, preference, 1, &found, &count);
+        cublasLtMatmulAlgoGetHeuristic(handle, operation_, b_, a_, c_, c_, preference, choice + 1, found, &count);
     cublas_check(count > 0 ? status : CUBLAS_STATUS_NOT_SUPPORTED, what);
-    algorithm_ = found.algo;
+    exists_ = count > choice;
+    algorithm_ = found[choice].algo;
   }
+  /// Whether there are as many algorithms as `choice` asks for.
+  bool exists() const { return exists_; }
   cuda_gemm(cuda_gemm const&) = delete;
   cuda_gemm& operator=(cuda_gemm const&) = delete;
 
@@ -123,7 +129,7 @@ private:
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(s.c_alignment));
   }
 
-  bool double_;
+  bool double_, exists_ = false;
   cublas_operation operation_;
   cublas_layout a_, b_, c_;
   cublasLtMatmulAlgo_t algorithm_{};
