@@ -3,11 +3,13 @@
 #include "cuda/tasks.hpp"
 
 #include <constrain/device/cuda/gemm.cuh>
+#include <constrain/device/cuda/gemm_batched.cuh>
 #include <constrain/device/cuda/multi_tensor.cuh>
 #include <constrain/device/cuda/start_kernel.cuh>
 #include <constrain/run/cuda_arena.cuh>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -105,6 +107,26 @@ TEST_CASE("a GEMM in parts gives the bits of one GEMM, whatever the alignment of
 #endif
         }
       }
+}
+
+TEST_CASE("batched products are the same, however many blocks the grid has for them") {
+  arrays on_device;
+  constexpr std::int64_t m = 3, n = 5, k = 17, products = 14;
+  on_device.write(0, integers(products * m * k, 1));
+  on_device.write(1, integers(products * k * n, 2));
+  for (std::int64_t const group : {1, 2}) {
+    CAPTURE(group);
+    auto const run = [&](std::int64_t most_blocks) {
+      on_device.write(2, std::vector<float>(products * m * n, 99));
+      ct::gemm_batched(on_device.context(), products, m, n, k, 1, on_device.at(0), {k, false, 1, 0, m * k},
+                       on_device.at(1), {n, false, 1, 0, k * n}, on_device.at(2), {n, false, 1, 0, m * n, group},
+                       most_blocks);
+      return on_device.read(2, static_cast<std::size_t>(products * m * n));
+    };
+    auto const whole = run(65535);
+    CHECK(std::count(whole.begin(), whole.end(), 99.f) == (products - products / group) * m * n);
+    for (int const most_blocks : {1, 3, 6}) CHECK(run(most_blocks) == whole);
+  }
 }
 
 TEST_CASE("merged calls begin anew, whatever calls of another kernel or an exception have left") {
