@@ -14,8 +14,8 @@ inline constexpr int tile = 64;       // rows and columns of C per block
 inline constexpr int tile_depth = 16; // terms of the sum in shared memory at a time
 inline constexpr int tile_each = 4;   // rows and columns of C per thread
 
-/// Each block computes `tile` x `tile` elements of one C, each thread `tile_each` x `tile_each` of these. `first_c`: the
-/// number of the C of the blocks with blockIdx.z == 0.
+/// Each block computes `tile` x `tile` elements of one C, each thread `tile_each` x `tile_each` of these. `first_c`:
+/// the number of the C of the blocks with blockIdx.z == 0.
 template <class a_type, class b_type, class c_type, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     gemm_batched_kernel(std::int64_t m, std::int64_t n, std::int64_t k, real alpha, a_type const* a, matrix_batch a_at,
