@@ -9,7 +9,6 @@
 #include <constrain/run/cuda_arena.cuh>
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -109,23 +108,34 @@ TEST_CASE("a GEMM in parts gives the bits of one GEMM, whatever the alignment of
       }
 }
 
-TEST_CASE("batched products are the same, however many blocks the grid has for them") {
+TEST_CASE("batched products of one tile and of several, in one launch and in several") {
   arrays on_device;
-  constexpr std::int64_t m = 3, n = 5, k = 17, products = 14;
-  on_device.write(0, integers(products * m * k, 1));
-  on_device.write(1, integers(products * k * n, 2));
-  for (std::int64_t const group : {1, 2}) {
-    CAPTURE(group);
-    auto const run = [&](std::int64_t most_blocks) {
-      on_device.write(2, std::vector<float>(products * m * n, 99));
-      ct::gemm_batched(on_device.context(), products, m, n, k, 1, on_device.at(0), {k, false, 1, 0, m * k},
-                       on_device.at(1), {n, false, 1, 0, k * n}, on_device.at(2), {n, false, 1, 0, m * n, group},
-                       most_blocks);
-      return on_device.read(2, static_cast<std::size_t>(products * m * n));
-    };
-    auto const whole = run(65535);
-    CHECK(std::count(whole.begin(), whole.end(), 99.f) == (products - products / group) * m * n);
-    for (int const most_blocks : {1, 3, 6}) CHECK(run(most_blocks) == whole);
+  struct sizes {
+    std::int64_t m, n, k, products;
+  };
+  for (auto const& [m, n, k, products] : {sizes{3, 5, 17, 14}, {70, 5, 3, 6}, {5, 70, 3, 6}, {65, 130, 2, 2}}) {
+    auto const a = integers(products * m * k, 1), b = integers(products * k * n, 2);
+    on_device.write(0, a), on_device.write(1, b);
+    for (std::int64_t const group : {1, 2}) {
+      CAPTURE(m);
+      CAPTURE(group);
+      std::vector<float> expected(static_cast<std::size_t>(products * m * n), 99);
+      for (std::int64_t i = 0; i < products * m * n; ++i) {
+        auto const product = i / (m * n), row = i / n % m, column = i % n;
+        auto& sum = expected[static_cast<std::size_t>((product / group * m + row) * n + column)];
+        if (product % group == 0) sum = 0;
+        for (std::int64_t j = 0; j < k; ++j)
+          sum += a[static_cast<std::size_t>((product * m + row) * k + j)] *
+                 b[static_cast<std::size_t>((product * k + j) * n + column)];
+      }
+      for (std::int64_t const most : {1, 4, 65535}) {
+        on_device.write(2, std::vector<float>(expected.size(), 99));
+        ct::gemm_batched(on_device.context(), products, m, n, k, 1, on_device.at(0), {k, false, 1, 0, m * k},
+                         on_device.at(1), {n, false, 1, 0, k * n}, on_device.at(2), {n, false, 1, 0, m * n, group},
+                         most);
+        CHECK(on_device.read(2, expected.size()) == expected);
+      }
+    }
   }
 }
 
