@@ -97,7 +97,8 @@ template <template <diagnosis> class sentence> constexpr bool refuses(program co
 static_assert(refuses<op::attention::fewer_heads_than_ranks>(part<small, 8>, info_of<op::flash_attention>.label));
 static_assert(part<small, 8>.failure.expected == 8 && part<small, 8>.failure.got == 4);
 constexpr gpt2 few_words{.layers = 3, .heads = 4, .width = 16, .vocabulary = 15, .context = 8};
-static_assert(refuses<refusals::nothing_is_divided>(part<few_words, 3>, nullptr));
+static_assert(refuses<refusals::no_features_to_divide>(part<few_words, 3>, nullptr));
+static_assert(part<few_words, 3>.failure.expected == 3);
 static_assert(divided_parameters(part<small, 1>) == 0 && part<small, 1>.failure.ok());
 
 // Three layers of one value read one copy; both factors of a product are divided, and what reads a layer twice.

@@ -30,9 +30,11 @@ public:
     } while (!all_divide_vocabularies());
     for (auto h : how_)
       if (h != how::not_at_all) return;
-    if (failure_.ok())
-      failure_ =
-          diagnosis_with<refusals::nothing_is_divided>().with_layouts(stopped_by_, layout::divided, layout::replicated);
+    if (!failure_.ok()) return;
+    failure_ = stopped_by_ != nullptr ? diagnosis_with<refusals::nothing_is_divided>()
+                                      : diagnosis_with<refusals::no_features_to_divide>();
+    failure_.expected = ranks;
+    failure_ = failure_.with_layouts(stopped_by_, layout::divided, layout::replicated);
   }
 
   /// Why the program is refused.

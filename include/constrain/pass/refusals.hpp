@@ -28,12 +28,22 @@ template <diagnosis d> struct divided_tensor_is_read {
                 "*\"");
 };
 
-/// Tensor parallelism with a model of which nothing is divided.
+/// Tensor parallelism with a model of which nothing is divided, because of an op between two linear layers.
 template <diagnosis d> struct nothing_is_divided {
   static_assert(d.ok(),
                 "parallel::tensor: the ranks can divide no layer and no vocabulary; between two linear layers, each op "
                 "must take a `held` tensor, but an operation, `op`, needs it `needed`: choose features and heads that "
                 "the ranks divide, declare letters in the op's `layouts`, or leave the policy out");
+};
+
+/// Tensor parallelism with a model of which no layer has features that the ranks divide, and no vocabulary has rows for
+/// all ranks.
+template <diagnosis d> struct no_features_to_divide {
+  static_assert(d.ok(),
+                "parallel::tensor: `expected` ranks can divide no layer and no vocabulary; a layer needs a weight and "
+                "bias of its own, and a number of features that the ranks divide, and a vocabulary needs at least as "
+                "many rows as columns, and rows for every rank: choose other sizes or fewer ranks, or leave the policy "
+                "out");
 };
 
 /// Backpropagation reaches an op without a gradient rule.
