@@ -42,6 +42,7 @@
 #include "constrain/op/mean/mean.hpp"
 #include "constrain/op/multiply/multiply.hpp"
 #include "constrain/op/position_embedding/position_embedding.hpp"
+#include "constrain/op/regularized_cross_entropy/regularized_cross_entropy.hpp"
 #include "constrain/op/reshape/reshape.hpp"
 #include "constrain/op/rms_norm/rms_norm.hpp"
 #include "constrain/op/select_token/select_token.hpp"

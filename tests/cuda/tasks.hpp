@@ -29,7 +29,8 @@ struct gated {
     return soft_cap(linear("head", mean(y + x, axis::tokens), 5), 3);
   }
 };
-using classifier = task<gated{}, classification, micro_batch{.sequences = 3, .tokens = 19}>;
+inline constexpr cross_entropy_options regularized{.label_smoothing = 0.1, .z_loss = 0.01};
+using classifier = task<gated{}, classification_with<regularized>, micro_batch{.sequences = 3, .tokens = 19}>;
 
 /// The head and the loss in chunks of rows, whatever the size of the logits.
 struct chunks_of_rows {

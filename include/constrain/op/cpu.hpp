@@ -31,6 +31,7 @@
 #include "constrain/op/muon/cpu.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
 #include "constrain/op/quantized_update/cpu.hpp"
+#include "constrain/op/regularized_cross_entropy/cpu.hpp"
 #include "constrain/op/reshape/kernel.hpp"
 #include "constrain/op/rms_norm/cpu.hpp"
 #include "constrain/op/select_token/kernel.hpp"

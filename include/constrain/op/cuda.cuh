@@ -24,6 +24,7 @@
 #include "constrain/op/moving_average/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
+#include "constrain/op/regularized_cross_entropy/cuda.cuh"
 #include "constrain/op/reshape/kernel.hpp"
 #include "constrain/op/select_token/kernel.hpp"
 #include "constrain/op/slice/kernel.hpp"

@@ -5,7 +5,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Removes training-only ops (dropout) from a program without gradients: nodes that read the output of such an op read
-/// the op's input instead.
+/// the op's input instead. Other ops become their form in evaluation (`in_evaluation`).
 constexpr program remove_training_ops(program const& p) {
   if (!p.failure.ok()) return p;
   ref instead[program::maximum_values]{};
@@ -13,7 +13,10 @@ constexpr program remove_training_ops(program const& p) {
   auto result = rewrite(p, [&](builder& out, node n, int) {
     for (auto& input : n.inputs) input = resolve(input);
     if (n.kind == node_kind::call && n.op->only_in_training) instead[n.outputs[0].value] = n.inputs[0];
-    else out.program.add_node(n);
+    else {
+      if (n.kind == node_kind::call && n.op->has_in_evaluation) n.op = n.op->in_evaluation, n.attributes = {};
+      out.program.add_node(n);
+    }
   });
   for (auto& port : result.ports)
     if (port.where) port.where = resolve(port.where);

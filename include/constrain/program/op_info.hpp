@@ -108,6 +108,8 @@ struct op_info : op_label {
   bool has_bias_gradient = false;              // whether `with_bias_gradient` is set
   op_info const* with_bias_gradient = nullptr; // this op fused with linear_bias_gradient of output 0
   bool only_in_training = false;               // in evaluation, readers of output 0 read input 0 (dropout)
+  bool has_in_evaluation = false;              // whether `in_evaluation` is set
+  op_info const* in_evaluation = nullptr;      // the op, without options, that replaces this one in evaluation
   bool draws_random = false;                   // each call gets its own random key
   bool promotes_types = false;                 // inputs of several types are cast to the widest
   bool guarded = false;                        // writes nothing if the gradient norm is not finite
@@ -204,6 +206,10 @@ template <class op> constexpr op_info make_op_info() {
     info.has_bias_gradient = true;
   }
   if constexpr (requires { op::only_in_training; }) info.only_in_training = op::only_in_training;
+  if constexpr (requires { typename op::in_evaluation; }) {
+    info.in_evaluation = address_of_info<typename op::in_evaluation>();
+    info.has_in_evaluation = true;
+  }
   if constexpr (requires { op::draws_random; }) info.draws_random = op::draws_random;
   if constexpr (requires { op::promotes_types; }) info.promotes_types = op::promotes_types;
   if constexpr (requires { op::guarded; }) info.guarded = op::guarded;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/op/cross_entropy/cross_entropy.hpp"
+#include "constrain/op/regularized_cross_entropy/regularized_cross_entropy.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -18,7 +18,9 @@ struct causal_lm {
   };
 
   /// The loss, a scalar in nats per valid label.
-  constexpr value operator()(value logits, value labels) const {
+  constexpr value operator()(value logits, value labels) const { return loss(logits, labels, {}); }
+  /// The loss with other options of the cross-entropy.
+  static constexpr value loss(value logits, value labels, cross_entropy_options options) {
     auto& program = logits.owner().program;
     shape tokens; // [sequences, tokens]
     for (auto const& port : program.ports)
@@ -27,8 +29,19 @@ struct causal_lm {
         tokens = shape(input.extent[0], input.extent[1]);
       }
     if (labels.shape() != tokens) program.fail(diagnosis_with<logits_have_no_tokens>(0, 0, 3, logits.shape().rank));
-    return cross_entropy(logits, labels);
+    return cross_entropy(logits, labels, options);
   }
+};
+
+/// Causal language modeling with label smoothing or z-loss in training:
+///
+///     using objective = ct::causal_lm_with<ct::cross_entropy_options{.label_smoothing = 0.1, .z_loss = 1e-4}>;
+///
+/// `evaluate` computes the plain cross-entropy. Refused: what `causal_lm` refuses, and an option out of range.
+template <cross_entropy_options options> struct causal_lm_with {
+  static constexpr bool labels_are_next_tokens = true; // the trainer refuses labels that equal the inputs
+  /// The loss, a scalar.
+  constexpr value operator()(value logits, value labels) const { return causal_lm::loss(logits, labels, options); }
 };
 
 } // namespace constrain

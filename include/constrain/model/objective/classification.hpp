@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/op/cross_entropy/cross_entropy.hpp"
+#include "constrain/op/regularized_cross_entropy/regularized_cross_entropy.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -9,6 +9,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct classification {
   /// The loss, a scalar in nats per valid label.
   constexpr value operator()(value logits, value labels) const { return cross_entropy(logits, labels); }
+};
+
+/// Classification with label smoothing or z-loss in training; `evaluate` computes the plain cross-entropy. Refused: token
+/// ids as logits, and an option out of range.
+template <cross_entropy_options options> struct classification_with {
+  /// The loss, a scalar.
+  constexpr value operator()(value logits, value labels) const { return cross_entropy(logits, labels, options); }
 };
 
 } // namespace constrain
