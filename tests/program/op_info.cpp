@@ -25,6 +25,7 @@ static_assert(info_of<op::attention>.strided_inputs == 0b111 &&
               info_of<op::attention_gradient>.strided_inputs == 0b1110 &&
               info_of<op::flash_attention_gradient>.strided_outputs == 0b111 && info_of<op::add>.strided_inputs == 0);
 static_assert(info_of<op::dropout>.only_in_training && !info_of<op::add>.only_in_training);
+static_assert(info_of<op::regularized_cross_entropy>.in_evaluation->identity == info_of<op::cross_entropy>.identity);
 static_assert(info_of<op::dropout>.draws_random && !info_of<op::add>.draws_random);
 
 struct own {
