@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -109,7 +108,9 @@ template <> struct kernel<op::tensor_norm_squared, cpu> {
     double all[communicator::maximum_size];
     all[ranks.rank()] = squares[c.options.index];
     detail::gather(ranks, all);
-    squares[c.options.index] = std::accumulate(all, all + ranks.size(), 0.0);
+    double sum = 0;
+    for (int rank = 0; rank < ranks.size(); ++rank) sum += all[rank];
+    squares[c.options.index] = sum;
   }
 };
 
