@@ -24,9 +24,8 @@ template <class accumulate> struct flash_tile {
   // Queries per panel. The softmax processes one panel at a time. Queries are columns of the scores and rows of dq.
   static constexpr std::int64_t panel =
       least_common_multiple(register_tile<accumulate>::columns, register_tile<accumulate>::rows);
-  static constexpr std::int64_t keys = 64; // keys per tile
-  static constexpr std::int64_t columns =
-      512 / sizeof(accumulate); // columns per chunk; wider heads have several chunks
+  static constexpr std::int64_t keys = 64;                          // keys per tile
+  static constexpr std::int64_t columns = 512 / sizeof(accumulate); // columns per chunk of a head
 
   /// `count` rounded up to a multiple of `multiple`.
   static constexpr std::int64_t whole(std::int64_t count, std::int64_t multiple) {
