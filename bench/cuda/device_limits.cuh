@@ -102,6 +102,7 @@ struct plan_gemm {
   std::int64_t m = 0, n = 0, k = 0;
   bool adds = false; // to an fp32 result, else a bf16 result is overwritten
   double seconds = 0;
+  std::vector<double> algorithms{}; // the seconds of cuBLASLt's, in the heuristic's order (gemm_algorithms.cuh)
 
   double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
   double rate() const { return flops() / seconds; }
@@ -116,17 +117,25 @@ inline std::int64_t array_bytes(std::vector<plan_gemm> const& gemms, sizes const
   return (most + 255) / 256 * 256;
 }
 
-/// The seconds of a bf16 GEMM on random data; its operands alternate over the arrays, so that no cache keeps them.
-template <class device> double seconds_of_gemm(laboratory<device> const& here, plan_gemm const& g, sizes const& size) {
+/// The seconds of `run(left, right, result)`, a bf16 GEMM on random data. The operands alternate over the arrays, so
+/// that no cache keeps them.
+template <class device, class function>
+double seconds_on_random_data(laboratory<device> const& here, plan_gemm const& g, sizes const& size,
+                              function const& run) {
   auto const rounded = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
   auto const a = rounded(2 * g.m * g.k), b = rounded(2 * g.k * g.n), y = rounded((g.adds ? 4 : 2) * g.m * g.n);
   auto const inputs = here.bytes() / (a + b), outputs = here.bytes() / y;
-  auto const c = here.make_call();
   return device_seconds_of(here.stream(), size.rounds, size.repeats, [&](int i) {
     auto const* const from = here.template array<std::byte>(1) + i % inputs * (a + b);
     auto* const to = here.template array<std::byte>(2) + i % outputs * y;
-    auto const* const left = reinterpret_cast<bfloat16 const*>(from);
-    auto const* const right = reinterpret_cast<bfloat16 const*>(from + a);
+    run(reinterpret_cast<bfloat16 const*>(from), reinterpret_cast<bfloat16 const*>(from + a), to);
+  });
+}
+
+/// The seconds of a GEMM as the library runs it.
+template <class device> double seconds_of_gemm(laboratory<device> const& here, plan_gemm const& g, sizes const& size) {
+  auto const c = here.make_call();
+  return seconds_on_random_data(here, g, size, [&](bfloat16 const* left, bfloat16 const* right, std::byte* to) {
     if (g.adds) gemm(c, g.a, g.b, {g.m, g.n, g.k}, left, right, true, reinterpret_cast<float*>(to));
     else gemm(c, g.a, g.b, {g.m, g.n, g.k}, left, right, false, reinterpret_cast<bfloat16*>(to));
   });

@@ -5,9 +5,11 @@
 
 #include "../step_of_plan.hpp"
 #include "device_limits.cuh"
+#include "gemm_algorithms.cuh"
 #include "machine.cuh"
 #include "timed_calls.cuh"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -112,6 +114,21 @@ template <class configuration> eager_step measure_calls(limits const& most, int 
   return {median(seconds), median_of(kinds), median_of(nodes)};
 }
 
+/// The fastest of cuBLASLt's algorithms for each GEMM beside the first, which the library uses.
+void print_algorithms(std::vector<plan_gemm> const& gemms) {
+  bool begun = false;
+  for (auto const& g : gemms) {
+    if (g.algorithms.empty()) continue;
+    if (!begun)
+      std::printf("  %-40s %9s %9s %7s %6s\n", "algorithms of cuBLASLt", "first us", "best us", "best", "ratio");
+    begun = true;
+    auto const best = std::min_element(g.algorithms.begin(), g.algorithms.end());
+    std::printf("  %-40s %9.1f %9.1f %3d of %d %6.2f\n", g.name.c_str(), 1e6 * g.algorithms[0], 1e6 * *best,
+                static_cast<int>(best - g.algorithms.begin()) + 1, static_cast<int>(g.algorithms.size()),
+                *best / g.algorithms[0]);
+  }
+}
+
 void print(limits const& most, std::vector<plan_gemm> const& gemms) {
   std::printf("\nlimits of the device\n");
   mark();
@@ -123,6 +140,7 @@ void print(limits const& most, std::vector<plan_gemm> const& gemms) {
                 static_cast<long long>(g.k));
     std::printf(" %9.1f %9.1f %6.2f\n", 1e6 * g.seconds, 1e-12 * g.rate(), g.rate() / most.flops);
   }
+  print_algorithms(gemms);
 }
 
 void write(ct::io::json_writer& json, limits const& most, std::vector<plan_gemm> const& gemms) {
@@ -131,7 +149,13 @@ void write(ct::io::json_writer& json, limits const& most, std::vector<plan_gemm>
   json.array("gemms");
   for (auto const& g : gemms) {
     json.object(ct::io::json_layout::row).member("name", g.name).member("m", g.m).member("n", g.n).member("k", g.k);
-    json.member("seconds", g.seconds).member("flops", g.rate()).end();
+    json.member("seconds", g.seconds).member("flops", g.rate());
+    if (!g.algorithms.empty()) {
+      json.array("algorithms");
+      for (double const each : g.algorithms) json.element(each);
+      json.end();
+    }
+    json.end();
   }
   json.end();
 }
@@ -179,7 +203,10 @@ template <class configuration> std::string measure(arguments const& a, machine c
   {
     laboratory<device> const here(array_bytes(gemms, size));
     most = measure_limits(here, size);
-    for (auto& g : gemms) g.seconds = seconds_of_gemm(here, g, size);
+    for (auto& g : gemms) {
+      g.seconds = seconds_of_gemm(here, g, size);
+      if (a.part == "limits") g.algorithms = seconds_of_algorithms(here, g, size);
+    }
   }
   ct::io::json_writer json;
   json.object().member("name", configuration::name()).member("measured", measured);

@@ -51,3 +51,8 @@ TEST_CASE("GPT-2 124M") {
 TEST_CASE("the example of docs/on-a-gpu.md") {
   calls_are_legal<ct::trainer<gpt<2, 2, 16, 256, 16, 2>, ct::precision::bf16, device_policy, ct::launch::graph>>();
 }
+
+// A grid has at most 65535 blocks along y and z, and these are 65600 heads.
+TEST_CASE("more heads than a grid has blocks along z") {
+  calls_are_legal<ct::trainer<gpt<1, 16, 16, 67, 2, 4100>, device_policy>>();
+}

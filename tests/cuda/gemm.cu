@@ -3,6 +3,7 @@
 #include "cuda/tasks.hpp"
 
 #include <constrain/device/cuda/gemm.cuh>
+#include <constrain/device/cuda/gemm_batched.cuh>
 #include <constrain/device/cuda/multi_tensor.cuh>
 #include <constrain/device/cuda/start_kernel.cuh>
 #include <constrain/run/cuda_arena.cuh>
@@ -105,6 +106,37 @@ TEST_CASE("a GEMM in parts gives the bits of one GEMM, whatever the alignment of
 #endif
         }
       }
+}
+
+TEST_CASE("batched products of one tile and of several, in one launch and in several") {
+  arrays on_device;
+  struct sizes {
+    std::int64_t m, n, k, products;
+  };
+  for (auto const& [m, n, k, products] : {sizes{3, 5, 17, 14}, {70, 5, 3, 6}, {5, 70, 3, 6}, {65, 130, 2, 2}}) {
+    auto const a = integers(products * m * k, 1), b = integers(products * k * n, 2);
+    on_device.write(0, a), on_device.write(1, b);
+    for (std::int64_t const group : {1, 2}) {
+      CAPTURE(m);
+      CAPTURE(group);
+      std::vector<float> expected(static_cast<std::size_t>(products * m * n), 99);
+      for (std::int64_t i = 0; i < products * m * n; ++i) {
+        auto const product = i / (m * n), row = i / n % m, column = i % n;
+        auto& sum = expected[static_cast<std::size_t>((product / group * m + row) * n + column)];
+        if (product % group == 0) sum = 0;
+        for (std::int64_t j = 0; j < k; ++j)
+          sum += a[static_cast<std::size_t>((product * m + row) * k + j)] *
+                 b[static_cast<std::size_t>((product * k + j) * n + column)];
+      }
+      for (std::int64_t const most : {1, 4, 65535}) {
+        on_device.write(2, std::vector<float>(expected.size(), 99));
+        ct::gemm_batched(on_device.context(), products, m, n, k, 1, on_device.at(0), {k, false, 1, 0, m * k},
+                         on_device.at(1), {n, false, 1, 0, k * n}, on_device.at(2), {n, false, 1, 0, m * n, group},
+                         most);
+        CHECK(on_device.read(2, expected.size()) == expected);
+      }
+    }
+  }
 }
 
 TEST_CASE("merged calls begin anew, whatever calls of another kernel or an exception have left") {

@@ -20,8 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct error : std::runtime_error {
   /// An error with this sentence.
   explicit error(std::string sentence) : std::runtime_error(printable(std::move(sentence))) {}
-  /// An error whose sentence is the concatenation of the parts: `throw error({"step: token ", token, " is too
-  /// large"})`.
+  /// An error whose sentence joins these parts: `throw error({"step: token ", token, " is too large"})`.
   [[gnu::noinline, gnu::cold]] explicit error(std::initializer_list<text_part> parts) : error(concat(parts)) {}
 };
 

@@ -98,6 +98,9 @@ struct cpu {
 /// A CUDA compute capability, times ten: sm<80> is 8.0.
 template <int number> struct sm { static constexpr int capability = number; };
 
+/// The lowest compute capability for which there are kernels, times ten.
+inline constexpr int lowest_capability = 80;
+
 /// The kernel tag of a CUDA device with code for `architecture`.
 template <class architecture> struct cuda {
   static constexpr std::int64_t parameters = 256; // bytes of the arena for the step parameters

@@ -39,7 +39,7 @@ struct device {
   CONSTRAIN_RULE(cuda_is_there, (device const& d), !d.is_cuda || d.compiled,
                  "device::cuda: this file is not compiled by nvcc; name it .cu, link constrain::cuda, or write "
                  "device::cpu");
-  CONSTRAIN_RULE(known_architecture, (device const& d), !d.is_cuda || d.capability >= 80,
+  CONSTRAIN_RULE(known_architecture, (device const& d), !d.is_cuda || d.capability >= lowest_capability,
                  "device::cuda<sm<n>>: the kernels need compute capability 8.0 at least; write sm<80>, sm<90> or "
                  "newer");
   using rules = rule_list<one_device, cuda_is_there, known_architecture>;
@@ -56,8 +56,8 @@ struct cpu {
   static constexpr slot value{};
 };
 
-/// The CUDA device that is current in the host thread. `architecture`: compute capability that kernels are compiled
-/// for; `sm<90>` is 9.0.
+/// A CUDA device: the run option `.cuda_device`, or by default the current one of the host thread that constructs the
+/// trainer. `architecture`: compute capability that kernels are compiled for; `sm<90>` is 9.0.
 template <class architecture> struct cuda {
   using slot = slot_of::device;
   using target = constrain::cuda<architecture>;

@@ -30,9 +30,11 @@ public:
       throw;
     }
     cuda_check(cudaStreamEndCapture(stream, &graph), "capture a graph");
-    auto const status = cudaGraphInstantiate(&executable_, graph, 0);
+    cudaGraphExec_t made{}; // after a failure, what CUDA has written here is not a graph
+    auto const status = cudaGraphInstantiate(&made, graph, 0);
     cudaGraphDestroy(graph);
     cuda_check(status, "instantiate a graph");
+    executable_ = made;
   }
   /// Launches the captured graph on `stream`. Throws `error` if CUDA refuses.
   void replay(cudaStream_t stream) const { cuda_check(cudaGraphLaunch(executable_, stream), "launch a graph"); }

@@ -1,6 +1,9 @@
 #pragma once
 
 #include "constrain/device/cuda/check.cuh"
+#include "constrain/device/kernel.hpp"
+
+#include <string>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -70,9 +73,12 @@ template <class architecture> void check_code_for(cuda_device device) {
   constexpr int wanted = architecture::capability;
   int const has = device.capability();
   auto const number = [](int capability) { return concat({capability / 10, ".", capability % 10}); };
+  auto const advice = has < lowest_capability // no policy can name such a device
+                          ? std::string("; choose another device as `.cuda_device`, or write device::cpu")
+                          : concat({"; write sm<", has, "> and compile for it"});
   if (has < wanted)
     throw error({"device::cuda<sm<", wanted, ">>: CUDA device ", device.index(), " has compute capability ",
-                 number(has), "; write sm<", has, "> and compile for it"});
+                 number(has), advice});
   cudaFuncAttributes code{};
   auto const status = cudaFuncGetAttributes(&code, empty_kernel<architecture>);
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)

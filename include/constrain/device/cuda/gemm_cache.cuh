@@ -64,8 +64,10 @@ using cublas_preference = cublas_descriptor<cublasLtMatmulPreference_t, cublasLt
 /// A prepared cuBLASLt GEMM. cuBLASLt is column-major, so the operands are swapped: C^T = op(B)^T op(A)^T.
 class cuda_gemm {
 public:
-  /// Chooses an algorithm with cuBLASLt's heuristic. Throws `error` if cuBLASLt fails.
-  cuda_gemm(cublasLtHandle_t handle, gemm_shape const& s) : double_(s.output == dtype::f64) {
+  static constexpr int most_choices = 8; // `choice` must be below this number
+  /// Prepares the GEMM with algorithm number `choice`, counted from 0, of cuBLASLt's heuristic. The heuristic expects
+  /// algorithm 0 to be the fastest. Throws `error` if the heuristic finds no algorithm.
+  cuda_gemm(cublasLtHandle_t handle, gemm_shape const& s, int choice = 0) : double_(s.output == dtype::f64) {
     auto const what = concat({"prepare a GEMM of [", s.m, ", ", s.k, "] and [", s.k, ", ", s.n, "]"});
     auto const compute = double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F; // fp32 GEMMs do not use TF32
     cublas_check(cublasLtMatmulDescCreate(operation_.address(), compute, double_ ? CUDA_R_64F : CUDA_R_32F), what);
@@ -85,13 +87,16 @@ public:
     cublas_preference preference;
     cublas_check(cublasLtMatmulPreferenceCreate(preference.address()), what);
     set_preferences(preference, s, what);
-    cublasLtMatmulHeuristicResult_t found{};
+    cublasLtMatmulHeuristicResult_t found[most_choices]{};
     int count = 0;
     auto const status =
-        cublasLtMatmulAlgoGetHeuristic(handle, operation_, b_, a_, c_, c_, preference, 1, &found, &count);
+        cublasLtMatmulAlgoGetHeuristic(handle, operation_, b_, a_, c_, c_, preference, choice + 1, found, &count);
     cublas_check(count > 0 ? status : CUBLAS_STATUS_NOT_SUPPORTED, what);
-    algorithm_ = found.algo;
+    exists_ = count > choice;
+    algorithm_ = found[choice].algo;
   }
+  /// Whether algorithm number `choice` exists. If not, `run` must not be called.
+  bool exists() const { return exists_; }
   cuda_gemm(cuda_gemm const&) = delete;
   cuda_gemm& operator=(cuda_gemm const&) = delete;
 
@@ -126,7 +131,7 @@ private:
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(s.c_alignment));
   }
 
-  bool double_;
+  bool double_, exists_ = false;
   cublas_operation operation_;
   cublas_layout a_, b_, c_;
   cublasLtMatmulAlgo_t algorithm_{};

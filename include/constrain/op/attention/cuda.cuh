@@ -56,7 +56,11 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 template <class architecture> struct kernel<op::attention, cuda<architecture>> {
-  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 3}; }
+  static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const&,
+                                         attention_options const& o) {
+    detail::attention_heads const h(in[0].shape, o);
+    return {.launches = 1 + 2 * launches_of_gemm_batched(h.sequences * h.heads)};
+  }
   template <class stored, class accumulate>
   static void run(call_of<op::attention> const& c, tensor<stored const> q, tensor<stored const> k,
                   tensor<stored const> v, tensor<stored> y, tensor<accumulate> probabilities) {
@@ -76,7 +80,12 @@ template <class architecture> struct kernel<op::attention, cuda<architecture>> {
 };
 
 template <class architecture> struct kernel<op::attention_gradient, cuda<architecture>> {
-  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 5}; }
+  static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const&,
+                                         attention_options const& o) {
+    detail::attention_heads const h(in[1].shape, o);
+    auto const matrices = h.sequences * h.heads;
+    return {.launches = 1 + 2 * launches_of_gemm_batched(matrices) + 2 * launches_of_gemm_batched(matrices / h.group)};
+  }
   template <class stored, class accumulate>
   static void run(call_of<op::attention_gradient> const& c, tensor<stored const> dy, tensor<stored const> q,
                   tensor<stored const> k, tensor<stored const> v, tensor<accumulate const> probabilities,

@@ -20,7 +20,7 @@ struct attention_heads {
   std::int64_t group; // heads of queries that share one head of keys and values
 
   /// `queries`: shape of the queries, [sequences, tokens, heads * head width].
-  attention_heads(shape const& queries, attention_options const& options)
+  constexpr attention_heads(shape const& queries, attention_options const& options)
       : sequences(queries.extent[0]), tokens(queries.extent[1]), heads(options.heads),
         head_width(queries.features() / heads), group(heads / key_value_heads(options)) {}
 

@@ -28,8 +28,8 @@ public:
   /// Finds the code of the number nearest to x. A loop that uses a copy can keep the constants in registers.
   class search {
   public:
-    /// The code of the number nearest to x. If x is within 1e-4 of the distance of two numbers from the middle between
-    /// them, the result may be the code of either.
+    /// The code of the number nearest to x. Very near to the middle between two numbers (within 1e-4 of their
+    /// distance), the result may be the code of either.
     int operator()(float x) const { return find(x, std::make_integer_sequence<int, zones>{}); }
 
   private:

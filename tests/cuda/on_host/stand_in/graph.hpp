@@ -91,7 +91,10 @@ inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureS
 }
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long = 0) {
   auto const& g = on_host::handles<on_host_graph>::use("cudaGraphInstantiate", graph);
-  if (on_host::fails("cudaGraphInstantiate")) return on_host::returned(cudaErrorMemoryAllocation);
+  if (on_host::fails("cudaGraphInstantiate")) {
+    *executable = reinterpret_cast<cudaGraphExec_t>(1); // CUDA does not say what is here: whoever uses it is refused
+    return on_host::returned(cudaErrorMemoryAllocation);
+  }
   ++on_host::allocations;
   *executable = on_host::handles<on_host_executable>::make(on_host_executable{g.nodes, {}});
   return cudaSuccess;

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "device_limits.cuh"
+
+#include <vector>
+
+namespace constrain::bench {
+
+/// The seconds of a GEMM with each of the algorithms that cuBLASLt's heuristic offers, in its order: the first is the
+/// one that the library uses. Empty for a GEMM that runs in parts.
+template <class device>
+std::vector<double> seconds_of_algorithms(laboratory<device> const& here, plan_gemm const& g, sizes const& size) {
+  std::vector<double> seconds;
+  if (gemm_parts(g.a, g.b, {g.m, g.n, g.k}) > 1) return seconds;
+  constrain::detail::cublas_descriptor<cublasLtHandle_t, cublasLtDestroy> handle;
+  cublas_check(cublasLtCreate(handle.address()), "start");
+  bool const ta = g.a == transpose::yes, tb = g.b == transpose::yes;
+  gemm_shape const shape{ta,
+                         tb,
+                         g.m,
+                         g.n,
+                         g.k,
+                         ta ? g.m : g.k,
+                         tb ? g.k : g.n,
+                         g.n,
+                         g.adds,
+                         dtype::bf16,
+                         g.adds ? dtype::f32 : dtype::bf16};
+  for (int choice = 0; choice < constrain::detail::cuda_gemm::most_choices; ++choice) {
+    constrain::detail::cuda_gemm const one(handle, shape, choice);
+    if (!one.exists()) break;
+    auto const run = [&](bfloat16 const* left, bfloat16 const* right, std::byte* to) {
+      one.run(handle, left, right, to, g.adds, here.make_call().scratch, here.stream());
+    };
+    seconds.push_back(seconds_on_random_data(here, g, size, run));
+  }
+  return seconds;
+}
+
+} // namespace constrain::bench
