@@ -13,6 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
+/// A type that converts to a span of T.
 template <class array, class T> concept is_array_of = std::is_convertible_v<array const&, std::span<T const>>;
 
 /// A type that converts to a span of std::int32_t, float or double.
@@ -25,7 +26,7 @@ concept is_array = is_array_of<array, std::int32_t> || is_array_of<array, float>
 class array_view {
 public:
   array_view() = default;
-  /// A view of `array`, which must outlive it.
+  /// A view of `a`, which must outlive the view.
   template <detail::is_array array> constexpr array_view(array const& a) {
     if constexpr (detail::is_array_of<array, std::int32_t>) set(std::span<std::int32_t const>(a));
     else if constexpr (detail::is_array_of<array, float>) set(std::span<float const>(a));
@@ -46,7 +47,7 @@ public:
   std::span<std::byte const> bytes() const {
     return {static_cast<std::byte const*>(data_), size_ * static_cast<std::size_t>(size_of(type_))};
   }
-  /// A view of an array of the same type that occupies `bytes`.
+  /// A view of `bytes` as elements of the same type.
   array_view with_elements(std::span<std::byte const> bytes) const {
     auto copy = *this;
     copy.data_ = bytes.data(), copy.size_ = bytes.size() / static_cast<std::size_t>(size_of(type_));
@@ -83,7 +84,7 @@ template <class real> real const* reals_of(array_view const& values) {
 /// list `{tokens, segments, lengths}`.
 class array_list {
 public:
-  static constexpr std::size_t capacity = 8; // most arrays that are kept; equals `maximum_ports`
+  static constexpr std::size_t capacity = 8; // maximum number of arrays in the list; equals `maximum_ports`
 
   array_list() = default;
   /// One array.
@@ -95,20 +96,20 @@ public:
       : array_list(std::span<std::int32_t const>(first, count)) {}
   /// Several arrays.
   constexpr array_list(std::initializer_list<array_view> several) : array_list(several.begin(), several.size()) {}
-  /// Several arrays, whose number is known at run time.
+  /// Several arrays whose number is known only at run time.
   constexpr array_list(std::span<array_view const> several) : array_list(several.data(), several.size()) {}
-  /// The `count` arrays from `first` on.
+  /// The `count` arrays that begin at `first`.
   constexpr array_list(array_view const* first, std::size_t count) : size_(count) {
     for (std::size_t i = 0; i < count && i < capacity; ++i) views_[i] = first[i];
   }
 
-  /// Number of arrays given; those beyond `capacity` are not kept.
+  /// Number of arrays that the constructor got; the list keeps only the first `capacity` of them.
   constexpr std::size_t size() const { return size_; }
   /// Array i; an empty view if i is out of range.
   constexpr array_view operator[](std::size_t i) const { return i < size_ && i < capacity ? views_[i] : array_view(); }
 
 protected:
-  /// The `count` views at `first`.
+  /// The `count` views that begin at `first`.
   template <std::derived_from<array_view> view>
   constexpr array_list(view const* first, std::size_t count) : size_(count) {
     for (std::size_t i = 0; i < count && i < capacity; ++i) views_[i] = first[i];

@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// bfloat16, the upper half of a float: 1 sign bit, 8 bits of exponent, 7 of mantissa. Only for storage: arithmetic
-/// converts to float. The conversions use builtins, since std::bit_cast cannot be called in device code.
+/// bfloat16, the upper half of a float: 1 sign bit, 8 exponent bits, 7 mantissa bits. Only for storage: arithmetic
+/// converts to float. The conversions use builtins, since device code cannot call std::bit_cast.
 struct bfloat16 {
   std::uint16_t bits = 0; // sign, exponent, mantissa
 
@@ -20,7 +20,7 @@ struct bfloat16 {
     bool const nan = (u & 0x7FFFFFFFu) > 0x7F800000u;
     bits = static_cast<std::uint16_t>(nan ? 0x7FFFu : rounded >> 16);
   }
-  /// Exact: every bfloat16 is a float.
+  /// Exact: a float can hold every bfloat16.
   CT_HOST_DEVICE constexpr operator float() const noexcept {
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
   }

@@ -25,7 +25,7 @@ constexpr std::int64_t size_of(dtype type) {
   return 0;
 }
 
-/// The name that printed programs and plans show.
+/// The type's name in printed programs and plans.
 constexpr char const* name_of(dtype type) {
   switch (type) {
   case dtype::u8: return "u8";
@@ -38,14 +38,13 @@ constexpr char const* name_of(dtype type) {
   return "?";
 }
 
-/// Whether `type` is only for storage: 16 bits an element, arithmetic in f32.
+/// Whether `type` is a 16-bit type that is only for storage: arithmetic on its elements is in f32.
 constexpr bool is_narrow(dtype type) { return type == dtype::f16 || type == dtype::bf16; }
 
 /// Whether `type` is a floating-point type.
 constexpr bool is_real(dtype type) { return is_narrow(type) || type == dtype::f32 || type == dtype::f64; }
 
-/// The type of sums and statistics over elements of `type`: f32 for f16 and bf16, which are only for storage, else
-/// `type`.
+/// The type of sums and statistics over elements of `type`: f32 for f16 and bf16, otherwise `type` itself.
 constexpr dtype accumulator_of(dtype type) { return is_narrow(type) ? dtype::f32 : type; }
 
 namespace detail {

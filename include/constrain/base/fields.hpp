@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <utility>
 
-// Reflection on the fields of an aggregate (at most twelve), by position. C++20 has no reflection: trying brace
-// initialization finds the number of fields, and structured bindings give access to them.
+// Reflection on the fields of an aggregate (at most twelve), by position. C++20 has no reflection, so this header finds
+// the number of fields by trying brace initialization, and accesses the fields by structured bindings.
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -39,9 +39,9 @@ template <class type> struct any_base {
 /// Whether `type` has a base class.
 template <class type> constexpr bool has_base = requires { type{any_base<type>{}}; };
 
-/// Number of fields of an aggregate, up to twelve; 0: unknown. Brace elision counts an array as its elements, and inner
-/// braces can fail for a class with converting constructors, so a count is trusted only if the initializations with and
-/// without inner braces agree.
+/// Number of fields of an aggregate, up to twelve; 0: unknown. Because of brace elision, a field that is an array
+/// counts as many fields. Inner braces prevent this, but can fail for a class with converting constructors. So the
+/// number is known only if the initializations with and without inner braces agree.
 template <class type, int n = 12> constexpr int field_count() {
   if constexpr (!std::is_aggregate_v<type> || std::is_empty_v<type> || has_base<type> || n == 0) return 0;
   else if constexpr (has_fields<type>(std::make_integer_sequence<int, n + 1>{})) return 0;
@@ -53,7 +53,7 @@ template <class type, int n = 12> constexpr int field_count() {
   else return field_count<type, n - 1>();
 }
 
-/// Calls f(field, ...) with all fields of an aggregate with `count` fields; not if `count` is 0.
+/// Calls f(field, ...) once, with all fields of an aggregate with `count` fields; does nothing if `count` is 0.
 template <int count, class type, class function> constexpr void with_fields(type& a, function&& f) {
   if constexpr (count == 1) {
     auto& [b] = a;
@@ -94,12 +94,12 @@ template <int count, class type, class function> constexpr void with_fields(type
   }
 }
 
-/// Calls f(field) for every field of an aggregate with `count` fields, in order; never if `count` is 0.
+/// Calls f(field) for every field of an aggregate with `count` fields, in order; does nothing if `count` is 0.
 template <int count, class type, class function> constexpr void for_each_of_fields(type& a, function const& f) {
   with_fields<count>(a, [&](auto&... field) { (f(field), ...); });
 }
 
-/// Calls f(field) for every field of an aggregate, in order; never if `field_count` is 0.
+/// Calls f(field) for every field of an aggregate, in order; does nothing if `field_count` is 0.
 template <class type, class function> void for_each_field(type const& a, function const& f) {
   for_each_of_fields<field_count<type>()>(a, f);
 }

@@ -13,16 +13,16 @@ inline constexpr std::int32_t smallest_normal_half = 113 << 23; // bits of the f
 inline constexpr std::int32_t infinite_half = 0x477FF000;       // bits of the float 65520, which rounds to infinity
 
 // The conversions of float16, for `integers` = std::int32_t or a GCC vector of it, and `floats` = float or a vector.
-// They are bit operations without branches, so compilers vectorize loops of them. Compilers do not vectorize loops with
-// a branch around floating-point arithmetic, or with the F16C instructions, which also treat NaNs differently.
+// They are bit operations without branches, so compilers vectorize loops that call them. Compilers do not vectorize
+// loops with a branch around floating-point arithmetic or with F16C instructions, which also give other NaNs.
 
-/// a < limit ? x : y, for each element; a and limit are not negative.
+/// a < limit ? x : y, for each element; a and limit must not be negative.
 template <class integers>
 CT_HOST_DEVICE constexpr integers where_less(integers a, std::int32_t limit, integers x, integers y) {
   return y ^ ((x ^ y) & ((a - limit) >> 31));
 }
 
-/// Converts halves to floats; argument and result are their bits.
+/// Converts halves to floats. The argument holds the bits of the halves, the result the bits of the floats.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_bits_of_half(integers half) {
   integers const zero = half & 0, magnitude = half & 0x7FFF, shifted = magnitude << 13;
   // These bits are the float 2^-14 (1 + m); subtracting 2^-14 leaves the value of the subnormal half, 2^-14 m.
@@ -35,7 +35,7 @@ template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_
   return where_less(magnitude, 0x7C01, number | sign, zero + 0x7FFFFFFF);
 }
 
-/// Converts floats to the nearest halves; argument and result are their bits.
+/// Converts floats to the nearest halves. The argument holds the bits of the floats, the result the bits of the halves.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers half_bits_of_float(integers u) {
   integers const zero = u & 0, magnitude = u & 0x7FFFFFFF;
   auto const normal = (magnitude + 0xFFF + (magnitude >> 13 & 1) - (112 << 23)) >> 13;
@@ -70,16 +70,16 @@ CT_HOST_DEVICE constexpr float float_of_half(std::uint16_t half) {
 
 } // namespace detail
 
-/// IEEE 754 binary16 ("half"): 1 sign bit, 5 bits of exponent, 10 of mantissa. The largest value is 65504, the smallest
-/// normal one 2^-14, the smallest subnormal one 2^-24. Only for storage: arithmetic converts to float. Both conversions
-/// give the bits of `__half` in the CUDA Toolkit's cuda_fp16.h.
+/// IEEE 754 binary16 ("half"): 1 sign bit, 5 exponent bits, 10 mantissa bits. The largest finite value is 65504, the
+/// smallest positive normal value 2^-14, the smallest positive subnormal value 2^-24. Only for storage: arithmetic
+/// converts to float. Both conversions give the same bits as those of `__half` in the CUDA Toolkit's cuda_fp16.h.
 struct float16 {
   std::uint16_t bits = 0; // sign, exponent, mantissa
 
   float16() = default;
-  /// Rounds to nearest, ties to even; magnitudes from 65520 on become infinity, every NaN becomes the NaN 0x7FFF.
+  /// Rounds to nearest, ties to even. Magnitudes of at least 65520 become infinity; every NaN becomes the NaN 0x7FFF.
   CT_HOST_DEVICE constexpr float16(float x) noexcept : bits(detail::half_of_float(x)) {}
-  /// Exact: every float16 is a float. Every NaN becomes the NaN 0x7FFFFFFF.
+  /// Exact: a float can hold every float16. Every NaN becomes the NaN 0x7FFFFFFF.
   CT_HOST_DEVICE constexpr operator float() const noexcept { return detail::float_of_half(bits); }
 };
 

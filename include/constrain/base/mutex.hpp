@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// As std::mutex. pthread instead of <mutex>: including <mutex>, which needs <chrono>, costs compile time in every
-/// program.
+/// As std::mutex. The library does not include <mutex>, since that header needs <chrono> and would cost compile time in
+/// every program.
 class mutex {
 public:
   constexpr mutex() = default;

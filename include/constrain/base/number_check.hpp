@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The values that a numeric option may have.
 enum class number_range : std::uint8_t {
-  finite,           // any but inf and nan
+  finite,           // any number except inf and nan
   from_zero,        // finite, at least 0
   above_zero,       // finite, above 0
   from_zero_to_one, // at least 0, at most 1
@@ -19,7 +19,7 @@ enum class number_range : std::uint8_t {
 
 namespace detail {
 
-/// The smallest loss scale: fp16's smallest number above 0, so that a gradient of 1 does not become 0.
+/// The smallest loss scale: the smallest positive fp16 number, so that a gradient of 1, once scaled, is not 0 in fp16.
 inline constexpr double smallest_loss_scale = 0x1p-24;
 
 /// Like std::isfinite and std::isnan, but tests the bits: with -ffast-math, compilers assume that all numbers are

@@ -22,7 +22,7 @@ struct bytes {
   constexpr double mebibytes() const { return static_cast<double>(value) / (1 << 20); }
 
   friend constexpr auto operator<=>(bytes, bytes) = default;
-  friend constexpr bool operator==(bytes, bytes) = default; // nvcc 13 does not define the one that <=> implies
+  friend constexpr bool operator==(bytes, bytes) = default; // nvcc 13 does not declare it implicitly with <=>
   /// Sum and difference.
   friend constexpr bytes operator+(bytes a, bytes b) { return bytes(a.value + b.value); }
   friend constexpr bytes operator-(bytes a, bytes b) { return bytes(a.value - b.value); }
@@ -46,7 +46,7 @@ struct bytes {
   template <std::integral integer> constexpr bytes& operator/=(integer n) { return *this = *this / n; }
 };
 
-/// n times 2^10, 2^20 and 2^30 bytes.
+/// n KiB, MiB and GiB: n times 2^10, 2^20 and 2^30 bytes.
 constexpr bytes kibibytes(std::int64_t n) { return bytes(n << 10); }
 constexpr bytes mebibytes(std::int64_t n) { return bytes(n << 20); }
 constexpr bytes gibibytes(std::int64_t n) { return bytes(n << 30); }
@@ -79,8 +79,8 @@ using micro_steps = quantity<struct micro_step_unit>;
 /// A number of tokens.
 using token_count = quantity<struct token_unit>;
 
-/// One update of the weights, by its number since the start of training; skipped steps do not count. The first is 1, as
-/// in Adam's bias correction (Kingma & Ba 2015).
+/// One update of the weights. Updates are numbered from 1, as in Adam's bias correction (Kingma & Ba 2015); skipped
+/// steps have no number.
 struct optimizer_step {
   std::int64_t number = 1; // counted from 1
 };

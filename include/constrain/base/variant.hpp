@@ -2,7 +2,8 @@
 
 // The library's inline namespace, CONSTRAIN_VARIANT, names the compiler flags and macros that change the library's
 // code: the instruction set, OpenMP, the GEMM library, MPI, the debug mode of libstdc++, and the assumptions about
-// arithmetic that the compiler may make. So translation units with different flags share no function of the library.
+// arithmetic that the compiler may make. Therefore translation units with different flags share no functions of the
+// library.
 // (clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. With clang, the other parts of
 // -ffast-math do not change the name.)
 
@@ -95,11 +96,10 @@
   CONSTRAIN_JOIN_ALL(CONSTRAIN_INSTRUCTION_SET, CONSTRAIN_VARIANT_THREADS, CONSTRAIN_VARIANT_GEMM,                     \
                      CONSTRAIN_VARIANT_PROCESSES, CONSTRAIN_VARIANT_CONTAINERS, CONSTRAIN_VARIANT_MATH)
 
-// Definitions of functions that are not templates (files, JSON, saved runs, logs) are in .ipp files. In header-only use
-// each header includes its .ipp file. With the companion library (cmake/constrain-compiled.cmake), which holds these
-// functions compiled, users see only declarations. The companion library is compiled for one set of flags. The macro
-// CONSTRAIN_COMPILED is the name of a file, which defines CONSTRAIN_COMPILED_FOR_<flags>; a translation unit with other
-// flags stays header-only.
+// Definitions of functions that are not templates (files, JSON, saved runs, logs) are in .ipp files. In header-only
+// use, each header includes its .ipp file. The companion library (cmake/constrain-compiled.cmake) holds these functions
+// compiled for one set of flags; programs that link it see only declarations. The macro CONSTRAIN_COMPILED names a file
+// that defines CONSTRAIN_COMPILED_FOR_<flags>. A translation unit with other flags stays header-only.
 #if defined(CONSTRAIN_COMPILED)
 #include CONSTRAIN_COMPILED
 #endif

@@ -8,13 +8,13 @@
 #include <string>
 #include <string_view>
 
-// Collective error handling: an error on one rank is thrown on all ranks or ends the job, so that no rank waits forever
-// for the others.
+// Collective error handling: an error on one rank is thrown on all ranks, or ends the job. So no rank waits for the
+// others forever.
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The library's collective calls. Ranks that agree on an outcome also exchange the call that they are in: this detects
-/// ranks in different calls.
+/// The library's collective calls. When ranks exchange outcomes, each also sends the call that it is in, so that ranks
+/// in different calls are detected.
 enum class joint_call : std::int64_t {
   construction,
   step,
@@ -49,8 +49,8 @@ constexpr char const* name_of(joint_call c) {
 
 namespace detail {
 
-/// All-gather of one value per rank: all[r] becomes rank r's value. `all` has `world.size()` elements; the caller has
-/// set all[world.rank()].
+/// All-gather of one value per rank: all[r] becomes rank r's value. `all` has `world.size()` elements; the caller must
+/// have set all[world.rank()].
 template <class type> void gather(communicator& world, type* all) {
   std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
   for (int rank = 0; rank < world.size(); ++rank) {
@@ -60,8 +60,8 @@ template <class type> void gather(communicator& world, type* all) {
   world.all_gather(reinterpret_cast<std::byte*>(all), offsets, lengths);
 }
 
-/// All-gather of texts: returns them concatenated in rank order. `lengths`: the length of each rank's text, in
-/// bytes; `world.size()` elements.
+/// All-gather of texts: returns the texts of all ranks, concatenated in rank order. `mine`: this rank's text.
+/// `lengths`: the length of each rank's text in bytes; `world.size()` elements.
 std::string gather_texts(communicator& world, std::string_view mine, std::int64_t const* lengths);
 
 /// FNV-1a hash, 64 bits.
@@ -78,18 +78,18 @@ struct vote {
   std::uint64_t hash = 0;           // hash of the error sentence
 };
 
-/// Throws on every rank, because ranks are in different calls, have different `content`, or failed. `votes`: of all
-/// ranks, `world.size()` elements. `failure`: this rank's exception, or null. `said`: the sentence of that exception.
+/// Throws on every rank, because ranks are in different calls, have different `content`, or failed. `votes`: the votes
+/// of all ranks, `world.size()` elements. `failure`: this rank's exception, or null. `said`: its sentence.
 [[noreturn, gnu::cold]] void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
                                        std::string const& said);
 
 } // namespace detail
 
 /// Shares this rank's outcome with all ranks. `where`: the library call that this rank is in. `failure`: this rank's
-/// exception, or null. If no rank failed, returns the sum of all `count`s. Otherwise every rank throws: its own
-/// exception if all ranks failed with the same sentence, else an `error` with the sentence of the first rank that
-/// failed. Also throws if ranks are in different calls or their `content` (such as a hash of the data read) differs.
-/// Collective: one all-gather, at most two if ranks failed.
+/// exception, or null. If no rank failed, returns the sum of `count` over all ranks. Otherwise every rank throws: its
+/// own exception if all ranks failed with the same sentence, else an `error` with the sentence of the lowest rank that
+/// failed. Also throws if ranks are in different calls, or if their `content` (such as a hash of the data read)
+/// differs. Collective: one all-gather, or at most two if ranks failed.
 std::int64_t agree(communicator& world, joint_call where, std::int64_t count = 0,
                    std::exception_ptr const& failure = nullptr, std::uint64_t content = 0);
 
@@ -103,7 +103,7 @@ inline void check_passes(communicator& world, joint_call where, std::int64_t pas
 /// ranks throw, as in `agree`. `local` must not communicate. `where`, `content`: as in `agree`. Collective.
 std::int64_t agreed_sum(communicator& world, joint_call where, function_ref<std::int64_t()> local,
                         std::uint64_t content = 0);
-/// `agreed_sum` for a function without a result.
+/// As `agreed_sum`, for a function without a result.
 inline void agreed(communicator& world, joint_call where, function_ref<void()> local) {
   agreed_sum(world, where, [&]() -> std::int64_t { return local(), 0; });
 }
@@ -115,8 +115,8 @@ public:
   /// `where`: the call that all ranks must be in; errors name it.
   agreement(communicator& world, joint_call where) : world_(world), where_(where) {}
 
-  /// Returns once all ranks have passed their checks; throws on all ranks if a check has failed on one. `content`: hash
-  /// of the data read, which must be equal on all ranks. Collective.
+  /// Returns once all ranks have passed their checks; throws on all ranks if a check has failed on any rank. `content`:
+  /// hash of the data read, which must be equal on all ranks. Collective.
   void all_can(std::uint64_t content = 0);
   /// Runs a function that calls `all_can()` once. An exception before that call is thrown on all ranks; a later one,
   /// only on the rank where it occurs.
@@ -128,13 +128,13 @@ private:
   bool asked_ = false;
 };
 
-/// For a `catch (...)` around collective code. Unless all ranks have agreed to throw, waits a few seconds for the other
-/// ranks to throw too. If all throw, rethrows this rank's exception. Otherwise the others would wait for this rank
-/// forever: prints the exception and aborts the job. `where`: the library call, for the message.
+/// To be called in a `catch (...)` around collective code. Rethrows this rank's exception if all ranks have agreed to
+/// throw it, or if the other ranks throw too within a few seconds. Otherwise the other ranks would wait for this rank
+/// forever, so this function prints the exception and aborts the job. `where`: the library call, for the message.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
 
-/// Calls `f`, which may communicate. An exception of `f` is rethrown if all ranks throw, else it aborts the job: see
-/// `rethrow_or_end_job`.
+/// Calls `f`, which may communicate. If `f` throws, the exception is rethrown if all ranks throw; otherwise the job is
+/// aborted (see `rethrow_or_end_job`).
 void together(communicator& world, joint_call where, function_ref<void()> f);
 
 } // namespace constrain

@@ -39,14 +39,15 @@ public:
   /// Splits the communicator into groups of `ranks` consecutive ranks and returns this rank's group. `size()` must be a
   /// multiple of `ranks`.
   virtual std::unique_ptr<communicator> groups_of(int ranks) = 0;
-  /// Splits the communicator into `stride` groups and returns this rank's: the ranks whose numbers have the same
-  /// remainder by `stride`, which `size()` must be a multiple of.
+  /// Splits the communicator into `stride` groups and returns this rank's group: all ranks r with the same r % stride.
+  /// `size()` must be a multiple of `stride`.
   virtual std::unique_ptr<communicator> every(int stride) = 0;
 
-  /// Ends all processes of the job (all that were started together), this one with exit status `status`.
+  /// Ends all processes of the job, which are the processes that were started together. This process ends with exit
+  /// status `status`.
   [[noreturn]] virtual void abort(int status) = 0;
   /// For a rank that has failed: returns true once all processes of the job have called `all_come`, or false if some
-  /// have not after a few seconds. After a result of false, collective calls are no longer possible.
+  /// have not done so after a few seconds. After false, collective calls are no longer possible.
   virtual bool all_come() = 0;
   /// Sets the name of the current library call, a string literal, for the error of a rank that waits too long for the
   /// others.

@@ -3,7 +3,8 @@
 #include "constrain/comm/communicator.hpp"
 #include "constrain/comm/watchdog.hpp"
 
-// Skip MPI's C++ bindings: MPI-3 (2012) removed them, but some installations still ship them, with compiler warnings.
+// Skip MPI's C++ bindings: MPI-3 (2012) removed them, but some installations still ship them, and they cause compiler
+// warnings.
 #if !defined(OMPI_SKIP_MPICXX)
 #define OMPI_SKIP_MPICXX 1
 #endif
@@ -17,15 +18,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The processes that mpirun or srun started. Initializes MPI, and finalizes it at exit, unless the program itself has
-/// initialized MPI. A process that waits for the others longer than `deadline` seconds ends with an error (see
-/// watchdog.hpp). A process that exits with a nonzero status (detected only with glibc) ends the job unless the others
-/// exit too within a few seconds. Throws `error` for an offset or length above 2^31 - 1 bytes, and if an MPI call
-/// returns a failure (by MPI's default, a failure aborts the job instead).
+/// The processes that mpirun or srun started. Unless the program itself has initialized MPI, this class initializes
+/// MPI, and finalizes it at exit. A process that waits for the others longer than `deadline` seconds ends with an error
+/// (see watchdog.hpp). A process that exits with a nonzero status (detected only with glibc) ends the job, unless the
+/// others exit too within a few seconds. Throws `error` for an offset or length above 2^31 - 1 bytes, and if an MPI
+/// call returns an error code (by MPI's default, an error aborts the job instead).
 class mpi final : public communicator {
 public:
-  /// All processes of the job. `deadline`: seconds that a wait for others may take. Throws `error` if there are more
-  /// than `maximum_size` processes.
+  /// All processes of the job. `deadline`: maximum seconds of a wait for other processes. Throws `error` if there are
+  /// more than `maximum_size` processes.
   explicit mpi(double deadline = 1800) : mpi(all_processes(deadline), deadline) {}
   ~mpi() override;
 
@@ -52,7 +53,7 @@ private:
   /// All processes of the job; initializes MPI if needed.
   static MPI_Comm all_processes(double deadline);
 
-  /// The group of all ranks that give the same number.
+  /// The group of all ranks that pass the same `group`. Collective.
   std::unique_ptr<communicator> split(int group);
 
   /// Registers `leave` to run at exit.
@@ -62,14 +63,14 @@ private:
   /// exit too within a few seconds. Finalizes MPI if this class has initialized it.
   static void leave(int status);
 
-  /// Waits up to `seconds` for all processes to call `meet`; returns whether they have. 0: only the deadline limits the
-  /// wait.
+  /// Waits up to `seconds` for all processes to call `meet`; returns whether all have called it. 0: only the deadline
+  /// limits the wait.
   static bool meet(double seconds);
 
   /// Ends all processes of the job.
   [[noreturn]] static void end_job(int status);
 
-  /// Throws `error` unless `status`, the result of an MPI call, is success. `what`: the purpose of the call.
+  /// Throws `error` unless `status`, the result of an MPI call, is MPI_SUCCESS. `what`: the purpose of the call.
   void check(int status, char const* what) const;
   /// Converts lengths and offsets to MPI's 32-bit integers. Throws `error` if one is too large.
   void fill(int* counts, int* starts, std::int64_t const* lengths, std::int64_t const* offsets) const;
@@ -77,7 +78,7 @@ private:
   static inline MPI_Comm meeting_ = MPI_COMM_NULL; // all processes; used only by `meet`
   static inline bool own_start_ = false;           // whether this class has initialized MPI
   static inline pid_t process_ = 0;                // the process that registered `leave`: a forked child has another id
-  static inline double last_deadline_ = 1800;      // of the last construction, for `leave`
+  static inline double last_deadline_ = 1800;      // deadline of the object constructed last; `leave` uses it
 
   MPI_Comm processes_ = MPI_COMM_NULL;
   bool own_ = false; // whether the destructor must free `processes_`

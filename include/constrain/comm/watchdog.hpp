@@ -30,7 +30,7 @@ public:
 
   /// Starts the thread unless it runs already. If no thread can be created, waits have no deadline.
   void start();
-  /// Ends the thread, for a run of a single process, which waits for no other.
+  /// Ends the thread. A run of a single process needs no watchdog.
   void stop() { running_ = false; }
 
   /// Sets this process's rank, for the error.

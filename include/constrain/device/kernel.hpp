@@ -12,16 +12,16 @@ class cuda_context;
 
 /// Parameters of one run of an entry program (step, evaluate, ...): written by the host, read by kernels.
 struct step_parameters {
-  std::uint64_t seed = 0;          // of the training run
+  std::uint64_t seed = 0;          // seed of the training run
   std::int64_t step = 0;           // optimizer steps before this run, with skipped ones: part of the random key
   std::int64_t updates = 0;        // optimizer steps before this run, without skipped ones: Adam's t is updates + 1
   std::int64_t first_sample = 0;   // index of this rank's first sample in the global batch
-  std::int64_t samples = 0;        // in a micro-batch of one rank
+  std::int64_t samples = 0;        // number of samples in a micro-batch of one rank
   communicator* world = nullptr;   // all ranks that train on different data
   communicator* group = nullptr;   // the ranks that together hold one full set of shards
-  communicator* tensor = nullptr;  // the ranks that together hold a tensor that tensor parallelism divides
+  communicator* tensor = nullptr;  // the ranks that together hold a tensor that tensor parallelism splits
   cuda_context* context = nullptr; // on a CUDA device: stream and GEMMs
-  // for each micro-batch of this rank, its number of valid labels (host memory); null: every iteration of a loop runs
+  // number of valid labels in each micro-batch of this rank (host memory); null: loops skip no iterations
   std::int64_t const* valid_labels = nullptr;
 };
 
@@ -31,7 +31,7 @@ template <class T> struct tensor {
   T* data = nullptr;                          // the first element; row-major
   constrain::shape const* shape_of = nullptr; // shape of one instance
   std::int64_t count = 0;                     // elements of all instances in this operand
-  std::int64_t stride = 0;                    // of a strided operand: elements from one row to the next; 0: contiguous
+  std::int64_t stride = 0;                    // elements from one row to the next; 0: the operand is contiguous
 
   /// The shape of one instance.
   constrain::shape const& shape() const { return *shape_of; }
@@ -46,8 +46,8 @@ template <class T> struct tensor {
 
 /// A kernel's arguments besides its operands.
 struct call {
-  constrain::attributes const& attributes; // of the node, as stored; a kernel reads its options from `call_of<op>`
-  step_parameters const& parameters;       // of this run of the entry program
+  constrain::attributes const& attributes; // packed options of the node; kernels read `call_of<op>::options` instead
+  step_parameters const& parameters;       // parameters of this run of the entry program
   unsigned adds = 0;                       // bit j: add to output j instead of overwriting it
   int random_key = 0;                      // random key of the node: different nodes draw different random numbers
   std::uint64_t iteration = 0;      // number of the current iteration of the enclosing loops, except micro-batches
@@ -64,9 +64,9 @@ struct call {
 
 /// A call with the options of its op, for kernels: `c.options.heads`.
 template <class options_type> struct call_with_options : call {
-  options_type options; // of the node
+  options_type options; // options of the node
 
-  /// From a call of an op with these options. Implicit: the executor passes a `call`.
+  /// Unpacks the options of a call. The conversion is implicit, since the executor passes a `call`.
   call_with_options(call const& c) : call(c), options(unpack<options_type>(c.attributes)) {}
 };
 
@@ -80,7 +80,8 @@ template <class op> using call_of = typename detail::call_type<options_of<op>>::
 
 /// The kernel of `op` on `device`. Each op specializes it with a static member function
 /// `run(call_of<op> const&, tensor<in const>..., tensor<out>...)`, or with a `call const&`; operands are in the node's
-/// order. A kernel that needs scratch memory, or more than one launch, says so: see kernel_needs.hpp.
+/// order. A kernel that needs scratch memory, or more than one launch, declares this with `needs_of`
+/// (kernel_needs.hpp).
 template <class op, class device> struct kernel;
 
 /// Whether `op` has a kernel for `device`: a specialization of `kernel<op, device>`. Define it before the first trainer
@@ -89,8 +90,8 @@ template <class op, class device> concept has_kernel = requires { sizeof(kernel<
 
 /// The kernel tag of the host's processor.
 struct cpu {
-  static constexpr std::int64_t parameters = 0; // bytes of the arena for the step parameters: kernels read the host's
-  static constexpr std::int64_t alignment = 64; // of buffers and scratch memory, in bytes: a cache line
+  static constexpr std::int64_t parameters = 0; // bytes of the arena for the step parameters; 0: they are not copied
+  static constexpr std::int64_t alignment = 64; // alignment of buffers and scratch memory, in bytes: a cache line
   static constexpr bool has_launches = false;   // every call of a kernel counts as one launch
 };
 
@@ -103,8 +104,8 @@ inline constexpr int lowest_capability = 80;
 /// The kernel tag of a CUDA device with code for `architecture`.
 template <class architecture> struct cuda {
   static constexpr std::int64_t parameters = 256; // bytes of the arena for the step parameters
-  static constexpr std::int64_t alignment = 256;  // of buffers and scratch memory, in bytes: cuBLASLt's
-  static constexpr bool has_launches = true;      // launches are counted as kernels say (kernel_needs.hpp)
+  static constexpr std::int64_t alignment = 256;  // alignment of buffers and scratch memory, in bytes, for cuBLASLt
+  static constexpr bool has_launches = true;      // a call counts as `kernel_needs::launches` launches
 };
 
 } // namespace constrain

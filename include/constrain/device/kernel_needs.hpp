@@ -15,14 +15,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Type and extent of an operand of a kernel: a `tensor` without its data.
 struct operand_extent {
-  dtype type = dtype::f32; // of an element in memory
-  constrain::shape shape;  // of one instance
+  dtype type = dtype::f32; // type of the elements in memory
+  constrain::shape shape;  // shape of one instance
   std::int64_t count = 0;  // elements of all instances in this operand
 
   /// The innermost extent of the shape, and the number of rows of this length in all instances.
   constexpr std::int64_t features() const { return shape.features(); }
   constexpr std::int64_t rows() const { return count / (features() == 0 ? 1 : features()); }
-  /// Number of instances: the tensors of a stack.
+  /// Number of instances, which are the tensors of a stack.
   constexpr std::int64_t instances() const { return count / (shape.elements() == 0 ? 1 : shape.elements()); }
 };
 
@@ -39,18 +39,17 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 ///
 /// A CUDA kernel may merge consecutive calls, with operands of the same dtypes, into one multi-tensor launch. It then
 /// collects the operands of each call at index `call::merged_before`, and launches if not `call::more_tensors_follow`.
-/// Merged calls run in any order, or at the same time, so they are independent: none reads or writes what another
-/// writes, except that several may add to one accumulator. The kernel must handle this case. The plan does not merge
-/// calls that are not independent.
+/// Merged calls run in any order, or at the same time, so the plan merges only independent calls: no call reads or
+/// writes what another writes, except that several calls may add to one accumulator. The kernel must handle this case.
 struct kernel_needs {
   std::int64_t scratch = 0; // bytes of scratch memory (`call::scratch`), up to 2^52; merged calls do not share theirs
   int launches = 1;         // CUDA kernels that a call, or all merged calls, launch; a GEMM of cuBLASLt counts as one
-  int merged = 1;           // most calls that are merged; 1: none
+  int merged = 1;           // maximum number of calls that are merged into one launch; 1: calls are not merged
 };
 
 namespace detail {
 
-/// Most bytes of scratch memory of a plan.
+/// Maximum bytes of scratch memory of a plan.
 inline constexpr std::int64_t maximum_scratch = std::int64_t{1} << 52;
 
 /// `needs_of` of a kernel, with type-erased options.
@@ -97,7 +96,7 @@ constexpr kernel_needs needs_of_call(operand_extents const& in, operand_extents 
   else return {.scratch = -1}; // the plan refuses it
 }
 
-// No concept may ask about a kernel that is not defined yet: compilers would keep its answer.
+// No concept may test a kernel that is not yet defined, since compilers would cache the answer.
 template <class op, class device> constexpr needs_rule find_needs_rule() {
   if constexpr (requires { sizeof(kernel<op, device>); }) {
     if constexpr (names_needs_of<kernel<op, device>, options_of<op>>()) return &needs_of_call<op, device>;

@@ -115,8 +115,8 @@ CT_VECTORISED float log_host(float x) noexcept {
   return select((x > 0.0f) & (x < limit), y, special);
 }
 
-/// std::sqrt if the compiler need not set errno; setting errno would prevent vectorization, so otherwise Newton's
-/// method from a bit-level estimate.
+/// The square root instruction if the compiler need not set errno. Otherwise Newton's method from a bit-level estimate,
+/// since code that sets errno is not vectorized.
 CT_VECTORISED float sqrt_host(float x) noexcept {
 #if defined(__NO_MATH_ERRNO__)
   return libm::sqrt(x);
@@ -256,7 +256,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sigmoid(real x) no
 }
 
 /// Fast sigmoid for x * sigmoid(x). The host's float version returns 0 below -88.4 and does not propagate NaN (the
-/// product does); 2.47 ulp for magnitudes up to 87. The other versions are `sigmoid`.
+/// product does); 2.47 ulp for magnitudes up to 87. The other versions are the same as `sigmoid`.
 template <real_number real> CT_VECTORISED CT_HOST_DEVICE real gate(real x) noexcept {
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<real, float>) return detail::gate_host(x);

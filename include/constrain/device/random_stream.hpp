@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// step, node, iteration, sample and element, so recomputation, gradient accumulation, sharding, threads and resuming
 /// do not change them.
 struct random_stream {
-  std::uint64_t seed = 0;      // of the training run
+  std::uint64_t seed = 0;      // seed of the training run
   std::int64_t step = 0;       // optimizer steps done before this one
   int node = 0;                // random key of the node
   std::uint64_t iteration = 0; // number of the current iteration of the enclosing loops, except micro-batches

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-// A struct, since nvcc replaces an alias by `value`, and then finds no parameter pack to expand.
+// A struct, since nvcc replaces an alias with `value`, and then finds no parameter pack to expand.
 template <std::size_t> struct nth_value { using type = value; };
 
 template <class type, class indices> inline constexpr bool makes_a_value = false;

@@ -31,7 +31,7 @@ template <class task> concept constant_program = requires {
   typename std::bool_constant<(static_cast<void>(task::write(entry::step, dtype::f32)), true)>;
 };
 
-/// The program of a refused task: it holds the error, and a stand-in for every value that later passes look up.
+/// The program of a refused task. It contains the error, and a placeholder for every value that later passes look up.
 constexpr program refused_program(diagnosis const& reason) {
   builder b;
   b.program.fail(reason);
@@ -60,8 +60,9 @@ constexpr shape shape_of(port_spec const& spec, std::int64_t sequences, std::int
 
 } // namespace detail
 
-/// What a trainer trains: a model (a function on values: tokens [sequences, tokens], or the inputs that it lists ->
-/// logits [..., classes]), an objective (a type: logits and labels -> loss) and the size of a micro-batch.
+/// What a trainer trains. `model`: a function on values, from tokens [sequences, tokens], or from the inputs that it
+/// lists, to logits [..., classes]. `objective_`: a type, whose objects are functions from logits and labels to the
+/// loss. `batch`: the size of a micro-batch.
 template <auto model, class objective_, micro_batch batch> struct task {
   using objective = objective_;               // the type of the loss function
   static constexpr auto architecture = model; // the model
@@ -73,16 +74,16 @@ template <auto model, class objective_, micro_batch batch> struct task {
   }();
   static constexpr port_specs labels = labels_of<objective>(); // the objective's inputs besides the logits
 
-  /// Tokens per sequence: from the micro-batch, or else the model's context, or else 1 if no input has tokens; 0: none
-  /// is given.
+  /// Tokens per sequence: those of the micro-batch; if they are 0, the model's `context`; without a `context`, 1 if no
+  /// input has one entry per token, otherwise 0 (an error).
   static constexpr std::int64_t said_tokens = [] {
     if constexpr (requires { model.context; }) return batch.tokens == 0 ? model.context : batch.tokens;
     bool per_token = false;
     for (auto const& input : inputs) per_token = per_token || input.each == per::token;
     return batch.tokens == 0 && !per_token ? 1 : batch.tokens;
   }();
-  /// The micro-batch's sequences, and tokens per sequence. At least 1, so that an empty micro-batch causes only one
-  /// error.
+  /// The micro-batch's sequences, and tokens per sequence. Both are at least 1, so that an empty micro-batch causes
+  /// only one error.
   static constexpr std::int64_t sequences = batch.sequences < 1 ? 1 : batch.sequences;
   static constexpr std::int64_t tokens = said_tokens < 1 ? 1 : said_tokens;
 
@@ -140,8 +141,8 @@ template <auto model, class objective_, micro_batch batch> struct task {
   }
 
 private:
-  /// Adds the value of an input or label, and its port. `rows`: sequences of the entry; `logits`: their shape, for
-  /// labels.
+  /// Adds the value of an input or label, and its port. `rows`: sequences of the entry. `logits`: the shape of the
+  /// logits, which only labels need.
   static constexpr value add_port(builder& b, port_kind kind, port_spec const& spec, std::int64_t rows, shape logits) {
     auto const type = spec.type == port_type::ids ? dtype::i32 : b.real;
     auto const s = detail::shape_of(spec, rows, tokens, logits);

@@ -15,8 +15,8 @@ struct stored_name {
   bool transposed = false; // whether the matrix is [in, out] in files; in this library it is [out, in]
 };
 
-/// Names of parameters in files. A parameter that is not listed has the same name in files, and one tensor holds the
-/// parameter of all iterations of a repeat.
+/// Names of parameters in files. A parameter that is not listed has the same name in files. If it belongs to a repeat,
+/// one tensor holds it for all iterations.
 using stored_names = std::span<stored_name const>;
 
 /// Names of a model's files in the model's directory: the weights, and the configuration.
@@ -32,8 +32,8 @@ struct weight_format {
   std::span<std::string_view const> required{}; // keys that a config.json must have; others may be missing
 };
 
-/// The weight format of a model; specialize it for a model of your own. By default every parameter is one tensor under
-/// its name in this library, and there is no config.json.
+/// The weight format of a model; specialize this template for your own model. By default, every parameter is one tensor
+/// under its name in this library, and there is no config.json.
 template <class model> struct weight_format_of {
   /// The format for one model.
   static weight_format make(model const&) { return {}; }

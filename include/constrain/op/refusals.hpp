@@ -18,13 +18,13 @@ template <diagnosis d> struct axis_is_not_there {
                         "features]");
 };
 
-/// An operand holds integers where real numbers are needed. `got`: the index of the operand, 0 if there is only one.
+/// An operand holds integers, but must hold floating-point numbers. `got`: the index of the operand.
 template <diagnosis d> struct ids_are_no_numbers {
   static_assert(d.ok(), "the operation needs floating-point values, but its input holds token ids; pass the tokens "
                         "through ct::embedding first");
 };
 
-/// Two operands that must have the same shape have `expected` and `got` dimensions.
+/// Two operands that must have the same shape differ in their number of dimensions, `expected` and `got`.
 template <diagnosis d> struct ranks_differ {
   static_assert(d.ok(), "two shapes that must be equal have `expected` and `got` dimensions; give both the same "
                         "number of dimensions, for example apply ct::mean to both or to neither");
@@ -40,16 +40,16 @@ template <diagnosis d> struct widths_differ {
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// For ops on floating-point operands: refuses integers (token ids) among the first `count` operands. Otherwise the
-/// reason is `nothing`.
+/// For ops on floating-point operands: refuses integers (token ids) among the first `count` operands. If there are
+/// none, the reason is `nothing`.
 constexpr inferred needs_reals(operand_types const& in, int count = 1) {
   for (int i = 0; i < count; ++i)
     if (in[i].type == dtype::i32) return inferred::failure<op::ids_are_no_numbers>(0, i);
   return inferred();
 }
 
-/// For ops whose two operands have the same shape: refuses different shapes, and reports both numbers of dimensions, or
-/// the innermost extents that differ. Otherwise the reason is `nothing`.
+/// For ops whose two operands must have the same shape: refuses different shapes, and reports both numbers of
+/// dimensions, or the innermost extents that differ. If the shapes are equal, the reason is `nothing`.
 constexpr inferred needs_one_shape(operand_type const& a, operand_type const& b) {
   if (a.shape.rank != b.shape.rank) return inferred::failure<op::ranks_differ>(a.shape.rank, b.shape.rank);
   for (int i = a.shape.rank - 1; i >= 0; --i)

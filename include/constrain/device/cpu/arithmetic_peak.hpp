@@ -89,9 +89,9 @@ template <class real> double chain_rate() {
 
 /// Peak FLOP/s, in type `real`, of the threads that a parallel loop uses, measured with multiply-adds in registers (two
 /// operations each): the best thread's rate times the smaller of `thread_count()` and `available_processors()`. On
-/// x86-64, uses AVX-512 or AVX2 if the processor has it, whatever instruction set the code was compiled for. Measures
-/// CPU time, so that the time of other programs does not count. 0 if, on any thread, fewer than a third of the
-/// measurements are within 5 % of that thread's best. Takes a few hundredths of a second.
+/// x86-64, uses AVX-512 or AVX2 if the processor has it, even if the code was compiled for another instruction set.
+/// Measures CPU time, so that the time of other programs does not count. Returns 0 if, on any thread, fewer than a
+/// third of the measurements are within 5 % of that thread's best. Takes a few hundredths of a second.
 template <class real = float> double arithmetic_peak() {
   std::vector<double> rates(static_cast<std::size_t>(thread_count()));
   parallel_for(thread_count(),

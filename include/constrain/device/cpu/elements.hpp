@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Calls `f(i)` for i in [0, count), vectorized, on up to `thread_count()` threads. The calls must be independent.
 template <class function> void for_elements(std::int64_t count, function const& f) {
-  // Elements per chunk: for fewer, starting a thread costs more than the work.
+  // Elements per chunk. With fewer elements, starting the task would take longer than the work.
   constexpr std::int64_t chunk = 16384;
   parallel_chunks(count, chunk, [&](std::int64_t begin, std::int64_t end) {
     CONSTRAIN_SIMD

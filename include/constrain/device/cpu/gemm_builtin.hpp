@@ -18,26 +18,31 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Block sizes of the built-in GEMM for one element type and register width. A micro-tile of C, rows x columns, stays
-/// in registers; a panel of B, depth x columns, in the L1 cache. tile_rows x depth of A and depth x tile_columns of B
-/// are packed at a time; a block of A, block_rows x depth, and the packed B together stay in the L2 cache.
+/// in registers. A panel of B, depth x columns, stays in the L1 cache. tile_rows x depth elements of A and
+/// depth x tile_columns elements of B are packed at a time. A block of A, block_rows x depth, and the packed B together
+/// stay in the L2 cache.
 template <class real, int bytes = vector_bytes> struct gemm_blocking : vector_of<real, bytes> {
   static constexpr int lanes = vector_of<real, bytes>::lanes;
-  static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4; // 32 or 16 registers: tile, 2 for B, 1 for A
+  // There are 32 registers with AVX-512, otherwise 16: for the micro-tile, 2 vectors of B and 1 of A.
+  static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4;
   static constexpr int columns = 2 * lanes;
-  static constexpr int depth = bytes == 64 ? 384 : 256; // for an L2 cache of 1 to 2 MiB; else of 512 KiB
+  // With AVX-512, for an L2 cache of 1 to 2 MiB; otherwise for one of 512 KiB.
+  static constexpr int depth = bytes == 64 ? 384 : 256;
   static constexpr int block_rows = 512 / sizeof(real) / rows * rows;
   static constexpr int tile_rows = (2048 / sizeof(real) + rows - 1) / rows * rows;
   static constexpr int tile_columns = 512 / sizeof(real);
-  static constexpr int a_size = tile_rows * depth + lanes, b_size = depth * tile_columns; // packing A overruns by lanes
+  // Packing A may write up to `lanes` elements past the end.
+  static constexpr int a_size = tile_rows * depth + lanes, b_size = depth * tile_columns;
   static_assert(tile_columns % columns == 0);
 };
 
-/// The packing buffer of each thread, static so that no GEMM allocates. Bytes, so that all element types share it.
+/// The packing buffer of each thread. It is static, so that no GEMM allocates, and consists of bytes, so that all
+/// element types share it.
 inline constexpr std::size_t gemm_buffer_bytes = 1008 * 1024;
 alignas(64) inline constinit thread_local unsigned char gemm_buffer[gemm_buffer_bytes];
 
-/// Size of a part if `extent` is divided into the fewest equal parts of at most `most`, rounded up to a multiple of
-/// `multiple`.
+/// Splits `extent` into as few equal parts as possible, none larger than `most`. Returns the size of a part, rounded up
+/// to a multiple of `multiple`.
 constexpr std::int64_t gemm_share(std::int64_t extent, std::int64_t most, std::int64_t multiple) {
   std::int64_t const parts = (extent - 1) / most + 1;
   return ((extent - 1) / parts / multiple + 1) * multiple;
@@ -47,8 +52,8 @@ constexpr std::int64_t gemm_share(std::int64_t extent, std::int64_t most, std::i
 template <class real> struct gemm_scales { real alpha, beta; };
 
 /// The micro-kernel: c = alpha a b + beta c for one micro-tile of sizeof...(row) rows. a: [k, blocking::rows], packed;
-/// b: [k, blocking::columns], with rows b_step elements apart. Not inlined, and only sums and operands are live in its
-/// loop: one more value would spill a register.
+/// b: [k, blocking::columns], with rows b_step elements apart. The function is not inlined, and only sums and operands
+/// are live in its loop, since one more live value would spill a register.
 template <bool read_c, class real, class blocking = gemm_blocking<real>, std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t k, real const* a, real const* b,
                                   std::int64_t b_step, gemm_scales<real> const& scales, real* c, std::int64_t ldc) {
@@ -64,7 +69,7 @@ template <bool read_c, class real, class blocking = gemm_blocking<real>, std::si
   for (std::int64_t p = 0; p < k; ++p, a += blocking::rows) {
     vector const b_left = *reinterpret_cast<unaligned const*>(b);
     vector const b_right = *reinterpret_cast<unaligned const*>(b + lanes);
-    // Advanced before the sums: with an unchanged address, g++ would load B from memory again for every row.
+    // The address is advanced before the sums: otherwise g++ would load B from memory again for every row.
     b += b_step;
     ((left[row] += a[row] * b_left, right[row] += a[row] * b_right), ...);
   }
@@ -93,7 +98,7 @@ void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t k, real con
   for (std::int64_t i = 0; i < rows; ++i) std::copy_n(copy + i * blocking::columns, columns, c + i * ldc);
 }
 
-/// Prefetches into the L2 cache the rows of B that are packed next, while the current rows are multiplied.
+/// Prefetches the rows of B that are packed next into the L2 cache, while the current rows are multiplied.
 struct gemm_ahead {
   char const* row = nullptr;
   std::int64_t rows = 0, stride = 0, row_bytes = 0; // `stride`: bytes from one row to the next
@@ -102,6 +107,7 @@ struct gemm_ahead {
   static constexpr std::int64_t line = 64; // bytes of a cache line
   /// Spreads all cache lines over `calls` calls of `fetch`.
   void share_among(std::int64_t calls) { lines_per_fetch = rows * ((row_bytes - 1) / line + 1) / calls + 1; }
+  /// Prefetches the next cache lines.
   void fetch() {
     for (std::int64_t i = 0; i < lines_per_fetch && rows > 0; ++i) {
       __builtin_prefetch(row + at, 0, 2);
@@ -110,8 +116,8 @@ struct gemm_ahead {
   }
 };
 
-/// c = alpha a b + beta c for packed panels of A, and panels of B that are b_panel elements apart, with rows b_step
-/// elements apart.
+/// c = alpha a b + beta c for packed panels of A. The panels of B are b_panel elements apart; in a panel, rows are
+/// b_step elements apart.
 template <bool read_c, class real, class blocking = gemm_blocking<real>>
 void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t k, real const* a, real const* b,
                  std::int64_t b_step, std::int64_t b_panel, gemm_scales<real> const& scales, real* c, std::int64_t ldc,
@@ -135,7 +141,7 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
                std::int64_t ldc) {
   auto* const packed_a = reinterpret_cast<real*>(gemm_buffer);
   auto* const packed_b = packed_a + blocking::a_size;
-  // With few rows, packing B costs more than it gains: B is read in place, except for an incomplete last panel.
+  // With few rows, packing B costs more than it gains, so B is read in place, except for an incomplete last panel.
   bool const direct = std::is_same_v<b_type, real> && b_transposed == transpose::no && rows <= 2 * blocking::rows;
   auto const tile_rows = gemm_share(rows, blocking::tile_rows, blocking::rows);
   auto const block_rows = gemm_share(std::min(rows, tile_rows), blocking::block_rows, blocking::rows);
@@ -185,7 +191,7 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   }
 }
 
-/// Each thread's buffer for the float sums of one tile of a 16-bit C, and the most rows and columns of such a tile.
+/// Each thread's buffer for the float sums of one tile of a 16-bit C, and the maximum rows and columns of the tile.
 inline constexpr std::int64_t gemm_narrow_rows = gemm_blocking<float>::tile_rows, gemm_narrow_columns = 256;
 alignas(64) inline constinit thread_local float gemm_narrow_buffer[gemm_narrow_rows * gemm_narrow_columns];
 
@@ -216,7 +222,7 @@ void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64
 
 /// C = alpha op(A) op(B) + beta C; arguments as in `gemm` (gemm.hpp). Packing and blocking follow K. Goto, R. van de
 /// Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. Every element of C is summed in the order of k,
-/// wherever the element is in C, so its bits depend neither on the number of threads nor on m and n. Does not allocate.
+/// for any position in C, so its bits depend neither on the number of threads nor on m and n. Does not allocate.
 template <class a_type, class b_type, class c_type, class real = arithmetic<c_type>>
 void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
                   std::type_identity_t<real> alpha, a_type const* a, std::int64_t lda, b_type const* b,
@@ -230,8 +236,8 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
   if (m <= 0 || n <= 0) return;
   if (alpha == real{}) k = 0;
 
-  // One tile per thread. Of all grids, choose the one with the least multiplying and packing per tile; packing an
-  // element costs about as much as multiplying ten.
+  // One tile per thread. Of all grids of tiles, choose the one with the lowest cost of a tile. Packing one element
+  // costs about as much as computing ten elements of C.
   std::int64_t rows = 0, columns = 0, least = std::numeric_limits<std::int64_t>::max();
   std::int64_t const threads = thread_count();
   for (std::int64_t down = 1; down <= threads; ++down) {

@@ -8,15 +8,15 @@
 #if defined(_OPENMP)
 #include <omp.h>
 #define CONSTRAIN_PRAGMA_TEXT(...) _Pragma(#__VA_ARGS__)
-/// An OpenMP directive, `CONSTRAIN_OMP(parallel for schedule(static))`. Empty without -fopenmp, since compilers would
-/// then warn of an unknown pragma.
+/// An OpenMP directive, for example `CONSTRAIN_OMP(parallel for schedule(static))`. Empty without -fopenmp, since
+/// compilers would then warn about an unknown pragma.
 #define CONSTRAIN_OMP(...) CONSTRAIN_PRAGMA_TEXT(omp __VA_ARGS__)
 #else
 #define CONSTRAIN_OMP(...)
 #endif
 
 /// Placed before a loop with independent iterations, asks the compiler to vectorize the loop. Empty for clang, which
-/// vectorizes such loops without a directive, and warns of a directive that it cannot follow.
+/// vectorizes such loops without a directive, and warns about a directive that it cannot apply.
 #if defined(__clang__)
 #define CONSTRAIN_SIMD
 #elif defined(_OPENMP)
@@ -38,9 +38,9 @@ inline int thread_count() noexcept {
 #endif
 }
 
-/// Calls `f(i)` for i in [0, count), vectorized. The calls must be independent. Loop bodies that create objects such as
-/// bfloat16 should use this function: g++ keeps such objects of an inline loop in memory, one per lane, which is
-/// slower.
+/// Calls `f(i)` for i in [0, count), vectorized. The calls must be independent. Loops whose bodies create objects of
+/// class types such as bfloat16 should use this function: in a plain `for` loop, g++ keeps these objects in memory, one
+/// per lane, which is slower.
 template <class function> void simd_loop(std::int64_t count, function const& f) {
   CONSTRAIN_SIMD
   for (std::int64_t i = 0; i < count; ++i) f(i);
@@ -58,10 +58,10 @@ template <class function> void parallel_for(std::int64_t count, function const& 
   for (std::int64_t index = 0; index < count; ++index) body(index);
 }
 
-/// Calls `body(begin, end)` in parallel for [0, chunk), [chunk, 2 chunk), ... up to `count`; the last chunk may be
-/// shorter. `chunk` must be positive. The chunks depend only on `count` and `chunk`, so a reduction that keeps one
-/// partial result per chunk (its index is `begin / chunk`) and adds them in order gives the same bits for any number of
-/// threads.
+/// Calls `body(begin, end)` in parallel for the chunks [0, chunk), [chunk, 2 * chunk), ... of [0, count); the last
+/// chunk may be shorter. `chunk` must be positive. The chunks depend only on `count` and `chunk`. So a reduction gives
+/// the same bits for any number of threads if it keeps one partial result per chunk (at index `begin / chunk`) and adds
+/// the partial results in order.
 template <class function> void parallel_chunks(std::int64_t count, std::int64_t chunk, function const& body) {
   std::int64_t const chunks = count <= 0 ? 0 : (count - 1) / chunk + 1;
   parallel_for(chunks, [&](std::int64_t index) {

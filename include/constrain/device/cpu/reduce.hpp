@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// y[i] = sum over rows of x[row, i], x [rows, columns] row-major; with `add`, y[i] += the sum. The threads divide the
-/// columns, so every sum is taken in row order for any number of threads.
+/// y[i] = sum over rows of x[row, i], x [rows, columns] row-major; if `add`, the sum is added to y[i]. Each thread sums
+/// some of the columns, so every column is summed in row order for any number of threads.
 template <class stored, class real>
 void sum_rows(stored const* x, std::int64_t rows, std::int64_t columns, real* y, bool add) {
   constexpr std::int64_t width = 64; // columns per chunk: their sums stay in registers
@@ -23,7 +23,7 @@ void sum_rows(stored const* x, std::int64_t rows, std::int64_t columns, real* y,
   });
 }
 
-/// y[i] = sum over chunks, in order, of partial[chunk * stride + i], for i < width; with `add`, y[i] += the sum.
+/// y[i] = sum over chunks, in order, of partial[chunk * stride + i], for i < width; if `add`, the sum is added to y[i].
 template <class real>
 void add_up_chunks(real const* partial, std::int64_t chunks, std::int64_t stride, std::int64_t width, real* y,
                    bool add) {
@@ -34,8 +34,9 @@ void add_up_chunks(real const* partial, std::int64_t chunks, std::int64_t stride
   }
 }
 
-/// The sum of `term(i)` over [begin, end), as 32 interleaved partial sums that are then added pairwise: vectorized, in
-/// the same order on every machine. 32, because with fewer the loop would wait for the latency of the additions.
+/// The sum of `term(i)` over [begin, end): 32 interleaved partial sums, which are then added pairwise. The loop is
+/// vectorized, and the order is the same on every machine. With fewer partial sums, the loop would wait for the latency
+/// of the additions.
 template <class real, class function> real ordered_sum(std::int64_t begin, std::int64_t end, function const& term) {
   constexpr std::int64_t lanes = 32;
   real partial[lanes]{};

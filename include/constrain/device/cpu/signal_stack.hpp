@@ -37,7 +37,8 @@ public:
   }
 
 private:
-  /// Enough for a user's handler and for the registers that the Linux kernel saves on this stack (11 KiB with AMX).
+  /// Bytes that are enough for a user's handler and for the registers that the Linux kernel saves on this stack (11 KiB
+  /// with AMX).
   static std::size_t smallest() {
     std::size_t size = std::size_t{1} << 16;
 #if defined(_SC_SIGSTKSZ)
@@ -50,8 +51,8 @@ private:
 };
 
 /// Gives a `signal_stack` to the calling thread and every thread of its parallel loops, for the thread's lifetime.
-/// Called in every run of an entry program, since a handler that `fit` installs in one thread may run in any other
-/// thread.
+/// Must be called in every run of an entry program, since a handler that `fit` installs in one thread may run in any
+/// other thread.
 inline void give_signal_stacks() {
   thread_local int given = 0; // number of threads of this thread's loops that have a signal stack
   if (given >= thread_count()) return;

@@ -43,7 +43,7 @@ inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, re
       real const* from = b + depth.begin * b_step;
       for (std::int64_t p = depth.begin; p < depth.end; ++p) {
         vector const right[] = {*reinterpret_cast<unaligned const*>(from + v * tile::lanes)...};
-        // Advanced before the sums: with an unchanged address, g++ would load `right` from memory again for every row.
+        // The address is advanced before the sums: otherwise g++ would load `right` from memory again for every row.
         from += b_step;
         auto const add = [&](vector(&sum)[vectors], real x) { ((sum[v] += x * right[v]), ...); };
         if constexpr (a_transposed == transpose::yes) {
@@ -81,8 +81,8 @@ void tile_gemm(std::int64_t rows, std::int64_t columns, range_function const& de
   };
   for (std::int64_t column = 0; column < columns;) {
     auto const left = (columns - column) / tile::lanes;
-    // Four vectors are split into two and two, not three and one: a tile one vector wide would wait for the latency of
-    // its additions.
+    // Four vectors are split into two and two, not three and one, since a tile of one vector would wait for the latency
+    // of its additions.
     if (left == 3 || left > 4) {
       along(std::integral_constant<int, 3>{}, column);
       column += 3 * tile::lanes;

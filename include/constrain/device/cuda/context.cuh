@@ -34,12 +34,12 @@ public:
                "copy the step parameters");
   }
 
-  /// The operands of merged calls, collected for one launch, as a `multi_tensor` (multi_tensor.cuh). The
-  /// first of these calls begins the collection, whatever calls of another kernel or an exception have left behind.
+  /// The operands of merged calls, collected for one launch, as a `multi_tensor` (multi_tensor.cuh). The first of these
+  /// calls begins a new collection, and discards any operands that an earlier call has left.
   template <class group> group& pending(call const& c) {
     static_assert(sizeof(group) <= multi_tensor_bytes && alignof(group) <= 16);
     static_assert(std::is_trivially_destructible_v<group>);
-    if (c.merged_before == 0) return *new (group_) group(); // zeros, also between members
+    if (c.merged_before == 0) return *new (group_) group(); // sets all bytes to 0, including padding
     return *std::launder(reinterpret_cast<group*>(group_));
   }
 

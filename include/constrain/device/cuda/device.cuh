@@ -34,8 +34,8 @@ public:
   /// Compute capability, times ten: 90 is 9.0. Throws `error` if CUDA fails.
   int capability() const {
     int major = 0, minor = 0;
-    cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index_), "ask for its capability");
-    cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index_), "ask for its capability");
+    cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index_), "get the compute capability");
+    cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index_), "get the compute capability");
     return 10 * major + minor;
   }
 
@@ -43,7 +43,7 @@ private:
   int index_;
 };
 
-/// Makes a device the current one of the host thread; the destructor makes the former one current again.
+/// Makes a device the current device of the host thread. The destructor makes the previous device current again.
 class current_device {
 public:
   /// Throws `error` if CUDA fails.
@@ -54,7 +54,7 @@ public:
   ~current_device() {
     if (device_.index() != former_) cudaSetDevice(former_);
   }
-  /// The device that is current.
+  /// The device that this object has made current.
   cuda_device device() const { return device_; }
   current_device(current_device const&) = delete;
   current_device& operator=(current_device const&) = delete;
@@ -64,16 +64,16 @@ private:
   int former_ = 0;
 };
 
-/// A kernel that does nothing, by which the host learns for which architectures its translation unit was compiled.
+/// A kernel that does nothing. Its attributes show for which architectures the translation unit was compiled.
 template <class architecture> static __global__ void empty_kernel() {}
 
-/// Checks that a device can run the kernels of this translation unit, and that these were compiled for `architecture`,
-/// an `sm<...>`, or a newer one. The device must be the current one. Throws `error` if not.
+/// Throws `error` unless a device can run the kernels of this translation unit, and these kernels were compiled for
+/// `architecture`, an `sm<...>`, or for a newer one. The device must be the current device.
 template <class architecture> void check_code_for(cuda_device device) {
   constexpr int wanted = architecture::capability;
   int const has = device.capability();
   auto const number = [](int capability) { return concat({capability / 10, ".", capability % 10}); };
-  auto const advice = has < lowest_capability // for which no policy can be written
+  auto const advice = has < lowest_capability // no policy can name such a device
                           ? std::string("; choose another device as `.cuda_device`, or write device::cpu")
                           : concat({"; write sm<", has, "> and compile for it"});
   if (has < wanted)

@@ -11,18 +11,18 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 inline constexpr int tile = 64;       // rows and columns of C per block
-inline constexpr int tile_depth = 16; // terms of the sum in shared memory at a time
+inline constexpr int tile_depth = 16; // elements along k that are in shared memory at a time
 inline constexpr int tile_each = 4;   // rows and columns of C per thread
 
-/// Each block computes `tile` x `tile` elements of one C, each thread `tile_each` x `tile_each` of these. `first_c`:
-/// the number of the C of the blocks with blockIdx.z == 0.
+/// Each block computes `tile` x `tile` elements of one C; each thread computes `tile_each` x `tile_each` of these.
+/// `first_c`: index of the C of the blocks with blockIdx.z == 0.
 template <class a_type, class b_type, class c_type, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     gemm_batched_kernel(std::int64_t m, std::int64_t n, std::int64_t k, real alpha, a_type const* a, matrix_batch a_at,
                         b_type const* b, matrix_batch b_at, c_type* c, matrix_batch c_at, std::int64_t first_c) {
   __shared__ real a_tile[tile_depth][tile + 1];
   __shared__ real b_tile[tile_depth][tile + 1];
-  auto const first = (first_c + blockIdx.z) * c_at.group; // of the products that are summed
+  auto const first = (first_c + blockIdx.z) * c_at.group; // index of the first product for this C
   c += c_at.begin(first);
   auto const row0 = static_cast<std::int64_t>(blockIdx.y) * tile;
   auto const column0 = static_cast<std::int64_t>(blockIdx.x) * tile;
@@ -58,18 +58,18 @@ static __global__ void __launch_bounds__(cuda_threads)
 
 } // namespace detail
 
-/// The most matrices C of one launch: a grid has no more blocks along z.
+/// Maximum number of matrices C per launch: the maximum extent of a grid along z.
 inline constexpr std::int64_t matrices_of_launch = 65535;
 
-/// The number of launches of `gemm_batched` for so many matrices C.
+/// The number of launches of `gemm_batched` for `matrices` matrices C, with at most `most` per launch.
 constexpr int launches_of_gemm_batched(std::int64_t matrices, std::int64_t most = matrices_of_launch) {
   return static_cast<int>((matrices + most - 1) / most);
 }
 
 /// C = alpha A B for `batches` matrices inside larger tensors: A [m, k], B [k, n], C [m, n], of any floating-point
-/// types; `a_at`, `b_at`, `c_at`: where the matrices lie in the tensors (tiles.hpp). Products that share one C are
+/// types. `a_at`, `b_at`, `c_at`: layouts of the matrices in the tensors (tiles.hpp). Products that share one C are
 /// summed in order. For cases that cuBLASLt does not support: A and B of different types, and batches with two strides.
-/// `most`: matrices C of one launch; another number is for tests. Throws `error` if a launch fails.
+/// `most`: maximum number of matrices C per launch; only tests pass another value. Throws `error` if a launch fails.
 template <class a_type, class b_type, class c_type>
 void gemm_batched(cuda_context& context, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t k,
                   arithmetic<c_type> alpha, a_type const* a, matrix_batch a_at, b_type const* b, matrix_batch b_at,

@@ -16,21 +16,22 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct gemm_shape {
   bool a_transposed = false, b_transposed = false;
   std::int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
-  bool adds = false; // beta is 1, else 0
+  bool adds = false; // whether beta is 1; otherwise it is 0
   dtype inputs = dtype::f32, output = dtype::f32;
-  // the addresses of the matrices are multiples of so many bytes: `alignment_class`
+  // alignment of the matrices' addresses, in bytes (`alignment_class`)
   int a_alignment = 256, b_alignment = 256, c_alignment = 256;
 
   friend constexpr auto operator<=>(gemm_shape const&, gemm_shape const&) = default;
 };
 
-/// Bytes of scratch memory for a GEMM of cuBLASLt, which chooses an algorithm that needs no more. The address of this
-/// memory must be a multiple of 256.
+/// Bytes of scratch memory for a GEMM of cuBLASLt, which chooses an algorithm that needs at most this many. The address
+/// of the scratch memory must be a multiple of 256.
 inline constexpr std::int64_t gemm_workspace = 32 << 20;
 static_assert(cuda<void>::alignment % 256 == 0);
 
 namespace detail {
 
+/// CUDA's name of a floating-point type.
 inline cudaDataType_t cuda_type(dtype type) {
   switch (type) {
   case dtype::f16: return CUDA_R_16F;
@@ -49,7 +50,7 @@ public:
   }
   cublas_descriptor(cublas_descriptor const&) = delete;
   cublas_descriptor& operator=(cublas_descriptor const&) = delete;
-  /// For create functions.
+  /// The address of the handle, for create functions.
   handle* address() { return &handle_; }
   operator handle() const { return handle_; }
 
@@ -63,9 +64,9 @@ using cublas_preference = cublas_descriptor<cublasLtMatmulPreference_t, cublasLt
 /// A prepared cuBLASLt GEMM. cuBLASLt is column-major, so the operands are swapped: C^T = op(B)^T op(A)^T.
 class cuda_gemm {
 public:
-  static constexpr int most_choices = 8;
-  /// `choice`, below `most_choices`, counts the algorithms in the heuristic's order; it expects the first one to be the
-  /// fastest. Throws `error` if there is no first one.
+  static constexpr int most_choices = 8; // `choice` must be below this number
+  /// Prepares the GEMM with algorithm number `choice`, counted from 0, of cuBLASLt's heuristic. The heuristic expects
+  /// algorithm 0 to be the fastest. Throws `error` if the heuristic finds no algorithm.
   cuda_gemm(cublasLtHandle_t handle, gemm_shape const& s, int choice = 0) : double_(s.output == dtype::f64) {
     auto const what = concat({"prepare a GEMM of [", s.m, ", ", s.k, "] and [", s.k, ", ", s.n, "]"});
     auto const compute = double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F; // fp32 GEMMs do not use TF32
@@ -94,11 +95,12 @@ public:
     exists_ = count > choice;
     algorithm_ = found[choice].algo;
   }
-  /// Whether there are as many algorithms as `choice` asks for.
+  /// Whether algorithm number `choice` exists. If not, `run` must not be called.
   bool exists() const { return exists_; }
   cuda_gemm(cuda_gemm const&) = delete;
   cuda_gemm& operator=(cuda_gemm const&) = delete;
 
+  /// Runs the GEMM on device pointers. `workspace`: `gemm_workspace` bytes. Throws `error` if cuBLASLt fails.
   void run(cublasLtHandle_t handle, void const* a, void const* b, void* c, bool adds, std::byte* workspace,
            cudaStream_t stream) const {
     double const ones[] = {1, adds ? 1.0 : 0.0};
@@ -111,14 +113,14 @@ public:
   }
 
 private:
-  /// What the heuristic may choose from. By default, it takes addresses for multiples of 256, and may choose an
-  /// algorithm that rounds partial sums to the type of C.
+  /// Restricts the algorithms that the heuristic may choose. By default, the heuristic assumes that addresses are
+  /// multiples of 256, and may choose an algorithm that rounds partial sums to the type of C.
   static void set_preferences(cublasLtMatmulPreference_t preference, gemm_shape const& s, std::string const& what) {
     auto const set = [&](cublasLtMatmulPreferenceAttributes_t name, auto const value) {
       cublas_check(cublasLtMatmulPreferenceSetAttribute(preference, name, &value, sizeof value), what);
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(gemm_workspace));
-    // In place, partial sums are added in C: only if C has the type in which the GEMM computes.
+    // The in-place scheme adds partial sums in C, so it is allowed only if C has the type in which the GEMM computes.
     bool const narrow = size_of(s.output) < 4;
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE |
@@ -137,7 +139,7 @@ private:
 
 } // namespace detail
 
-/// The GEMMs of a device: cuBLASLt's algorithm for a shape is chosen at the shape's first use and cached.
+/// The GEMMs of a device. The algorithm for a shape is chosen at the first use of the shape and cached.
 class gemm_cache {
 public:
   /// Throws `error` if cuBLASLt cannot be initialized.

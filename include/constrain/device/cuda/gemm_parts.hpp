@@ -5,11 +5,11 @@
 
 #include <cstdint>
 
-/// How GEMMs are given to cuBLASLt, as plain functions, so that they can be tested on the host.
+/// How GEMMs are split into parts for cuBLASLt. These are plain functions, so that they can be tested on the host.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Extents of a GEMM, or of its parts. No matrix of a part spans 2^31 elements: cuBLASLt 13.6 has algorithms that its
-/// heuristic returns, but that fail from there on (github.com/NVIDIA/raft, issue 3097).
+/// Extents of a GEMM, or of its parts. Every matrix of a part spans fewer than 2^31 elements: for larger matrices, the
+/// heuristic of cuBLASLt 13.6 returns algorithms that fail (github.com/NVIDIA/raft, issue 3097).
 struct gemm_extents {
   std::int64_t m = 0; // rows of op(A) and C
   std::int64_t n = 0; // columns of op(B) and C
@@ -18,14 +18,15 @@ struct gemm_extents {
   friend constexpr bool operator==(gemm_extents const&, gemm_extents const&) = default;
 };
 
-/// The elements that no matrix of a GEMM reaches, from the first element to the last, gaps between rows included.
+/// Every matrix of a GEMM must span fewer elements than this, from its first element to its last, including the gaps
+/// between rows.
 inline constexpr std::int64_t gemm_limit = std::int64_t{1} << 31;
 
 namespace detail {
 
-/// The number of rows in all parts but the last, if `rows` rows of `leading` elements are cut into nearly equal parts
-/// of less than `limit` elements, but at least one row. If a part has room for it, a multiple of 256 rows, so that all
-/// parts are aligned as the first one.
+/// Splits `rows` rows of `leading` elements into nearly equal parts, each of fewer than `limit` elements, but at least
+/// one row. Returns the number of rows of every part except the last. If possible, the number is a multiple of 256, so
+/// that all parts have the same alignment as the first.
 constexpr std::int64_t rows_of_part(std::int64_t rows, std::int64_t leading, std::int64_t limit) {
   auto const most = leading < limit ? (limit - 1) / leading : 1;
   if (rows <= most) return rows;
@@ -55,8 +56,8 @@ constexpr int gemm_parts(transpose a, transpose b, gemm_extents const& e, std::i
   return static_cast<int>(count(e.m, part.m) * count(e.n, part.n) * count(e.k, part.k));
 }
 
-/// The alignment of an address that cuBLASLt is told: 256, 16, 8, 4, 2 or 1 bytes. Below 16 its fast kernels are not
-/// possible; there are few classes because a heuristic is asked once for each.
+/// The alignment of an address, as it is passed to cuBLASLt: 256, 16, 8, 4, 2 or 1 bytes. With less than 16 bytes,
+/// cuBLASLt cannot use its fast kernels. There are few classes, because the heuristic runs once for each class.
 constexpr int alignment_class(std::uintptr_t address) {
   int const classes[] = {256, 16, 8, 4, 2};
   for (int const bytes : classes)

@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The operands of several merged calls of one kernel (kernel_needs.hpp), passed by value as the argument of a single
 /// launch (a multi-tensor launch). `entry`: the operands of one call.
 template <class entry> struct multi_tensor {
-  /// The most calls per launch: `kernel_needs::merged` of the kernel.
+  /// The maximum number of calls per launch: `kernel_needs::merged` of the kernel.
   static constexpr int capacity = static_cast<int>((cuda_context::multi_tensor_bytes - 16) / sizeof(entry));
 
   entry entries[capacity];

@@ -9,12 +9,13 @@
 
 #include <cuda_pipeline_primitives.h>
 
-/// The instructions of tensor cores and of asynchronous copies, from compute capability 8.0 on (PTX ISA 8.0). A
-/// compiler that is not nvcc takes their twins, which say what they do (ptx_twins.cuh).
+/// Instructions for tensor cores and asynchronous copies; they need compute capability 8.0 (PTX ISA 8.0). Compilers
+/// other than nvcc use equivalent functions in C++ instead (ptx_twins.cuh).
 namespace constrain::inline CONSTRAIN_VARIANT::ptx {
 
-/// Loads four 8x8 matrices of 16-bit elements from shared memory into registers (ldmatrix): `row`: lane i's is row
-/// i % 8 of matrix i / 8, at a multiple of 16 bytes. All lanes of a warp call it together.
+/// Loads four 8x8 matrices of 16-bit elements from shared memory into registers (ldmatrix). `row`: lane i passes the
+/// address of row i % 8 of matrix i / 8, a multiple of 16 bytes. All lanes of a warp must call this function together.
+/// ptx_twins.cuh describes which elements each lane gets.
 __device__ inline void load_matrices(std::uint32_t (&to)[4], void const* row) {
 #if defined(__CUDACC__)
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -26,7 +27,7 @@ __device__ inline void load_matrices(std::uint32_t (&to)[4], void const* row) {
 #endif
 }
 
-/// As `load_matrices`, of the transposed matrices.
+/// As `load_matrices`, but loads the transposed matrices.
 __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void const* row) {
 #if defined(__CUDACC__)
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -38,8 +39,8 @@ __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void con
 #endif
 }
 
-/// D += A B on tensor cores (mma.sync.m16n8k16): A [16, 16], B [16, 8], D [16, 8] in fp32, spread over the registers of
-/// a warp as ptx_twins.cuh says. The order of the sums is the device's.
+/// D += A B on tensor cores (mma.sync.m16n8k16): A [16, 16], B [16, 8], D [16, 8] in fp32. ptx_twins.cuh describes how
+/// the elements are distributed over the lanes of a warp. The device chooses the order of the sums.
 template <class real>
 requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ void multiply_add(
     float (&d)[4], std::uint32_t const (&a)[4], std::uint32_t const (&b)[2]) {
@@ -59,15 +60,15 @@ requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ 
 #endif
 }
 
-/// Begins to copy 16 bytes from global to shared memory (cp.async), both at a multiple of 16; of these the last
-/// 16 - `valid` are not read: they become zeros. The bytes are there after `wait_for_copies`, for this thread, and
-/// after a barrier behind it, for others.
+/// Begins to copy 16 bytes from global to shared memory (cp.async). Both addresses must be multiples of 16. Only the
+/// first `valid` bytes are read; the other bytes in shared memory become 0. This thread may read the bytes after
+/// `wait_for_copies`, the other threads only after a barrier that follows it.
 __device__ inline void copy_async(void* shared, void const* global, int valid = 16) {
   __pipeline_memcpy_async(shared, global, 16, static_cast<std::size_t>(16 - valid));
 }
-/// Ends a batch of this thread's copies.
+/// Ends a group of this thread's copies (cp.async.commit_group).
 __device__ inline void commit_copies() { __pipeline_commit(); }
-/// Waits for this thread's batches, except the last `left`.
+/// Waits until all of this thread's groups of copies are complete, except the last `left` groups.
 template <int left> __device__ void wait_for_copies() { __pipeline_wait_prior(left); }
 
 } // namespace constrain::ptx

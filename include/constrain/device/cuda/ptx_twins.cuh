@@ -7,26 +7,27 @@
 #include <cuda_runtime.h>
 #include <sm_30_intrinsics.h>
 
-/// The instructions of ptx.cuh written with shuffles alone, by the fragment layouts of the PTX ISA (9.7.14.5.8, "Matrix
-/// Fragments for mma.m16n8k16", and ldmatrix): what a host runs in place of the instruction, and what a device's
-/// instruction is compared with. All 32 lanes of a warp call them together.
+/// The instructions of ptx.cuh, written in C++ with warp shuffles. The layouts of the fragments are those of the PTX
+/// ISA (9.7.14.5.8, "Matrix Fragments for mma.m16n8k16", and ldmatrix). The host runs these functions in place of the
+/// instructions, and tests compare a device's instructions with them. All 32 lanes of a warp must call a function
+/// together.
 namespace constrain::inline CONSTRAIN_VARIANT::ptx::twin {
 
 /// The mask of all lanes of a warp.
 inline constexpr unsigned all_lanes = 0xFFFFFFFF;
 
-/// This thread's number in its warp.
+/// This thread's index in its warp.
 __device__ inline int lane() { return static_cast<int>(threadIdx.x % 32); }
 
-/// Element `half` of two in a register.
+/// One of the two 16-bit elements in a register: the lower one if `half` is 0, the upper one if it is 1.
 template <class real> __device__ inline float element(std::uint32_t pair, int half) {
   real x;
   x.bits = static_cast<std::uint16_t>(pair >> (16 * half));
   return x;
 }
 
-/// ldmatrix .x4: `row`: lane i's is row i % 8 of matrix i / 8, 8 elements of 16 bits. to[j]: of matrix j, row lane / 4,
-/// the elements 2 (lane % 4) and the next one.
+/// ldmatrix .x4. `row`: lane i passes the address of row i % 8 of matrix i / 8, 8 elements of 16 bits. to[j] becomes
+/// the elements in row lane / 4 and columns 2 (lane % 4) and 2 (lane % 4) + 1 of matrix j.
 __device__ inline void load_matrices(std::uint32_t (&to)[4], void const* row) {
   auto const address = reinterpret_cast<unsigned long long>(row);
   for (int j = 0; j < 4; ++j) {
@@ -35,8 +36,8 @@ __device__ inline void load_matrices(std::uint32_t (&to)[4], void const* row) {
   }
 }
 
-/// ldmatrix .x4.trans: as load_matrices of the transposed matrices. to[j]: of matrix j, column lane / 4, the rows
-/// 2 (lane % 4) and the next one.
+/// ldmatrix .x4.trans: as load_matrices, but loads the transposed matrices. to[j] becomes the elements in rows
+/// 2 (lane % 4) and 2 (lane % 4) + 1 and column lane / 4 of matrix j.
 __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void const* row) {
   auto const address = reinterpret_cast<unsigned long long>(row);
   for (int j = 0; j < 4; ++j) {
@@ -48,10 +49,13 @@ __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void con
   }
 }
 
-/// mma.m16n8k16: D += A B in fp32, A [16, 16], B [16, 8], D [16, 8], of elements `real` (bfloat16, float16). With
-/// g = lane / 4 and t = lane % 4: a[0] and a[2] are A's row g, a[1] and a[3] row g + 8, columns 2 t and 2 t + 1, of
-/// a[2] and a[3] 8 more; b is B's column g, the same rows; d[0], d[1] are D's row g, d[2], d[3] row g + 8, columns 2 t
-/// and 2 t + 1.
+/// mma.m16n8k16: D += A B, with A [16, 16] and B [16, 8] of type `real` (bfloat16 or float16), and D [16, 8] in fp32.
+/// With g = lane / 4 and t = lane % 4, a lane holds these elements:
+///
+///     a[0]        A, row g,     columns 2t, 2t + 1          a[2]        A, row g,     columns 2t + 8, 2t + 9
+///     a[1]        A, row g + 8, columns 2t, 2t + 1          a[3]        A, row g + 8, columns 2t + 8, 2t + 9
+///     b[0]        B, rows 2t, 2t + 1, column g              b[1]        B, rows 2t + 8, 2t + 9, column g
+///     d[0], d[1]  D, row g,     columns 2t, 2t + 1          d[2], d[3]  D, row g + 8, columns 2t, 2t + 1
 template <class real>
 __device__ void multiply_add(float (&d)[4], std::uint32_t const (&a)[4], std::uint32_t const (&b)[2]) {
   int const g = lane() / 4, t = lane() % 4;

@@ -50,7 +50,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   partial[part * columns + column] = sum;
 }
 
-/// to[i] = sum over parts, in order, of partial[part * stride + i]; with `add`, to[i] += the sum.
+/// to[i] = sum over parts, in order, of partial[part * stride + i]; if `add`, the sum is added to to[i].
 template <class real> struct sum_of_parts {
   real const* partial;
   std::int64_t parts, stride;
@@ -69,9 +69,9 @@ constexpr kernel_needs needs_of_sum_rows(std::int64_t rows, std::int64_t columns
   return {.scratch = row_parts(rows) * columns * size_of(sums), .launches = 2};
 }
 
-/// y[i] = sum over rows of x[row, i], x [rows, columns] row-major; with `add`, y[i] += the sum. The rows are summed in
-/// parts that depend only on the shape, so the result is reproducible. The call must have the scratch memory of
-/// `needs_of_sum_rows`.
+/// y[i] = sum over rows of x[row, i], x [rows, columns] row-major; if `add`, the sum is added to y[i]. The rows are
+/// summed in parts that depend only on the shape, so the result is reproducible. The call must have the scratch memory
+/// that `needs_of_sum_rows` returns.
 template <class architecture, class stored, class real>
 void sum_rows(cuda<architecture> device, call const& c, stored const* x, std::int64_t rows, std::int64_t columns,
               real* y, bool add) {

@@ -17,7 +17,7 @@ public:
   cuda_stream& operator=(cuda_stream const&) = delete;
   /// The stream, for calls of the CUDA runtime.
   operator cudaStream_t() const { return stream_; }
-  /// The device on which its work runs.
+  /// The device of the stream.
   cuda_device device() const { return device_; }
 
 private:

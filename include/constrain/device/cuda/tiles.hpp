@@ -28,24 +28,24 @@ constexpr std::int64_t row_parts(std::int64_t rows) { return rows < 64 ? 1 : row
 /// head `index % inner` of sequence `index / inner`; `group` heads of queries share one head of keys and values.
 struct matrix_batch {
   std::int64_t leading = 0;      // leading dimension: elements from one stored row to the next
-  bool transposed = false;       // the matrix is stored transposed
+  bool transposed = false;       // whether the matrices are stored transposed
   std::int64_t inner = 1;        // number of matrices that are `inner_stride` apart
   std::int64_t inner_stride = 0; // elements between these matrices
   std::int64_t outer_stride = 0; // elements from one group of `inner` matrices to the next
-  std::int64_t group = 1;        // consecutive numbers that stand for one matrix
+  std::int64_t group = 1;        // number of consecutive indices that refer to the same matrix
 
-  /// Offset of the matrix with number `index` in the tensor.
+  /// Offset of matrix `index` in the tensor, in elements.
   CT_HOST_DEVICE constexpr std::int64_t begin(std::int64_t index) const {
     auto const matrix = index / group;
     return matrix / inner * outer_stride + matrix % inner * inner_stride;
   }
-  /// Offset of an element in its matrix.
+  /// Offset of an element in its matrix, in elements.
   CT_HOST_DEVICE constexpr std::int64_t at(std::int64_t row, std::int64_t column) const {
     return transposed ? column * leading + row : row * leading + column;
   }
 };
 
-/// Number of tokens that token `row` attends to: with `causal`, itself and the tokens before it; otherwise all.
+/// Number of tokens that token `row` attends to: if `causal`, itself and the tokens before it; otherwise all.
 CT_HOST_DEVICE constexpr std::int64_t tokens_seen(std::int64_t row, std::int64_t tokens, bool causal) {
   return causal ? row + 1 : tokens;
 }

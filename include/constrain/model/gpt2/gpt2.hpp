@@ -40,8 +40,8 @@ struct gpt2_attention {
   }
 };
 
-/// The feed-forward layer of GPT-2: hidden width 4 times the width, tanh approximation of GELU, dropout on the output:
-/// x [sequences, tokens, width] -> the same shape.
+/// The feed-forward layer of GPT-2, with a hidden width of 4 * width, the tanh approximation of GELU, and dropout on
+/// the output: x [sequences, tokens, width] -> the same shape.
 struct gpt2_mlp {
   double projection_stddev; // standard deviation of the initial weights of "down"
 

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The weights of Hugging Face Transformers' GPT2LMHeadModel: every parameter of a block is one tensor per block, the
 /// matrices of linear layers are [in, out], and the head is tied to the token embedding.
 template <> struct weight_format_of<gpt2> {
-  /// The names of parameters: in this library, in files, and whether the matrix in files is transposed.
+  /// For each parameter: its name in this library, its name in files, and whether the matrix in files is transposed.
   static constexpr stored_name names[] = {
       {"token.weight", "transformer.wte.weight"},
       {"position.weight", "transformer.wpe.weight"},
@@ -33,7 +33,8 @@ template <> struct weight_format_of<gpt2> {
   /// causal masks that old versions of Transformers stored.
   static constexpr std::string_view also[] = {"lm_head.weight", ".attn.bias", ".attn.masked_bias"};
 
-  /// Keys that a config.json must have. For a missing key Transformers has a default, which may describe another model.
+  /// Keys that a config.json must have. Transformers replaces a missing key with a default, which may be wrong for the
+  /// model.
   static constexpr std::string_view required[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};
 
   /// The format for one model: its names, and the text of its config.json.

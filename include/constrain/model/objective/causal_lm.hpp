@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct causal_lm {
   static constexpr bool labels_are_next_tokens = true; // the trainer refuses labels that equal the inputs
 
-  /// Refused: labels of another shape than the tokens.
+  /// The labels, one per row of logits, do not have the shape of the tokens; the logits have `got` dimensions.
   template <diagnosis d> struct logits_have_no_tokens {
     static_assert(d.ok(), "ct::causal_lm needs logits of shape [sequences, tokens, vocabulary], but the model's logits "
                           "have `got` dimensions or another number of tokens; return one row of logits per token, or "

@@ -4,8 +4,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// op::correct_predictions of logits of which each rank of a tensor group has a range of the classes: y is the same on
-/// every rank. Ranks exchange the maximum of each row and its class. Output 1 is the exchange buffer.
+/// op::correct_predictions for logits whose classes are split over the ranks of a tensor group; y is the same on every
+/// rank. Each rank finds the maximum of each row over its classes. The ranks exchange these maxima and their classes.
+/// Output 1 is the exchange buffer.
 struct correct_predictions_parts {
   using options = class_range_options;
   static constexpr char const* name = "correct_predictions_parts";
@@ -31,7 +32,7 @@ struct correct_predictions {
 
   static constexpr inferred infer(operand_types const&) { return inferred::one(dtype::f64, {}); }
 
-  /// The number for logits of which each rank of a tensor group has a range of the classes.
+  /// The form for logits whose classes are split over the ranks of a tensor group.
   static constexpr void divided_form(builder& out, node const& n) {
     out.append(info_of<correct_predictions_parts>, with_class_range(out, n));
   }

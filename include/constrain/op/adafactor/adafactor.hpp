@@ -9,7 +9,8 @@ struct adafactor_step {
   double rate;                  // learning rate, or relative step size
   double beta1;                 // factor of the first moment; 0: no first moment
   double beta2;                 // factor of the second moment: 1 - t^decay_rate
-  double epsilon1, epsilon2;    // added to the squared gradient; lower bound of a parameter's root mean square
+  double epsilon1;              // added to the squared gradient
+  double epsilon2;              // lower bound of a parameter's root mean square
   double clip_threshold;        // upper bound of an update's root mean square
   double weight_decay;          // decoupled
   std::int64_t scale_parameter; // 1: the root mean square of the parameter multiplies the rate; 0: it does not
@@ -36,8 +37,8 @@ template <class optimizer> struct adafactor_factored {
 };
 
 /// Adafactor for a parameter with fewer than two dimensions: one second moment per element. Inputs: gradient, clip and
-/// bytes as for adafactor_factored, parameter, second moment, and the first moment, if there is one. Outputs: the new
-/// parameter and moments.
+/// bytes (as for adafactor_factored), parameter, second moment, and the first moment, if there is one. Outputs: the new
+/// parameter and the new moments.
 template <class optimizer> struct adafactor_unfactored {
   using options = update_options;
   static constexpr char const* name = "adafactor_unfactored";

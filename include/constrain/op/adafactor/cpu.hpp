@@ -12,13 +12,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Elements per task of a thread. With fewer, starting the task would take longer than the work.
+/// Elements per task of a thread. With fewer elements, starting the task would take longer than the work.
 inline constexpr std::int64_t adafactor_chunk = 4096;
 
-/// The sum of `term(begin, end)` over [0, chunk), [chunk, 2 chunk), ... up to `count`, added in this order for any
-/// number of threads.
+/// The sum of `term(begin, end)` over the chunks [0, chunk), [chunk, 2 * chunk), ... of [0, count). The terms are added
+/// in this order for any number of threads.
 template <class function> double sum_of_chunks(std::int64_t count, std::int64_t chunk, function const& term) {
-  constexpr std::int64_t capacity = 1024; // of `terms`, which is on the stack, since kernels must not allocate
+  constexpr std::int64_t capacity = 1024; // size of `terms`, which is on the stack, since kernels must not allocate
   double terms[capacity];
   double total = 0;
   for (std::int64_t first = 0; first < count; first += capacity * chunk) {
@@ -146,7 +146,7 @@ private:
   }
 };
 
-/// Stores new weights from updates, by way of the first moment if there is one.
+/// Computes a new weight from an update and stores it. With a first moment, the update is first averaged with it.
 template <class real, bool first_moment> struct adafactor_store {
   real const *weight, *average;
   real *new_weight, *new_average;

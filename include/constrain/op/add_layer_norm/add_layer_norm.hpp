@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// add and layer_norm in one op, a row at a time: a, b [..., width], weight and bias [width] -> sum = a + b, y =
-/// layer_norm(sum, weight, bias), and the mean and rstd (1 / standard deviation) of each row of `sum`. The options
+/// add and layer_norm fused, row by row: a, b [..., width], weight and bias [width] -> sum = a + b,
+/// y = layer_norm(sum, weight, bias), and the mean and rstd (1 / standard deviation) of each row of `sum`. The options
 /// are the same as for layer_norm. The pass `fuse` inserts this op.
 struct add_layer_norm {
   using options = layer_norm_options;
@@ -27,8 +27,8 @@ struct add_layer_norm {
   }
 };
 
-/// layer_norm_gradient and the add of the residual stream's gradient in one op: dx = dresidual + the dx of
-/// layer_norm_gradient(dy, x, weight, mean, rstd), dresidual [..., width]. The other outputs are those of
+/// layer_norm_gradient, and the add of the residual stream's gradient, fused: dx = dresidual + the dx of
+/// layer_norm_gradient(dy, x, weight, mean, rstd), with dresidual [..., width]. The other outputs are those of
 /// layer_norm_gradient. The pass `fuse` inserts this op.
 struct layer_norm_gradient_add {
   static constexpr char const* name = "layer_norm_gradient_add";

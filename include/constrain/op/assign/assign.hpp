@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// the tensor and clip [norm, scale] (op::clip_coefficient). If scale is 0, the output keeps its value.
 struct assign {
   struct options {
-    dtype to = dtype::f32; // of an element of the target
+    dtype to = dtype::f32; // type of the target's elements
   };
   static constexpr char const* name = "assign";
   static constexpr char const* layouts = "*, - -> *";

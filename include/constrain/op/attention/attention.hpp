@@ -9,9 +9,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `self_attention`.
 struct attention_options {
-  int heads = 1;           // of the queries; must divide their width
+  int heads = 1;           // heads of the queries; must divide their width
   bool causal = true;      // whether each token attends only to itself and to earlier tokens
-  int key_value_heads = 0; // of keys and values; must divide `heads`; 0: as many as `heads`
+  int key_value_heads = 0; // heads of keys and values; must divide `heads`; 0: as many as `heads`
 };
 
 namespace detail {
@@ -24,8 +24,8 @@ constexpr int key_value_heads(attention_options const& o) {
 namespace op {
 
 /// The gradient of op::attention: dq, dk and dv from dy, q, k, v and the probabilities. dk and dv are summed over the
-/// heads of queries that share a head of keys and values, in order; the CPU rounds the sum to the type of dk and dv
-/// after each head. Output 3 is scratch for the gradient of the scores.
+/// heads of queries that share a head of keys and values, in the order of these heads. The CPU kernel rounds the sum to
+/// the type of dk and dv after each head. Output 3 is scratch for the gradient of the scores.
 struct attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "attention_gradient";
@@ -50,39 +50,40 @@ struct attention_gradient {
 /// softmax(q k^T / sqrt(head width)) v per head (Vaswani et al. 2017, eq. 1): q [sequences, tokens, heads * head
 /// width], k and v [sequences, tokens, key_value_heads * head width] -> [sequences, tokens, heads * head width]. Head h
 /// of q uses head h / (heads / key_value_heads) of k and v (grouped-query attention, Ainslie et al. 2023). Input 3, if
-/// given, is the length of each sequence: keys at or beyond it have probability 0; without any key a query's result is
-/// 0. Output 1 keeps the probabilities, [sequences, heads, tokens, tokens], for the backward pass: memory is quadratic
-/// in the number of tokens.
+/// given, is the length of each sequence: keys at or beyond the length have probability 0; in a sequence of length 0,
+/// the results are 0. Output 1 keeps the probabilities, [sequences, heads, tokens, tokens], for the backward pass, so
+/// the memory is quadratic in the number of tokens.
 struct attention {
   using options = attention_options;
   static constexpr char const* name = "attention";
   static constexpr char const* layouts = "-h, -h, -h, - -> -h, -";
   static constexpr unsigned strided_inputs = 0b111; // q, k, v
 
-  /// Refused: a width of qkv that is no multiple of 3. `got`: the width.
+  /// Refused: a width of qkv that is not a multiple of 3. `got`: the width.
   template <diagnosis d> struct qkv_is_not_three_times_the_width {
     static_assert(d.ok(), "ct::self_attention needs queries, keys and values side by side, so its input's width must "
                           "be a multiple of 3; pass for example ct::linear(..., 3 * x.features())");
   };
-  /// Refused: with fewer heads of keys and values than of queries, a width `got` of qkv that is no multiple of
-  /// `expected`, the number of all heads.
+  /// Refused: a width of qkv that is not a multiple of the number of all heads, heads + 2 * key_value_heads, if keys
+  /// and values have fewer heads than queries. `expected`: the number of all heads. `got`: the width.
   template <diagnosis d> struct qkv_does_not_fit_the_heads {
     static_assert(d.ok(), "ct::self_attention: the width of qkv, `got`, is not a multiple of `expected`, the number of "
                           "heads + 2 * key_value_heads; give it (heads + 2 * key_value_heads) * head width features");
   };
-  /// Refused: a number `got` of heads of keys and values that does not divide the number `expected` of heads.
+  /// Refused: a number of key_value_heads that does not divide the number of heads. `expected`: heads. `got`:
+  /// key_value_heads.
   template <diagnosis d> struct key_value_heads_do_not_divide_the_heads {
     static_assert(d.ok(), "ct::self_attention: the number of heads, `expected`, is not a multiple of `got` "
                           "key_value_heads; choose a number that divides it, or 0 for as many as heads");
   };
-  /// Refused: keys or values of another shape than the queries and the numbers of heads need. The numbers are the
+  /// Refused: keys or values whose shape does not fit the queries and the numbers of heads. `expected` and `got`: the
   /// numbers of dimensions, or the innermost extents that differ.
   template <diagnosis d> struct keys_or_values_do_not_fit_the_queries {
     static_assert(d.ok(), "ct::self_attention: keys and values must be [sequences, tokens, key_value_heads * head "
                           "width], with the sequences, the tokens and the head width of the queries; an extent is "
                           "`got` instead of `expected`");
   };
-  /// Refused: lengths that are not one integer per sequence.
+  /// Refused: lengths that do not have one integer per sequence.
   template <diagnosis d> struct lengths_do_not_fit {
     static_assert(d.ok(), "ct::self_attention: lengths must be integers [sequences]; declare the model's input as "
                           "{.name = \"lengths\", .each = ct::per::sequence} and pass it");
@@ -96,8 +97,8 @@ struct attention {
   /// Refused: a tensor group of `expected` ranks for `got` heads.
   template <diagnosis d> struct fewer_heads_than_ranks {
     static_assert(d.ok(), "parallel::tensor: `expected` ranks cannot divide the `got` heads of an operation, `op`, "
-                          "which would read a `held` tensor, but then needs it `needed`; choose at most as many ranks "
-                          "as heads");
+                          "whose input has the layout `held`, so that the input would need the layout `needed`; choose "
+                          "at most as many ranks as heads");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
@@ -124,7 +125,8 @@ struct attention {
     result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
   }
-  /// Each rank has a range of the heads. Returns false if the number of ranks does not divide the number of heads.
+  /// Changes the options to those of one rank, which has a range of the heads. Returns false if the heads cannot be
+  /// split evenly over the ranks.
   static constexpr bool divide(options& o, division& d) {
     if (o.heads < d.ranks) return d.refuse<fewer_heads_than_ranks>(d.ranks, o.heads);
     bool const is_possible = d.parts.extents.size() == 1 && o.heads % d.ranks == 0 && o.key_value_heads % d.ranks == 0;
@@ -132,7 +134,7 @@ struct attention {
     return is_possible;
   }
   static constexpr void gradient(backward& b) {
-    // Masked keys have probability 0, and so a gradient of 0: the lengths are not needed again.
+    // Keys beyond a length have probability 0 and therefore gradient 0, so the gradient does not need the lengths.
     b.emit<attention_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2), b.output(1)}, {0, 1, 2, -1},
                                b.options<attention>());
   }
@@ -168,7 +170,7 @@ constexpr inferred shapes_in_qkv(operand_types const& in, attention_options cons
   return inferred::one(type, s.with_features(width)).and_also(type, keys).and_also(type, keys);
 }
 
-/// Cuts qkv into queries, keys and values. Refuses the program if they do not fit.
+/// Splits qkv into queries, keys and values. Refuses the program if the shape of qkv does not fit the options.
 constexpr attention_inputs cut_qkv(value qkv, attention_options const& options, int line) {
   auto& owner = qkv.owner();
   operand_types in;
@@ -189,30 +191,30 @@ constexpr attention_inputs cut_qkv(value qkv, attention_options const& options, 
 /// tokens, key_value_heads * head width] -> [sequences, tokens, heads * head width]. With fewer heads of keys and
 /// values than of queries, head h of q uses head h / (heads / key_value_heads) of k and v, as in PyTorch's
 /// scaled_dot_product_attention with enable_gqa=True. The policy `attention::...` chooses the algorithm. Refused: token
-/// ids, q of another rank than 3, a number of heads that is below 1 or does not divide the width, a number of
-/// key_value_heads that does not divide the heads, and k or v of another shape.
+/// ids, a q that does not have three dimensions, a number of heads that is below 1 or does not divide the width of q, a
+/// number of key_value_heads that is below 0 or does not divide the heads, and a k or v of another shape.
 constexpr value self_attention(value q, value k, value v, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({q, k, v}, options, line);
 }
 
-/// `self_attention` for padded sequences: lengths [sequences] (i32, from 0 to tokens) has the number of tokens of each;
-/// no token attends to those behind. The algorithm is always attention::reference, and there is no CUDA kernel. Also
-/// refused: lengths of another type or shape.
+/// `self_attention` for padded sequences: lengths [sequences] (i32, from 0 to tokens) holds the number of tokens of
+/// each sequence; no token attends to the padding after them. The algorithm is always attention::reference, and only
+/// the CPU has a kernel. Also refused: lengths of another type or shape.
 constexpr value self_attention(value q, value k, value v, value lengths, attention_options options,
                                int line = __builtin_LINE()) {
   if (q.shape().rank == 3) lengths.owner().program.limit(lengths.where(), q.shape().extent[1] + 1);
   return emit<op::attention>({q, k, v, lengths}, options, line);
 }
 
-/// `self_attention` of queries, keys and values from one matmul: for each token, qkv [sequences, tokens, (heads +
-/// 2 * key_value_heads) * head width] holds the queries, then the keys, then the values; without key_value_heads, three
-/// times the width. Also refused: another width of qkv.
+/// `self_attention` of queries, keys and values that one matmul has computed: for each token, qkv [sequences, tokens,
+/// (heads + 2 * key_value_heads) * head width] holds the queries, then the keys, then the values. If key_value_heads is
+/// 0, the width of qkv is three times that of the queries. Also refused: a qkv of another width.
 constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   auto const [q, k, v] = detail::cut_qkv(qkv, options, line);
   return self_attention(q, k, v, options, line);
 }
 
-/// `self_attention` of queries, keys and values from one matmul, for padded sequences.
+/// `self_attention` of queries, keys and values that one matmul has computed, for padded sequences.
 constexpr value self_attention(value qkv, value lengths, attention_options options, int line = __builtin_LINE()) {
   auto const [q, k, v] = detail::cut_qkv(qkv, options, line);
   return self_attention(q, k, v, lengths, options, line);

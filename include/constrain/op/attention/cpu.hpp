@@ -52,7 +52,7 @@ template <> struct kernel<op::attention_gradient, cpu> {
                   tensor<stored> dq, tensor<stored> dk, tensor<stored> dv, tensor<accumulate> dscores) {
     detail::attention_heads const h(q.shape(), c.options);
     bool const causal = c.options.causal;
-    // A thread takes the heads of queries that share a head of keys and values, so that dk and dv are summed in order.
+    // One thread computes all heads of queries that share a head of keys and values, and so sums dk and dv in order.
     parallel_for(h.sequences * h.heads / h.group, [=](std::int64_t key_index) {
       auto const keys = h.of(k, key_index), values = h.of(v, key_index);
       auto const dkeys = h.of(dk, key_index), dvalues = h.of(dv, key_index);
@@ -63,7 +63,7 @@ template <> struct kernel<op::attention_gradient, cpu> {
         auto const dqueries = h.of(dq, index);
         accumulate const* p = probabilities.data + index * h.tokens * h.tokens;
         accumulate* ds = dscores.data + index * h.tokens * h.tokens;
-        accumulate const before = member == 0 ? 0 : 1; // factor of what dk and dv hold already
+        accumulate const before = member == 0 ? 0 : 1; // factor of the values that dk and dv already hold
         // dv (+)= probabilities^T dy
         gemm(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, dresult.data,
              dresult.stride, before, dvalues.data, dvalues.stride);

@@ -16,7 +16,7 @@ template <class T>
 matrix_batch heads_in(tensor<T> const& x, attention_heads const& h, std::int64_t group = 1, bool transposed = false) {
   return {x.row_stride(), transposed, h.heads / group, h.head_width, h.tokens * x.row_stride(), group};
 }
-/// The same of the scores, [sequences, heads, tokens, tokens].
+/// The same for the scores, [sequences, heads, tokens, tokens].
 inline matrix_batch scores_of(attention_heads const& h, bool transposed = false) {
   return {h.tokens, transposed, 1, 0, h.tokens * h.tokens};
 }
@@ -102,7 +102,7 @@ template <class architecture> struct kernel<op::attention_gradient, cuda<archite
                  detail::heads_in(v, h, h.group, true), dscores.data, detail::scores_of(h));
     cuda_launch(context, dim3(static_cast<unsigned>(batches * h.tokens)), cuda_threads,
                 softmax_gradient_kernel<accumulate>, probabilities.data, dscores.data, h.tokens, c.options.causal);
-    // dq = dscores k / sqrt(head width); dk = dscores^T q / sqrt(head width), summed likewise
+    // dq = dscores k / sqrt(head width); dk = dscores^T q / sqrt(head width), summed over the heads that share k
     gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, detail::scores_of(h), k.data,
                  detail::heads_in(k, h, h.group), dq.data, detail::heads_in(dq, h));
     gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, detail::scores_of(h, true),

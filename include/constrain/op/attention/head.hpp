@@ -13,8 +13,8 @@ template <class T> struct head_matrix {
   std::int64_t stride = 0; // elements from one token to the next
 };
 
-/// The heads of a call of attention. Heads are numbered through all sequences: head `index` of queries reads keys and
-/// values of head `index / group`.
+/// The heads of a call of attention. Heads are numbered consecutively across all sequences: head `index` of the queries
+/// reads head `index / group` of the keys and values.
 struct attention_heads {
   std::int64_t sequences, tokens, heads, head_width;
   std::int64_t group; // heads of queries that share one head of keys and values

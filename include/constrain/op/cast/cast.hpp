@@ -4,12 +4,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// y = x in another type. The pass `mixed_precision` inserts this op to make the compute copies of parameters, which
-/// GEMMs read, and in front of ops that promote types. The gradient rule is only for casts in front of ops: the
+/// y = x, converted to another type. The pass `mixed_precision` inserts this op to make the compute copies of
+/// parameters, which GEMMs read, and before ops that promote types. The gradient rule is only for casts before ops: the
 /// gradient of a compute copy accumulates directly in the gradient buffer of the parameter.
 struct cast {
   struct options {
-    dtype to = dtype::f32; // of an element of y
+    dtype to = dtype::f32; // type of y's elements
   };
   static constexpr char const* name = "cast";
   static constexpr char const* layouts = "* -> *";

@@ -5,15 +5,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Number of elements of the exchange buffer, through which ranks exchange a gradient slice by slice.
+/// Number of elements of the exchange buffer. Ranks exchange larger tensors in several slices.
 inline constexpr std::int64_t exchange_elements = 1 << 18;
 
-/// The full tensor from its shards on the ranks of a group (the ranks that together hold all shards of a tensor): shard
-/// [elements per rank] -> the shape `full`.
+/// Gathers the full tensor from its shards on the ranks of a group (the ranks that together hold all shards of a
+/// tensor): shard [elements per rank] -> full tensor of shape `full`.
 struct all_gather {
   struct options {
-    shape full;                      // of the full tensor
-    std::int64_t chunk = norm_chunk; // of the tensor's shard_map
+    shape full;                      // shape of the full tensor
+    std::int64_t chunk = norm_chunk; // `chunk` of the tensor's shard_map
   };
   static constexpr char const* name = "all_gather";
   static constexpr layout_change change{layout::flat, layout::replicated};
@@ -27,8 +27,8 @@ struct all_gather {
 /// This rank's shard of a full tensor that is the same on all ranks of a group: x -> shard [elements per rank].
 struct local_shard {
   struct options {
-    std::int64_t shards = 1;         // number of shards: ranks of a group
-    std::int64_t chunk = norm_chunk; // of the shard's shard_map
+    std::int64_t shards = 1;         // number of shards, which is the number of ranks in a group
+    std::int64_t chunk = norm_chunk; // `chunk` of the tensor's shard_map
   };
   static constexpr char const* name = "local_shard";
   static constexpr layout_change change{layout::replicated, layout::flat};
@@ -42,7 +42,7 @@ struct local_shard {
 /// in a run of the program overwrites the output, later writes add to it. Output 1 is the exchange buffer.
 struct reduce_scatter {
   struct options {
-    std::int64_t shards = 1; // number of shards: ranks of a group
+    std::int64_t shards = 1; // number of shards, which is the number of ranks in a group
   };
   static constexpr char const* name = "reduce_scatter";
   static constexpr unsigned accumulating = 0b1;
@@ -69,7 +69,7 @@ struct all_reduce {
   }
 };
 
-/// The tensors of all ranks of a group, in rank order: x -> [ranks, extents of x].
+/// Stacks the tensors of all ranks of a group, in rank order: x [...] -> [ranks, ...].
 struct gather_ranks {
   struct options {
     std::int64_t ranks = 1; // number of ranks in a group

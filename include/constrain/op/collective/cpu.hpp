@@ -17,8 +17,8 @@ struct byte_ranges {
   std::int64_t length[communicator::maximum_size];
 };
 
-/// to[i] = the sum over ranks of parts[rank * stride + i], for i < `count`; with `add`, to[i] +=. The ranks are added
-/// in rank order, so that every rank gets the same bits.
+/// to[i] = the sum over ranks of parts[rank * stride + i], for i < `count`; if `add`, the sum is added to to[i]. The
+/// terms are added in rank order, so that every rank gets the same bits.
 template <class stored>
 void add_in_order(stored const* parts, std::int64_t stride, int ranks, std::int64_t count, stored* to, bool add) {
   for_elements(count, [=](std::int64_t i) {
@@ -77,14 +77,14 @@ template <> struct kernel<op::reduce_scatter, cpu> {
       detail::add_in_order(buffer.data, slice, ranks, std::clamp<std::int64_t>(mine - from, 0, slice),
                            shard.data + from, c.add_to(0));
     }
-    // Every rank stores equally many elements: a shorter shard is padded with zeros.
+    // Every rank stores the same number of elements, so a shorter shard is padded with zeros.
     std::fill(shard.data + mine, shard.data + shard.count, stored(0));
   }
 };
 
 namespace detail {
 
-/// y = the sum of y over the ranks, added in rank order, in place, through the exchange buffer.
+/// Sums y over the ranks, in place and in rank order. `buffer`: the exchange buffer.
 template <class stored> void all_reduce(communicator& ranks, tensor<stored> y, tensor<stored> buffer) {
   if (ranks.size() == 1) return;
   auto const block = buffer.count / ranks.size() * ranks.size(); // maximum elements per exchange
@@ -116,8 +116,8 @@ template <> struct kernel<op::all_reduce, cpu> {
 
 namespace detail {
 
-/// all[rank * count + i] = mine[i] of that rank, for i < `count`, which is the same on every rank. `all` has
-/// `ranks.size()` * `count` elements; `mine` may lie at its place in it.
+/// All-gather of `count` elements per rank: all[rank * count + i] = mine[i] of that rank, for i < `count`. `count` is
+/// the same on every rank; `all` has `ranks.size() * count` elements. `mine` may be this rank's part of `all`.
 template <class stored>
 void gather_equal_counts(communicator& ranks, stored const* mine, std::int64_t count, stored* all) {
   byte_ranges p;

@@ -8,14 +8,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How a tensor of `elements` elements is cut into `shards` shards: each rank stores `stored()` elements, a multiple of
-/// `chunk` unless one shard holds the full tensor. The last shards may be shorter or empty; they are padded.
+/// How a tensor is split into shards. Each rank stores `stored()` elements, a multiple of `chunk` unless one shard
+/// holds the full tensor. The last shards may be shorter or empty; they are padded to `stored()` elements.
 struct shard_map {
-  std::int64_t elements = 0;       // of the full tensor
+  std::int64_t elements = 0;       // elements of the full tensor
   std::int64_t shards = 1;         // number of shards
   std::int64_t chunk = norm_chunk; // in elements; each shard that is not empty begins at a multiple of `chunk`
 
-  /// Elements that each rank stores, padding of short shards included.
+  /// Elements that each rank stores, including the padding of short shards.
   constexpr std::int64_t stored() const {
     auto const chunks = (elements + chunk - 1) / chunk;
     return std::min(elements, (chunks + shards - 1) / shards * chunk);
@@ -25,7 +25,8 @@ struct shard_map {
   constexpr std::int64_t length(std::int64_t shard) const { return begin(shard + 1) - begin(shard); }
 };
 
-/// The `chunk` of the shards of a value: a shard of a state that describes blocks of the parameter has whole blocks.
+/// The `chunk` of a value's shards. One element of an optimizer state may describe a block of the parameter's elements
+/// (`info.block`); then the state and the parameter are split at the same blocks.
 constexpr std::int64_t chunk_of(value_info const& info) { return norm_chunk / info.block; }
 
 } // namespace constrain

@@ -8,16 +8,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// The inputs one after the other along one dimension.
+/// Joins the inputs along one dimension, in order, as torch.cat.
 struct concatenate {
   struct options {
-    int dimension = 0; // along which the inputs are joined
+    int dimension = 0; // dimension along which the inputs are joined; 0: the outermost
   };
   static constexpr char const* name = "concatenate";
   static constexpr unsigned strided_inputs = (1u << node::maximum_inputs) - 1;
   static constexpr unsigned strided_outputs = 0b1;
 
-  /// Refused: a dimension that the values do not have. `expected`: their dimensions, `got`: the dimension.
+  /// Refused: a dimension that the values do not have. `expected`: their number of dimensions. `got`: the dimension.
   template <diagnosis d> struct dimension_is_not_there {
     static_assert(d.ok(), "ct::concatenate: the values have `expected` dimensions, but are joined along dimension "
                           "`got`; dimensions count from 0, the outermost");
@@ -53,9 +53,9 @@ struct concatenate {
 
 } // namespace op
 
-/// The values one after the other along `dimension` (0: the outermost); at most eight. Nothing is copied where the ops
-/// that compute the values write slices. Refused: values that differ in type or in an extent of another dimension, and
-/// token ids.
+/// Joins at most eight values along `dimension` (0: the outermost), in order, as torch.cat. A value is not copied if
+/// the op that computes it can write directly into its slice of the result. Refused: values that differ in type or in
+/// the extent of another dimension, a dimension that the values do not have, and token ids.
 constexpr value concatenate(std::initializer_list<value> values, int dimension, int line = __builtin_LINE()) {
   for (auto const& x : values) detail::refuse_ids(x, line);
   return emit<op::concatenate>(values, {.dimension = dimension}, line);

@@ -4,10 +4,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// y of the type and shape of x, with every element equal to `value`. The elements of x are not read.
+/// y has the type and shape of x, and every element equals `value`. The elements of x are not read.
 struct constant_like {
   struct options {
-    double value = 0; // of every element
+    double value = 0; // value of every element
   };
   static constexpr char const* name = "constant";
   static constexpr char const* layouts = "# -> -";
@@ -15,8 +15,8 @@ struct constant_like {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };
 
-/// y of the type and shape of x, with every element equal to the scalar s, as torch.full_like(x, s). Inputs: x and s.
-/// The elements of x are not read.
+/// y has the type and shape of x, and every element equals the scalar s, as torch.full_like(x, s). Inputs: x and s. The
+/// elements of x are not read.
 struct full_like {
   static constexpr char const* name = "full_like";
   static constexpr char const* layouts = "#, - -> -";

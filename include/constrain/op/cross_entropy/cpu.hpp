@@ -31,8 +31,8 @@ void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::
   });
 }
 
-/// loss[0] = the sum of the rows' losses, in a fixed order, times `inverse_count`. Adds to loss[0] instead if `c` adds
-/// to output 0.
+/// loss[0] = the sum of the rows' losses, in a fixed order, times `inverse_count`. If `c` adds to output 0, the result
+/// is added to loss[0] instead.
 inline void add_up_loss(call const& c, tensor<double> row_loss, double inverse_count, tensor<double> loss) {
   double const sum = ordered_sum<double>(0, row_loss.count, [=](std::int64_t row) { return row_loss[row]; });
   double const share = sum * inverse_count;

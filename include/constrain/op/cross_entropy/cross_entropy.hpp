@@ -51,7 +51,7 @@ struct cross_entropy {
     b.emit<cross_entropy_gradient>({b.gradient(), b.input(0), b.input(1), b.output(1), b.input(2)}, {0});
   }
 
-  /// The loss of logits of which each rank of a tensor group has a range of the classes.
+  /// The form for logits whose classes are split over the ranks of a tensor group.
   static constexpr void divided_form(builder& out, node const& n) {
     out.append(info_of<cross_entropy_parts>, with_class_range(out, n));
   }

@@ -9,16 +9,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The classes of which a rank has logits.
+/// The range of classes whose logits a rank holds.
 struct class_range {
-  std::int64_t first = 0; // of the classes
-  std::int64_t count = 0; // of classes; the columns behind them are unused
+  std::int64_t first = 0; // first class of the range
+  std::int64_t count = 0; // number of classes in the range; columns of the logits beyond `count` are unused
 
-  /// Of `rank`, of which the logits have `columns` columns, in `classes` classes of all ranks.
+  /// The range of `rank`. `columns`: columns of the rank's logits. `classes`: number of classes of all ranks together.
   class_range(int rank, std::int64_t columns, std::int64_t classes)
       : first(rank * columns), count(std::clamp<std::int64_t>(classes - first, 0, columns)) {}
 
-  /// The column of a label; `count` if another rank has it, and `ignored_label` for the ignored label.
+  /// The column of the label's logit; `count` if another rank has this class, `ignored_label` for the ignored label.
   std::int32_t column_of(std::int32_t label) const {
     if (label == ignored_label) return label;
     return static_cast<std::int32_t>(first <= label && label < first + count ? label - first : count);
@@ -27,20 +27,20 @@ struct class_range {
 
 namespace detail {
 
-/// What ranks exchange of one row of logits.
+/// What ranks exchange for each row of logits.
 template <class real> struct row_statistics {
-  real maximum;
-  real sum;    // of exp(logit - maximum)
-  real target; // the logit of the label; 0 if another rank has it
+  real maximum; // maximum of the rank's logits
+  real sum;     // sum of exp(logit - maximum)
+  real target;  // the logit of the label; 0 if another rank has it
 };
 
-/// The logsumexp of a row of logits, of which rank r has the statistics of[r * stride].
+/// The logsumexp of a full row of logits, from the statistics of all ranks: of[r * stride] are those of rank r.
 template <class real> real log_sum_exp(row_statistics<real> const* of, std::int64_t stride, int ranks) {
   real maximum = of[0].maximum, sum = 0;
   for (int rank = 1; rank < ranks; ++rank) maximum = std::max(maximum, of[rank * stride].maximum);
   for (int rank = 0; rank < ranks; ++rank) {
     auto const& part = of[rank * stride];
-    // Where all logits of a rank are -infinity, the sum is not a number.
+    // If all logits of a rank are -infinity, the rank's sum is NaN.
     if (part.maximum != -std::numeric_limits<real>::infinity())
       sum += part.sum * math::exp_or_zero(part.maximum - maximum);
   }

@@ -5,14 +5,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Options of ops that read logits of which each rank of a tensor group has an equal range of the classes: rank r has
-/// the classes from r * c on, of c columns. The last columns of the last rank are unused if `classes` < `ranks` * c.
+/// Options of ops that read logits whose classes are split over the ranks of a tensor group. The logits of each rank
+/// have the same number of columns, c; rank r has the classes [r * c, (r + 1) * c). If `classes` < `ranks` * c, the
+/// columns beyond the last class are unused.
 struct class_range_options {
-  std::int64_t classes = 1; // of all ranks together
-  std::int64_t ranks = 1;   // of the group
+  std::int64_t classes = 1; // number of classes of all ranks together
+  std::int64_t ranks = 1;   // number of ranks in the group
 };
 
-/// The node `n` with the options of its input 0, logits in the last dimension of which each rank has a range.
+/// The node `n` with the class_range_options of its input 0, logits whose classes are split over the ranks.
 constexpr node with_class_range(builder const& out, node n) {
   auto const& logits = out.program.values[n.inputs[0].value];
   std::int64_t const ranks = out.program.tensor_ranks;
@@ -32,10 +33,10 @@ struct cross_entropy_parts_gradient {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
-/// op::cross_entropy of logits of which each rank of a tensor group has a range of the classes: loss, logsumexp of each
-/// row, and loss of each row are the same on every rank. Ranks exchange three numbers a row: the maximum of their
-/// logits, the sum of exp(logit - maximum), and the logit of the label (Shoeybi et al. 2019, section 3). They are
-/// combined in rank order. Output 3 is the exchange buffer.
+/// op::cross_entropy for logits whose classes are split over the ranks of a tensor group. The loss, the logsumexp of
+/// each row and the loss of each row are the same on every rank. For each row, every rank sends three numbers: the
+/// maximum of its logits, the sum of exp(logit - maximum), and the logit of the label (Shoeybi et al. 2019, section 3).
+/// The numbers are combined in rank order. Output 3 is the exchange buffer.
 struct cross_entropy_parts {
   using options = class_range_options;
   static constexpr char const* name = "cross_entropy_parts";

@@ -7,15 +7,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: the elements of draw i. The four random words of a draw are for four consecutive elements
-/// of one sample; the last draw of a sample may have fewer elements.
+/// Loop body of the kernel: computes the elements of y that draw i covers. The four random words of a draw are for four
+/// consecutive elements of one sample; the last draw of a sample may have fewer elements.
 template <class stored> struct dropout_quads {
   stored const* x;
   double const* rate;
   stored* y;
   std::int64_t per_sample, first_sample; // elements of a sample; index of x's first sample in the global batch
   int node;                              // random key of the node
-  std::uint64_t iteration;               // of the loops around the call, except the loop over micro-batches
+  std::uint64_t iteration;               // iteration of the loops around the call, without the loop over micro-batches
   step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
@@ -36,7 +36,7 @@ template <class stored> struct dropout_quads {
 template <class device> struct kernel<op::dropout, device> {
   template <class stored>
   static void run(call const& c, tensor<stored const> x, tensor<double const> rate, tensor<stored> y) {
-    // Only the kernel of the CPU can read the rate on the host.
+    // Only the CPU kernel can read the rate on the host.
     if constexpr (!device::has_launches)
       if (rate[0] == 0) {
         if (x.data != y.data) for_elements(device{}, c, y.count, cast_elements<stored, stored>{x.data, y.data});

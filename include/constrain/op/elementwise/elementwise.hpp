@@ -20,7 +20,7 @@ template <class functor> constexpr bool derivative_uses_output() {
   else return true;
 }
 
-/// elementwise_gradient and linear_bias_gradient in one op: dx, and db (+)= the sum of the rows of dx, [..., out] ->
+/// elementwise_gradient and linear_bias_gradient, fused: dx, and db (+)= the sum of the rows of dx, [..., out] ->
 /// [out], added in fixed chunks of rows. (+)=: the first write in a run of the program overwrites the output, later
 /// writes add to it. Output 2 is scratch for the sums of the chunks. The pass `fuse` inserts this op.
 template <class functor> struct elementwise_gradient_bias {
@@ -28,7 +28,7 @@ template <class functor> struct elementwise_gradient_bias {
   static constexpr unsigned in_place = 0b111;
   static constexpr unsigned accumulating = 0b10;
   static constexpr unsigned workspace = 0b100;
-  static constexpr std::int64_t chunks = 16; // number of chunks of rows, whatever the number of threads
+  static constexpr std::int64_t chunks = 16; // number of chunks of rows, for any number of threads
 
   static constexpr inferred infer(operand_types const& in) {
     auto const sum = accumulator_of(in[0].type);
@@ -71,8 +71,8 @@ template <class functor> struct elementwise {
 
 } // namespace op
 
-/// y = functor::forward(x), element by element, any shape. `functor` has the function `forward`, and `gradient`, which
-/// returns dx = dy times the derivative of `forward` at x, where y = forward(x):
+/// y = functor::forward(x), element by element, any shape. `functor` must have two static functions: `forward`, and
+/// `gradient`, which returns dx, the product of dy and the derivative of `forward` at x; its argument y is forward(x):
 ///
 ///   struct softcap {
 ///     template <class real> CT_HOST_DEVICE static real forward(real x);
@@ -80,7 +80,7 @@ template <class functor> struct elementwise {
 ///   };
 ///
 /// If `gradient` does not use x, the member `static constexpr bool derivative_uses_input = false` avoids keeping x for
-/// the backward pass; for y, `derivative_uses_output`. Refused: token ids.
+/// the backward pass. `derivative_uses_output` does the same for y. Refused: token ids.
 template <class functor> constexpr value elementwise(value x, int line = __builtin_LINE()) {
   return emit<op::elementwise<functor>>({x}, {}, line);
 }

@@ -23,8 +23,8 @@ template <> struct kernel<op::embedding_gradient, cpu> {
                   tensor<accumulate> dtable) {
     auto const width = dy.features();
     bool const add = c.add_to(0);
-    // Threads divide the columns, so that every row of dtable is summed in the order of the positions, whatever the
-    // number of threads.
+    // Each thread computes some of the columns, so that every row of dtable is summed in the order of the positions for
+    // any number of threads.
     parallel_chunks(width, 64, [=](std::int64_t begin, std::int64_t end) {
       if (!add)
         for (std::int64_t row = 0; row < dtable.rows(); ++row)

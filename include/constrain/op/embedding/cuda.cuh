@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: y[i], from the table's row for the token at the position of y[i].
+/// Loop body of the kernel: y[i] is an element of the table's row for the token at position i / width.
 template <class stored> struct embedding_elements {
   stored const* table;
   std::int32_t const* tokens;
@@ -27,8 +27,8 @@ template <class architecture> struct kernel<op::embedding, cuda<architecture>> {
   }
 };
 
-// dtable[row] = the sum of dy over the positions whose token is `row`; with `add`, dtable[row] +=. One block per row
-// adds in the order of the positions, without atomics, so that every run gives the same bits.
+// dtable[row] = the sum of dy over the positions whose token is `row`; if `add`, the sum is added to dtable[row]. One
+// block per row adds in the order of the positions, without atomics, so that every run gives the same bits.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     embedding_gradient_kernel(stored const* dy, std::int32_t const* tokens, std::int64_t positions, std::int64_t width,

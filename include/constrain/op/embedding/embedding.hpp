@@ -44,7 +44,7 @@ struct embedding {
     b.emit<embedding_gradient>({b.gradient(), b.input(1)}, {0}, {.vocabulary = b.input(0).shape().extent[0]});
   }
 
-  /// The embedding in a table of which each rank of a tensor group has a range of rows: the sum over the ranks.
+  /// The form for a table whose rows are split over the ranks of a tensor group: the sum of the results of all ranks.
   static constexpr void divided_form(builder& out, node const& n) {
     ref const part = out.call<embedding_part>({n.inputs[0], n.inputs[1]}, {}, {}, n.line).outputs[0];
     out.call<tensor_sum>({part}, {n.outputs[0]}, {}, n.line);
@@ -57,12 +57,12 @@ struct embedding {
 struct embedding_options {
   int vocabulary = 0;   // rows of the table; token ids are below this number
   int width = 0;        // features of a token: columns of the table
-  double stddev = 0.02; // of the initial table, normal around 0
+  double stddev = 0.02; // standard deviation of the initial table (normal distribution with mean 0)
 };
 
 /// Looks tokens up in an existing table: table [vocabulary, width], tokens [...] (i32, in [0, vocabulary)) -> [...,
-/// width]. For a head with tied weights, pass the same table to `linear`. Refused: a table of token ids or of another
-/// rank than 2, and tokens that are not i32.
+/// width]. For a head with tied weights, pass the same table to `linear`. Refused: a table that holds token ids or does
+/// not have two dimensions, and tokens that are not i32.
 constexpr value embedding(value table, value tokens, int line = __builtin_LINE()) {
   // The trainer checks the ids of an input against the smallest table that looks them up.
   if (table.shape().rank == 2) tokens.owner().program.limit(tokens.where(), table.shape().extent[0]);

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// write in a run of the program overwrites the output, later writes add to it.
 struct embedding_part_gradient {
   struct options {
-    std::int64_t rows = 1; // of one rank
+    std::int64_t rows = 1; // rows of the table on one rank
   };
   static constexpr char const* name = "embedding_part_gradient";
   static constexpr unsigned accumulating = 0b1;
@@ -19,9 +19,10 @@ struct embedding_part_gradient {
   }
 };
 
-/// The embedding of tokens in a table of which each rank of a tensor group has an equal range of rows, the last ones of
-/// the last rank unused (Shoeybi et al. 2019, section 3): the row of a token of this rank's range, else 0. The sum over
-/// the ranks is the embedding. Table [rows, width], tokens [...] (i32) -> [..., width].
+/// One rank's part of op::embedding for a table whose rows are split over the ranks of a tensor group (Shoeybi et al.
+/// 2019, section 3): table [rows, width], tokens [...] (i32) -> [..., width]. The result is the token's row of the
+/// table if this rank has it, otherwise 0; the sum over the ranks is the embedding. Every rank stores the same number
+/// of rows; rows beyond the vocabulary are unused.
 struct embedding_part {
   static constexpr char const* name = "embedding_part";
 

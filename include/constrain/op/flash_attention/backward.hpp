@@ -7,13 +7,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// What the gradients of one head of queries are computed from, and where they go: matrices [tokens, head width], and
-/// one element per query.
+/// Inputs and outputs of the gradients of one head of queries.
 template <class stored, class accumulate> struct flash_backward_operands {
-  head_matrix<stored const> dy, q, k, v;
-  accumulate const* logsumexp; // of the scores of a query
-  accumulate const* row_sums;  // of dy * y of a query
-  head_matrix<stored> dq, dk, dv;
+  head_matrix<stored const> dy, q, k, v; // inputs, [tokens, head width]
+  accumulate const* logsumexp;           // [tokens]: logsumexp of each query's scores
+  accumulate const* row_sums;            // [tokens]: sum(dy * y) of each query
+  head_matrix<stored> dq, dk, dv;        // outputs, [tokens, head width]
 };
 
 /// One thread's work on the gradients of one head (Dao 2023, algorithm 2). For each pair of a tile of queries and a
@@ -25,7 +24,7 @@ template <class stored, class accumulate> class flash_backward : flash_tile<accu
 
 public:
   using tile::keys;
-  static constexpr std::int64_t queries = 96; // of a tile
+  static constexpr std::int64_t queries = 96; // queries per tile
   static_assert(queries % panel == 0 && keys <= queries);
 
   flash_backward(std::int64_t tokens, std::int64_t head_width, bool causal,
@@ -33,13 +32,13 @@ public:
       : tokens_(tokens), head_width_(head_width), causal_(causal), operands_(operands),
         scale_(1 / math::sqrt(static_cast<accumulate>(head_width))) {}
 
-  /// Where dk and dv are summed over tiles of queries, and over the heads that share them: matrices [tokens, head
-  /// width].
+  /// The sums of dk and dv over the tiles of queries and over the heads of queries that share dk and dv: matrices
+  /// [tokens, head width].
   struct key_sums {
     head_matrix<accumulate> dk, dv;
   };
-  /// The sums are dk and dv themselves, or lie in `scratch` [tokens, 2 head width] if the elements of dk and dv are
-  /// narrower than `accumulate`.
+  /// The memory of the sums: dk and dv themselves, or `scratch` [tokens, 2 * head width] if the elements of dk and dv
+  /// are narrower than `accumulate`.
   key_sums sums_in(accumulate* scratch) const {
     if constexpr (in_place) return {operands_.dk, operands_.dv};
     else return {{scratch, 2 * head_width_}, {scratch + head_width_, 2 * head_width_}};
@@ -53,7 +52,7 @@ public:
     }
   }
 
-  /// Computes dq of the head, and adds the head's part of dk and dv to the sums.
+  /// Computes dq of the head, and adds the head's contributions to dk and dv to the sums.
   void add_gradients(key_sums const& sums) {
     for_chunks([&] {
       for (std::int64_t query = 0; query < tokens_; query += queries) {
@@ -79,8 +78,8 @@ public:
       });
   }
 
-  /// Computes dq, dk and dv of a head of at most `keys` tokens that shares dk and dv with no other: one tile of queries
-  /// and one of keys.
+  /// Computes dq, dk and dv of a head that has at most `keys` tokens, so that it is one tile of queries and one tile of
+  /// keys, and that shares dk and dv with no other head.
   void all_gradients_of_one_tile() {
     for_chunks([&] {
       clear(dq_tile_, queries);
@@ -177,13 +176,13 @@ private:
     multiply(dscores_, q_tile_, dk_tile_);
   }
 
-  /// What a loaded tile holds: its first query or key, and the first column of the chunk; -1: nothing yet.
+  /// Identifies what a tile holds: its first query or key, and the first column of the chunk; -1: nothing is loaded.
   struct place {
     std::int64_t first = -1, chunk = -1;
     friend bool operator==(place const&, place const&) = default;
   };
 
-  /// Loads the current tile of queries, the same rows of dy, and both transposed, unless they are loaded already.
+  /// Loads the current tile of queries and the same rows of dy, and transposes both, unless they are already loaded.
   void load_queries(std::int64_t chunk, std::int64_t depth) {
     if (query_at_ == place{query_, chunk}) return;
     query_at_ = {query_, chunk};
@@ -198,7 +197,7 @@ private:
     }
   }
 
-  /// Loads the current tile of keys and the tile of their values, unless they are loaded already.
+  /// Loads the current tile of keys and the tile of their values, unless they are already loaded.
   void load_keys(std::int64_t chunk, std::int64_t depth) {
     if (key_at_ == place{key_, chunk}) return;
     key_at_ = {key_, chunk};
@@ -207,8 +206,8 @@ private:
     load(operands_.v, key_, key_count(), chunk, depth, accumulate{1}, v_tile_, rows);
   }
 
-  /// Loads `count` rows of `from` from row `first` on and `depth` columns from column `chunk` on, times `scale`. Pads
-  /// them with zeros to `rows` rows and to whole vectors.
+  /// Loads rows [first, first + count) and columns [chunk, chunk + depth) of `from`, times `scale`. Pads them with
+  /// zeros to `rows` rows and to a multiple of 16 columns.
   static void load(head_matrix<stored const> from, std::int64_t first, std::int64_t count, std::int64_t chunk,
                    std::int64_t depth, accumulate scale, accumulate* to, std::int64_t rows) {
     load_tile(from.data + first * from.stride + chunk, from.stride, count, depth, scale, to, rows,
@@ -217,10 +216,11 @@ private:
 
   void clear(accumulate* gradient, std::int64_t rows) { std::fill_n(gradient, rows * padded_, accumulate{}); }
 
-  // Whether the elements of dk and dv are precise enough to sum them there.
+  // Whether dk and dv have the type of the sums, so that they can hold the sums.
   static constexpr bool in_place = std::is_same_v<stored, accumulate>;
 
-  /// Adds the current columns of a tile of dk or dv, `rows` keys, to the sums from key `first` on.
+  /// Adds the current columns of a tile of dk or dv, which has `rows` keys, to the sums of the keys that begin at
+  /// `first`.
   void add(accumulate const* from, std::int64_t rows, head_matrix<accumulate> sums, std::int64_t first) {
     auto const width = std::min(columns, head_width_ - column_);
     accumulate* to = sums.data + first * sums.stride + column_;
@@ -230,8 +230,8 @@ private:
     }
   }
 
-  /// Writes the current columns of a gradient, times `scale`, to `rows` tokens of `gradient` from token `first` on.
-  /// `step`: elements between rows of `from`.
+  /// Writes the current columns of a gradient, times `scale`, to tokens [first, first + rows) of `gradient`. `step`:
+  /// elements from one row of `from` to the next.
   void store(accumulate const* from, std::int64_t step, std::int64_t rows, accumulate scale,
              head_matrix<stored> gradient, std::int64_t first) {
     auto const width = std::min(columns, head_width_ - column_);
@@ -248,7 +248,7 @@ private:
   accumulate scale_;
   // Of the current tiles: first query, first key, first column, padded number of columns.
   std::int64_t query_ = 0, key_ = 0, column_ = 0, padded_ = 0;
-  place query_at_, key_at_; // what the tiles of queries and of keys hold
+  place query_at_, key_at_; // contents of the tiles of queries and of keys
   // q_tile_ and q_transposed_ are scaled by 1 / sqrt(head width).
   alignas(64) accumulate q_tile_[queries * columns], dy_tile_[queries * columns], dq_tile_[queries * columns];
   alignas(64) accumulate q_transposed_[columns * queries], dy_transposed_[columns * queries];

@@ -21,8 +21,8 @@ template <> struct kernel<op::flash_attention, cpu> {
     auto const blocks = (h.tokens - 1) / block::queries + 1;
     parallel_for(h.sequences * h.heads * blocks, [=](std::int64_t index) {
       auto const head = index / blocks, key_head = head / h.group;
-      // With a causal mask, later queries attend to more keys. Blocks from the begin and the end take turns, to balance
-      // the threads.
+      // With a causal mask, later queries attend to more keys. Blocks from the beginning and from the end alternate, to
+      // balance the threads.
       auto const position = index % blocks;
       auto const first = (position % 2 == 0 ? position / 2 : blocks - 1 - position / 2) * block::queries;
       block(h.tokens, h.head_width, causal, h.of(q, head), h.of(k, key_head), h.of(v, key_head))
@@ -52,7 +52,7 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
               ordered_sum<accumulate>(at, at + head_width, [=](std::int64_t i) { return dy[i] * y[i]; });
         }
     });
-    // A thread takes the heads of queries that share a head of keys and values, so that dk and dv are summed in order.
+    // One thread computes all heads of queries that share a head of keys and values, and so sums dk and dv in order.
     parallel_for(h.sequences * heads / h.group, [=](std::int64_t key_head) {
       for (std::int64_t member = 0; member < h.group; ++member) {
         auto const head = key_head * h.group + member;

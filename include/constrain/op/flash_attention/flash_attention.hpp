@@ -6,10 +6,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// The gradient of op::flash_attention: dq, dk and dv from dy, q, k, v, y and the logsumexp of each query; the
-/// probabilities are recomputed a tile at a time (Dao 2023, algorithm 2). dk and dv are summed over the heads of
-/// queries that share a head of keys and values, in order. Output 3 is scratch: sum(dy * y) for each head and token,
-/// and the sums of dk and dv if their type is wider than the elements of dk and dv.
+/// The gradient of op::flash_attention: dq, dk and dv from dy, q, k, v, y and the logsumexp of each query. The
+/// probabilities are recomputed tile by tile (Dao 2023, algorithm 2). dk and dv are summed over the heads of queries
+/// that share a head of keys and values, in the order of these heads. Output 3 is scratch: sum(dy * y) for each head
+/// and token, and the sums of dk and dv if their type is wider than that of dk and dv.
 struct flash_attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "flash_attention_gradient";
@@ -34,9 +34,9 @@ struct flash_attention_gradient {
   }
 };
 
-/// The same function of q, k and v as op::attention, in memory linear in the number of tokens: the kernel stores only a
-/// tile of the scores at a time (Dao et al. 2022, algorithm 1). Output 1 keeps the logsumexp of the scaled scores of
-/// each query, [sequences, heads, tokens], for the backward pass.
+/// The same function of q, k and v as op::attention, but the memory is linear in the number of tokens: the kernel
+/// stores only one tile of the scores at a time (Dao et al. 2022, algorithm 1). Output 1 keeps the logsumexp of the
+/// scaled scores of each query, [sequences, heads, tokens], for the backward pass.
 struct flash_attention {
   using options = attention_options;
   static constexpr char const* name = "flash_attention";
@@ -67,14 +67,14 @@ struct flash_attention {
 
 } // namespace op
 
-/// `self_attention` of q, k and v in memory linear in the number of tokens. Only the CPU has kernels for it so far.
-/// Models call `self_attention` instead: there the policy `attention::...` chooses the algorithm. Refused: the same
-/// inputs as by `self_attention`.
+/// `self_attention` of q, k and v with memory linear in the number of tokens. Only the CPU has kernels for this
+/// algorithm. Models usually call `self_attention`, for which the policy `attention::...` chooses the algorithm.
+/// Refused: the same inputs as for `self_attention`.
 constexpr value flash_attention(value q, value k, value v, attention_options options, int line = __builtin_LINE()) {
   return emit<op::flash_attention>({q, k, v}, options, line);
 }
 
-/// `flash_attention` of queries, keys and values that lie side by side in qkv, as `self_attention` takes them.
+/// `flash_attention` of queries, keys and values that are side by side in qkv, as for `self_attention`.
 constexpr value flash_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   auto const [q, k, v] = detail::cut_qkv(qkv, options, line);
   return flash_attention(q, k, v, options, line);

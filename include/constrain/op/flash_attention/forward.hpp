@@ -13,10 +13,10 @@ template <class stored, class accumulate> class flash_forward : flash_tile<accum
   using tile::columns, tile::panel;
 
 public:
-  static constexpr std::int64_t queries = 192; // of a block
+  static constexpr std::int64_t queries = 192; // queries per block
   static_assert(queries % panel == 0);
 
-  /// For a head with the queries `q` and the keys and values `k` and `v`, each [tokens, head width].
+  /// `q`, `k`, `v`: queries, keys and values of the head, each [tokens, head width].
   flash_forward(std::int64_t tokens, std::int64_t head_width, bool causal, head_matrix<stored const> q,
                 head_matrix<stored const> k, head_matrix<stored const> v)
       : tokens_(tokens), head_width_(head_width), causal_(causal), q_(q), k_(k), v_(v) {}
@@ -43,7 +43,7 @@ public:
 
 private:
   /// Adds the contribution of the tile of keys and values that begins at `key` to the results of the panel of queries
-  /// that begins at `query`, which is row `i` of the block. The results are `width` columns of y from `column` on.
+  /// that begins at `query`, which is row `i` of the block. The results are columns [column, column + width) of y.
   void attend(std::int64_t query, std::int64_t i, std::int64_t key, std::int64_t column, std::int64_t width) {
     auto const count = std::min(tile::keys, tokens_ - key);
     auto const seen = tile::seen(causal_, query, panel, key, count);
@@ -67,8 +67,8 @@ private:
                               panel, scale_and_add_to<accumulate>{correction});
   }
 
-  /// Updates `row_max` and `sum` by the scores of `seen` keys and replaces these scores by exp(score - row_max).
-  /// `correction` becomes the factor for the sums that were taken with the old maximum.
+  /// Updates `row_max` and `sum` with the scores of `seen` keys, and replaces these scores with exp(score - row_max).
+  /// Sets `correction` to exp(old maximum - new maximum), the factor by which the earlier sums must be multiplied.
   void softmax(std::int64_t seen, accumulate* row_max, accumulate* sum, accumulate* correction) {
     constexpr int lanes = register_tile<accumulate>::lanes;
     alignas(64) accumulate rest[panel];
@@ -98,7 +98,7 @@ private:
     }
   }
 
-  /// Loads a chunk of columns of a panel of queries, transposed, unless it is loaded already.
+  /// Loads a chunk of columns of a panel of queries, transposed, unless it is already loaded.
   void load_queries(std::int64_t query, std::int64_t i, std::int64_t chunk, std::int64_t depth) {
     if (query_chunk_[i / panel] == chunk) return;
     query_chunk_[i / panel] = chunk;
@@ -108,14 +108,14 @@ private:
     transpose_tile(rows_, padded, across_, padded, queries_ + i * columns, panel);
   }
 
-  /// What a loaded tile holds: its first key, and the first column of the chunk; -1: nothing yet.
+  /// Identifies what a tile holds: its first key, and the first column of the chunk; -1: nothing is loaded.
   struct place {
     std::int64_t key = -1, chunk = -1;
     friend bool operator==(place const&, place const&) = default;
   };
 
-  /// Loads a chunk of columns of a tile of keys or values, `from`, into `to`, unless `at`, what `to` holds, says that
-  /// it is loaded already.
+  /// Loads a chunk of columns of a tile of the keys or values `from` into `to`, unless it is already loaded. `at`: what
+  /// `to` holds.
   void load(head_matrix<stored const> from, std::int64_t key, std::int64_t count, std::int64_t chunk,
             std::int64_t depth, accumulate* to, place& at) {
     if (at == place{key, chunk}) return;

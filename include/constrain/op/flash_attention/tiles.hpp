@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// As std::lcm, for positive numbers. <numeric>, which has std::lcm, also includes the parallel algorithms and so slows
-/// down every compilation.
+/// As std::lcm, for positive numbers. The header <numeric>, which declares std::lcm, also includes the parallel
+/// algorithms, and so costs compile time.
 constexpr std::int64_t least_common_multiple(std::int64_t a, std::int64_t b) {
   auto multiple = a;
   while (multiple % b != 0) multiple += a;
@@ -21,32 +21,32 @@ constexpr std::int64_t least_common_multiple(std::int64_t a, std::int64_t b) {
 /// Sizes of flash attention's tiles. Scores are stored transposed, [keys, queries], so that operations on queries
 /// vectorize.
 template <class accumulate> struct flash_tile {
-  // Number of queries of a panel, which go through the softmax together: columns of the scores, rows of dq.
+  // Queries per panel. The softmax processes one panel at a time. Queries are columns of the scores and rows of dq.
   static constexpr std::int64_t panel =
       least_common_multiple(register_tile<accumulate>::columns, register_tile<accumulate>::rows);
-  static constexpr std::int64_t keys = 64;                          // of a tile
-  static constexpr std::int64_t columns = 512 / sizeof(accumulate); // of a head; wider heads take several chunks
+  static constexpr std::int64_t keys = 64;                          // keys per tile
+  static constexpr std::int64_t columns = 512 / sizeof(accumulate); // columns per chunk of a head
 
   /// `count` rounded up to a multiple of `multiple`.
   static constexpr std::int64_t whole(std::int64_t count, std::int64_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
   }
-  /// Number of columns of a tile, padded with zeros to a multiple of the lanes of a vector, and number of rows, padded
-  /// with zeros to full register tiles.
+  /// Number of columns of a tile, padded with zeros to a multiple of 16, and number of rows, padded with zeros to full
+  /// register tiles.
   static constexpr std::int64_t padded_columns(std::int64_t count) { return whole(count, 16); }
   static constexpr std::int64_t padded_rows(std::int64_t count) {
     return whole(count, register_tile<accumulate>::rows);
   }
-  /// Number of queries, padded with zeros so that they fill vector registers as columns and register tiles as rows.
+  /// Number of queries, padded with zeros so that as columns they fill vector registers, and as rows register tiles.
   static constexpr std::int64_t padded_queries(std::int64_t count) {
     return whole(count, least_common_multiple(register_tile<accumulate>::lanes, register_tile<accumulate>::rows));
   }
-  /// Columns of the scores of a panel when `count` queries are left: the last panel may be narrower.
+  /// Columns of a panel's scores, if `count` queries remain; the last panel may be narrower than the others.
   static constexpr std::int64_t panel_columns(std::int64_t count) { return std::min(panel, padded_queries(count)); }
   static_assert(keys % register_tile<accumulate>::rows == 0 && columns % 16 == 0);
 
-  /// Number of keys, of the `count` keys from `first_key` on, to which at least one of the `queries` queries from
-  /// `first_query` on attends.
+  /// Number of keys in [first_key, first_key + count) to which at least one query in [first_query, first_query +
+  /// queries) attends.
   static std::int64_t seen(bool causal, std::int64_t first_query, std::int64_t queries, std::int64_t first_key,
                            std::int64_t count) {
     return causal ? std::clamp<std::int64_t>(first_query + queries - first_key, 0, count) : count;

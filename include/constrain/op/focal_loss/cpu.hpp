@@ -12,15 +12,15 @@ inline double focal_loss_of(double nats, double gamma) {
 }
 
 /// The derivative of `focal_loss_of` with respect to `nats`: the gradient of the focal loss is this factor times the
-/// gradient of the cross-entropy. It is (1 - p)^gamma (1 + gamma p nats / (1 - p)). For p = 0 and p = 1, the quotient
-/// is its limit.
+/// gradient of the cross-entropy. The derivative is (1 - p)^gamma (1 + gamma p nats / (1 - p)). For p = 0 and p = 1,
+/// the quotient p nats / (1 - p) is replaced with its limit.
 inline double focal_loss_slope(double nats, double gamma) {
   double const p = detail::libm::exp(-nats), rest = -detail::libm::expm1(-nats);
   double const quotient = p == 0 ? 0 : rest == 0 ? 1 : p * nats / rest;
   return detail::libm::pow(rest, gamma) * (1 + gamma * quotient);
 }
 
-/// -log p of a row; at least 0, although the logsumexp is rounded.
+/// -log p of a row, or 0 if rounding of the logsumexp makes it negative.
 template <class stored> double nats_of(stored const* logits, std::int32_t label, arithmetic<stored> log_sum_exp) {
   double const nats = cross_entropy_of(logits, label, log_sum_exp);
   return nats < 0 ? 0 : nats; // NaN stays NaN

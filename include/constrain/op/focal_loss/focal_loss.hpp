@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `focal_loss`.
 struct focal_loss_options {
-  double gamma = 2; // exponent of 1 - p, at least 0; 0: cross-entropy
+  double gamma = 2; // exponent of 1 - p, at least 0; with 0, the loss is cross-entropy
 };
 
 namespace op {
@@ -67,9 +67,9 @@ struct focal_loss {
 
 /// Focal loss (Lin et al. 2017, "Focal Loss for Dense Object Detection", equation 4) over the classes of a softmax, a
 /// scalar: the mean of -(1 - p)^gamma log p, p = softmax(logits)[label], over the valid labels (not `ignored_label`) of
-/// the batch. Rows that are classified well count less than in `cross_entropy`. logits [..., classes], labels [...]
-/// (i32, in [0, classes) or `ignored_label`). Only the CPU has kernels for it. Refused: token ids as logits, labels
-/// that are not i32 or have another shape, a negative gamma.
+/// the batch. Well-classified rows count less than in `cross_entropy`. logits [..., classes], labels [...] (i32, in
+/// [0, classes) or `ignored_label`). Only the CPU has kernels for this loss. Refused: token ids as logits, labels that
+/// are not i32 or have another shape, and a negative gamma.
 constexpr value focal_loss(value logits, value labels, focal_loss_options options = {}, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::focal_loss>({logits, labels, inverse_label_count(labels)}, options, line);

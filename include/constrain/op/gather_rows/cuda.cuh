@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: y[i], from the row of x with the number of y[i]'s row.
+/// Loop body of the kernel: y[i] is an element of row rows[i / width] of x.
 template <class stored> struct gather_rows_elements {
   stored const* x;
   std::int32_t const* rows;
@@ -26,7 +26,7 @@ template <class architecture> struct kernel<op::gather_rows, cuda<architecture>>
   }
 };
 
-/// Loop body of the kernel for later writes: adds dy[i] to the row of dx with the number of dy[i]'s row.
+/// Loop body of the kernel for later writes: adds dy[i] to an element of row rows[i / width] of dx.
 template <class stored> struct add_rows_elements {
   stored const* dy;
   std::int32_t const* rows;
@@ -40,7 +40,7 @@ template <class stored> struct add_rows_elements {
   }
 };
 
-// The first write: one block per row of dx looks for the row of dy that belongs there.
+// The first write: one block per row of dx copies the row of dy that belongs to it, or writes zeros if there is none.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     scatter_rows_kernel(stored const* dy, std::int32_t const* rows, std::int64_t count, std::int64_t width,

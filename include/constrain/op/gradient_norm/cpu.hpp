@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -36,8 +35,8 @@ template <class stored> double sum_of_squares(stored const* gradient, std::int64
 }
 
 /// sums[k] = the sum of the squares of chunk `first + k` of a stack of tensors, for k < `count`. Each tensor has
-/// `chunks` chunks, begins `step` elements behind the previous one, and has `used` elements that are summed. The
-/// numbers of the chunks continue from tensor to tensor.
+/// `chunks` chunks and begins `step` elements after the previous tensor; its first `used` elements are summed. Chunks
+/// are numbered consecutively across the tensors.
 template <class stored>
 void sum_chunks(stored const* stack, std::int64_t step, std::int64_t chunks, std::int64_t used, std::int64_t first,
                 std::int64_t count, double* sums) {
@@ -48,8 +47,8 @@ void sum_chunks(stored const* stack, std::int64_t step, std::int64_t chunks, std
   });
 }
 
-/// The element of `squares` that a call writes. The first call of a run zeroes all elements, since the first write of
-/// an accumulator must define all of them.
+/// The element of `squares` that this call writes. The first call in a run of the program sets all elements to 0, since
+/// the first write of an accumulator must define all its elements.
 inline double& squares_of(call_with_options<op::squared_norm_options> const& c, tensor<double> squares) {
   if (!c.add_to(0)) std::fill_n(squares.data, squares.count, 0.0);
   return squares[c.options.index];
@@ -60,7 +59,7 @@ inline double& squares_of(call_with_options<op::squared_norm_options> const& c, 
 template <> struct kernel<op::gradient_norm_squared, cpu> {
   template <class stored>
   static void run(call_of<op::gradient_norm_squared> const& c, tensor<stored const> gradient, tensor<double> squares) {
-    constexpr std::int64_t capacity = 2048; // of `sums`, which is on the stack, since kernels must not allocate
+    constexpr std::int64_t capacity = 2048; // size of `sums`, which is on the stack, since kernels must not allocate
     double sums[capacity];
     auto const elements = gradient.shape().elements(), chunks = norm_chunks(elements);
     auto const all_chunks = gradient.count / elements * chunks;
@@ -109,7 +108,9 @@ template <> struct kernel<op::tensor_norm_squared, cpu> {
     double all[communicator::maximum_size];
     all[ranks.rank()] = squares[c.options.index];
     detail::gather(ranks, all);
-    squares[c.options.index] = std::accumulate(all, all + ranks.size(), 0.0);
+    double sum = 0;
+    for (int rank = 0; rank < ranks.size(); ++rank) sum += all[rank];
+    squares[c.options.index] = sum;
   }
 };
 
@@ -129,7 +130,7 @@ private:
     double const norm = math::sqrt(sum) / loss_scale;
     clip[0] = norm;
     clip[1] = (maximum > 0 ? std::min(1.0, maximum / (norm + 1e-6)) : 1.0) / loss_scale;
-    // The update multiplies in the type of the weights, where the scale must be finite too.
+    // The update multiplies in the type of the weights, so the scale must also be finite in fp32.
     if (!math::finite(static_cast<double>(static_cast<float>(clip[1]))))
       clip[0] = std::numeric_limits<double>::quiet_NaN();
     if (!math::finite(clip[0])) clip[1] = 0;

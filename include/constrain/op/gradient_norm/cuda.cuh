@@ -17,16 +17,16 @@ inline constexpr std::int64_t square_blocks = 1024; // maximum number of blocks 
 /// One gradient of a multi-tensor launch.
 template <class stored> struct squares_entry {
   stored const* gradient;
-  std::int64_t elements, tensors; // elements of one tensor; tensors of the stack
-  double* sums;                   // of the squares of each chunk of each tensor
-  int index;                      // where the squared norm of the gradient is written
-  int zeroes;                     // whether this is the first write of a run, which must define all elements
+  std::int64_t elements, tensors; // elements of one tensor; number of tensors in the stack
+  double* sums;                   // sum of the squares of each chunk of each tensor
+  int index;                      // index of the gradient in `squares`
+  int zeroes;                     // whether this is the first write in a run, which must define all of `squares`
 };
 
 } // namespace detail
 
-// entry.sums[k] = the sum of the squares of chunk k of a gradient. Blocks with the same blockIdx.y divide the chunks of
-// one gradient. The first write of a run zeroes `squares`, which gradient_norm_squared_kernel then writes.
+// entry.sums[k] = the sum of the squares of chunk k of a gradient. Blocks with the same blockIdx.y share the chunks of
+// one gradient. The first write in a run sets `squares` to 0 before gradient_norm_squared_kernel writes its elements.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     square_chunks_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* squares, std::int64_t gradients) {
@@ -83,7 +83,7 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
     tensors.add(c, {gradient.data, elements, gradient.count / elements, c.scratch_as<double>(),
                     static_cast<int>(c.options.index), c.add_to(0) ? 0 : 1});
     if (c.more_tensors_follow) return;
-    std::int64_t max_chunks = 0; // chunks of one gradient
+    std::int64_t max_chunks = 0; // maximum number of chunks of a gradient
     for (int i = 0; i < tensors.count; ++i) {
       auto const chunks = tensors.entries[i].tensors * norm_chunks(tensors.entries[i].elements);
       max_chunks = chunks > max_chunks ? chunks : max_chunks;
@@ -105,9 +105,9 @@ static __global__ void clip_coefficient_kernel(stored const* squares, std::int64
   stored const loss = loss_scale == nullptr ? stored(1) : *loss_scale;
   stored const norm = math::sqrt(sum) / loss, limit = *maximum, share = limit / (norm + 1e-6);
   stored const scale = (limit > 0 && share < 1 ? share : stored(1)) / loss;
-  // The update multiplies in the type of the weights, where the scale must be finite too.
+  // The update multiplies in the type of the weights, so the scale must also be finite in fp32.
   bool const usable = math::finite(norm) && math::finite(static_cast<float>(scale));
-  clip[0] = usable || !math::finite(norm) ? norm : detail::infinite<stored>; // marks the step as not finite
+  clip[0] = usable || !math::finite(norm) ? norm : detail::infinite<stored>; // infinity: the update is skipped
   clip[1] = usable ? scale : stored(0);
 }
 

@@ -7,19 +7,20 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// Options of the ops that write one of the squared norms.
 struct squared_norm_options {
-  std::int64_t index = 0;     // of the gradient
+  std::int64_t index = 0;     // index of the gradient
   std::int64_t gradients = 1; // number of gradients, which is the extent of the output
 };
 
 /// First half of gradient_norm_squared for a sharded gradient: the sum of the squares of each chunk of this rank's
-/// shard, [tensors, chunks of a shard], fp64. Padding is not summed, since an op that works on shards may write there.
+/// shard, [tensors, chunks of a shard], fp64. Padding is not summed, since an op that works on shards may write to the
+/// padding.
 struct chunk_squares {
   struct options {
-    std::int64_t tensors = 1;        // of the stack
+    std::int64_t tensors = 1;        // number of tensors in the stack
     std::int64_t step = 0;           // elements from one tensor of the stack to the next
-    std::int64_t elements = 0;       // of one full tensor
-    std::int64_t shards = 1;         // of a tensor
-    std::int64_t chunk = norm_chunk; // of the tensor's shard_map
+    std::int64_t elements = 0;       // elements of one full tensor
+    std::int64_t shards = 1;         // number of shards of a tensor
+    std::int64_t chunk = norm_chunk; // `chunk` of the tensor's shard_map
   };
   static constexpr char const* name = "chunk_squares";
   static constexpr layout_change change{layout::flat, layout::flat};
@@ -41,8 +42,8 @@ struct chunk_sum {
   }
 };
 
-/// squares[index] = the sum of squares[index] over the ranks of a tensor group, added in rank order, in place: the
-/// squared norm of a gradient of which each rank has a part.
+/// The squared norm of a gradient that is split over the ranks of a tensor group: sums squares[index] over these ranks,
+/// in place and in rank order.
 struct tensor_norm_squared {
   using options = squared_norm_options;
   static constexpr char const* name = "tensor_norm_squared";
@@ -63,8 +64,8 @@ struct gradient_norm_squared {
     return inferred::one(dtype::f64, shape(o.gradients));
   }
 
-  /// The squared norm of a sharded gradient, with the same bits as the norm of the full gradient: each rank sums the
-  /// chunks of its shard, the chunk sums are gathered, and every rank adds all of them in order.
+  /// The form for a sharded gradient. It gives the same bits as the full gradient: each rank sums the chunks of its
+  /// shard, the chunk sums are gathered, and every rank adds all of them in order.
   static constexpr void flat_form(builder& out, node const& n) {
     auto& values = out.program.values;
     auto const& gradient = values[n.inputs[0].value];
@@ -83,7 +84,7 @@ struct gradient_norm_squared {
     out.append(info_of<chunk_sum>, sum);
   }
 
-  /// The squared norm of a gradient of which each rank of a tensor group has a part: the sum over the parts.
+  /// The form for a gradient that is split over the ranks of a tensor group: the sum of the ranks' squared norms.
   static constexpr void divided_form(builder& out, node const& n) {
     out.program.add_node(n);
     out.call<tensor_norm_squared>({n.outputs[0]}, {n.outputs[0]}, unpack<options>(n.attributes), n.line);
@@ -93,8 +94,8 @@ struct gradient_norm_squared {
 /// Clipping by the global norm (Pascanu et al. 2013), as torch.nn.utils.clip_grad_norm_: the squared norms of all
 /// gradients and the maximum norm (a scalar) -> [norm, scale], fp64; norm is the square root of the sum. The update
 /// multiplies every gradient by scale = min(1, maximum / (norm + 1e-6)). If the maximum is 0, scale is 1. If the norm
-/// is not finite, scale is 0, and the update is skipped. A third input is the loss scale (a scalar), by which both are
-/// divided: norm is then the norm of the unscaled gradients.
+/// is not finite, scale is 0, and the update is skipped. With the loss scale (a scalar) as third input, both outputs
+/// are divided by it, so that norm is the norm of the unscaled gradients.
 struct clip_coefficient {
   static constexpr char const* name = "clip_coefficient";
 

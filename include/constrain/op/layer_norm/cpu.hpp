@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// to = layer_norm of one row; also the row's mean and rstd. `from`, `weight`, `bias` and `to`: [width].
+/// Computes layer_norm of one row, and the row's mean and rstd. `from`, `weight`, `bias` and `to`: [width].
 template <class stored, class accumulate>
 void layer_norm_row(stored const* from, std::int64_t width, accumulate const* weight, accumulate const* bias,
                     accumulate epsilon, stored* to, accumulate& mean, accumulate& rstd) {
@@ -22,7 +22,7 @@ void layer_norm_row(stored const* from, std::int64_t width, accumulate const* we
   rstd = r;
 }
 
-/// layer_norm_gradient of all rows. dx[i] = finish(i, g), where g is the gradient of layer_norm with respect to x[i].
+/// Computes layer_norm_gradient of all rows. dx[i] = finish(i, g), where g is the gradient with respect to x[i].
 template <class stored, class accumulate, class function>
 void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<stored const> x,
                               tensor<accumulate const> weight, tensor<accumulate const> mean,

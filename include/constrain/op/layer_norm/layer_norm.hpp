@@ -20,7 +20,7 @@ struct layer_norm_gradient {
   static constexpr unsigned accumulating = 0b110;
   static constexpr unsigned workspace = 0b1000;
   static constexpr unsigned in_place = 0b1;
-  static constexpr std::int64_t chunks = 16; // number of chunks of rows, whatever the number of threads
+  static constexpr std::int64_t chunks = 16; // number of chunks of rows, for any number of threads
 
   static constexpr inferred infer(operand_types const& in) {
     auto const width = in[1].shape.features();

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: y[i] += the bias of the column of y[i].
+/// Loop body of the kernel: adds the bias of y[i]'s column to y[i].
 template <class stored, class accumulate> struct add_bias_elements {
   stored* y;
   accumulate const* bias;
@@ -17,7 +17,8 @@ template <class stored, class accumulate> struct add_bias_elements {
 
 namespace detail {
 
-// The extents of a layer's GEMMs, from tensors or their extents: y = x weight^T, dx = dy weight, dweight = dy^T x.
+// The extents of the layer's GEMMs: y = x weight^T, dx = dy weight, dweight = dy^T x. The arguments are tensors or
+// their extents.
 constexpr gemm_extents extents_of_linear(auto const& x, auto const& y) {
   return {y.rows(), y.features(), x.features()};
 }

@@ -41,7 +41,7 @@ struct linear_weight_gradient {
 };
 
 /// db (+)= the sum of the rows of dy, [..., out] -> [out], in an order that does not depend on the number of threads.
-/// (+)= as for linear_weight_gradient.
+/// (+)=: the first write in a run of the program overwrites the output, later writes add to it.
 struct linear_bias_gradient {
   static constexpr char const* name = "linear_bias_gradient";
   static constexpr unsigned accumulating = 0b1;
@@ -86,23 +86,24 @@ struct linear {
 
 /// Options of `linear`.
 struct linear_options {
-  bool bias = true;                               // adds a bias, initially 0
-  double stddev = 0;                              // of the initial weight, normal around 0; 0 means 1/sqrt(in)
-  constrain::role role = constrain::role::weight; // of the weight; the bias has role::bias
-  part_list parts{};                              // the features of each of several layers in one; see `in_parts`
+  bool bias = true;  // whether there is a bias, initially 0
+  double stddev = 0; // standard deviation of the initial weight (normal distribution with mean 0); 0: 1/sqrt(in)
+  constrain::role role = constrain::role::weight; // role of the weight; the bias has role::bias
+  part_list parts{}; // features of each layer, if one matmul computes several layers; see `in_parts`
 };
 
 /// y = x W^T with an existing weight W [out, in]: x [..., in] -> [..., out]. For a head with tied weights, pass the
-/// table of the embedding. Refused: token ids, a scalar x, W of another rank than 2, and x of another innermost extent
-/// than W.
+/// table of the embedding. Refused: token ids, a scalar x, a W that does not have two dimensions, and an x and a W with
+/// different innermost extents.
 constexpr value linear(value x, value weight, int line = __builtin_LINE()) {
   return emit<op::linear>({x, weight}, {}, line);
 }
 
 /// y = x W^T + b: x [..., in] -> [..., features]. Parameters W, "name.weight" [features, in], and b, "name.bias"
-/// [features], which `.bias = false` leaves out. For several layers of the same x in one matmul, such as queries, keys
-/// and values, `.parts = {8, 2, 2}` gives the features of each, so that optimizers treat W and b as several tensors
-/// (`in_parts`). Refused: token ids, a scalar x, fewer than one feature, and parts that do not add up to the features.
+/// [features]; with `.bias = false` there is no b. If one matmul computes several layers of the same x, such as
+/// queries, keys and values, `.parts` lists the features of each layer, for example {8, 2, 2}, so that optimizers treat
+/// W and b as several tensors (`in_parts`). Refused: token ids, a scalar x, fewer than one feature, and parts that do
+/// not add up to the features.
 constexpr value linear(std::string_view name, value x, std::int64_t features, linear_options options = {},
                        int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

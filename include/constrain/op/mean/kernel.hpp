@@ -5,17 +5,19 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The extents of a tensor around one dimension: [outer, extent, inner].
+/// The shape of a tensor as [outer, extent, inner], around one dimension.
 struct around_dimension {
-  std::int64_t outer = 1, extent = 1, inner = 1; // product of the extents before it; its extent; product after it
+  std::int64_t outer = 1;  // product of the extents before the dimension
+  std::int64_t extent = 1; // extent of the dimension
+  std::int64_t inner = 1;  // product of the extents after the dimension
 
-  /// The extents of shape `s` around dimension number `dimension`.
+  /// The shape `s` around dimension `dimension`, counted from 0.
   around_dimension(shape const& s, std::int64_t dimension) {
     for (int i = 0; i < s.rank; ++i) (i < dimension ? outer : i == dimension ? extent : inner) *= s.extent[i];
   }
 };
 
-/// Loop body of the kernel: y[i], the mean over the dimension.
+/// Loop body of the kernel: y[i] = the mean over the dimension.
 template <class stored> struct mean_elements {
   stored const* x;
   stored* y;
@@ -35,7 +37,7 @@ template <class device> struct kernel<op::mean, device> {
   }
 };
 
-/// Loop body of the kernel: dx[i], the gradient of the mean with respect to x[i].
+/// Loop body of the kernel: dx[i] = the gradient with respect to x[i].
 template <class stored> struct mean_gradient_elements {
   stored const* dy;
   stored* dx;

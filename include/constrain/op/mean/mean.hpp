@@ -14,7 +14,7 @@ namespace op {
 struct mean_gradient {
   struct options {
     int dimension = 0;       // index of the dimension that the mean was taken over
-    std::int64_t extent = 1; // of that dimension
+    std::int64_t extent = 1; // extent of that dimension
   };
   static constexpr char const* name = "mean_gradient";
 
@@ -49,7 +49,7 @@ struct mean {
 } // namespace op
 
 /// The mean over tokens or features: x [sequences, tokens, width] -> [sequences, width] for axis::tokens, [sequences,
-/// tokens] for axis::features. Refused: token ids, and x without this dimension.
+/// tokens] for axis::features. Refused: token ids, and an x that does not have this dimension.
 constexpr value mean(value x, axis over, int line = __builtin_LINE()) {
   return emit<op::mean>({x}, {.dimension = static_cast<int>(over)}, line);
 }

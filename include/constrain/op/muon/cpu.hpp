@@ -13,9 +13,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The Frobenius norm of a matrix, summed in chunks, so that it does not depend on the number of threads.
+/// The Frobenius norm of a matrix. The squares are summed in chunks, so that the norm does not depend on the number of
+/// threads.
 template <class real> double frobenius_norm(tensor<real> matrix) {
-  constexpr std::int64_t capacity = 1024; // of `sums`, which is on the stack, since kernels must not allocate
+  constexpr std::int64_t capacity = 1024; // size of `sums`, which is on the stack, since kernels must not allocate
   double sums[capacity], total = 0;
   auto const chunks = norm_chunks(matrix.count);
   for (std::int64_t first = 0; first < chunks; first += capacity) {
@@ -26,8 +27,8 @@ template <class real> double frobenius_norm(tensor<real> matrix) {
   return math::sqrt(total);
 }
 
-/// One Newton-Schulz step: next = a X + b A X + c A A X with A = X X^T. For a matrix with more rows than columns, the
-/// equal X (a I + b A + c A A) with A = X^T X needs smaller GEMMs. `gram` and `polynomial` are scratch.
+/// One Newton-Schulz step: next = a X + b A X + c A A X with A = X X^T. A matrix with more rows than columns needs
+/// smaller GEMMs in the equivalent form X (a I + b A + c A A) with A = X^T X. `gram` and `polynomial` are scratch.
 template <class real, class prepared>
 void newton_schulz_step(prepared const& h, tensor<real> x, tensor<real> gram, tensor<real> polynomial,
                         tensor<real> next) {

@@ -23,8 +23,8 @@ template <class device> struct kernel<op::position_embedding, device> {
   }
 };
 
-/// Loop body of the kernel: dtable[i] = the sum of dy over sequences, for the same position and feature; with `add`,
-/// dtable[i] +=.
+/// Loop body of the kernel: dtable[i] = the sum of dy over the sequences, at the same position and feature. If `add`,
+/// the sum is added to dtable[i].
 template <class stored, class accumulate> struct position_embedding_gradient_elements {
   stored const* dy;
   accumulate* dtable;
@@ -33,7 +33,7 @@ template <class stored, class accumulate> struct position_embedding_gradient_ele
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
     accumulate sum = add ? dtable[i] : accumulate(0);
-    if (i < plane) // the table has a row for each position of the context, dy only for the tokens
+    if (i < plane) // the table may have more positions than dy
       for (std::int64_t b = 0; b < sequences; ++b) sum += dy[b * plane + i];
     dtable[i] = sum;
   }

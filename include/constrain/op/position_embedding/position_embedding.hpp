@@ -11,7 +11,7 @@ namespace op {
 /// the first write in a run of the program overwrites the output, later writes add to it.
 struct position_embedding_gradient {
   struct options {
-    std::int64_t rows = 1; // of the table
+    std::int64_t rows = 1; // rows of the table
   };
   static constexpr char const* name = "position_embedding_gradient";
   static constexpr unsigned accumulating = 0b1;
@@ -52,11 +52,12 @@ struct position_embedding {
 /// Options of `position_embedding`.
 struct position_embedding_options {
   int context = 0;      // maximum number of tokens of a sequence: rows of the table
-  double stddev = 0.02; // of the initial table, normal around 0
+  double stddev = 0.02; // standard deviation of the initial table (normal distribution with mean 0)
 };
 
 /// Adds a learned vector per position, as GPT-2 does: x [sequences, tokens, width] -> the same shape. Parameter
-/// "name.weight" [context, width]. Refused: token ids, x of another rank than 3, and more tokens than `context`.
+/// "name.weight" [context, width]. Refused: token ids, an x that does not have three dimensions, and more tokens than
+/// `context`.
 constexpr value position_embedding(std::string_view name, value x, position_embedding_options options,
                                    int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

@@ -13,8 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The largest magnitude, at most the largest float. Compares the magnitudes as integers: the compiler may reorder an
-/// integer maximum, and so vectorize it.
+/// The largest magnitude among x[0], ..., x[count - 1]; the largest float if an element is inf or NaN. Compares the
+/// magnitudes as integers: the compiler may reorder, and so vectorize, an integer maximum.
 inline float largest_magnitude(float const* x, int count) {
   std::int32_t max_bits = 0;
   CONSTRAIN_OMP(simd reduction(max : max_bits))
@@ -23,9 +23,9 @@ inline float largest_magnitude(float const* x, int count) {
                             std::min(max_bits, __builtin_bit_cast(std::int32_t, std::numeric_limits<float>::max())));
 }
 
-/// One field of the state of a block, in 8 bits.
+/// One field of the optimizer state of a block, in 8 bits per element.
 struct quantized_block {
-  static constexpr int capacity = 256; // elements
+  static constexpr int capacity = 256; // maximum elements of a block
 
   std::uint8_t* codes; // [count]
   float* scale;        // [1]
@@ -72,7 +72,7 @@ template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
     auto const elements = weight.shape().elements();
     auto const blocks = op::blocks(elements), used = op::blocks(used_elements(c, elements));
     auto const instances = elements == 0 ? 0 : weight.count / elements;
-    // Blocks per task of a thread. With fewer, starting the task would take longer than the work.
+    // Blocks per task of a thread. With fewer blocks, starting the task would take longer than the work.
     constexpr std::int64_t chunk = 32;
     parallel_chunks(instances * used, chunk, [&](std::int64_t begin, std::int64_t end) {
       for (auto b = begin; b < end; ++b) {
@@ -90,7 +90,8 @@ template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
   }
 
 private:
-  /// Elements of a tensor that this rank updates: without the padding of a shard.
+  /// Number of elements of a tensor that this rank updates. The padding of a shard does not count. `stored`: elements
+  /// that the rank stores.
   static std::int64_t used_elements(call_of<op> const& c, std::int64_t stored) {
     auto const full = c.options.elements;
     if (stored == full) return stored;
@@ -101,7 +102,7 @@ private:
   template <class stored> struct block_update {
     typename constrain::op::step_hyperparameters<optimizer, stored>::prepared prepared;
     optimizer_step step;
-    stored scale; // of the gradient
+    stored scale; // factor of the gradient
 
     template <int... i>
     void update(stored const* gradient, stored* weight, detail::quantized_block const (&field)[fields],

@@ -10,11 +10,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The 256 numbers that 8-bit codes stand for, in ascending order: dynamic quantization (Dettmers 2016, "8-Bit
 /// Approximations for Parallelism in Deep Learning"; Dettmers et al. 2022, "8-bit Optimizers via Block-wise
 /// Quantization", section 1.3). The numbers are 0, 1, and the midpoints of equal intervals of each decade [0.1, 1],
-/// [0.01, 0.1], ..., [1e-7, 1e-6]. A signed map has 64, 32, ..., 1 intervals, and the negative midpoints too; an
-/// unsigned map has 128, 64, ..., 2. The numbers equal the ones of `create_dynamic_map` in bitsandbytes bit for bit.
+/// [0.01, 0.1], ..., [1e-7, 1e-6]. A signed map has 64, 32, ..., 1 intervals in these decades, and also contains the
+/// negative midpoints. An unsigned map has 128, 64, ..., 2 intervals. The numbers have the same bits as those of
+/// `create_dynamic_map` in bitsandbytes.
 class dynamic_map {
 public:
-  static constexpr int codes = 256;
+  static constexpr int codes = 256; // number of codes
 
   /// The code of the number 0.
   static constexpr int zero(bool is_signed) { return is_signed ? 127 : 0; }
@@ -27,8 +28,8 @@ public:
   /// Finds the code of the number nearest to x. A loop that uses a copy can keep the constants in registers.
   class search {
   public:
-    /// The code of the number nearest to x. If x is nearly halfway between two numbers, within 1e-4 of their distance,
-    /// the code of either.
+    /// The code of the number nearest to x. Very near to the middle between two numbers (within 1e-4 of their
+    /// distance), the result may be the code of either.
     int operator()(float x) const { return find(x, std::make_integer_sequence<int, zones>{}); }
 
   private:
@@ -38,7 +39,7 @@ public:
     template <int... i> int find(float x, std::integer_sequence<int, i...>) const {
       float const magnitude = x < 0 ? -x : x;
       float slope = 0, intercept = 0, last = 0;
-      // Without branches, so that a loop around it is vectorized.
+      // Without branches, so that the compiler can vectorize a loop that calls this function.
       ((slope = magnitude > from_[i] ? slope_[i] : slope, intercept = magnitude > from_[i] ? intercept_[i] : intercept,
         last = magnitude > from_[i] ? last_[i] : last),
        ...);
@@ -58,7 +59,7 @@ public:
 private:
   explicit dynamic_map(bool is_signed);
 
-  float values_[codes]; // by code
+  float values_[codes]; // the number of each code
   search nearest_;
 };
 

@@ -19,7 +19,7 @@ CONSTRAIN_INLINE dynamic_map::dynamic_map(bool is_signed) {
   for (int decade = 0; decade < 7; ++decade) {
     int const intervals = 1 << (is_signed ? decade : decade + 1);
     auto const width = (1 - 0.1f) / static_cast<float>(intervals);
-    // As PyTorch's linspace: from both ends to the middle, rounded once.
+    // As in PyTorch's linspace: each boundary is computed from the nearer end, and rounded once.
     auto const boundary = [&](int i) {
       return static_cast<float>(i < (intervals + 1) / 2 ? double{0.1f} + double{width} * i
                                                         : 1 - double{width} * (intervals - i));

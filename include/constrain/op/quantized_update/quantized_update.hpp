@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Whether an optimizer's `state_signed`, if it has one, has one value per field of its state.
+/// Whether an optimizer's `state_signed` has one value per field of the state, or the optimizer has no `state_signed`.
 template <class optimizer> constexpr bool has_sign_per_field() {
   if constexpr (requires { optimizer::state_signed; })
     return static_cast<int>(std::size(optimizer::state_signed)) == state_fields<optimizer>();
@@ -46,7 +46,7 @@ private:
 /// Options of `quantized_update`.
 struct quantized_update_options {
   bool decays = false;       // whether weight decay applies to the parameter
-  std::int64_t elements = 0; // of the full tensor, or of one layer if layers are stacked
+  std::int64_t elements = 0; // elements of the full tensor, or of one layer if layers are stacked
 };
 
 /// The update of one parameter, element by element, with states in 8 bits (Dettmers et al. 2022, "8-bit Optimizers via
@@ -56,7 +56,8 @@ struct quantized_update_options {
 /// computed from the new state before the state is rounded to the nearest codes.
 ///
 /// Inputs: gradient, clip [norm, scale] (op::clip_coefficient), `step_hyperparameters` as bytes. Outputs, which are
-/// also read: the weight, the codes of each field, the scales of each field. If scale is 0, nothing changes.
+/// also read: the weight, the codes of each field, the scales of each field. If scale is 0, the outputs keep their
+/// values.
 template <class optimizer> struct quantized_update {
   using options = quantized_update_options;
   static constexpr char const* name = "quantized_update";
@@ -64,9 +65,9 @@ template <class optimizer> struct quantized_update {
   static constexpr char const* layouts = "*, - -> *";
   static constexpr bool guarded = true;
   static constexpr int block = 256;                        // elements that share a scale
-  static constexpr int fields = state_fields<optimizer>(); // of the optimizer's state
+  static constexpr int fields = state_fields<optimizer>(); // number of fields of the optimizer's state
 
-  /// Blocks of a tensor of `elements` elements; the last one may be shorter.
+  /// Number of blocks of a tensor of `elements` elements; the last block may be shorter.
   static constexpr std::int64_t blocks(std::int64_t elements) { return (elements + block - 1) / block; }
 
   static constexpr inferred infer(operand_types const& in) {
@@ -94,8 +95,8 @@ constexpr void update_quantized(update_rule& rule, std::integer_sequence<int, i.
 
 } // namespace detail
 
-/// Appends the update of a parameter with states in 8 bits: for each field of the state of `optimizer` a state of codes
-/// with the field's name, and one of scales, "<field>_scale".
+/// Appends the update of a parameter with states in 8 bits. Each field of the state of `optimizer` is stored in two
+/// tensors: the codes, with the field's name, and the scales, named "<field>_scale".
 template <class optimizer> constexpr void update_quantized(update_rule& rule) {
   detail::update_quantized<optimizer>(rule, std::make_integer_sequence<int, state_fields<optimizer>()>{});
 }

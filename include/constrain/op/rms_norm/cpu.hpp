@@ -36,7 +36,7 @@ template <> struct kernel<op::rms_norm_gradient, cpu> {
     auto const rows = x.rows();
     constexpr auto chunks = op::rms_norm_gradient::chunks;
     parallel_for(chunks, [=](std::int64_t chunk) {
-      accumulate* const sums = partial.data + chunk * width; // of dweight over the rows of this chunk
+      accumulate* const sums = partial.data + chunk * width; // partial sums of dweight over this chunk's rows
       for (std::int64_t i = 0; i < width; ++i) sums[i] = 0;
       for (std::int64_t row = rows * chunk / chunks; row < rows * (chunk + 1) / chunks; ++row) {
         stored const* g = dy.data + row * width;

@@ -20,7 +20,7 @@ struct rms_norm_gradient {
   static constexpr unsigned accumulating = 0b10;
   static constexpr unsigned workspace = 0b100;
   static constexpr unsigned in_place = 0b1;
-  static constexpr std::int64_t chunks = 16; // number of chunks of rows, whatever the number of threads
+  static constexpr std::int64_t chunks = 16; // number of chunks of rows, for any number of threads
 
   static constexpr inferred infer(operand_types const& in) {
     auto const width = in[1].shape.features();
@@ -61,7 +61,7 @@ struct rms_norm {
 
 /// RMS normalization (Zhang & Sennrich 2019), as torch.nn.RMSNorm: divides each row of x [..., width] by the root of
 /// its mean square, then multiplies it by the weight, element by element. Parameter "name.weight" (initially 1),
-/// [width]. Only the CPU has kernels for it. Refused: token ids.
+/// [width]. Only the CPU has kernels for this op. Refused: token ids.
 constexpr value rms_norm(std::string_view name, value x, rms_norm_options options = {}, int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
   auto const weight = parameter(x, "weight", shape(x.features()), role::norm, {.constant = 1}, line);

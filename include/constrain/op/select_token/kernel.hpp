@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: element i of the selected tokens.
+/// Loop body of the kernel: y[i] is an element of the selected token of sequence i / width.
 template <class stored> struct select_token_elements {
   stored const* x;
   stored* y;
@@ -22,7 +22,7 @@ template <class device> struct kernel<op::select_token, device> {
   }
 };
 
-/// Loop body of the kernel: element i of the gradient of all tokens.
+/// Loop body of the kernel: dx[i] is an element of dy, or 0 if it belongs to a token that is not selected.
 template <class stored> struct select_token_gradient_elements {
   stored const* dy;
   stored* dx;

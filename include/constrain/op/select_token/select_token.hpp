@@ -10,8 +10,8 @@ namespace op {
 /// dx[b, index, :] = dy[b, :]; 0 for the other tokens.
 struct select_token_gradient {
   struct options {
-    int index = 0;           // which token
-    std::int64_t tokens = 0; // of a sequence
+    int index = 0;           // index of the token, counted from 0
+    std::int64_t tokens = 0; // tokens of a sequence
   };
   static constexpr char const* name = "select_token_gradient";
 
@@ -23,7 +23,7 @@ struct select_token_gradient {
 /// y[b, :] = x[b, index, :].
 struct select_token {
   struct options {
-    int index = 0; // which token
+    int index = 0; // index of the token, counted from 0
   };
   static constexpr char const* name = "select_token";
 
@@ -48,8 +48,8 @@ struct select_token {
 
 } // namespace op
 
-/// Token `index` of each sequence: x [sequences, tokens, width] -> [sequences, width]. Refused: token ids, x of another
-/// rank than 3, and an index that is not in [0, tokens).
+/// Token `index` of each sequence: x [sequences, tokens, width] -> [sequences, width]. Refused: token ids, an x that
+/// does not have three dimensions, and an index that is not in [0, tokens).
 constexpr value select_token(value x, int index, int line = __builtin_LINE()) {
   return emit<op::select_token>({x}, {.index = index}, line);
 }

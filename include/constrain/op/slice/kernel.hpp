@@ -5,16 +5,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Where the elements of a slice lie in the full tensor. The slice may be stored in wider rows.
+/// Maps the elements of a slice to elements of the full tensor. One of the two tensors, `rows`, may be stored in wider
+/// rows, with unused elements between its rows.
 struct slice_map {
   std::int64_t inner;      // elements of one index of the sliced dimension
-  std::int64_t extent;     // of the slice in this dimension
+  std::int64_t extent;     // extent of the slice in this dimension
   std::int64_t full;       // extent of the full tensor in this dimension
   std::int64_t begin;      // index of the slice's first element in this dimension
-  std::int64_t features;   // elements of a row of the tensor that is stored in rows
-  std::int64_t row_stride; // elements from one of these rows to the next
+  std::int64_t features;   // elements of a row of `rows`
+  std::int64_t row_stride; // elements from one row of `rows` to the next
 
-  /// `rows`: the tensor, full or slice, that may be stored in wider rows.
+  /// `part`: shape of the slice. `rows`: the tensor, full or slice, that may be stored in wider rows.
   template <class T>
   slice_map(shape const& part, int dimension, std::int64_t full_extent, std::int64_t first, tensor<T> const& rows)
       : inner(1), extent(part.extent[dimension]), full(full_extent), begin(first), features(rows.features()),
@@ -27,11 +28,11 @@ struct slice_map {
     auto const block = inner * extent;
     return (i / block * full + begin) * inner + i % block;
   }
-  /// Element i of the tensor that is stored in rows, in elements of its memory.
+  /// Offset of element i of `rows` in its memory, in elements.
   CT_HOST_DEVICE std::int64_t in_rows(std::int64_t i) const { return i / features * row_stride + i % features; }
 };
 
-/// Loop body of the kernel: y[i], an element of the slice.
+/// Loop body of the kernel: y[i] = element i of the slice.
 template <class stored> struct slice_elements {
   stored const* x;
   stored* y;
@@ -50,7 +51,7 @@ template <class device> struct kernel<op::slice, device> {
   }
 };
 
-/// Loop body of the kernel for a first write: dx[i], an element of the slice dy or 0.
+/// Loop body of the kernel for a first write: dx[i] is an element of the slice dy, or 0 outside of the slice.
 template <class stored> struct pad_elements {
   stored const* dy;
   stored* dx;

@@ -9,12 +9,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace op {
 
 /// The gradient of op::slice: dx is dy at the indices of the slice and 0 elsewhere. If dx is an accumulator, the first
-/// write in a run of the program overwrites all of dx, later writes add to the indices of the slice.
+/// write in a run of the program overwrites all of dx, and later writes add only at the indices of the slice.
 struct pad {
   struct options {
-    int dimension = 0;       // that was sliced
+    int dimension = 0;       // index of the sliced dimension; 0: the outermost
     std::int64_t begin = 0;  // index of the slice's first element in this dimension
-    std::int64_t extent = 1; // of dx in this dimension
+    std::int64_t extent = 1; // extent of dx in this dimension
   };
   static constexpr char const* name = "pad";
   static constexpr unsigned accumulating = 0b1;
@@ -28,25 +28,25 @@ struct pad {
 };
 
 /// The elements of x whose index in one dimension is in [begin, begin + extent). With several `iterations`, the slice
-/// moves: in iteration i of the innermost loop around the call it begins at begin + i * extent.
+/// moves: in iteration i of the innermost loop around the call, the slice begins at begin + i * extent.
 struct slice {
   struct options {
-    int dimension = 0;           // that is sliced
+    int dimension = 0;           // index of the sliced dimension; 0: the outermost
     std::int64_t begin = 0;      // index of the first element in this dimension
-    std::int64_t extent = 1;     // of the result in this dimension
-    std::int64_t iterations = 1; // of the innermost loop, if the slice moves with it; 1: it does not
+    std::int64_t extent = 1;     // extent of the result in this dimension
+    std::int64_t iterations = 1; // iterations of the innermost loop, if the slice moves; 1: the slice does not move
   };
   static constexpr char const* name = "slice";
   static constexpr char const* layouts = "-f -> -f";
   static constexpr unsigned strided_inputs = 0b1;
 
-  /// Refused: a dimension that x does not have. `expected`: the dimensions of x, `got`: the dimension.
+  /// Refused: a dimension that x does not have. `expected`: the number of dimensions of x. `got`: the dimension.
   template <diagnosis d> struct dimension_is_not_there {
     static_assert(d.ok(), "ct::slice: the value has `expected` dimensions, but dimension `got` is sliced; dimensions "
                           "count from 0, the outermost");
   };
-  /// Refused: indices that x does not have. `expected`: the extent of x, `got`: the end of the slice, or `begin` if it
-  /// is negative.
+  /// Refused: indices that x does not have. `expected`: the extent of x in the sliced dimension. `got`: the end of the
+  /// slice, or `begin` if `begin` is negative or beyond the extent.
   template <diagnosis d> struct slice_is_too_long {
     static_assert(d.ok(), "ct::slice: the slice must lie within [0, `expected`), the extent of the dimension, but "
                           "reaches to `got`; choose `begin` and `extent` within it");
@@ -67,7 +67,8 @@ struct slice {
     s.extent[o.dimension] = o.extent;
     return inferred::one(in[0].type, s);
   }
-  /// Returns false if a slice of the innermost dimension does not consist of full parts.
+  /// Changes the options to those of one rank. Returns false if a slice of the innermost dimension does not consist of
+  /// full parts, or moves.
   static constexpr bool divide(options& o, division& d) {
     if (o.dimension != d.dimensions - 1) return true;
     std::int64_t begin = 0, covered = 0;
@@ -93,17 +94,18 @@ struct slice {
 
 namespace detail {
 
-/// Refuses token ids and labels: an op that looked up the result could not limit the integers that the host writes.
+/// Refuses token ids and labels. The trainer checks the integers of an input against the tables that look them up, but
+/// it does not follow integers through other ops.
 constexpr void refuse_ids(value x, int line) {
   if (x.type() == dtype::i32) x.owner().program.fail(diagnosis_with<op::ids_are_no_numbers>(line));
 }
 
 } // namespace detail
 
-/// The elements of x whose index in `dimension` (0: the outermost) is in [begin, begin + extent). Nothing is copied
-/// where the ops that read the result take slices. A model cannot slice the dimension of the sequences, since
-/// `generate` runs it on one sequence. Refused: a dimension that x does not have, an extent below 1, indices that x
-/// does not have, and token ids.
+/// The elements of x whose index in `dimension` (0: the outermost) is in [begin, begin + extent). The elements are not
+/// copied if the ops that read the result can read slices. A model cannot slice the dimension of the sequences, since
+/// `generate` runs the model on one sequence. Refused: a dimension that x does not have, an extent below 1, indices
+/// that x does not have, and token ids.
 constexpr value slice(value x, int dimension, std::int64_t begin, std::int64_t extent, int line = __builtin_LINE()) {
   detail::refuse_ids(x, line);
   return emit<op::slice>({x}, {.dimension = dimension, .begin = begin, .extent = extent}, line);

@@ -8,12 +8,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `op::soft_cap`.
 struct soft_cap_options {
-  double cap = 30; // limit of the absolute values, finite and above 0
+  double cap = 30; // upper bound of the absolute values; finite and above 0
 };
 
 namespace op {
 
-/// The gradient of op::soft_cap from dy and y: dx = dy (1 - (y / cap)^2).
+/// The gradient of op::soft_cap from dy and y: dx = dy (1 - (y / cap)^2), element by element.
 struct soft_cap_gradient {
   using options = soft_cap_options;
   static constexpr char const* name = "soft_cap_gradient";
@@ -49,8 +49,8 @@ struct soft_cap {
 } // namespace op
 
 /// Maps x smoothly into (-cap, cap): cap tanh(x / cap), element by element, any shape. Gemma 2 (Gemma Team 2024,
-/// section 2) caps its logits so: `ct::soft_cap(ct::linear("head", x, classes), 30)`. Refused: token ids, and a cap
-/// that is not finite and above 0.
+/// section 2) caps its logits this way: `ct::soft_cap(ct::linear("head", x, classes), 30)`. Refused: token ids, and a
+/// cap that is not finite and above 0.
 constexpr value soft_cap(value x, double cap, int line = __builtin_LINE()) {
   return emit<op::soft_cap>({x}, soft_cap_options{cap}, line);
 }

@@ -25,7 +25,7 @@ template <class stored, class label> struct squared_error_parts {
   }
 };
 
-/// Loop body, of one iteration: loss (+)= the sum of the parts * `inverse_count`.
+/// Body of a loop with one iteration: loss (+)= the sum of `partial`, times `inverse_count`.
 struct squared_error_sum {
   double const* partial;
   double const* inverse_count;
@@ -51,7 +51,7 @@ template <class device> struct kernel<op::squared_error, device> {
   }
 };
 
-/// Loop body: element i of the gradient; dprediction may share the memory of prediction.
+/// Loop body: computes dprediction[i]. dprediction may share the memory of prediction.
 template <class stored, class label> struct squared_error_gradient_elements {
   double const* dloss;
   stored const* prediction;

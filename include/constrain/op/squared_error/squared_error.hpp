@@ -18,13 +18,13 @@ struct squared_error_gradient {
 
 /// From prediction, target, and the inverse of the number of targets in the batch: loss (+)= the sum of (prediction -
 /// target)^2, times the inverse. (+)=: the first write in a run of the program overwrites the output, later writes add
-/// to it. Output 1 is scratch: the sums of fixed parts of the elements, so that the squares are added in one order on
-/// any number of threads.
+/// to it. Output 1 is scratch: the sums of fixed parts of the elements, so that the squares are added in the same order
+/// for any number of threads.
 struct squared_error {
   static constexpr char const* name = "squared_error";
   static constexpr unsigned accumulating = 0b1;
   static constexpr unsigned workspace = 0b10;
-  static constexpr std::int64_t parts = 64; // partial sums
+  static constexpr std::int64_t parts = 64; // number of partial sums
 
   static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
@@ -38,9 +38,9 @@ struct squared_error {
 
 } // namespace op
 
-/// The squared error, a scalar: the mean of (prediction - target)^2 over all elements of the batch. Both have the same
-/// shape; target is an array of real labels. Every micro-batch divides by the batch's number of elements, so that the
-/// micro-batches' losses add up to the mean. Refused: different shapes, and token ids.
+/// The squared error, a scalar: the mean of (prediction - target)^2 over all elements of the batch. prediction and
+/// target have the same shape; target is an array of real labels. Every micro-batch divides by the number of elements
+/// of the batch, so that the losses of the micro-batches add up to the mean. Refused: different shapes, and token ids.
 constexpr value squared_error(value prediction, value target, int line = __builtin_LINE()) {
   return emit<op::squared_error>({prediction, target, inverse_label_count(target)}, {}, line);
 }

@@ -4,11 +4,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// The instances of a value x of a loop's iterations, one after the other along dimension 0: x [rows, ...] ->
-/// [iterations * rows, ...]. A call stands behind the loop. The pass `loop_over_rows` inserts this op.
+/// Concatenates the instances of x from all iterations of a loop along dimension 0: x [rows, ...] -> [iterations *
+/// rows, ...]. The call must come after the loop. The pass `loop_over_rows` inserts this op.
 struct stack {
   struct options {
-    std::int64_t iterations = 1; // of the loop
+    std::int64_t iterations = 1; // iterations of the loop
   };
   static constexpr char const* name = "stack";
 

@@ -12,7 +12,7 @@ template <> struct kernel<op::tensor_gather, cpu> {
   static void run(call const& c, tensor<stored const> x, tensor<stored> y, tensor<stored> buffer) {
     auto& group = *c.parameters.tensor;
     auto const columns = x.features(), features = y.features(), ranks = std::int64_t{group.size()};
-    auto const most = buffer.count / (columns * ranks); // rows per exchange
+    auto const most = buffer.count / (columns * ranks); // maximum rows per exchange
     for (std::int64_t from = 0; from < x.rows(); from += most) {
       auto const rows = std::min(most, x.rows() - from);
       detail::gather_equal_counts(group, x.data + from * columns, rows * columns, buffer.data);

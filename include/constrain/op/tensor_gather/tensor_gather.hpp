@@ -7,11 +7,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// The gradient of op::tensor_gather: this rank's range of the features of dy [..., features], the same on every rank;
-/// 0 behind the last feature.
+/// The gradient of op::tensor_gather: dy [..., features], which is the same on every rank -> [..., columns], this
+/// rank's range of the features. Columns beyond the last feature are 0.
 struct tensor_gather_gradient {
   struct options {
-    std::int64_t ranks = 1; // of the group
+    std::int64_t ranks = 1; // number of ranks in the group
   };
   static constexpr char const* name = "tensor_gather_gradient";
 
@@ -20,13 +20,13 @@ struct tensor_gather_gradient {
   }
 };
 
-/// All features of x, of which each rank of a tensor group has an equal range, the last columns of the last rank unused
-/// if there are fewer features: x [..., columns] -> [..., features], the same on every rank. Output 1 is the exchange
-/// buffer.
+/// Gathers all features of x, which are split over the ranks of a tensor group: x [..., columns] -> [..., features],
+/// the same on every rank. Every rank has the same number of columns; columns beyond the last feature are unused.
+/// Output 1 is the exchange buffer.
 struct tensor_gather {
   struct options {
-    std::int64_t features = 1; // of all ranks together
-    std::int64_t ranks = 1;    // of the group
+    std::int64_t features = 1; // number of features of all ranks together
+    std::int64_t ranks = 1;    // number of ranks in the group
   };
   static constexpr char const* name = "tensor_gather";
   static constexpr unsigned workspace = 0b10;

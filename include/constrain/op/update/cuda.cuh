@@ -14,12 +14,12 @@ template <class stored, int fields> struct update_entry {
   stored* weight;
   stored* state[fields == 0 ? 1 : fields]; // the fields of the optimizer state
   std::int64_t count;                      // elements of all instances
-  std::int64_t decays;                     // whether weight decay applies; as long as it is, no byte is undefined
+  std::int64_t decays;                     // whether weight decay applies; 64 bits, so that the struct has no padding
 };
 
 } // namespace detail
 
-/// The update of several parameters in one launch; blockIdx.y is the parameter.
+/// The update of several parameters in one launch; blockIdx.y is the index of the parameter.
 template <class optimizer, class stored, int... field>
 static __global__ void __launch_bounds__(cuda_threads)
     update_kernel(multi_tensor<detail::update_entry<stored, sizeof...(field)>> tensors, double const* clip,

@@ -8,15 +8,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// The hyperparameters of the optimizer that `optimizer` is made from; empty if there is none.
+/// The hyperparameters of the base optimizer, `optimizer::base`, which `optimizer` is made from; empty without a base.
 template <class optimizer, class real> struct base_hyperparameters {
   /// From the hyperparameters of `optimizer`.
   template <class hyper> base_hyperparameters(hyper const&, optimizer_step) {}
 };
 
-/// The hyperparameters of one step, as kernels read them: the result of the optimizer's `prepare` for this step,
-/// once with and once without weight decay. The hyperparameters of the optimizer that `optimizer` is made from
-/// come first, so that the kernels of the other optimizer find them in the same bytes.
+/// The hyperparameters of one step, as kernels read them: the result of the optimizer's `prepare` for this step, once
+/// with and once without weight decay. The hyperparameters of the base optimizer come first, so that the kernels of the
+/// base optimizer find them in the same bytes.
 template <class optimizer, class real> struct step_hyperparameters : base_hyperparameters<optimizer, real> {
   /// The result of the optimizer's `prepare`, or `hyper` itself if the optimizer has no `prepare`.
   static auto prepare(typename optimizer::hyper const& hyper, optimizer_step step) {
@@ -30,10 +30,10 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
                 "an optimizer's hyperparameters are copied to the device as bytes; keep "
                 "`hyper`, and what `prepare` returns, trivially copyable");
 
-  prepared decaying, other; // for parameters that decay, and for the others
-  optimizer_step step;      // of this update: the first is 1
+  prepared decaying, other; // with weight decay; without
+  optimizer_step step;      // number of this update, counted from 1
 
-  /// From `hyper` of an optimizer, for the step `now`.
+  /// The hyperparameters of step `now`, from the optimizer's `hyper`.
   step_hyperparameters(typename optimizer::hyper hyper, optimizer_step now)
       : base_hyperparameters<optimizer, real>(hyper, now), decaying(prepare(hyper, now)), other(decaying), step(now) {
     if constexpr (requires { hyper.weight_decay; }) {
@@ -42,16 +42,16 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
     }
   }
 
-  /// The hyperparameters for a parameter that decays (`yes`) or does not.
+  /// The hyperparameters of a parameter with weight decay, if `yes`, or without.
   CT_HOST_DEVICE prepared const& decays(bool yes) const { return yes ? decaying : other; }
 };
 
-/// For an `optimizer` that is made from another, its member type `base`. The hyperparameters of the other optimizer are
-/// the member `base` of `optimizer::hyper`, or `optimizer::hyper` itself if it has no such member.
+/// For an `optimizer` with a base optimizer, its member type `base`. The hyperparameters of the base optimizer are the
+/// member `base` of `optimizer::hyper`, or `optimizer::hyper` itself if it has no such member.
 template <class optimizer, class real>
   requires requires { typename optimizer::base; }
 struct base_hyperparameters<optimizer, real> {
-  step_hyperparameters<typename optimizer::base, real> base; // of this step
+  step_hyperparameters<typename optimizer::base, real> base; // hyperparameters of the base optimizer
 
   /// From the hyperparameters of `optimizer`.
   base_hyperparameters(typename optimizer::hyper const& hyper, optimizer_step now) : base(hyper_of_base(hyper), now) {}
@@ -63,8 +63,8 @@ private:
   }
 };
 
-/// The `step_hyperparameters` of `optimizer` in the operand `bytes`, which may also hold the hyperparameters of an
-/// optimizer that is made from `optimizer`. `real`: the type of the master weights.
+/// The `step_hyperparameters` of `optimizer` in the operand `bytes`, which may also hold those of an optimizer whose
+/// base is `optimizer`. `real`: the type of the master weights.
 template <class optimizer, class real>
 step_hyperparameters<optimizer, real> const& hyperparameters_of(tensor<std::uint8_t const> bytes) {
   return *reinterpret_cast<step_hyperparameters<optimizer, real> const*>(bytes.data);

@@ -13,8 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 inline constexpr int maximum_state_fields = 4;
 
 /// Number of fields of an optimizer's state: how many numbers the optimizer keeps per weight. Each field is stored as a
-/// tensor. Compile-time error: a state that is not trivially copyable, whose size is no multiple of the size of `real`,
-/// or with more than four fields.
+/// tensor. Compile-time error: a state that is not trivially copyable, whose size is not a multiple of the size of
+/// `real`, or that has more than four fields.
 template <class optimizer> constexpr int state_fields() {
   using state = typename optimizer::template state<float>;
   if constexpr (std::is_empty_v<state>) return 0;
@@ -28,8 +28,8 @@ template <class optimizer> constexpr int state_fields() {
   }
 }
 
-/// The name of field `i` of an optimizer's state: as in `state_names`, or "state0", "state1", ... Compile-time error:
-/// `state_names` of another length than the state.
+/// The name of field `i` of an optimizer's state: `state_names[i]`, or "state0", "state1", ... if the optimizer has no
+/// `state_names`. Compile-time error: a `state_names` whose length differs from the number of fields.
 template <class optimizer> constexpr std::string_view state_name(int i) {
   if constexpr (requires { optimizer::state_names; }) {
     static_assert(std::size(optimizer::state_names) == state_fields<optimizer>(),
@@ -69,7 +69,7 @@ struct update_options {
 /// The update of one parameter, element by element: `optimizer::update` computes the new weight and state from the
 /// weight, the state and gradient * scale. Inputs: gradient, clip [norm, scale] (op::clip_coefficient),
 /// `step_hyperparameters` as bytes. Outputs, which are also read: the weight and the fields of the optimizer state. If
-/// scale is 0, nothing changes.
+/// scale is 0, the outputs keep their values.
 template <class optimizer> struct update {
   using options = update_options;
   static constexpr char const* name = "update";
@@ -84,10 +84,10 @@ template <class optimizer> struct update {
   }
 };
 
-/// Appends the update of a parameter by an optimizer: the nodes of its rule, or one element-wise update, with the
-/// optimizer states as further outputs. A rule is called for each part of the parameter; the rule of an optimizer that
-/// is made from another (`base`) once for the full parameter, since the other may be element-wise. Such rules call
-/// `update_by` for the base.
+/// Appends the update of a parameter by an optimizer: the nodes of the optimizer's rule, or, without a rule, one
+/// element-wise update of the parameter and the optimizer states. A rule is called once for each part of the parameter.
+/// The rule of an optimizer with a base optimizer is called once for the full parameter, since the base may be
+/// element-wise; the rule calls `update_by` for the base.
 template <class optimizer> constexpr void update_by(update_rule& rule) {
   if constexpr (has_update_rule<optimizer> && requires { typename optimizer::base; }) optimizer::update(rule);
   else if constexpr (has_update_rule<optimizer>) rule.for_each_part([](update_rule& part) { optimizer::update(part); });

@@ -14,9 +14,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// that the rule appends are in a loop over the iterations of the repeat, so that they work on one tensor of the model.
 ///
 /// For a parameter that holds several tensors (`in_parts`), the rule is called once for each part: parameter, gradient
-/// and shape are those of the part, and each part has states of its own. State "exp_avg" of the second part is saved
-/// under "<parameter>.exp_avg.1". The rule of an optimizer that is made from another (with a member type `base`) is
-/// called once, for the full parameter, and may call `for_each_part`.
+/// and shape are those of the part, and each part has its own states. The state "exp_avg" of the second part is saved
+/// under "<parameter>.exp_avg.1". The rule of an optimizer with a base optimizer (a member type `base`) is called once,
+/// for the full parameter, and may call `for_each_part`.
 ///
 /// A rule computes new values with ops, as a model does, and stores them with `assign`, which changes nothing if the
 /// gradient norm is not finite. No other node may write a parameter or a state, except calls of `guarded` ops, which
@@ -65,8 +65,7 @@ public:
 
   /// A state of the parameter: a tensor that keeps its value from step to step and is saved. `name` must be unique
   /// within the parameter, or within the part. `initial`: the value of all elements before the first step. `block`:
-  /// elements of the parameter that one element of the state describes. A shard of a sharded parameter has whole
-  /// blocks.
+  /// elements of the parameter that one element of the state describes. Shards of a parameter consist of full blocks.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
     for (auto const& other : program.values)
@@ -89,16 +88,16 @@ public:
   /// The same, with the parameter's shape and the type of the master weights.
   constexpr value state(std::string_view name) { return state(name, shape()); }
 
-  /// Stores `source` in the parameter or in a state, converted to its type, unless the gradient norm is not finite.
-  /// Both have the same shape.
+  /// Stores `source` in `target`, the parameter or a state, unless the gradient norm is not finite. Converts it to the
+  /// type of `target`. Both have the same shape.
   constexpr void assign(value target, value source) {
     if (part_ >= 0 && target.where() == new_parameter_.where()) return replace(new_parameter_, source);
     if (part_ >= 0 && target.where() == new_gradient_.where()) return replace(new_gradient_, source);
     out_.call<op::assign>({source.where(), scale_}, {target.where()}, {.to = target.type()}, info().line);
   }
 
-  /// Calls f(update_rule&) for each part of the parameter, then stores what the calls assign to the parts; f(*this) if
-  /// the parameter is one tensor, or if this already is a part.
+  /// Calls f(update_rule&) for each part of the parameter, then stores what the calls have assigned to the parts. Calls
+  /// f(*this) if the parameter is one tensor, or if this object already is a part.
   template <class function> constexpr void for_each_part(function const& f) {
     if (part_ >= 0 || info().parts < 0) return f(*this);
     auto const parts = out_.program.part_lists[info().parts];
@@ -122,13 +121,14 @@ public:
     if (stores_gradient) assign(gradient(), joined(new_gradients, parts.dimension));
   }
 
-  /// Refuses the program if this is a part of a parameter. For functions that update the full parameter in place.
+  /// Refuses the program if this object is a part of a parameter. For functions that update the full parameter in
+  /// place.
   constexpr void needs_full_parameter() {
     if (part_ >= 0) out_.program.fail(diagnosis_with<part_is_updated_in_place>(info().line));
   }
 
-  /// The average of the parameter: a state "average" in the parameter's shape and type, which begins as a copy of the
-  /// parameter. The entries without gradients read it instead of the parameter.
+  /// The average of the parameter: a state "average" with the parameter's shape and type. Initially, it is a copy of
+  /// the parameter. The entries without gradients (evaluate, predict, generate) read it instead of the parameter.
   constexpr value average() {
     needs_full_parameter();
     auto const average = state("average");
@@ -156,7 +156,7 @@ public:
 private:
   constexpr value_info const& info() const { return out_.program.values[parameter_]; }
 
-  /// Whether `state` has this name, of a part the name of the part's state.
+  /// Whether `state` has this name; for a part, the name followed by '.' and the index of the part.
   constexpr bool is_named(value_info const& state, std::string_view name) const {
     auto const text = out_.program.text(state.name);
     if (part_ < 0) return text == name;
@@ -165,22 +165,22 @@ private:
   }
   constexpr char index_of_part() const { return static_cast<char>('0' + part_); }
 
-  /// Replaces a part's tensor by new values, which `for_each_part` stores. They are a copy if later calls could change
-  /// the source, or take it for another tensor of the part, or if its type differs.
+  /// Replaces a part's tensor with new values, which `for_each_part` stores. Copies the source if later calls could
+  /// change it or confuse it with another tensor of the part, or if its type differs.
   constexpr void replace(value& of_part, value source) {
     bool const is_fresh = source.info().role == role::activation && source.type() == of_part.type() &&
                           source.where() != new_parameter_.where() && source.where() != new_gradient_.where();
     of_part = is_fresh ? source : emit<op::cast>({source}, {.to = of_part.type()}, info().line);
   }
 
-  /// The parts in `n.inputs` one after the other.
+  /// Concatenates the parts in `n.inputs`.
   constexpr value joined(node n, int dimension) {
     n.attributes = pack(op::concatenate::options{.dimension = dimension});
     n.line = info().line;
     return {out_, out_.append(info_of<op::concatenate>, n).outputs[0]};
   }
 
-  /// The name in the program's pool, which holds it once for all parameters.
+  /// The state's name in the program's name pool, which stores each name only once for all parameters.
   constexpr name_ref name_of_state(std::string_view name) {
     auto& program = out_.program;
     for (int v = program.values.size() - 1; v >= 0; --v)
@@ -195,10 +195,11 @@ private:
   int gradient_, parameter_;
   ref scale_, hyper_;
   int part_ = -1;                      // index of the part; -1: this is the full parameter
-  value new_parameter_, new_gradient_; // of the part: slices, then what the rule assigns to them
+  value new_parameter_, new_gradient_; // tensors of the part: first slices, later what the rule has assigned
 };
 
-/// Whether an optimizer has a rule that emits nodes for each parameter, instead of an update of each element.
+/// Whether an optimizer has a rule, which emits nodes for each parameter, instead of a function that updates one
+/// element.
 template <class optimizer> concept has_update_rule = requires(update_rule& u) { optimizer::update(u); };
 
 } // namespace constrain

@@ -5,9 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// The rows in the order in which those with a valid label (not `ignored_label`) come first; both parts keep their
-/// order. labels [...] (i32) -> row numbers [rows] (i32), a permutation of 0, 1, ..., rows - 1. The pass
-/// `loop_over_rows` inserts this op.
+/// A stable partition of the row numbers 0, 1, ..., rows - 1: first the rows with a valid label (not `ignored_label`),
+/// then the others. labels [...] (i32) -> row numbers [rows] (i32). The pass `loop_over_rows` inserts this op.
 struct valid_first {
   static constexpr char const* name = "valid_first";
 
