@@ -11,8 +11,8 @@ struct classification {
   constexpr value operator()(value logits, value labels) const { return cross_entropy(logits, labels); }
 };
 
-/// Classification with label smoothing or z-loss in training; `evaluate` computes the plain cross-entropy. Refused: token
-/// ids as logits, and an option out of range.
+/// Classification with label smoothing or z-loss in training; `evaluate` computes the plain cross-entropy. Refused:
+/// token ids as logits, and an option out of range.
 template <cross_entropy_options options> struct classification_with {
   /// The loss, a scalar.
   constexpr value operator()(value logits, value labels) const { return cross_entropy(logits, labels, options); }

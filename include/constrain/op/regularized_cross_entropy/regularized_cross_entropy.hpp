@@ -43,11 +43,12 @@ struct regularized_cross_entropy {
   static constexpr char const* layouts = cross_entropy::layouts;
   static constexpr unsigned label_inputs = cross_entropy::label_inputs;
 
-  /// Refused: an option out of range.
+  /// Refused: a label_smoothing outside [0, 1).
   template <diagnosis d> struct label_smoothing_is_out_of_range {
     static_assert(d.ok(), "ct::cross_entropy: .label_smoothing is not in [0, 1); give a number in this range, for "
                           "example 0.1");
   };
+  /// Refused: a z_loss that is negative or not finite.
   template <diagnosis d> struct z_loss_is_out_of_range {
     static_assert(d.ok(), "ct::cross_entropy: .z_loss is not a finite number of at least 0; give one, for example "
                           "1e-4");
