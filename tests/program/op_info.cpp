@@ -1,9 +1,11 @@
 #include <constrain/op/add/add.hpp>
 #include <constrain/op/attention/attention.hpp>
+#include <constrain/op/cross_entropy/cross_entropy.hpp>
 #include <constrain/op/dropout/dropout.hpp>
 #include <constrain/op/flash_attention/flash_attention.hpp>
 #include <constrain/op/gelu/gelu.hpp>
 #include <constrain/op/linear/linear.hpp>
+#include <constrain/op/regularized_cross_entropy/regularized_cross_entropy.hpp>
 #include <constrain/op/silu/silu.hpp>
 #include <doctest/doctest.h>
 
