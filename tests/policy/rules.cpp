@@ -64,7 +64,10 @@ template <class slot> judged_values<slot> values_of() {
   else append(all, slot{}, true);
   if constexpr (requires { typename slot::refused; }) append(all, typename slot::refused{}, false);
   if constexpr (std::is_same_v<slot, slot_of::optimizer>)
-    append(all, policy_list<no_state, no_update, optimizer::quantized<optimizer::adamw_8bit>>{}, false);
+    append(all,
+           policy_list<no_state, no_update, optimizer::quantized<optimizer::adamw_8bit>,
+                       optimizer::states_in<dtype::i32, optimizer::adamw>>{},
+           false);
   auto const count = all.size();
   for (std::size_t i = 0; i < count; ++i) {
     auto other = all[i];

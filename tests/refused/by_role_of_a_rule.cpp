@@ -1,4 +1,4 @@
-// refused: optimizer: the O of quantized<O> or by_role<O> is not element-wise; write an element-wise one, as in
+// refused: optimizer: the O of quantized<O>, states_in<type, O> or by_role<O> is not element-wise; write an
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

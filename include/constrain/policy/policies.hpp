@@ -68,8 +68,11 @@ template <class... list> struct policies : detail::chosen<typename composition<l
   static std::string optimizer_state() {
     if constexpr (has_update_rule<optimizer>) return {};
     else {
-      bool const wide = in<slot_of::precision>::value.master == dtype::f64;
-      return concat({op::state_fields<optimizer>(), " x ", wide ? "fp64" : "fp32"});
+      constexpr auto type = op::state_type<optimizer>(in<slot_of::precision>::value.master);
+      return concat({op::state_fields<optimizer>(), " x ",
+                     type == dtype::f64    ? "fp64"
+                     : type == dtype::bf16 ? "bf16"
+                                           : "fp32"});
     }
   }
   /// The names of the fields of the optimizer's state: "exp_avg, exp_avg_sq"; empty for an optimizer without

@@ -86,6 +86,34 @@ TEST_CASE("quantized: embeddings and small tensors keep the states of the optimi
   CHECK(wide == 2 * (static_cast<int>(std::size(all.parameters)) - 3));
 }
 
+TEST_CASE("quantized: everything stores the states of every tensor in 8 bits, and trains nearly as its optimizer") {
+  using everything = quantized<adamw, ct::optimizer::everything>;
+  using eight_bits = ct::trainer<model, everything>;
+  std::int64_t bytes = 0;
+  for (auto const& p : eight_bits::entries::parameters.parameters) {
+    auto const elements = p.shape.elements();
+    bytes += 2 * p.iterations * (elements + 4 * ((elements + 255) / 256));
+  }
+  CHECK(eight_bits::memory.optimizer_state == ct::bytes(bytes));
+  CHECK(ct::policy_name<everything>() == "quantized_everything<adamw>");
+
+  eight_bits t{{.learning_rate = 3e-3f}};
+  ct::trainer<model, adamw> exact{{.learning_rate = 3e-3f}};
+  double losses[2]{}, first = 0;
+  for (int i = 0; i < 100; ++i) {
+    losses[0] = step(t, i % 7).loss, losses[1] = step(exact, i % 7).loss;
+    if (i == 0) first = losses[1];
+  }
+  MESSAGE("loss after 100 steps: " << losses[0] << " in 8 bits, " << losses[1] << " in 32, " << first << " at first");
+  CHECK(losses[1] < 0.5 * first);
+  CHECK(std::abs(losses[0] - losses[1]) < 0.1 * losses[1]);
+  temporary_directory const directory;
+  t.save(directory / "run");
+  trainer<> large_tensors_only;
+  auto const text = sentence([&] { large_tensors_only.load(directory / "run"); });
+  CHECK(text.find("quantized_everything<adamw>") != std::string::npos);
+}
+
 TEST_CASE("quantized: the states begin with the code of 0 and have names of their own") {
   trainer<> t;
   temporary_directory const directory;

@@ -9,20 +9,20 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// One parameter of a multi-tensor launch.
-template <class stored, int fields> struct update_entry {
+template <class stored, class state, int fields> struct update_entry {
   stored const* gradient;
   stored* weight;
-  stored* state[fields == 0 ? 1 : fields]; // the fields of the optimizer state
-  std::int64_t count;                      // elements of all instances
-  std::int64_t decays;                     // whether weight decay applies; 64 bits, so that the struct has no padding
+  state* fields_of_state[fields == 0 ? 1 : fields];
+  std::int64_t count;  // elements of all instances
+  std::int64_t decays; // whether weight decay applies; 64 bits, so that the struct has no padding
 };
 
 } // namespace detail
 
 /// The update of several parameters in one launch; blockIdx.y is the index of the parameter.
-template <class optimizer, class stored, int... field>
+template <class optimizer, class stored, class state, int... field>
 static __global__ void __launch_bounds__(cuda_threads)
-    update_kernel(multi_tensor<detail::update_entry<stored, sizeof...(field)>> tensors, double const* clip,
+    update_kernel(multi_tensor<detail::update_entry<stored, state, sizeof...(field)>> tensors, double const* clip,
                   op::step_hyperparameters<optimizer, stored> const* hyper) {
   if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
   auto const& entry = tensors.entries[blockIdx.y];
@@ -31,11 +31,14 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
   for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < entry.count; i += stride)
     op::update_element<optimizer, stored>(prepared, hyper->step, entry.gradient[i] * scale, entry.weight[i],
-                                          entry.state[field][i]...);
+                                          entry.fields_of_state[field][i]...);
 }
 
 template <class optimizer, class architecture> struct kernel<op::update<optimizer>, cuda<architecture>> {
-  template <class stored> using tensors_of = multi_tensor<detail::update_entry<stored, op::state_fields<optimizer>()>>;
+  /// The type in which the state of weights of type `stored` is stored.
+  template <class stored> using state_of = storage<op::state_type<optimizer>(dtype_of<stored>)>;
+  template <class stored>
+  using tensors_of = multi_tensor<detail::update_entry<stored, state_of<stored>, op::state_fields<optimizer>()>>;
 
   static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) {
     return {.merged = tensors_of<float>::capacity};
@@ -61,7 +64,7 @@ private:
     for (int i = 0; i < tensors.count; ++i)
       max_count = tensors.entries[i].count > max_count ? tensors.entries[i].count : max_count;
     cuda_launch(context, dim3(blocks_for(max_count, cuda_threads), static_cast<unsigned>(tensors.count)), cuda_threads,
-                update_kernel<optimizer, stored, field...>, tensors, clip, hyper);
+                update_kernel<optimizer, stored, state_of<stored>, field...>, tensors, clip, hyper);
   }
 };
 

@@ -41,7 +41,15 @@ template <class optimizer> constexpr std::string_view state_name(int i) {
   }
 }
 
-/// Updates one weight and the fields of its state; `gradient` is already multiplied by the clip coefficient.
+/// The dtype in which the fields of an optimizer's state are stored, next to weights of type `weights`: the type of the
+/// weights, or the optimizer's `state_type`.
+template <class optimizer> constexpr dtype state_type(dtype weights) {
+  if constexpr (requires { optimizer::state_type; }) return optimizer::state_type;
+  else return weights;
+}
+
+/// Updates one weight and the fields of its state, which are rounded to the type in which they are stored; `gradient`
+/// is already multiplied by the clip coefficient.
 template <class optimizer, class real, class prepared, class... fields>
 CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step step, real gradient, real& weight,
                                           fields&... field) {
@@ -53,11 +61,11 @@ CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step 
     struct packed {
       real field[sizeof...(fields)];
     };
-    auto s = __builtin_bit_cast(state, packed{{field...}});
+    auto s = __builtin_bit_cast(state, packed{{static_cast<real>(field)...}});
     weight = optimizer::template update<real>(weight, gradient, s, hyper, step);
     auto const changed = __builtin_bit_cast(packed, s);
     int next = 0;
-    ((field = changed.field[next++]), ...);
+    ((field = static_cast<fields>(changed.field[next++])), ...);
   }
 }
 
@@ -79,7 +87,8 @@ template <class optimizer> struct update {
 
   static constexpr inferred infer(operand_types const& in) {
     auto result = inferred::one(in[0].type, in[0].shape);
-    for (int i = 0; i < state_fields<optimizer>(); ++i) result = result.and_also(in[0].type, in[0].shape);
+    for (int i = 0; i < state_fields<optimizer>(); ++i)
+      result = result.and_also(state_type<optimizer>(in[0].type), in[0].shape);
     return result;
   }
 };
@@ -100,7 +109,8 @@ template <class optimizer> constexpr void update_by(update_rule& rule) {
     n.inputs.push_back(rule.hyper().where());
     n.outputs.push_back(rule.parameter().where());
     for (int field = 0; field < state_fields<optimizer>(); ++field)
-      n.outputs.push_back(rule.state(state_name<optimizer>(field)).where());
+      n.outputs.push_back(
+          rule.state(state_name<optimizer>(field), rule.shape(), state_type<optimizer>(rule.type())).where());
     rule.owner().append(info_of<update<optimizer>>, n);
   }
 }

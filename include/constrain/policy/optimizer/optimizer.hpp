@@ -10,6 +10,7 @@
 #include "constrain/policy/optimizer/muon.hpp"
 #include "constrain/policy/optimizer/quantized.hpp"
 #include "constrain/policy/optimizer/sgd.hpp"
+#include "constrain/policy/optimizer/states_in.hpp"
 #include "constrain/policy/rule.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -22,20 +23,28 @@ struct optimizer {
   bool has_state = true;  // whether the optimizer has a `state` template
   bool has_update = true; // whether the optimizer has an `update` that can be called
   bool base_fits = true;  // whether the optimizer can be made from its `base`
+  bool type_fits = true;  // whether the optimizer's states can be stored in its `state_type`
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
 
   /// The value for an optimizer. Without a `state`, `has_update` is true, so that only one error is reported.
   template <class policy> static constexpr optimizer of() {
-    if constexpr (requires { policy::base_fits; }) return {true, true, policy::base_fits};
+    if constexpr (requires { policy::base_fits; }) return {true, true, policy::base_fits, type_fits_of<policy>()};
     if (has_update_rule<policy>) return {};
     return {constrain::has_state<policy>, !constrain::has_state<policy> || constrain::has_update<policy>};
+  }
+  /// Whether the states of an optimizer can be stored in its `state_type`, if it has one.
+  template <class policy> static constexpr bool type_fits_of() {
+    if constexpr (requires { policy::state_type; })
+      return policy::state_type == dtype::bf16 || policy::state_type == dtype::f32;
+    else return true;
   }
   template <class...> using otherwise = constrain::optimizer::adamw;
   template <class policy> struct named { using optimizer = policy; };
   using examples =
       policy_list<constrain::optimizer::adamw, constrain::optimizer::adam, constrain::optimizer::sgd,
                   constrain::optimizer::momentum, constrain::optimizer::nesterov, constrain::optimizer::adafactor,
-                  constrain::optimizer::adafactor_relative_step, constrain::optimizer::adafactor_with_momentum>;
+                  constrain::optimizer::adafactor_relative_step, constrain::optimizer::adafactor_with_momentum,
+                  constrain::optimizer::states_in<dtype::bf16, constrain::optimizer::adamw>>;
   static constexpr bool always_named = true;
   static constexpr bool free_on_resume = true; // a resume compares the optimizer's name in a separate field
 
@@ -48,9 +57,12 @@ struct optimizer {
                  "optimizer: it has no `static real update(real weight, real gradient, state<real>&, hyper const&, "
                  "ct::optimizer_step)` template; write it");
   CONSTRAIN_RULE(optimizer_base, (optimizer const& o), o.base_fits,
-                 "optimizer: the O of quantized<O> or by_role<O> is not element-wise; write an element-wise one, as in "
-                 "averaged<quantized<adamw>>");
-  using rules = rule_list<one_optimizer, optimizer_state, optimizer_update, optimizer_base>;
+                 "optimizer: the O of quantized<O>, states_in<type, O> or by_role<O> is not element-wise; write an "
+                 "element-wise one, as in averaged<quantized<adamw>>");
+  CONSTRAIN_RULE(optimizer_state_type, (optimizer const& o), o.type_fits,
+                 "optimizer::states_in<type, O>: states are stored in 16 or 32 bits with the exponents of fp32; write "
+                 "states_in<dtype::bf16, O> or states_in<dtype::f32, O>");
+  using rules = rule_list<one_optimizer, optimizer_state, optimizer_update, optimizer_base, optimizer_state_type>;
 };
 
 } // namespace slot_of

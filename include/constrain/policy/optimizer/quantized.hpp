@@ -6,19 +6,29 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
+/// For `quantized`: states in 8 bits for tensors of at least 4096 elements that are no embeddings.
+struct large_tensors {
+  /// Whether a tensor of this role and number of elements has states in 8 bits.
+  static constexpr bool contain(role r, std::int64_t elements) { return r != role::embedding && elements >= 4096; }
+};
+/// For `quantized`: states in 8 bits for all tensors, embeddings and vectors included.
+struct everything {
+  /// Whether a tensor of this role and number of elements has states in 8 bits: always.
+  static constexpr bool contain(role, std::int64_t) { return true; }
+};
+
 /// An element-wise optimizer with states in 8 bits (Dettmers et al. 2022, "8-bit Optimizers via Block-wise
 /// Quantization"), as in bitsandbytes: each field of the state has a byte per element and an fp32 scale per 256
-/// elements (op/quantized_update/quantized_update.hpp). Embeddings and tensors of fewer than 4096 elements keep the
-/// states of `O`. Each layer of a stack is a separate tensor. `quantized<adamw>` stores 2 (1 + 4 / 256) bytes per
-/// weight.
-template <class O> struct quantized {
+/// elements (op/quantized_update/quantized_update.hpp). `quantized<adamw>` stores 2 (1 + 4 / 256) bytes per weight.
+/// Embeddings and tensors of fewer than 4096 elements keep the states of `O`, as there; with `quantized<O, everything>`
+/// they have states in 8 bits too. Each layer of a stack is a separate tensor.
+template <class O, class tensors = large_tensors> struct quantized {
   static_assert(op::has_sign_per_field<O>(),
                 "optimizer::quantized<O>: `state_signed` and `state` of O have different lengths; give each field of "
                 "the state one value");
   static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else a rule refuses it
   using base = O; // in prints and saved runs, the name is "quantized<...>" with the name of the base
-  static constexpr char const* name = "quantized";
-  static constexpr std::int64_t fewest_elements = 4096; // of a tensor with states in 8 bits
+  static constexpr char const* name = std::is_same_v<tensors, everything> ? "quantized_everything" : "quantized";
 
   using hyper = typename O::hyper;
   /// Throws `error` if a hyperparameter is outside its range.
@@ -29,9 +39,8 @@ template <class O> struct quantized {
   /// Emits the update of one parameter.
   static constexpr void update(update_rule& u) {
     if constexpr (base_fits) {
-      bool const keeps_states = u.role() == role::embedding || u.shape().elements() < fewest_elements;
-      if (keeps_states || op::state_fields<O>() == 0) op::update_by<O>(u);
-      else op::update_quantized<O>(u);
+      if (op::state_fields<O>() > 0 && tensors::contain(u.role(), u.shape().elements())) op::update_quantized<O>(u);
+      else op::update_by<O>(u);
     }
   }
 };

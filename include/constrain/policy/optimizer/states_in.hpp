@@ -1,0 +1,21 @@
+#pragma once
+
+#include "constrain/base/dtype.hpp"
+#include "constrain/policy/optimizer/is_optimizer.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
+
+/// An element-wise optimizer whose states are stored in `type`: dtype::bf16 or dtype::f32. The update computes in the
+/// type of the master weights, and rounds the new states to nearest when it stores them. In bf16, adamw takes 4 bytes
+/// of states per weight instead of 8. A moving average in bf16 keeps its value if a step would change it by less than
+/// 1/512 of it: with beta2 = 0.999, the second moment of adamw can grow but not shrink; with 0.99 it can do both.
+///
+///     using optimizer = ct::optimizer::states_in<ct::dtype::bf16, ct::optimizer::adamw>;
+template <dtype type, class O> struct states_in : O {
+  static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else a rule refuses it
+  using base = O; // in prints and saved runs, the name is "states_in_bf16<...>" with the name of the base
+  static constexpr char const* name = type == dtype::bf16 ? "states_in_bf16" : "states_in_fp32";
+  static constexpr dtype state_type = type; // in which the states are stored
+};
+
+} // namespace constrain::optimizer

@@ -1,0 +1,13 @@
+// refused: optimizer::states_in<type, O>: states are stored in 16 or 32 bits with the exponents of fp32; write
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+
+using ct::optimizer::adamw, ct::optimizer::states_in;
+#ifdef CORRECT
+ct::trainer<task, states_in<ct::dtype::bf16, adamw>> t;
+#else
+ct::trainer<task, states_in<ct::dtype::i32, adamw>> t; // <- here
+#endif
