@@ -40,6 +40,7 @@
 #include "constrain/op/squared_error/kernel.hpp"
 #include "constrain/op/stack/kernel.hpp"
 #include "constrain/op/tensor_gather/cpu.hpp"
+#include "constrain/op/tensor_scale/kernel.hpp"
 #include "constrain/op/tensor_sum/cpu.hpp"
 #include "constrain/op/update/cpu.hpp"
 #include "constrain/op/valid_first/cpu.hpp"

@@ -218,7 +218,7 @@ private:
     s.dies = nest_.end[last];
     auto const& info = p_.values[v];
     // The host may read gradients and results after the run, and writes inputs before it.
-    if (info.role == role::result || info.role == role::gradient) s.dies = p_.nodes.size();
+    if (info.role == role::result || (info.role == role::gradient && !info.ends_with_update)) s.dies = p_.nodes.size();
     if (info.role == role::input) s.born = -1;
   }
 

@@ -68,8 +68,8 @@ private:
       for (auto const& output : in_.nodes[i].outputs) of_the_update[output.value] = true;
     for (int v = 0; v < p.values.size(); ++v) {
       auto& info = p.values[v];
-      bool const whole_stack =
-          is_persistent(info.role) || info.role == role::gradient || info.role == role::compute_copy;
+      bool const whole_stack = is_persistent(info.role) || info.role == role::compute_copy ||
+                               (info.role == role::gradient && !info.ends_with_update);
       if (!info.axes.contains(axis_) || whole_stack || of_the_update[v]) continue;
       axis_list axes;
       for (int axis : info.axes) {

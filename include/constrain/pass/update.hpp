@@ -1,17 +1,22 @@
 #pragma once
 
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
-#include "constrain/op/update/update.hpp"
+#include "constrain/op/tensor_scale/tensor_scale.hpp"
 #include "constrain/pass/refusals.hpp"
+#include "constrain/pass/rewrite.hpp"
+#include "constrain/pass/update_place.hpp"
+#include "constrain/policy/optimizer/in_backward.hpp"
 #include "constrain/program/setting.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The indices of the values that hold the gradients of trained parameters.
-constexpr fixed_vector<int, program::maximum_values> gradients_of(program const& p) {
-  fixed_vector<int, program::maximum_values> gradients;
+/// Indices of the values that hold the gradients of trained parameters.
+using gradient_list = fixed_vector<int, program::maximum_values>;
+
+constexpr gradient_list gradients_of(program const& p) {
+  gradient_list gradients;
   for (int v = 0; v < p.values.size(); ++v)
     if (p.values[v].role == role::gradient) gradients.push_back(v);
   return gradients;
@@ -40,43 +45,87 @@ template <class optimizer> constexpr void check_parts(program& p, int first) {
   }
 }
 
-/// Appends the sum of squares of each gradient, and the clip coefficient from all of them.
-constexpr void emit_clipping(builder& out, fixed_vector<int, program::maximum_values> const& gradients) {
-  auto& program = out.program;
+/// Adds the value that holds the squared norms of all gradients.
+constexpr ref add_squares(program& p, int gradients) {
   value_info squares;
   squares.type = dtype::f64;
   squares.role = role::result;
-  squares.shape = shape(gradients.size());
+  squares.shape = shape(gradients);
   squares.accumulates = true; // each call writes one element
-  ref const gradient_squares{program.add_value(squares), at::current};
-  program.set_result("gradient_squares", gradient_squares);
+  ref const added{p.add_value(squares), at::current};
+  p.set_result("gradient_squares", added);
+  return added;
+}
+
+/// The call `n` of op::clip_coefficient gives the results of the trainer.
+constexpr ref as_result(program& p, node const& n) {
+  p.set_result("clip_coefficient", n.outputs[0]);
+  p.values[n.outputs[0].value].role = role::result;
+  return n.outputs[0];
+}
+
+/// Appends the squared norm of each gradient, and the clip coefficient from all of them, which is returned.
+constexpr ref emit_clipping(builder& out, gradient_list const& gradients) {
+  auto& program = out.program;
+  ref const squares = add_squares(program, gradients.size());
   for (int i = 0; i < gradients.size(); ++i)
-    out.call<op::gradient_norm_squared>({{gradients[i], at::current}}, {gradient_squares},
+    out.call<op::gradient_norm_squared>({{gradients[i], at::current}}, {squares},
                                         {.index = i, .gradients = gradients.size()});
-  ref const maximum = setting_of(value{out, gradient_squares}, clip_norm_setting).where();
-  ref const clip_coefficient =
-      (program.loss_scale ? out.call<op::clip_coefficient>({gradient_squares, maximum, program.loss_scale})
-                          : out.call<op::clip_coefficient>({gradient_squares, maximum}))
-          .outputs[0];
-  program.set_result("clip_coefficient", clip_coefficient);
-  program.values[clip_coefficient.value].role = role::result;
+  ref const maximum = setting_of(value{out, squares}, clip_norm_setting).where();
+  return as_result(program, program.loss_scale ? out.call<op::clip_coefficient>({squares, maximum, program.loss_scale})
+                                               : out.call<op::clip_coefficient>({squares, maximum}));
 }
 
 /// Appends the update of the parameter that `gradient` belongs to. A rule's nodes are in loops over the parameter's
 /// axes; one call of an element-wise update works on all iterations of a repeat.
-template <class optimizer> constexpr void emit_update(builder& out, int gradient, ref hyper) {
-  update_rule rule(out, gradient, out.program.result("clip_coefficient"), hyper);
+template <class optimizer> constexpr void emit_update(builder& out, int gradient, ref clip, ref hyper) {
+  update_rule rule(out, gradient, clip, hyper);
   auto const axes = has_update_rule<optimizer> ? out.program.values[gradient].axes : axis_list();
   int const opened = out.open_all(axes);
   op::update_by<optimizer>(rule);
   out.close(opened);
 }
 
+/// Appends the updates of all parameters after the last gradient.
+template <class optimizer> constexpr void update_at_the_end(builder& out, gradient_list const& gradients, ref hyper) {
+  ref const clip = emit_clipping(out, gradients);
+  for (int g : gradients) emit_update<optimizer>(out, g, clip, hyper);
+}
+
+/// Puts the update of each parameter of `p` where its gradient is complete, with a clip coefficient of its own.
+template <class optimizer>
+constexpr void update_in_backward(builder& out, program const& p, gradient_list const& gradients, ref hyper) {
+  auto& program = out.program;
+  nest const where(p);
+  fixed_vector<int, program::maximum_values> places;
+  for (int g : gradients) {
+    places.push_back(update_place(p, where, g));
+    program.values[g].ends_with_update = true;
+  }
+  ref const squares = add_squares(program, gradients.size());
+  program.nodes.count = 0;
+  rewrite_nodes(out, p, 0, p.nodes.size(), [&](builder&, node const& n, int i) {
+    program.add_node(n);
+    if (n.kind == node_kind::loop) return;
+    for (int k = 0; k < gradients.size(); ++k) {
+      if (places[k] != i) continue;
+      int const opened = out.open_all(program.values[gradients[k]].axes);
+      ref const squared = out.call<op::gradient_norm_squared>({{gradients[k], at::current}}).outputs[0];
+      ref const clip =
+          out.call<op::tensor_scale>({squared}, {{}, squares}, {.index = k, .gradients = gradients.size()}).outputs[0];
+      emit_update<optimizer>(out, gradients[k], clip, hyper);
+      out.close(opened);
+    }
+  });
+  as_result(program, out.call<op::clip_coefficient>({squares}));
+}
+
 } // namespace detail
 
 /// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
 /// al. 2013) and the update of every trained parameter. One call of an element-wise update works on all iterations
-/// of a stacked parameter. Refused: a program without trained parameters.
+/// of a stacked parameter. The updates of `optimizer::in_backward` are in the backward pass instead. Refused: a program
+/// without trained parameters.
 template <class optimizer> constexpr program update(program const& p) {
   if (!p.failure.ok()) return p;
   builder out;
@@ -89,8 +138,6 @@ template <class optimizer> constexpr program update(program const& p) {
     program.fail(diagnosis_with<refusals::nothing_is_trained>());
     return program;
   }
-  detail::emit_clipping(out, gradients);
-
   value_info hyper_info;
   hyper_info.type = dtype::u8;
   hyper_info.role = role::hyperparameters;
@@ -99,9 +146,9 @@ template <class optimizer> constexpr program update(program const& p) {
                                                           : sizeof(op::step_hyperparameters<optimizer, float>)));
   ref const hyper{program.add_value(hyper_info), at::current};
 
-  int const first = program.nodes.size();
-  for (int g : gradients) detail::emit_update<optimizer>(out, g, hyper);
-  detail::check_parts<optimizer>(program, first);
+  if constexpr (updates_in_backward<optimizer>) detail::update_in_backward<optimizer>(out, p, gradients, hyper);
+  else detail::update_at_the_end<optimizer>(out, gradients, hyper);
+  detail::check_parts<optimizer>(program, updates_in_backward<optimizer> ? 0 : p.nodes.size());
   return program;
 }
 

@@ -13,8 +13,21 @@ CONSTRAIN_RULE(cuda_in_one_process, (slot_of::device const& d, slot_of::parallel
                !d.is_cuda || !p.distributed,
                "parallel: training in several processes does not support CUDA devices yet; write device::cpu, or "
                "leave the parallel policy out");
+CONSTRAIN_RULE(one_backward_pass, (slot_of::optimizer const& o, slot_of::accumulation const& a),
+               !o.in_backward || a.micro_batches <= 1,
+               "optimizer::in_backward: gradients are complete only after the last micro-batch; write accumulate<1>, "
+               "or the optimizer without in_backward");
+CONSTRAIN_RULE(in_backward_without_loss_scale, (slot_of::optimizer const& o, slot_of::precision const& p),
+               !o.in_backward || !p.loss_scale,
+               "optimizer::in_backward: precision::fp16 skips the whole step if a gradient is not finite, which is "
+               "known only after the backward pass; write precision::bf16, or the optimizer without in_backward");
+CONSTRAIN_RULE(in_backward_without_shards, (slot_of::optimizer const& o, slot_of::parallelism const& p),
+               !o.in_backward || p.shards <= 1,
+               "optimizer::in_backward: parallel::zero does not support it yet; write parallel::ddp, or the optimizer "
+               "without in_backward");
 
 /// The rules between slots, in the order in which they are checked.
-using rules_between_slots = rule_list<graph_on_cuda, cuda_in_one_process>;
+using rules_between_slots = rule_list<graph_on_cuda, cuda_in_one_process, one_backward_pass,
+                                      in_backward_without_loss_scale, in_backward_without_shards>;
 
 } // namespace constrain

@@ -34,11 +34,12 @@ struct value_info {
   initial_value initial;      // of a parameter or an optimizer state
   bool per_run = false;       // of an input: a number for all micro-batches, which the trainer writes before each run
   bool decays = false;        // of a parameter: an update rule applies weight decay to it
-  bool is_average = false;    // of an optimizer state: the average of the parameter, read instead of it in evaluation
-  int block = 1;              // of an optimizer state: elements of the parameter that one element describes
-  int parts = -1;             // of a parameter: index of its parts in `program::part_lists`; -1: it is one tensor
-  ref overwritten_by;         // the value that an op writes in place over this one, so that both share bytes
-  constrain::view view;       // the value whose slice this one is, so that both share bytes
+  bool ends_with_update = false; // of a gradient: no node reads it after the update of its parameter, nor the host
+  bool is_average = false; // of an optimizer state: the average of the parameter, read instead of it in evaluation
+  int block = 1;           // of an optimizer state: elements of the parameter that one element describes
+  int parts = -1;          // of a parameter: index of its parts in `program::part_lists`; -1: it is one tensor
+  ref overwritten_by;      // the value that an op writes in place over this one, so that both share bytes
+  constrain::view view;    // the value whose slice this one is, so that both share bytes
   constrain::layout layout = layout::replicated; // how ranks hold one instance
   constrain::shape full_shape;                   // of one instance of the full tensor, if the layout is flat
   int divided = -1;        // of a parameter: the dimension of which each rank of a tensor group has a range; -1: none

@@ -16,6 +16,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Throws `error`, which names the option, for an option out of range. (`find_ranks` checks `.deadline`.)
 void check_run(run_options const& o);
 
+/// Throws `error` if gradients are to be clipped, for an optimizer that does not know the norm of all gradients.
+void check_no_clipping(run_options const& o);
+
 /// Calls the optimizer's static `check(hyper)`, if there is one, which may throw `error`. Throws `error` if a
 /// hyperparameter that `for_each_hyperparameter` visits is not finite. `name`: the optimizer's name in this error.
 template <class optimizer> void check_hyper(typename optimizer::hyper const& h, std::string const& name) {

@@ -36,7 +36,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     auto const& info = all_.parameters[i];
     append_name(known, all_.name(i));
     if (all_.name(i) != name) continue;
-    if (info.gradient_offset < 0) throw error({"gradient: ", name, " is frozen and has no gradient; unfreeze it"});
+    if (!is_trainable(info.role)) throw error({"gradient: ", name, " is frozen and has no gradient; unfreeze it"});
+    if (info.gradient_offset < 0)
+      throw error({"gradient: the gradient of ", name,
+                   " ends with its update in the backward pass; train without optimizer::in_backward to read it"});
     if (!kept) throw error({"gradient: the gradient of ", name, " is not available now; read it right after a step"});
     return tensor_view(*memory_, info.gradient(), group_).multiplied_by(loss_scale);
   }

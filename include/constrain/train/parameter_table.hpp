@@ -60,7 +60,7 @@ struct tensor_info {
 /// A parameter: its master weight, and the place of its gradient in the arena.
 struct parameter_info : tensor_info {
   constrain::role role = role::weight; // what the parameter is for; weight decay, for example, depends on it
-  std::int64_t gradient_offset = -1;   // arena offset of the gradient; -1: none (frozen)
+  std::int64_t gradient_offset = -1;   // arena offset of the gradient; -1: none that the host can read
   std::int64_t gradient_shards = 1;    // ranks over which an iteration's gradient is sharded
   std::int64_t gradient_step = 0;      // elements from one iteration's gradient to the next
 
@@ -165,8 +165,9 @@ constexpr void fill_tensor_info(tensor_info& out, program const& p, memory_layou
   out.step = info.shape.elements();
 }
 
-/// Fills in where the gradient `v` of a parameter is.
+/// Fills in where the gradient `v` of a parameter is, if the host can read it.
 constexpr void fill_gradient(parameter_info& out, program const& p, memory_layout const& where, int v) {
+  if (p.values[v].ends_with_update) return;
   int const root = root_of(p, {v, at::current}).value;
   out.gradient_offset = where.buffers[root].offset;
   out.gradient_shards = p.values[v].layout == layout::flat ? p.shards : 1;

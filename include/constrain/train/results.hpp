@@ -17,7 +17,9 @@ struct step_result {
   double gradient_norm = 0;    // L2 norm of all gradients together, before clipping
   std::int64_t tokens = 0;     // number of valid labels in the batch
   bool skipped = false;        // a gradient was not finite, so weights and optimizer states are unchanged
-  std::string_view not_finite; // if skipped: name of the first parameter whose gradient was not finite
+  std::string_view not_finite; // name of the first parameter whose gradient was not finite; empty: all were finite.
+                               // With optimizer::in_backward, only such parameters keep their weights and states, and
+                               // `skipped` is false
 };
 
 /// Result of an evaluation. A valid label is one that is not `ignored_label`.

@@ -61,6 +61,7 @@ public:
     agreed(world(), joint_call::construction, [&] {
       detail::check_hyper<optimizer>(h, policy_set::optimizer_name());
       detail::check_run(run);
+      if constexpr (updates_in_backward<optimizer>) detail::check_no_clipping(run);
       engine_.allocate(run);
       state_.seed = run.seed;
       initialize(table(), state_.seed, engine_.arena(), ranks_.holders->rank());
@@ -89,10 +90,11 @@ public:
     r.loss = engine_.read(entries::step::value.result("loss"));
     r.gradient_norm = engine_.read(entries::step::value.result("clip_coefficient"));
     r.tokens = valid_labels;
-    r.skipped = !math::finite(r.gradient_norm);
+    bool const is_finite = math::finite(r.gradient_norm);
+    r.skipped = !is_finite && !updates_in_backward<optimizer>;
     if constexpr (scales_loss) *loss_scale_ = detail::adapt_loss_scale(tensors(), run_.loss_scale, r.skipped);
-    if (r.skipped) {
-      ++state_.skipped;
+    if (r.skipped) ++state_.skipped;
+    if (!is_finite) {
       constexpr auto squares = entries::step::value.result("gradient_squares");
       int gradient = 0;
       while (gradient < squares.elements && math::finite(engine_.read(squares, gradient))) ++gradient;

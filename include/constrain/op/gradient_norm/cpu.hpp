@@ -115,6 +115,7 @@ template <> struct kernel<op::tensor_norm_squared, cpu> {
 };
 
 template <> struct kernel<op::clip_coefficient, cpu> {
+  static void run(call const&, tensor<double const> squares, tensor<double> clip) { run(squares, 0, 1, clip); }
   static void run(call const&, tensor<double const> squares, tensor<double const> maximum, tensor<double> clip) {
     run(squares, maximum[0], 1, clip);
   }

@@ -96,14 +96,16 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
   }
 };
 
-// clip = [norm, scale] from the squared norms; one thread. `loss_scale`: null if the loss is not scaled.
+// clip = [norm, scale] from the squared norms; one thread. `maximum`: null if gradients are not clipped. `loss_scale`:
+// null if the loss is not scaled.
 template <class stored>
 static __global__ void clip_coefficient_kernel(stored const* squares, std::int64_t count, stored const* maximum,
                                                stored const* loss_scale, stored* clip) {
   stored sum = 0;
   for (std::int64_t i = 0; i < count; ++i) sum += squares[i];
   stored const loss = loss_scale == nullptr ? stored(1) : *loss_scale;
-  stored const norm = math::sqrt(sum) / loss, limit = *maximum, share = limit / (norm + 1e-6);
+  stored const norm = math::sqrt(sum) / loss, limit = maximum == nullptr ? stored(0) : *maximum;
+  stored const share = limit / (norm + 1e-6);
   stored const scale = (limit > 0 && share < 1 ? share : stored(1)) / loss;
   // The update multiplies in the type of the weights, so the scale must also be finite in fp32.
   bool const usable = math::finite(norm) && math::finite(static_cast<float>(scale));
@@ -112,6 +114,9 @@ static __global__ void clip_coefficient_kernel(stored const* squares, std::int64
 }
 
 template <class architecture> struct kernel<op::clip_coefficient, cuda<architecture>> {
+  static void run(call const& c, tensor<double const> squares, tensor<double> clip) {
+    run(c, squares, tensor<double const>{}, tensor<double const>{}, clip);
+  }
   static void run(call const& c, tensor<double const> squares, tensor<double const> maximum, tensor<double> clip) {
     run(c, squares, maximum, tensor<double const>{}, clip);
   }

@@ -46,8 +46,8 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
   CT_HOST_DEVICE prepared const& decays(bool yes) const { return yes ? decaying : other; }
 };
 
-/// For an `optimizer` with a base optimizer, its member type `base`. The hyperparameters of the base optimizer are the
-/// member `base` of `optimizer::hyper`, or `optimizer::hyper` itself if it has no such member.
+/// For an `optimizer` with a base optimizer, its member type `base`. The hyperparameters of the base optimizer are
+/// `optimizer::hyper` if both have the same type, else its member `base`.
 template <class optimizer, class real>
   requires requires { typename optimizer::base; }
 struct base_hyperparameters<optimizer, real> {
@@ -58,8 +58,8 @@ struct base_hyperparameters<optimizer, real> {
 
 private:
   static auto const& hyper_of_base(typename optimizer::hyper const& hyper) {
-    if constexpr (requires { hyper.base; }) return hyper.base;
-    else return hyper;
+    if constexpr (std::is_same_v<typename optimizer::hyper, typename optimizer::base::hyper>) return hyper;
+    else return hyper.base;
   }
 };
 

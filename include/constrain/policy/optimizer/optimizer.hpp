@@ -5,6 +5,7 @@
 #include "constrain/policy/optimizer/adamw.hpp"
 #include "constrain/policy/optimizer/averaged.hpp"
 #include "constrain/policy/optimizer/by_role.hpp"
+#include "constrain/policy/optimizer/in_backward.hpp"
 #include "constrain/policy/optimizer/is_optimizer.hpp"
 #include "constrain/policy/optimizer/lion.hpp"
 #include "constrain/policy/optimizer/muon.hpp"
@@ -20,23 +21,25 @@ namespace slot_of {
 /// The slot of the optimizer; is_slot.hpp explains its members. Every type with a member type `hyper` is a policy of
 /// this slot.
 struct optimizer {
-  bool has_state = true;  // whether the optimizer has a `state` template
-  bool has_update = true; // whether the optimizer has an `update` that can be called
-  bool base_fits = true;  // whether the optimizer can be made from its `base`
-  bool type_fits = true;  // whether the optimizer's states can be stored in its `state_type`
+  bool has_state = true;    // whether the optimizer has a `state` template
+  bool has_update = true;   // whether the optimizer has an `update` that can be called
+  bool base_fits = true;    // whether the optimizer can be made from its `base`
+  bool type_fits = true;    // whether the optimizer's states can be stored in its `state_type`
+  bool in_backward = false; // whether parameters are updated in the backward pass
+  bool is_outermost = true; // whether no optimizer is made from one that updates in the backward pass
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
 
   /// The value for an optimizer. Without a `state`, `has_update` is true, so that only one error is reported.
   template <class policy> static constexpr optimizer of() {
-    if constexpr (requires { policy::base_fits; }) return {true, true, policy::base_fits, type_fits_of<policy>()};
-    if (has_update_rule<policy>) return {};
-    return {constrain::has_state<policy>, !constrain::has_state<policy> || constrain::has_update<policy>};
-  }
-  /// Whether the states of an optimizer can be stored in its `state_type`, if it has one.
-  template <class policy> static constexpr bool type_fits_of() {
+    optimizer o{.in_backward = updates_in_backward<policy>, .is_outermost = !detail::has_in_backward_inside<policy>()};
+    if constexpr (requires { policy::base_fits; }) o.base_fits = policy::base_fits;
+    else if (!has_update_rule<policy>) {
+      o.has_state = constrain::has_state<policy>;
+      o.has_update = !o.has_state || constrain::has_update<policy>;
+    }
     if constexpr (requires { policy::state_type; })
-      return policy::state_type == dtype::bf16 || policy::state_type == dtype::f32;
-    else return true;
+      o.type_fits = policy::state_type == dtype::bf16 || policy::state_type == dtype::f32;
+    return o;
   }
   template <class...> using otherwise = constrain::optimizer::adamw;
   template <class policy> struct named { using optimizer = policy; };
@@ -44,7 +47,8 @@ struct optimizer {
       policy_list<constrain::optimizer::adamw, constrain::optimizer::adam, constrain::optimizer::sgd,
                   constrain::optimizer::momentum, constrain::optimizer::nesterov, constrain::optimizer::adafactor,
                   constrain::optimizer::adafactor_relative_step, constrain::optimizer::adafactor_with_momentum,
-                  constrain::optimizer::states_in<dtype::bf16, constrain::optimizer::adamw>>;
+                  constrain::optimizer::states_in<dtype::bf16, constrain::optimizer::adamw>,
+                  constrain::optimizer::in_backward<constrain::optimizer::adamw>>;
   static constexpr bool always_named = true;
   static constexpr bool free_on_resume = true; // a resume compares the optimizer's name in a separate field
 
@@ -62,7 +66,11 @@ struct optimizer {
   CONSTRAIN_RULE(optimizer_state_type, (optimizer const& o), o.type_fits,
                  "optimizer::states_in<type, O>: states are stored in 16 or 32 bits with the exponents of fp32; write "
                  "states_in<dtype::bf16, O> or states_in<dtype::f32, O>");
-  using rules = rule_list<one_optimizer, optimizer_state, optimizer_update, optimizer_base, optimizer_state_type>;
+  CONSTRAIN_RULE(in_backward_outermost, (optimizer const& o), o.is_outermost,
+                 "optimizer::in_backward<O>: another optimizer is made from it; write in_backward outermost, as in "
+                 "in_backward<averaged<adamw>>");
+  using rules = rule_list<one_optimizer, optimizer_state, optimizer_update, optimizer_base, optimizer_state_type,
+                          in_backward_outermost>;
 };
 
 } // namespace slot_of

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "constrain/device/elements.hpp"
+#include "constrain/device/math.hpp"
+#include "constrain/op/tensor_scale/tensor_scale.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Loop body of the kernel, which has one iteration. The first call in a run sets all squared norms to 0 before it adds
+/// its own, since the first write of an accumulator must define all its elements.
+struct tensor_scale_element {
+  double const* squared_norm;
+  double* clip; // [norm, scale]
+  double* squares;
+  std::int64_t gradients, index; // number of squared norms; index of this one
+  bool zeroes;                   // whether this is the first call in a run
+
+  CT_HOST_DEVICE void operator()(std::int64_t) const {
+    if (zeroes)
+      for (std::int64_t i = 0; i < gradients; ++i) squares[i] = 0;
+    squares[index] += *squared_norm;
+    clip[0] = math::sqrt(*squared_norm);
+    clip[1] = math::finite(clip[0]) ? 1 : 0;
+  }
+};
+
+template <class device> struct kernel<op::tensor_scale, device> {
+  static void run(call_of<op::tensor_scale> const& c, tensor<double const> squared_norm, tensor<double> clip,
+                  tensor<double> squares) {
+    tensor_scale_element const body{squared_norm.data, clip.data,       squares.data,
+                                    squares.count,     c.options.index, !c.add_to(1)};
+    for_elements(device{}, c, 1, body);
+  }
+};
+
+} // namespace constrain

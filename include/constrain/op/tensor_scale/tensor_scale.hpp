@@ -1,0 +1,20 @@
+#pragma once
+
+#include "constrain/op/gradient_norm/gradient_norm.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::op {
+
+/// The scale of one gradient that is updated before the other gradients are known: its squared norm (fp64 [1]) ->
+/// [norm, scale], fp64. The scale is 1, or 0 if the norm is not finite, so that only this tensor keeps its value. Adds
+/// the squared norm to element `index` of the second output, the squared norms of all gradients.
+struct tensor_scale {
+  using options = squared_norm_options;
+  static constexpr char const* name = "tensor_scale";
+  static constexpr unsigned accumulating = 0b10;
+
+  static constexpr inferred infer(operand_types const&, options const& o) {
+    return inferred::one(dtype::f64, shape(2)).and_also(dtype::f64, shape(o.gradients));
+  }
+};
+
+} // namespace constrain::op

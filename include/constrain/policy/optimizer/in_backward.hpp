@@ -1,0 +1,54 @@
+#pragma once
+
+#include "constrain/op/update/update.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Whether an optimizer updates each parameter in the backward pass, as soon as its gradient is complete.
+template <class optimizer> concept updates_in_backward = requires { optimizer::updates_in_backward; };
+
+namespace detail {
+
+/// Whether an optimizer, or one that it is made from, updates in the backward pass.
+template <class optimizer> constexpr bool has_in_backward() {
+  if constexpr (updates_in_backward<optimizer>) return true;
+  else if constexpr (requires { typename optimizer::base; }) return has_in_backward<typename optimizer::base>();
+  else return false;
+}
+
+/// Whether an optimizer is made from one that updates in the backward pass.
+template <class optimizer> constexpr bool has_in_backward_inside() {
+  if constexpr (requires { typename optimizer::base; }) return has_in_backward<typename optimizer::base>();
+  else return false;
+}
+
+} // namespace detail
+
+namespace optimizer {
+
+/// Any optimizer, which updates each parameter in the backward pass as soon as its gradient is complete (Lv et al. 2023,
+/// "Full Parameter Fine-tuning for Large Language Models with Limited Resources", LOMO; as PyTorch's optimizer step in
+/// backward hooks). The memory of a gradient is then free for the next one: gradients take the bytes of the largest one
+/// instead of the sum. The weights after a step are the same as with `O`, bit for bit.
+///
+/// Before the last gradient is complete, no norm of all gradients is known. So a gradient that is not finite only skips
+/// the update of its own tensor: `step_result::not_finite` names its parameter, and `step_result::skipped` is false.
+/// `run_options::clip_norm` must be 0, and `trainer::gradient` throws. Refused at compile time: accumulate<N>,
+/// precision::fp16, parallel::zero, and `in_backward` inside another optimizer.
+template <class O> struct in_backward {
+  using base = O; // in prints and saved runs, the name is "in_backward<...>" with the name of the base
+  static constexpr char const* name = "in_backward";
+  static constexpr bool updates_in_backward = true; // read by the pass `update`
+
+  using hyper = typename O::hyper;
+  /// Throws `error` if a hyperparameter is outside its range.
+  static void check(hyper const& h) {
+    if constexpr (requires { O::check(h); }) O::check(h);
+  }
+  /// Emits the update of one parameter.
+  static constexpr void update(update_rule& u) { op::update_by<O>(u); }
+};
+
+} // namespace optimizer
+
+} // namespace constrain
