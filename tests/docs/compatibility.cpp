@@ -171,6 +171,8 @@ void print_refused_alone() {
           "`optimizer::quantized<O>` of an optimizer `O` with a rule");
   refused(type<ct::optimizer::states_in<ct::dtype::i32, ct::optimizer::adamw>>{},
           "`optimizer::states_in<type, O>` with another type than fp32 or bf16");
+  refused(type<ct::optimizer::averaged<ct::optimizer::in_backward<ct::optimizer::adamw>>>{},
+          "`optimizer::in_backward<O>` inside another optimizer");
   refused(type<no_policy>{}, "a type that is no policy");
   auto without_mpi = ct::composition_of<ct::parallel::ddp>();
   without_mpi.has_mpi = false;

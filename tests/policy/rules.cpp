@@ -14,8 +14,10 @@ namespace {
 
 using composed = decltype(composition_of<>());
 
-/// What may not stand together, said once more by hand: on a CUDA device no processes; elsewhere no graphs.
+/// What may not stand together, said once more by hand: on a CUDA device no processes; elsewhere no graphs; updates in
+/// the backward pass with one micro-batch, without a loss scale and without shards.
 constexpr bool go_together(composed const& c) {
+  if (c.in_backward && (c.micro_batches > 1 || c.loss_scale || c.shards > 1)) return false;
   if (c.is_cuda && c.distributed) return false;
   return !c.captures || c.is_cuda;
 }
@@ -66,7 +68,8 @@ template <class slot> judged_values<slot> values_of() {
   if constexpr (std::is_same_v<slot, slot_of::optimizer>)
     append(all,
            policy_list<no_state, no_update, optimizer::quantized<optimizer::adamw_8bit>,
-                       optimizer::states_in<dtype::i32, optimizer::adamw>>{},
+                       optimizer::states_in<dtype::i32, optimizer::adamw>,
+                       optimizer::averaged<optimizer::in_backward<optimizer::adamw>>>{},
            false);
   auto const count = all.size();
   for (std::size_t i = 0; i < count; ++i) {

@@ -24,7 +24,7 @@ constexpr gradient_list gradients_of(program const& p) {
 
 /// Refuses an optimizer that is not element-wise if it reads a tensor of which each rank has a part. A rule is taken
 /// for element-wise if it adds element-wise calls to another optimizer (`base`): another rule may depend on the shape.
-/// `first`: the first node of the update.
+/// `first`: the first node of the update of a parameter, which is followed by no other nodes.
 template <class optimizer> constexpr void check_parts(program& p, int first) {
   if (p.tensor_ranks == 1) return;
   constexpr bool may_be_elementwise = !has_update_rule<optimizer> || requires { typename optimizer::base; };
@@ -81,8 +81,9 @@ constexpr ref emit_clipping(builder& out, gradient_list const& gradients) {
 template <class optimizer> constexpr void emit_update(builder& out, int gradient, ref clip, ref hyper) {
   update_rule rule(out, gradient, clip, hyper);
   auto const axes = has_update_rule<optimizer> ? out.program.values[gradient].axes : axis_list();
-  int const opened = out.open_all(axes);
+  int const opened = out.open_all(axes), first = out.program.nodes.size();
   op::update_by<optimizer>(rule);
+  check_parts<optimizer>(out.program, first);
   out.close(opened);
 }
 
@@ -148,7 +149,6 @@ template <class optimizer> constexpr program update(program const& p) {
 
   if constexpr (updates_in_backward<optimizer>) detail::update_in_backward<optimizer>(out, p, gradients, hyper);
   else detail::update_at_the_end<optimizer>(out, gradients, hyper);
-  detail::check_parts<optimizer>(program, updates_in_backward<optimizer> ? 0 : p.nodes.size());
   return program;
 }
 

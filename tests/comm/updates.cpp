@@ -1,0 +1,71 @@
+// Optimizers in bf16 and in the backward pass, in two processes. Started by mpirun; the exit code tells.
+
+#include <constrain/constrain.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace ct = constrain;
+
+namespace {
+
+int failures = 0;
+
+void check(bool holds, std::string const& what) {
+  if (holds) return;
+  ++failures;
+  std::fprintf(stderr, "FAILED: %s\n", what.c_str());
+}
+
+using task = ct::task<ct::gpt2{.layers = 3, .heads = 2, .width = 46, .vocabulary = 61, .context = 16}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+
+template <class trainer> ct::step_result step(trainer& t, int number) {
+  std::vector<std::int32_t> inputs(static_cast<std::size_t>(trainer::batch_tokens)), labels(inputs);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    auto const k = i * 5 + static_cast<std::size_t>(number * 2 + t.rank() % t.data_ranks());
+    inputs[i] = static_cast<std::int32_t>(k % 61), labels[i] = static_cast<std::int32_t>((k + 5) % 61);
+  }
+  return t.step(t.batch(inputs, labels));
+}
+
+/// The weights after four steps.
+template <class... policies> std::vector<float> weights_after_four_steps() {
+  ct::trainer<task, policies...> t;
+  for (int i = 0; i < 4; ++i) step(t, i);
+  std::vector<float> all;
+  for (auto const& p : t.parameters()) {
+    std::vector<float> x(static_cast<std::size_t>(p.size()));
+    p.copy_to(std::span(x));
+    all.insert(all.end(), x.begin(), x.end());
+  }
+  return all;
+}
+
+/// Every policy of parallel training gives the weights of ddp.
+template <class... policies> void compare(char const* name) {
+  auto const expected = weights_after_four_steps<ct::parallel::ddp, policies...>();
+  check(weights_after_four_steps<ct::parallel::zero<1, 2>, policies...>() == expected, std::string(name) + ": zero<1>");
+  check(weights_after_four_steps<ct::parallel::zero<2, 2>, policies...>() == expected, std::string(name) + ": zero<2>");
+  check(weights_after_four_steps<ct::parallel::zero<3, 2>, policies...>() == expected, std::string(name) + ": zero<3>");
+}
+
+/// Updates in the backward pass give the weights of updates after it.
+template <class optimizer, class... policies> void compare_in_backward(char const* name) {
+  check(weights_after_four_steps<ct::optimizer::in_backward<optimizer>, policies...>() ==
+            weights_after_four_steps<optimizer, policies...>(),
+        std::string("in_backward: ") + name);
+}
+
+} // namespace
+
+int main() {
+  using ct::optimizer::adamw;
+  compare<ct::optimizer::states_in<ct::dtype::bf16, adamw>>("states_in");
+  compare_in_backward<adamw, ct::parallel::ddp>("adamw");
+  compare_in_backward<ct::optimizer::adamw_8bit, ct::parallel::ddp, ct::checkpoint::every<2>>("adamw_8bit");
+  compare_in_backward<adamw, ct::parallel::tensor<2>>("tensor parallel");
+  return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,52 @@
+#include "programs.hpp"
+
+#include <constrain/pass/update_place.hpp>
+#include <doctest/doctest.h>
+
+using namespace constrain;
+using namespace constrain::test;
+
+namespace {
+
+/// Where the update of every gradient may stand: in the program, all of its references and those of its parameter come
+/// before; in the loops around it, every axis is one of the parameter's.
+constexpr bool places_are_sound(program const& p) {
+  nest const where(p);
+  for (int v = 0; v < p.values.size(); ++v) {
+    if (p.values[v].role != role::gradient) continue;
+    int const place = detail::update_place(p, where, v);
+    if (place < 0) return false;
+    for (int i = place + 1; i < p.nodes.size(); ++i) {
+      if (detail::refers_to(p, i, v) || detail::refers_to(p, i, p.values[v].belongs_to)) return false;
+    }
+    for (int loop = where.parent[place]; loop != nest::root; loop = where.parent[loop])
+      if (!p.values[v].axes.contains(p.nodes[loop].axis)) return false;
+  }
+  return true;
+}
+
+/// How many gradients are updated inside a loop.
+constexpr int updated_in_a_loop(program const& p) {
+  nest const where(p);
+  int count = 0;
+  for (int v = 0; v < p.values.size(); ++v)
+    if (p.values[v].role == role::gradient && where.parent[detail::update_place(p, where, v)] != nest::root) ++count;
+  return count;
+}
+
+constexpr auto gpt = differentiated(built<gpt2_task>());
+constexpr auto tied = differentiated(built<tied_task>());
+constexpr auto blocks = differentiated(built<chain_task<3>>());
+static_assert(places_are_sound(gpt) && places_are_sound(tied) && places_are_sound(blocks));
+// Inside the loops: 12 parameters of a transformer's block, the one of the chain's. Outside: embeddings, norms, heads.
+static_assert(updated_in_a_loop(gpt) == 12 && updated_in_a_loop(blocks) == 1 && updated_in_a_loop(tied) == 0);
+
+} // namespace
+
+TEST_CASE("update_place: a gradient without references has none") {
+  auto p = blocks;
+  int gradient = 0;
+  while (p.values[gradient].role != role::gradient) ++gradient;
+  p.nodes.count = 0;
+  CHECK(detail::update_place(p, nest(p), gradient) == -1);
+}
