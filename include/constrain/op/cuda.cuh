@@ -23,6 +23,7 @@
 #include "constrain/op/mean/kernel.hpp"
 #include "constrain/op/moving_average/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
+#include "constrain/op/narrow_weight/kernel.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
 #include "constrain/op/regularized_cross_entropy/cuda.cuh"
 #include "constrain/op/reshape/kernel.hpp"

@@ -103,7 +103,7 @@ private:
   constexpr ref add_parameter_gradient(int parameter) {
     auto const& info = out_.program.values[parameter];
     value_info g;
-    g.type = info.type;
+    g.type = accumulator_of(info.type);
     g.role = role::gradient;
     g.shape = info.shape;
     g.axes = info.axes;

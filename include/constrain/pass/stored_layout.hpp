@@ -13,15 +13,18 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     compute copy       replicated          replicated          flat
 ///     gradient           flat                flat                flat
 ///     optimizer state    flat                flat                flat
+///     working copy       flat                flat                flat
 ///
-/// With the first two, a parameter is flat if it has a compute copy: only the optimizer reads it then. The average of a
+/// A working copy is the fp32 copy of a parameter in 16 bits during its update. With the first two stages, a parameter
+/// is flat if it has a compute copy: only the optimizer reads it then. The average of a
 /// parameter is stored as the parameter. All other values are replicated, and all values with `parallel::ddp`.
 constexpr layout stored_layout(program const& p, int value, slot_of::parallelism const& parallelism) {
   if (parallelism.shards == 1) return layout::replicated;
   auto const& info = p.values[value];
   bool const all = parallelism.stage == 3;
   if (info.is_average) return stored_layout(p, info.belongs_to, parallelism);
-  if (info.role == role::gradient || info.role == role::state) return layout::flat;
+  bool const is_working_copy = info.role == role::workspace && info.belongs_to >= 0;
+  if (info.role == role::gradient || info.role == role::state || is_working_copy) return layout::flat;
   if (info.role == role::compute_copy) return all ? layout::flat : layout::replicated;
   if (is_parameter(info.role)) return all || is_copied(p, value) ? layout::flat : layout::replicated;
   return layout::replicated;

@@ -5,7 +5,9 @@
 #include "constrain/pass/refusals.hpp"
 #include "constrain/pass/rewrite.hpp"
 #include "constrain/pass/update_place.hpp"
+#include "constrain/pass/working_copy.hpp"
 #include "constrain/policy/optimizer/in_backward.hpp"
+#include "constrain/policy/optimizer/states_in.hpp"
 #include "constrain/program/setting.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -77,12 +79,22 @@ constexpr ref emit_clipping(builder& out, gradient_list const& gradients) {
 }
 
 /// Appends the update of the parameter that `gradient` belongs to. A rule's nodes are in loops over the parameter's
-/// axes; one call of an element-wise update works on all iterations of a repeat.
-template <class optimizer> constexpr void emit_update(builder& out, int gradient, ref clip, ref hyper) {
+/// axes; one call of an element-wise update works on all iterations of a repeat, unless it needs a copy of the
+/// parameter. `index`: of the gradient.
+template <class optimizer> constexpr void emit_update(builder& out, int gradient, int index, ref clip, ref hyper) {
   update_rule rule(out, gradient, clip, hyper);
-  auto const axes = has_update_rule<optimizer> ? out.program.values[gradient].axes : axis_list();
-  int const opened = out.open_all(axes), first = out.program.nodes.size();
-  op::update_by<optimizer>(rule);
+  int const parameter = out.program.values[gradient].belongs_to;
+  bool const is_narrow_weight = is_narrow(out.program.values[parameter].type);
+  bool const by_tensor = has_update_rule<optimizer> || is_narrow_weight;
+  int const opened = out.open_all(by_tensor ? out.program.values[gradient].axes : axis_list());
+  int const first = out.program.nodes.size();
+  if (is_narrow_weight) {
+    working_copy copy(out, rule, parameter, given_state_type<optimizer>(dtype::u8));
+    op::update_by<optimizer>(rule);
+    copy.store(index);
+  } else {
+    op::update_by<optimizer>(rule);
+  }
   check_parts<optimizer>(out.program, first);
   out.close(opened);
 }
@@ -90,7 +102,7 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
 /// Appends the updates of all parameters after the last gradient.
 template <class optimizer> constexpr void update_at_the_end(builder& out, gradient_list const& gradients, ref hyper) {
   ref const clip = emit_clipping(out, gradients);
-  for (int g : gradients) emit_update<optimizer>(out, g, clip, hyper);
+  for (int k = 0; k < gradients.size(); ++k) emit_update<optimizer>(out, gradients[k], k, clip, hyper);
 }
 
 /// Puts the update of each parameter of `p` where its gradient is complete, with a clip coefficient of its own.
@@ -114,7 +126,7 @@ constexpr void update_in_backward(builder& out, program const& p, gradient_list 
       ref const squared = out.call<op::gradient_norm_squared>({{gradients[k], at::current}}).outputs[0];
       ref const clip =
           out.call<op::tensor_scale>({squared}, {{}, squares}, {.index = k, .gradients = gradients.size()}).outputs[0];
-      emit_update<optimizer>(out, gradients[k], clip, hyper);
+      emit_update<optimizer>(out, gradients[k], k, clip, hyper);
       out.close(opened);
     }
   });

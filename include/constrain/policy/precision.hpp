@@ -9,6 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::precision {
 struct fp32;
 struct bf16;
 struct fp16;
+struct pure_bf16;
 struct fp64;
 
 } // namespace constrain::precision
@@ -19,13 +20,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 struct precision {
   dtype master = dtype::f32;  // of parameters, gradients and, unless an update rule says otherwise, optimizer states
   dtype compute = dtype::f32; // of activations and of the operands of GEMMs
+  bool masters = true;        // parameters with a compute copy have a copy in `master` too
   bool loss_scale = false;    // the loss is scaled, so that small gradients do not become zero
   friend constexpr bool operator==(precision const&, precision const&) = default;
 
   template <class...> using otherwise = constrain::precision::fp32;
   template <class policy> struct named { using precision = policy; };
   using examples = policy_list<constrain::precision::fp32, constrain::precision::bf16, constrain::precision::fp16,
-                               constrain::precision::fp64>;
+                               constrain::precision::pure_bf16, constrain::precision::fp64>;
   static constexpr bool always_named = true;
   static constexpr bool free_on_resume = true; // a resume compares the precision in a separate field
 
@@ -62,6 +64,17 @@ struct fp16 {
   using slot = slot_of::precision;
   static constexpr char const* name = "fp16";
   static constexpr slot value{.master = dtype::f32, .compute = dtype::f16, .loss_scale = true};
+};
+
+/// Everything in bf16 that `bf16` computes in bf16, and the weights too, without master weights: parameters of two or
+/// more dimensions take 2 bytes per element. Biases, norms and gradients are in fp32, and so is the update, on an fp32
+/// copy of one tensor at a time. An updated weight is rounded stochastically (op/narrow_weight/narrow_weight.hpp), since
+/// rounding to nearest would lose updates of less than 1/512 of the weight; with an optimizer::states_in, it is rounded
+/// to nearest, and a state "compensation" keeps what the rounding has left out (as torchdistx' AnyPrecisionAdamW).
+struct pure_bf16 {
+  using slot = slot_of::precision;
+  static constexpr char const* name = "pure_bf16";
+  static constexpr slot value{.master = dtype::f32, .compute = dtype::bf16, .masters = false};
 };
 
 /// Everything in 64-bit floating point, to verify gradients numerically.

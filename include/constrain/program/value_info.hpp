@@ -28,7 +28,7 @@ struct value_info {
   axis_list axes;                          // the value has one instance per iteration of these axes; outermost first
   int loop_carried_axis = -1; // axis this loop-carried value runs along (n + 1 instances for n iterations); -1: none
   bool accumulates = false;   // an accumulator: several nodes or iterations add to the value
-  int belongs_to = -1;        // the parameter of a gradient, optimizer state or compute copy; -1: none
+  int belongs_to = -1;        // the parameter of a gradient, optimizer state, compute copy or working copy; -1: none
   int line = 0;               // source line in the model
   name_ref name;              // of a parameter; of an optimizer state: its name within the parameter ("exp_avg")
   initial_value initial;      // of a parameter or an optimizer state

@@ -37,24 +37,31 @@ public:
                           "give an optimizer that is made from another a member type `base`");
   };
 
+  /// A rule averages a parameter that is stored in 16 bits.
+  template <diagnosis d> struct average_without_masters {
+    static_assert(d.ok(), "optimizer: its rule averages the weights, which precision::pure_bf16 stores in 16 bits, so "
+                          "that the average could not be read in their place; write precision::bf16, or an optimizer "
+                          "without an average");
+  };
+
   /// For the pass `update`, which makes one `update_rule` per parameter. `scale()` and `hyper()` return `scale` and
   /// `hyper`.
   constexpr update_rule(builder& out, int gradient, ref scale, ref hyper)
-      : out_(out), gradient_(gradient), parameter_(out.program.values[gradient].belongs_to), scale_(scale),
-        hyper_(hyper) {}
+      : out_(out), gradient_(gradient), parameter_(out.program.values[gradient].belongs_to),
+        scale_(scale), working_copy_{out.program.values[gradient].belongs_to, at::current}, hyper_(hyper) {}
 
   /// Shape of the parameter: of one iteration's tensor inside a repeat, and of the full tensor if it is sharded.
   constexpr constrain::shape shape() const { return parameter().shape(); }
-  /// Type of the master weights.
-  constexpr dtype type() const { return info().type; }
+  /// Type of the master weights, or, without them, of the weights during an update.
+  constexpr dtype type() const { return accumulator_of(info().type); }
   /// The parameter's role, such as role::weight.
   constexpr constrain::role role() const { return info().role; }
   /// Whether weight decay applies to the parameter. A rule that calls this function must apply the decay: `explain`
   /// then lists the parameter as decaying.
   constexpr bool decays() const { return out_.program.values[parameter_].decays = constrain::decays(role()); }
 
-  /// The parameter.
-  constexpr value parameter() const { return part_ < 0 ? value{out_, {parameter_, at::current}} : new_parameter_; }
+  /// The parameter; if it is stored in 16 bits, its copy in fp32, from which it is stored after the update.
+  constexpr value parameter() const { return part_ < 0 ? value{out_, working_copy_} : new_parameter_; }
   /// The parameter's gradient, the mean over the batch's labels, before clipping; in fp16, times the loss scale.
   constexpr value gradient() const { return part_ < 0 ? value{out_, {gradient_, at::current}} : new_gradient_; }
   /// [norm of all gradients, scale], fp64 [2]: rules multiply the gradient by the scale, which clips the gradient.
@@ -131,6 +138,7 @@ public:
   /// the parameter. The entries without gradients (evaluate, predict, generate) read it instead of the parameter.
   constexpr value average() {
     needs_full_parameter();
+    if (is_narrow(info().type)) out_.program.fail(diagnosis_with<average_without_masters>(info().line));
     auto const average = state("average");
     out_.program.values[average.where().value].is_average = true;
     return average;
@@ -149,6 +157,9 @@ public:
     for (auto const& output : outputs) n.outputs.push_back(output.where());
     out_.append(info_of<op>, n);
   }
+
+  /// For the pass `update`: lets `parameter` return a copy of the parameter.
+  constexpr void work_on(ref copy) { working_copy_ = copy; }
 
   /// For the library's optimizers that update element by element: the builder of the program.
   constexpr builder& owner() const { return out_; }
@@ -193,7 +204,7 @@ private:
 
   builder& out_;
   int gradient_, parameter_;
-  ref scale_, hyper_;
+  ref scale_, working_copy_, hyper_;
   int part_ = -1;                      // index of the part; -1: this is the full parameter
   value new_parameter_, new_gradient_; // tensors of the part: first slices, later what the rule has assigned
 };

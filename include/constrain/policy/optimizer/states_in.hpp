@@ -3,7 +3,18 @@
 #include "constrain/base/dtype.hpp"
 #include "constrain/policy/optimizer/is_optimizer.hpp"
 
-namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// The type of the states of an optimizer, or of the one that it is made from, if optimizer::states_in gives it; else
+/// `otherwise`.
+template <class optimizer> constexpr dtype given_state_type(dtype otherwise) {
+  if constexpr (requires { optimizer::state_type; }) return optimizer::state_type;
+  else if constexpr (requires { typename optimizer::base; })
+    return given_state_type<typename optimizer::base>(otherwise);
+  else return otherwise;
+}
+
+namespace optimizer {
 
 /// An element-wise optimizer whose states are stored in `type`: dtype::bf16 or dtype::f32. The update computes in the
 /// type of the master weights, and rounds the new states to nearest when it stores them. In bf16, adamw takes 4 bytes
@@ -18,4 +29,6 @@ template <dtype type, class O> struct states_in : O {
   static constexpr dtype state_type = type; // in which the states are stored
 };
 
-} // namespace constrain::optimizer
+} // namespace optimizer
+
+} // namespace constrain

@@ -1,0 +1,92 @@
+#pragma once
+
+#include "constrain/comm/communicator.hpp"
+#include "constrain/device/elements.hpp"
+#include "constrain/device/random_stream.hpp"
+#include "constrain/op/narrow_weight/narrow_weight.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// x rounded down or up to a bf16: up if `random`, uniform in [0, 2^16), is below the part of x that bf16 cannot hold,
+/// in units of 2^-16 of the distance of the two. Finite numbers stay finite.
+CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t random) {
+  auto const bits = __builtin_bit_cast(std::uint32_t, x);
+  constexpr std::uint32_t exponent = 0x7F800000u;
+  if ((bits & exponent) == exponent) return bfloat16(x);
+  auto const up = bits + (random & 0xFFFFu);
+  bfloat16 y;
+  y.bits = static_cast<std::uint16_t>(((up & exponent) == exponent ? bits : up) >> 16);
+  return y;
+}
+
+/// Loop body of the kernel: rounds the elements that draw i covers, eight consecutive ones of the full tensor.
+struct round_stochastically_elements {
+  float const* x;
+  double const* clip; // [norm, scale]
+  bfloat16* y;
+  std::int64_t first, count; // index of x[0] in the full tensor; number of elements
+  int node;                  // random key of the parameter
+  std::uint64_t iteration;   // iteration of the loops around the call
+  step_parameters const* parameters;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (clip[1] == 0) return;
+    auto const draw = first / 8 + i;
+    auto const bits = random_stream{parameters->seed, parameters->step, node, iteration}.draw(draw >> 32, draw);
+    auto const from = draw * 8 < first ? first : draw * 8;
+    auto const to = draw * 8 + 8 < first + count ? draw * 8 + 8 : first + count;
+    for (auto k = from; k < to; ++k)
+      y[k - first] = round_stochastically(x[k - first], bits.word[k % 8 / 2] >> (k % 2 * 16));
+  }
+};
+
+template <class device> struct kernel<op::round_stochastically, device> {
+  static void run(call_of<op::round_stochastically> const& c, tensor<float const> x, tensor<double const> clip,
+                  tensor<bfloat16> y) {
+    constexpr int first_key = 0x800000; // no dropout has this random key
+    auto const stored = x.shape().elements(), full = c.options.elements;
+    auto const of_group = stored == full ? 0 : c.parameters.group->rank() * stored;
+    auto const of_tensor = c.options.divided ? c.parameters.tensor->rank() * full : 0;
+    auto const first = of_group + of_tensor;
+    for_elements(device{}, c, (first + y.count + 7) / 8 - first / 8,
+                 round_stochastically_elements{x.data, clip.data, y.data, first, y.count,
+                                               first_key + c.options.parameter, c.iteration,
+                                               parameters_on(device{}, c)});
+  }
+};
+
+/// Loop body of the kernel: y[i] = weight[i] + compensation[i].
+template <class weights, class compensations> struct compensated_sum_elements {
+  weights const* weight;
+  compensations const* compensation;
+  float* y;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    y[i] = static_cast<float>(weight[i]) + static_cast<float>(compensation[i]);
+  }
+};
+
+template <class device> struct kernel<op::compensated_sum, device> {
+  template <class weights, class compensations>
+  static void run(call const& c, tensor<weights const> weight, tensor<compensations const> compensation,
+                  tensor<float> y) {
+    for_elements(device{}, c, y.count,
+                 compensated_sum_elements<weights, compensations>{weight.data, compensation.data, y.data});
+  }
+};
+
+/// Loop body of the kernel: y[i] = x[i] - bf16(x[i]).
+struct rounding_error_elements {
+  float const* x;
+  float* y;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = x[i] - static_cast<float>(bfloat16(x[i])); }
+};
+
+template <class device> struct kernel<op::rounding_error, device> {
+  static void run(call const& c, tensor<float const> x, tensor<float> y) {
+    for_elements(device{}, c, y.count, rounding_error_elements{x.data, y.data});
+  }
+};
+
+} // namespace constrain

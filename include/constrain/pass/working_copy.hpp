@@ -1,0 +1,61 @@
+#pragma once
+
+#include "constrain/op/cast/cast.hpp"
+#include "constrain/op/narrow_weight/narrow_weight.hpp"
+#include "constrain/op/update/update_rule.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// The copy in fp32 of a parameter that is stored in 16 bits, on which its update works. It exists for one tensor at a
+/// time, inside the loops over the parameter's axes.
+class working_copy {
+public:
+  /// Appends the copy of the parameter of `rule`. `compensation`: the type of a state that keeps what rounding to
+  /// nearest leaves out; u8: there is none, and rounding is stochastic.
+  constexpr working_copy(builder& out, update_rule& rule, int parameter, dtype compensation)
+      : out_(out), rule_(rule), parameter_{parameter, at::current} {
+    auto const stored = out.program.values[parameter];
+    value_info copy;
+    copy.type = accumulator_of(stored.type);
+    copy.role = role::workspace;
+    copy.shape = stored.shape;
+    copy.axes = stored.axes;
+    copy.accumulates = true; // element-wise updates change it in place
+    copy.belongs_to = parameter;
+    copy.line = stored.line;
+    copy_ = {out.program.add_value(copy), at::current};
+    if (compensation == dtype::u8) {
+      out.call<op::cast>({parameter_}, {copy_}, {.to = copy.type}, stored.line);
+    } else {
+      compensation_ = rule.state("compensation", rule.shape(), compensation).where();
+      out.call<op::compensated_sum>({parameter_, compensation_}, {copy_}, {}, stored.line);
+    }
+    rule.work_on(copy_);
+  }
+
+  /// Appends the nodes that store the updated copy in the parameter. `index`: of the parameter among the trained ones.
+  constexpr void store(int index) {
+    auto const info = out_.program.values[parameter_.value];
+    auto const clip = rule_.scale().where();
+    if (!compensation_) {
+      op::round_stochastically::options const options{index, info.shape.elements(),
+                                                      out_.program.is_divided(parameter_.value)};
+      out_.call<op::round_stochastically>({copy_, clip}, {parameter_}, options, info.line);
+      return;
+    }
+    value_info error = out_.program.values[copy_.value];
+    error.accumulates = false;
+    ref const left_out{out_.program.add_value(error), at::current};
+    out_.call<op::rounding_error>({copy_}, {left_out}, {}, info.line);
+    out_.call<op::assign>({copy_, clip}, {parameter_}, {.to = info.type}, info.line);
+    auto const type = out_.program.values[compensation_.value].type;
+    out_.call<op::assign>({left_out, clip}, {compensation_}, {.to = type}, info.line);
+  }
+
+private:
+  builder& out_;
+  update_rule& rule_;
+  ref parameter_, copy_, compensation_;
+};
+
+} // namespace constrain::detail
