@@ -44,7 +44,7 @@ template <class... policies> std::vector<float> weights_after_four_steps() {
   return all;
 }
 
-/// Every policy of parallel training gives the weights of ddp.
+/// Every stage of ZeRO gives the weights of ddp.
 template <class... policies> void compare(char const* name) {
   auto const expected = weights_after_four_steps<ct::parallel::ddp, policies...>();
   check(weights_after_four_steps<ct::parallel::zero<1, 2>, policies...>() == expected, std::string(name) + ": zero<1>");
@@ -67,5 +67,11 @@ int main() {
   compare_in_backward<adamw, ct::parallel::ddp>("adamw");
   compare_in_backward<ct::optimizer::adamw_8bit, ct::parallel::ddp, ct::checkpoint::every<2>>("adamw_8bit");
   compare_in_backward<adamw, ct::parallel::tensor<2>>("tensor parallel");
+  using pure = ct::precision::pure_bf16;
+  compare<adamw, pure>("pure_bf16");
+  compare<ct::optimizer::adafactor, pure, ct::checkpoint::every<2>>("pure_bf16 with adafactor");
+  compare<ct::optimizer::states_in<ct::dtype::bf16, adamw>, pure>("pure_bf16 with states_in");
+  compare_in_backward<adamw, pure, ct::parallel::ddp>("pure_bf16");
+  compare_in_backward<adamw, pure, ct::parallel::tensor<2>>("pure_bf16, tensor parallel");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

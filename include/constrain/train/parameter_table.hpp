@@ -61,6 +61,7 @@ struct tensor_info {
 struct parameter_info : tensor_info {
   constrain::role role = role::weight; // what the parameter is for; weight decay, for example, depends on it
   std::int64_t gradient_offset = -1;   // arena offset of the gradient; -1: none that the host can read
+  dtype gradient_type = dtype::f32;    // of the gradient's elements
   std::int64_t gradient_shards = 1;    // ranks over which an iteration's gradient is sharded
   std::int64_t gradient_step = 0;      // elements from one iteration's gradient to the next
 
@@ -68,6 +69,7 @@ struct parameter_info : tensor_info {
   constexpr tensor_info gradient() const {
     tensor_info result = *this;
     result.offset = gradient_offset;
+    result.type = gradient_type;
     result.shards = gradient_shards;
     result.step = gradient_step;
     return result;
@@ -170,6 +172,7 @@ constexpr void fill_gradient(parameter_info& out, program const& p, memory_layou
   if (p.values[v].ends_with_update) return;
   int const root = root_of(p, {v, at::current}).value;
   out.gradient_offset = where.buffers[root].offset;
+  out.gradient_type = p.values[v].type;
   out.gradient_shards = p.values[v].layout == layout::flat ? p.shards : 1;
   out.gradient_step = p.values[root].shape.elements();
 }
