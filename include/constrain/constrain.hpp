@@ -54,5 +54,6 @@
 #include "constrain/policy/policies.hpp"
 #include "constrain/program/is_op.hpp"
 #include "constrain/train/explain.hpp"
+#include "constrain/train/largest_batch.hpp"
 #include "constrain/train/schedules.hpp"
 #include "constrain/train/trainer.hpp"

@@ -13,6 +13,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+namespace detail {
+
+/// The model's program of one entry, before any pass.
+template <class task, class policy_set, entry e> struct entry_source {
+  // An optimizer without state and rule was already refused; sgd replaces it, so that only that error is printed.
+  static constexpr bool can_update =
+      has_state<typename policy_set::optimizer> || has_update_rule<typename policy_set::optimizer>;
+  using optimizer = std::conditional_t<can_update, typename policy_set::optimizer, constrain::optimizer::sgd>;
+  using policies = policy_set;
+  using device = typename policy_set::target;
+  /// Builds the program, in the master weights' dtype.
+  static constexpr program build() { return task::build(e, policy_set::precision::value.master); }
+};
+
+} // namespace detail
+
 /// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and constants of their plans.
 /// The entries share one arena: values that persist between runs (weights, optimizer states) come first; after them,
 /// each entry places its own values, in the same memory as the other entries.
@@ -23,16 +39,7 @@ template <class task, class policy_set> struct entries {
   using real = arithmetic<storage<compute>>; // type of the logits returned to the caller
 
   /// The model's program of one entry, before any pass.
-  template <entry e> struct source {
-    // An optimizer without state and rule was already refused; sgd replaces it, so that only that error is printed.
-    static constexpr bool can_update =
-        has_state<typename policy_set::optimizer> || has_update_rule<typename policy_set::optimizer>;
-    using optimizer = std::conditional_t<can_update, typename policy_set::optimizer, constrain::optimizer::sgd>;
-    using policies = policy_set;
-    using device = typename policy_set::target;
-    /// Builds the program, in the master weights' dtype.
-    static constexpr program build() { return task::build(e, master); }
-  };
+  template <entry e> using source = detail::entry_source<task, policy_set, e>;
 
   using step_program = step_passes<source<entry::step>>;
   using evaluate_program = forward_passes<source<entry::evaluate>>;
