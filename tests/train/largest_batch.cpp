@@ -20,12 +20,12 @@ template <ct::bytes limit, auto model, class... policies> constexpr bool is_larg
 }
 
 using eight_bits = ct::optimizer::adamw_8bit;
+using ct::checkpoint::every, ct::precision::pure_bf16;
 static_assert(is_largest<ct::kibibytes(300), small>());
 static_assert(is_largest<ct::mebibytes(3), small, ct::precision::bf16, ct::checkpoint::every<1>>());
 static_assert(is_largest<ct::mebibytes(1), small, ct::optimizer::sgd, ct::accumulate<4>>());
 static_assert(is_largest<ct::mebibytes(4096), ct::gpt2{}>());
-static_assert(
-    is_largest<ct::mebibytes(4096), ct::gpt2{}, ct::precision::pure_bf16, eight_bits, ct::checkpoint::every<1>>());
+static_assert(is_largest<ct::mebibytes(4096), ct::gpt2{}, pure_bf16, eight_bits, every<1>>());
 // The least that fits, to the byte.
 static_assert(ct::largest_batch<peak<small, 1>, small, ct::causal_lm>.sequences == 1);
 static_assert(ct::largest_batch<peak<small, 7>, small, ct::causal_lm>.sequences == 7);
@@ -36,7 +36,7 @@ static_assert(ct::largest_batch<ct::bytes(peak<small, 7>.count() - 1), small, ct
 TEST_CASE("largest_batch: more memory, or policies that save it, give more sequences") {
   constexpr auto limit = ct::mebibytes(4096);
   constexpr int plain = ct::largest_batch<limit, ct::gpt2{}, ct::causal_lm>.sequences;
-  constexpr int lean = ct::largest_batch<limit, ct::gpt2{}, ct::causal_lm, ct::precision::pure_bf16, eight_bits, ct::checkpoint::every<1>>.sequences;
+  constexpr int lean = ct::largest_batch<limit, ct::gpt2{}, ct::causal_lm, pure_bf16, eight_bits, every<1>>.sequences;
   MESSAGE("GPT-2 124M in 4 GiB: " << plain << " sequences of 1024 tokens, with the policies that save memory " << lean);
   CHECK(plain >= 1);
   CHECK(lean > plain);

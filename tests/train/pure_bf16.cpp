@@ -32,15 +32,6 @@ static_assert(trainer<pure>::memory.master_weights == ct::bytes(0));
 static_assert(trainer<pure>::memory.gradients == trainer<>::memory.gradients);
 static_assert(trainer<pure>::memory.optimizer_state == trainer<>::memory.optimizer_state);
 
-// GPT-2 124M on 4 sequences of 256 tokens, with everything that saves memory.
-template <class... policies>
-using large =
-    ct::trainer<ct::task<ct::gpt2{}, ct::causal_lm, ct::micro_batch{.sequences = 4, .tokens = 256}>, policies...>;
-using one_layer = ct::checkpoint::every<1>;
-static_assert(large<pure, in_backward<ct::optimizer::adamw_8bit>, one_layer>::memory.peak <= ct::mebibytes(1000));
-using all_in_8_bits = ct::optimizer::quantized<adamw, ct::optimizer::everything>;
-static_assert(large<pure, in_backward<all_in_8_bits>, one_layer>::memory.peak <= ct::mebibytes(800));
-
 /// Weights and states, as the trainer saves them.
 template <class trainer> std::string bytes_of(trainer const& t) {
   temporary_directory const directory;
@@ -54,7 +45,7 @@ template <class... policies> std::string bytes_after_four_steps() {
   return bytes_of(t);
 }
 
-/// The numbers nearest to x in bf16.
+/// The number nearest to x in bf16.
 float in_16_bits(float x) { return static_cast<float>(ct::bfloat16(x)); }
 
 } // namespace

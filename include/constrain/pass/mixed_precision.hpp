@@ -27,9 +27,8 @@ constexpr void promote_inputs(builder& out, node& n) {
 /// Mixed precision (Micikevicius et al. 2018): casts every parameter of two or more dimensions to `precision.compute`
 /// once per run, before the micro-batches, and lets every reader of the parameter read the copy. The types of all
 /// activations follow from the ops' shape rules; real labels keep their type, so that ops that promote types compute a
-/// loss in fp32. The parameters keep their type: they are the master weights. Without masters, the parameters themselves
-/// are stored in the compute type. Refused: a repeat whose body then returns
-/// another type than it takes.
+/// loss in fp32. The parameters keep their type: they are the master weights. Without masters, the parameters
+/// themselves are stored in the compute type. Refused: a repeat whose body then returns another type than it takes.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
   if (!p.failure.ok() || p.values[p.result("logits").value].type == compute) return p;

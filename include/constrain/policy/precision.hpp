@@ -68,9 +68,10 @@ struct fp16 {
 
 /// Everything in bf16 that `bf16` computes in bf16, and the weights too, without master weights: parameters of two or
 /// more dimensions take 2 bytes per element. Biases, norms and gradients are in fp32, and so is the update, on an fp32
-/// copy of one tensor at a time. An updated weight is rounded stochastically (op/narrow_weight/narrow_weight.hpp), since
-/// rounding to nearest would lose updates of less than 1/512 of the weight; with an optimizer::states_in, it is rounded
-/// to nearest, and a state "compensation" keeps what the rounding has left out (as torchdistx' AnyPrecisionAdamW).
+/// copy of one tensor at a time. An updated weight is rounded stochastically (op/narrow_weight/narrow_weight.hpp),
+/// since rounding to nearest would lose updates of less than 1/512 of the weight; with an optimizer::states_in, it is
+/// rounded to nearest, and a state "compensation" keeps what the rounding has left out (as torchdistx'
+/// AnyPrecisionAdamW).
 struct pure_bf16 {
   using slot = slot_of::precision;
   static constexpr char const* name = "pure_bf16";

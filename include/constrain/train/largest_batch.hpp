@@ -41,8 +41,8 @@ template <auto model, class objective, class policy_set> struct entry_peaks {
 
 inline constexpr int most_sequences = 1 << 16; // that `largest_batch` tries
 
-/// `low` plus the number of steps from `at_low` to `limit`, if `rise` is the sum of `steps` steps; above `low` and below
-/// `high`.
+/// `low` plus the number of steps from `at_low` to `limit`, if `rise` is the sum of `steps` steps; above `low` and
+/// below `high`.
 constexpr int interpolated(int low, int high, bytes at_low, bytes limit, bytes rise, int steps) {
   double const more = (limit - at_low) / (rise.count() > 0 ? rise : bytes(1)) * steps;
   return more < 1 ? low + 1 : more < high - 1 - low ? low + static_cast<int>(more) : high - 1;

@@ -26,10 +26,10 @@ template <class optimizer> constexpr bool has_in_backward_inside() {
 
 namespace optimizer {
 
-/// Any optimizer, which updates each parameter in the backward pass as soon as its gradient is complete (Lv et al. 2023,
-/// "Full Parameter Fine-tuning for Large Language Models with Limited Resources", LOMO; as PyTorch's optimizer step in
-/// backward hooks). The memory of a gradient is then free for the next one: gradients take the bytes of the largest one
-/// instead of the sum. The weights after a step are the same as with `O`, bit for bit.
+/// Any optimizer, which updates each parameter in the backward pass as soon as its gradient is complete (Lv et al.
+/// 2023, "Full Parameter Fine-tuning for Large Language Models with Limited Resources", LOMO; as PyTorch's optimizer
+/// step in backward hooks). The memory of a gradient is then free for the next one: gradients take the bytes of the
+/// largest one instead of the sum. The weights after a step are the same as with `O`, bit for bit.
 ///
 /// Before the last gradient is complete, no norm of all gradients is known. So a gradient that is not finite only skips
 /// the update of its own tensor: `step_result::not_finite` names its parameter, and `step_result::skipped` is false.
