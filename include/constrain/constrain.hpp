@@ -54,6 +54,7 @@
 #include "constrain/policy/policies.hpp"
 #include "constrain/program/is_op.hpp"
 #include "constrain/train/explain.hpp"
+#include "constrain/train/inference.hpp"
 #include "constrain/train/largest_batch.hpp"
 #include "constrain/train/schedules.hpp"
 #include "constrain/train/trainer.hpp"

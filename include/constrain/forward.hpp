@@ -19,6 +19,7 @@ struct step_result;
 struct batch;
 template <class... list> struct policies;
 template <class task, class... list> class trainer;
+template <class task, class... list> class inference;
 
 namespace data {
 class corpus;

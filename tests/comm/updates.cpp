@@ -1,4 +1,4 @@
-// Optimizers in bf16 and in the backward pass, in two processes. Started by mpirun; the exit code tells.
+// Optimizers in bf16 and in the backward pass, weights in bf16, and inference, in two processes. Started by mpirun; the exit code tells.
 
 #include <constrain/constrain.hpp>
 
@@ -59,6 +59,21 @@ template <class optimizer, class... policies> void compare_in_backward(char cons
         std::string("in_backward: ") + name);
 }
 
+/// An inference object gives the numbers of the trainer that saved its weights.
+template <class parallelism> void compare_inference(char const* name) {
+  ct::trainer<task, ct::precision::bf16, parallelism> t;
+  step(t, 0);
+  std::string const directory = std::string("constrain-updates-") + name;
+  t.save(directory);
+  ct::inference<task, ct::precision::bf16, parallelism> model;
+  model.load_pretrained(directory);
+  std::vector<std::int32_t> inputs(2 * 16), labels(2 * 16);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    inputs[i] = static_cast<std::int32_t>(i * 7 % 61), labels[i] = static_cast<std::int32_t>((i * 7 + 5) % 61);
+  check(model.evaluate(inputs, labels).loss == t.evaluate(inputs, labels).loss, std::string("inference: ") + name);
+  check(model.predict(inputs).logits == t.predict(inputs).logits, std::string("inference, logits: ") + name);
+}
+
 } // namespace
 
 int main() {
@@ -67,6 +82,9 @@ int main() {
   compare_in_backward<adamw, ct::parallel::ddp>("adamw");
   compare_in_backward<ct::optimizer::adamw_8bit, ct::parallel::ddp, ct::checkpoint::every<2>>("adamw_8bit");
   compare_in_backward<adamw, ct::parallel::tensor<2>>("tensor parallel");
+  compare_inference<ct::parallel::ddp>("ddp");
+  compare_inference<ct::parallel::zero<3, 2>>("zero_3");
+  compare_inference<ct::parallel::tensor<2>>("tensor");
   using pure = ct::precision::pure_bf16;
   compare<adamw, pure>("pure_bf16");
   compare<ct::optimizer::adafactor, pure, ct::checkpoint::every<2>>("pure_bf16 with adafactor");

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The samples that a trainer reads from a corpus. `trains`: to train; else to evaluate. Throws `error` if the corpus
+/// The samples that a trainer, or an evaluator, reads from a corpus. `trains`: to train; else to evaluate. Throws `error` if the corpus
 /// is too short or exceeds the model's vocabulary.
 template <class trainer, bool trains>
 sample_set samples_of(char const*, data::corpus const& corpus, char const* = nullptr) {
@@ -25,10 +25,8 @@ template <class trainer, bool>
 sample_set samples_of(char const* where, data::examples const& examples,
                       char const* instead = "split off another share") {
   using entries = typename trainer::entries;
-  return samples_in(
-      where, examples,
-      engine<typename trainer::task, typename trainer::policy_set>::template needs<typename entries::evaluate>,
-      trainer::task::sequences, instead);
+  return samples_in(where, examples, engine<entries>::template needs<typename entries::evaluate>,
+                    trainer::task::sequences, instead);
 }
 
 } // namespace constrain::detail

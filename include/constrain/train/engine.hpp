@@ -7,7 +7,6 @@
 #if defined(CONSTRAIN_WITH_CUDA)
 #include "constrain/run/cuda_runner.cuh"
 #endif
-#include "constrain/train/entries.hpp"
 #include "constrain/train/intake.hpp"
 #include "constrain/train/run_options.hpp"
 
@@ -20,10 +19,12 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// A trainer's arena and the executor that runs entry programs (step, evaluate, predict, generate) in it: copies inputs
-/// in, runs an entry, reads results out.
-template <class task, class policy_set> class engine {
+/// in, runs an entry, reads results out. `entries`: constrain::entries or inference_entries.
+template <class entries> class engine {
+  using task = typename entries::task;
+  using policy_set = typename entries::policies;
+
 public:
-  using entries = constrain::entries<task, policy_set>;
   using target = typename policy_set::target;
   using real = typename entries::real;
 
@@ -120,7 +121,7 @@ private:
   /// type).
   void poison() {
     if (!checked_) return;
-    auto const begin = entries::step::where.persistent_end;
+    auto const begin = entries::persistent_end;
     arena().fill(begin, entries::memory.peak.count() - begin, 0xFF);
   }
 

@@ -10,10 +10,18 @@
 #include "constrain/policy/policies.hpp"
 #include "constrain/run/device_plan.hpp"
 #include "constrain/train/parameter_table.hpp"
+#include "constrain/train/port_facts.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
+
+/// The largest of several numbers, at least 0.
+constexpr std::int64_t largest(std::initializer_list<std::int64_t> numbers) {
+  std::int64_t most = 0;
+  for (auto const n : numbers) most = n > most ? n : most;
+  return most;
+}
 
 /// The model's program of one entry, before any pass.
 template <class task, class policy_set, entry e> struct entry_source {
@@ -32,7 +40,10 @@ template <class task, class policy_set, entry e> struct entry_source {
 /// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and constants of their plans.
 /// The entries share one arena: values that persist between runs (weights, optimizer states) come first; after them,
 /// each entry places its own values, in the same memory as the other entries.
-template <class task, class policy_set> struct entries {
+template <class task_, class policy_set>
+struct entries : port_facts<task_, step_passes<detail::entry_source<task_, policy_set, entry::step>>> {
+  using task = task_;
+  using policies = policy_set;
   using target = typename policy_set::target;
   static constexpr dtype master = policy_set::precision::value.master;
   static constexpr dtype compute = policy_set::precision::value.compute;
@@ -58,24 +69,18 @@ template <class task, class policy_set> struct entries {
                                                                                    : generate::failure;
   static_assert(sizeof(typename sound<failure_without_gradients.reason, failure_without_gradients>::type) > 0);
 
+  /// Arena offset at which the values that persist between runs end.
+  static constexpr std::int64_t persistent_end = step::where.persistent_end;
   // Arena offset at which the largest of the entries other than `step` ends.
-  static constexpr std::int64_t other_peak = [] {
-    std::int64_t const ends[] = {evaluate::where.end, predict::where.end, generate::where.end};
-    std::int64_t most = 0;
-    for (auto const e : ends) most = e > most ? e : most;
-    return most;
-  }();
+  static constexpr std::int64_t other_peak =
+      detail::largest({evaluate::where.end, predict::where.end, generate::where.end});
   /// Arena offset at which the buffers of all entries end.
   static constexpr std::int64_t buffers_end = other_peak > step::where.end ? other_peak : step::where.end;
   static_assert(sizeof(detail::needs_are_possible<target, step, evaluate, predict, generate>) > 0);
   /// Bytes of scratch memory, the last ones of the arena.
-  static constexpr std::int64_t scratch = [] {
-    std::int64_t const needs[] = {device_plan_of<step, target>.scratch, device_plan_of<evaluate, target>.scratch,
-                                  device_plan_of<predict, target>.scratch, device_plan_of<generate, target>.scratch};
-    std::int64_t most = 0;
-    for (auto const n : needs) most = n > most ? n : most;
-    return most;
-  }();
+  static constexpr std::int64_t scratch =
+      detail::largest({device_plan_of<step, target>.scratch, device_plan_of<evaluate, target>.scratch,
+                       device_plan_of<predict, target>.scratch, device_plan_of<generate, target>.scratch});
   static constexpr device_reserve reserve{target::parameters + scratch, target::alignment};
   static constexpr memory_plan memory =
       step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, reserve) : memory_plan{};
@@ -90,32 +95,8 @@ template <class task, class policy_set> struct entries {
   static constexpr auto parameters =
       make_parameter_table<count_parameters(step_program::final)>(step_program::final, step::where);
   static constexpr std::int64_t shards = policy_set::parallelism::value.shards;
-  static constexpr std::int64_t parameter_count = [] {
-    std::int64_t total = 0;
-    for (int i = 0; i < parameters.size; ++i) total += parameters.parameters[i].elements();
-    return total;
-  }();
+  static constexpr std::int64_t parameter_count = count_elements(parameters);
 
-  // The first input and the first label, against which the host checks a corpus.
-  static constexpr port first_input = step_program::built.nth(port_kind::input, 0);
-  static constexpr port first_label = step_program::built.nth(port_kind::label, 0);
-  static constexpr std::int64_t vocabulary = first_input.limit; // tokens are below it; 0: not checked
-  static constexpr shape logits = step_program::built.values[step_program::built.result("logits").value].shape;
-  static constexpr std::int64_t labels =
-      step_program::built.values[first_label.where.value].shape.elements(); // in a micro-batch
-  /// Whether the only input is one array of tokens, as a corpus and `generate` give it.
-  static constexpr bool takes_tokens =
-      step_program::built.count(port_kind::input) == 1 && first_input.spec == port_spec{.name = first_input.spec.name};
-  /// Whether the only labels are one class per token, as a corpus gives them.
-  static constexpr bool labels_tokens = step_program::built.count(port_kind::label) == 1 &&
-                                        first_label.spec.type == port_type::ids &&
-                                        labels == step_program::built.values[first_input.where.value].shape.elements();
-  /// Whether the labels are the next tokens of the inputs.
-  static constexpr bool next_tokens = [] {
-    if constexpr (requires { task::objective::labels_are_next_tokens; })
-      return task::objective::labels_are_next_tokens && takes_tokens && labels_tokens;
-    else return false;
-  }();
   /// Whether evaluation counts correct predictions: the labels are classes.
   static constexpr bool counts_correct = evaluate::value.result("correct").elements > 0;
 };

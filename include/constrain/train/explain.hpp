@@ -42,10 +42,11 @@ template <class trainer> std::string explanation(bool programs = false) {
   char const* const master = name_of(entries::master);
   char const* const compute = name_of(entries::compute);
   char const* const sums = name_of(accumulator_of(entries::compute));
-  text += formatted(
-      "dtypes      master %s, compute and activations %s, sums and statistics %s, gradients %s, optimizer state %s, "
-      "loss f64\n",
-      master, compute, sums, master, master);
+  char const* const state = name_of(given_state_type<typename trainer::optimizer>(entries::master));
+  text += formatted("dtypes      %s %s, compute and activations %s, sums and statistics %s, gradients %s, optimizer "
+                    "state %s, loss f64\n",
+                    trainer::policy_set::precision::value.masters ? "master" : "no masters, vectors", master, compute,
+                    sums, master, state);
   text += "\nparameters\n";
   for (int i = 0; i < entries::parameters.size; ++i) {
     auto const& info = entries::parameters.parameters[i];

@@ -206,6 +206,13 @@ constexpr parameter_table<counts> make_parameter_table(program const& p, memory_
   return table;
 }
 
+/// Elements of all parameters of a parameter table.
+template <parameter_counts counts> constexpr std::int64_t count_elements(parameter_table<counts> const& table) {
+  std::int64_t total = 0;
+  for (int i = 0; i < table.size; ++i) total += table.parameters[i].elements();
+  return total;
+}
+
 } // namespace constrain
 
 #if CONSTRAIN_DEFINITIONS

@@ -1,21 +1,12 @@
 #pragma once
 
-#include "constrain/device/random.hpp"
 #include "constrain/train/agreement.hpp"
-#include "constrain/train/batch.hpp"
 #include "constrain/train/batches.hpp"
 #include "constrain/train/checks.hpp"
-#include "constrain/train/dataset.hpp"
-#include "constrain/train/engine.hpp"
-#include "constrain/train/evaluate_samples.hpp"
+#include "constrain/train/entries.hpp"
+#include "constrain/train/evaluator.hpp"
 #include "constrain/train/initialize.hpp"
 #include "constrain/train/loss_scale.hpp"
-#include "constrain/train/named_tensors.hpp"
-#include "constrain/train/ranks.hpp"
-#include "constrain/train/results.hpp"
-#include "constrain/train/run_options.hpp"
-#include "constrain/train/sample.hpp"
-#include "constrain/train/saved/pretrained.hpp"
 #include "constrain/train/saved/resume.hpp"
 #include "constrain/train/saved/saved_run.hpp"
 #include "constrain/train/settings.hpp"
@@ -23,25 +14,32 @@
 
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// What a trainer of `task_` under the policies in `list` inherits from.
+template <class task_, class... list>
+using evaluator_of_trainer = evaluator<
+    entries<typename task_or_refusal<task_>::task, std::conditional_t<is_task<task_>, policies<list...>, policies<>>>>;
+
+} // namespace detail
 
 /// Trains the model of a task under policies. The memory plan and the order of the kernels are compile-time constants;
 /// the memory of all tensors is allocated at construction. With distributed policies, all ranks must make these calls
 /// in the same order: construction, `step`, `evaluate`, `predict`, `generate`, `set`, `save`, loads, copies from views.
 /// An error of the constructor, `step`, `save` or a load on one rank is thrown on all.
-template <class task_, class... list> class trainer {
+template <class task_, class... list> class trainer : public detail::evaluator_of_trainer<task_, list...> {
+  using base = detail::evaluator_of_trainer<task_, list...>;
+
 public:
-  using task = typename detail::task_or_refusal<task_>::task;
-  using policy_set = std::conditional_t<is_task<task_>, policies<list...>, policies<>>;
+  using typename base::entries, typename base::task, typename base::policy_set, typename base::real;
   using optimizer = typename policy_set::optimizer;
   using hyper = typename optimizer::hyper;
-  using entries = constrain::entries<task, policy_set>;
-  using real = typename entries::real; // type of the logits that predict returns
+  using base::rank, base::ranks, base::world;
 
   static constexpr memory_plan memory = entries::memory;                         // planned bytes, by part
   static constexpr std::int64_t parameter_count = entries::parameter_count;      // elements of all parameters
@@ -55,8 +53,7 @@ public:
 
   /// `h`: the optimizer's hyperparameters. Throws `error` for a value out of range, if the arena cannot be allocated,
   /// if the world size is not a multiple of the number of shards, or if the ranks' settings differ.
-  explicit trainer(hyper const& h = {}, run_options const& run = {})
-      : hyper_(h), run_(run), ranks_(find_ranks<policy_set::parallelism::value>(run.deadline)) {
+  explicit trainer(hyper const& h = {}, run_options const& run = {}) : base(run), hyper_(h) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
       detail::check_hyper<optimizer>(h, policy_set::optimizer_name());
@@ -135,88 +132,6 @@ public:
                         ranks_.data().size()});
   }
 
-  /// Loss and accuracy over all samples of a corpus or of examples, without dropout; every rank evaluates all samples.
-  /// The training state is unchanged. Throws `error` if the data does not fit the model or the objective, or has no
-  /// label.
-  template <data::is_dataset dataset> evaluation evaluate(dataset const& d) {
-    return *evaluate(d, [] { return false; });
-  }
-  /// As `evaluate(d)`, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true.
-  template <data::is_dataset dataset, class predicate>
-  std::optional<evaluation> evaluate(dataset const& d, predicate const& stop) {
-    return evaluate(detail::samples_of<trainer, false>("evaluate", d), stop);
-  }
-  /// For `fit`: `evaluate` of data that was checked.
-  std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
-    ranks_.come_to(joint_call::evaluate, samples.size());
-    auto const sum =
-        detail::evaluate_samples(samples, task::sequences, stop, [&](constrain::batch const& b, evaluation& to) {
-          evaluate_one(b.every_input(), b.every_label(), to);
-        });
-    return sum ? std::optional(detail::mean_of(*sum, entries::counts_correct)) : std::nullopt;
-  }
-
-  /// Loss and accuracy over your own arrays: inputs [n, sequences, tokens] for any n >= 1, or a list; labels of the
-  /// same shape, or [n, sequences] for classification. Throws `error` as `batch` does.
-  evaluation evaluate(array_list const& inputs, array_list const& labels,
-                      constrain::labels which = constrain::labels::shifted) {
-    constexpr auto ports = engine::template ports<typename entries::evaluate>;
-    auto const batches = detail::count_batches(ports, inputs, labels);
-    auto const b =
-        detail::own_arrays("evaluate", inputs, labels, which, engine::template needs<typename entries::evaluate>);
-    ranks_.come_to(joint_call::evaluate, static_cast<std::int64_t>(batches), inputs, labels);
-    evaluation sum;
-    for (std::size_t i = 0; i < batches; ++i)
-      evaluate_one(detail::part_of(ports, port_kind::input, b.every_input(), i),
-                   detail::part_of(ports, port_kind::label, b.every_label(), i), sum);
-    return detail::mean_of(sum, entries::counts_correct);
-  }
-
-  /// The logits of one micro-batch, inputs [sequences, tokens], or a list. Throws `error` for a wrong number, type or
-  /// length of arrays, or an invalid value.
-  prediction<real> predict(array_list const& inputs) {
-    constexpr auto ports = engine::template ports<typename entries::predict>;
-    detail::check_lengths("predict", ports, port_kind::input, inputs, "");
-    detail::check_all_values("predict", ports, port_kind::input, inputs);
-    ranks_.come_to(joint_call::predict, 1, inputs);
-    engine_.template begin<typename entries::predict>("predict", inputs);
-    engine_.template run<typename entries::predict, typename entries::predict_program>(step_parameters_now());
-    return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
-  }
-
-  /// Returns the prompt and `count` sampled tokens. Each token costs a full forward pass over the last `task::tokens`
-  /// tokens (no key-value cache). Throws `error` for an empty prompt, a negative `count`, tokens or options out of
-  /// range, or logits that `sampler` refuses.
-  [[gnu::cold]] std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
-                                                   generate_options const& options = {}) {
-    [[maybe_unused]] generates_tokens<entries::takes_tokens, entries::logits.rank == 3> const checked;
-    check_count("generate", "the number of tokens", count, 0);
-    if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
-    if (entries::vocabulary > 0) detail::check_tokens("generate", prompt, entries::vocabulary);
-    std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
-    std::vector<std::int32_t> context(static_cast<std::size_t>(task::tokens));
-    sampler draw(options);
-    ranks_.come_to(joint_call::generate, count, prompt);
-    for (std::int64_t i = 0; i < count; ++i) {
-      auto const length = detail::fill_context(context, tokens);
-      engine_.template begin<typename entries::generate>("generate", context);
-      engine_.template run<typename entries::generate, typename entries::generate_program>(step_parameters_now());
-      auto const classes = entries::logits.features();
-      auto const row = engine_.template logits<typename entries::generate>((length - 1) * classes, classes);
-      tokens.push_back(draw(row.data(), row.size(), i));
-    }
-    return tokens;
-  }
-
-  /// `generate` for text, one token per byte: needs a model with a vocabulary of 256. Throws as the other `generate`.
-  std::string generate(std::string_view prompt, std::int64_t count, generate_options const& options = {}) {
-    [[maybe_unused]] tokens_are_bytes<entries::vocabulary> const checked;
-    auto const tokens = detail::tokens_of(prompt);
-    return detail::text_of(generate(std::span<std::int32_t const>(tokens), count, options));
-  }
-
-  /// Views of all parameters, in the order in which the model creates them.
-  std::vector<parameter_view> parameters() const { return tensors().parameters(); }
   /// The gradient of a parameter in the last step, before clipping; in fp16, `copy_to` divides by the loss scale of
   /// that step, and `copy_from` multiplies by it. Throws `error` for an unknown or frozen parameter, before the first
   /// step, and after evaluate, predict, generate (which reuse the gradients' memory) or a load.
@@ -227,22 +142,6 @@ public:
   tensor_view state(std::string_view parameter, std::string_view name) const {
     return tensors().state(parameter, name);
   }
-  /// The value of a setting of the model (see ct::setting). Throws `error` if the model has no such setting.
-  double setting(std::string_view name) const { return tensors().setting(name); }
-  /// Changes a setting of the model for all later runs. Throws `error` if there is none of that name, if `x` is not
-  /// finite or out of the range of a setting of the library, or if the ranks give different values. Collective.
-  void set(std::string_view name, double x) { tensors().set(name, x, world()); }
-
-  /// This process's rank.
-  int rank() const { return ranks_.world->rank(); }
-  /// The world size: number of processes that train together.
-  int ranks() const { return ranks_.world->size(); }
-  /// Number of processes that train on different data; others divide the layers (parallel::tensor).
-  int data_ranks() const { return ranks_.data().size(); }
-  /// Logical OR of `here` over all ranks. Collective.
-  bool in_any_rank(bool here) const { return agree(world(), joint_call::question, here ? 1 : 0) > 0; }
-  /// The communicator of all ranks.
-  communicator& world() const { return *ranks_.world; }
   /// Records a validation loss in the training state; returns whether it is the lowest so far.
   bool note_validation(double loss) {
     bool const best = loss < state_.best_validation_loss;
@@ -293,32 +192,18 @@ public:
   void scale_learning_rate(double factor) {
     state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor);
   }
-  /// Bytes of the arena up to the last byte written, plus the workspace of a GPU. Needs `.measure_memory`.
-  bytes used_bytes() const { return engine_.used(); }
-  /// The options given at construction.
-  run_options const& options() const { return run_; }
 
 private:
-  using engine = detail::engine<task, policy_set>;
+  using typename base::engine;
+  using base::engine_, base::format, base::ranks_, base::run_, base::table, base::tensors;
   static constexpr bool scales_loss = policy_set::precision::value.loss_scale;
 
   constrain::step_parameters step_parameters_now() const {
-    constrain::step_parameters n;
+    auto n = base::forward_parameters();
     n.seed = state_.seed, n.step = state_.steps.count();
     n.updates = state_.steps.count() - state_.skipped;
-    n.samples = task::sequences, n.first_sample = ranks_.data().rank() * micro_batches * task::sequences;
-    n.world = &ranks_.data(), n.group = &ranks_.zero(), n.tensor = ranks_.tensor.get();
+    n.first_sample = ranks_.data().rank() * micro_batches * task::sequences;
     return n;
-  }
-
-  [[gnu::cold]] void evaluate_one(array_list const& inputs, array_list const& labels, evaluation& sum) {
-    auto const valid = engine_.template begin<typename entries::evaluate>("evaluate", inputs, labels);
-    if (valid == 0) return;
-    engine_.template write_label_count<typename entries::evaluate>(valid);
-    engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(step_parameters_now());
-    sum.loss += engine_.read(entries::evaluate::value.result("loss")) * static_cast<double>(valid);
-    if (entries::counts_correct) sum.accuracy += engine_.read(entries::evaluate::value.result("correct"));
-    sum.tokens += valid;
   }
 
   /// Copies a batch into the arena; returns this rank's number of valid labels. Throws as `step` does for a bad batch.
@@ -327,23 +212,13 @@ private:
     return engine_.template begin<typename entries::step>("step", b.every_input(), b.every_label());
   }
 
-  static parameter_list table() { return entries::parameters.view(); }
-  detail::named_tensors tensors() const { return {table(), engine_.arena(), *ranks_.holders}; }
-  static weight_format format() {
-    if constexpr (requires { task::architecture; })
-      return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);
-    else return {};
-  }
   static saved_configuration configuration() {
     return {policy_set::precision::name,   policy_set::optimizer_name(),        task::tokens,
             policy_set::optimizer_state(), policy_set::optimizer_state_names(), policy_set::kept_on_resume()};
   }
 
   hyper hyper_;
-  run_options run_;
   training_state state_;
-  constrain::ranks ranks_;
-  engine engine_;
   held<double> loss_scale_ = std::make_unique<double>(1); // of the last step; on the heap: views point to it
 };
 

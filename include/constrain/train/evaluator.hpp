@@ -1,0 +1,172 @@
+#pragma once
+
+#include "constrain/device/random.hpp"
+#include "constrain/train/batch.hpp"
+#include "constrain/train/dataset.hpp"
+#include "constrain/train/engine.hpp"
+#include "constrain/train/evaluate_samples.hpp"
+#include "constrain/train/named_tensors.hpp"
+#include "constrain/train/ranks.hpp"
+#include "constrain/train/results.hpp"
+#include "constrain/train/run_options.hpp"
+#include "constrain/train/sample.hpp"
+#include "constrain/train/saved/pretrained.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// What a trainer and an inference object have in common: evaluation, prediction and generation, the parameters and
+/// settings, and the ranks. `entries_`: the entry programs, constrain::entries or inference_entries.
+template <class entries_> class evaluator {
+public:
+  using entries = entries_;
+  using task = typename entries::task;
+  using policy_set = typename entries::policies;
+  using real = typename entries::real; // type of the logits that predict returns
+
+  /// Loss and accuracy over all samples of a corpus or of examples, without dropout; every rank evaluates all samples.
+  /// The training state is unchanged. Throws `error` if the data does not fit the model or the objective, or has no
+  /// label.
+  template <data::is_dataset dataset> evaluation evaluate(dataset const& d) {
+    return *evaluate(d, [] { return false; });
+  }
+  /// As `evaluate(d)`, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true.
+  template <data::is_dataset dataset, class predicate>
+  std::optional<evaluation> evaluate(dataset const& d, predicate const& stop) {
+    return evaluate(detail::samples_of<evaluator, false>("evaluate", d), stop);
+  }
+  /// For `fit`: `evaluate` of data that was checked.
+  std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
+    ranks_.come_to(joint_call::evaluate, samples.size());
+    auto const sum =
+        detail::evaluate_samples(samples, task::sequences, stop, [&](constrain::batch const& b, evaluation& to) {
+          evaluate_one(b.every_input(), b.every_label(), to);
+        });
+    return sum ? std::optional(detail::mean_of(*sum, entries::counts_correct)) : std::nullopt;
+  }
+
+  /// Loss and accuracy over your own arrays: inputs [n, sequences, tokens] for any n >= 1, or a list; labels of the
+  /// same shape, or [n, sequences] for classification. Throws `error` as `batch` does.
+  evaluation evaluate(array_list const& inputs, array_list const& labels,
+                      constrain::labels which = constrain::labels::shifted) {
+    constexpr auto ports = engine::template ports<typename entries::evaluate>;
+    auto const batches = detail::count_batches(ports, inputs, labels);
+    auto const b =
+        detail::own_arrays("evaluate", inputs, labels, which, engine::template needs<typename entries::evaluate>);
+    ranks_.come_to(joint_call::evaluate, static_cast<std::int64_t>(batches), inputs, labels);
+    evaluation sum;
+    for (std::size_t i = 0; i < batches; ++i)
+      evaluate_one(detail::part_of(ports, port_kind::input, b.every_input(), i),
+                   detail::part_of(ports, port_kind::label, b.every_label(), i), sum);
+    return detail::mean_of(sum, entries::counts_correct);
+  }
+
+  /// The logits of one micro-batch, inputs [sequences, tokens], or a list. Throws `error` for a wrong number, type or
+  /// length of arrays, or an invalid value.
+  prediction<real> predict(array_list const& inputs) {
+    constexpr auto ports = engine::template ports<typename entries::predict>;
+    detail::check_lengths("predict", ports, port_kind::input, inputs, "");
+    detail::check_all_values("predict", ports, port_kind::input, inputs);
+    ranks_.come_to(joint_call::predict, 1, inputs);
+    engine_.template begin<typename entries::predict>("predict", inputs);
+    engine_.template run<typename entries::predict, typename entries::predict_program>(forward_parameters());
+    return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
+  }
+
+  /// Returns the prompt and `count` sampled tokens. Each token costs a full forward pass over the last `task::tokens`
+  /// tokens (no key-value cache). Throws `error` for an empty prompt, a negative `count`, tokens or options out of
+  /// range, or logits that `sampler` refuses.
+  [[gnu::cold]] std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
+                                                   generate_options const& options = {}) {
+    [[maybe_unused]] generates_tokens<entries::takes_tokens, entries::logits.rank == 3> const checked;
+    check_count("generate", "the number of tokens", count, 0);
+    if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
+    if (entries::vocabulary > 0) detail::check_tokens("generate", prompt, entries::vocabulary);
+    std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
+    std::vector<std::int32_t> context(static_cast<std::size_t>(task::tokens));
+    sampler draw(options);
+    ranks_.come_to(joint_call::generate, count, prompt);
+    for (std::int64_t i = 0; i < count; ++i) {
+      auto const length = detail::fill_context(context, tokens);
+      engine_.template begin<typename entries::generate>("generate", context);
+      engine_.template run<typename entries::generate, typename entries::generate_program>(forward_parameters());
+      auto const classes = entries::logits.features();
+      auto const row = engine_.template logits<typename entries::generate>((length - 1) * classes, classes);
+      tokens.push_back(draw(row.data(), row.size(), i));
+    }
+    return tokens;
+  }
+
+  /// `generate` for text, one token per byte: needs a model with a vocabulary of 256. Throws as the other `generate`.
+  std::string generate(std::string_view prompt, std::int64_t count, generate_options const& options = {}) {
+    [[maybe_unused]] tokens_are_bytes<entries::vocabulary> const checked;
+    auto const tokens = detail::tokens_of(prompt);
+    return detail::text_of(generate(std::span<std::int32_t const>(tokens), count, options));
+  }
+
+  /// Views of all parameters, in the order in which the model creates them.
+  std::vector<parameter_view> parameters() const { return tensors().parameters(); }
+  /// The value of a setting of the model (see ct::setting). Throws `error` if the model has no such setting.
+  double setting(std::string_view name) const { return tensors().setting(name); }
+  /// Changes a setting of the model for all later runs. Throws `error` if there is none of that name, if `x` is not
+  /// finite or out of the range of a setting of the library, or if the ranks give different values. Collective.
+  void set(std::string_view name, double x) { tensors().set(name, x, world()); }
+
+  /// This process's rank.
+  int rank() const { return ranks_.world->rank(); }
+  /// The world size: number of processes that train together.
+  int ranks() const { return ranks_.world->size(); }
+  /// Number of processes that train on different data; others divide the layers (parallel::tensor).
+  int data_ranks() const { return ranks_.data().size(); }
+  /// Logical OR of `here` over all ranks. Collective.
+  bool in_any_rank(bool here) const { return agree(world(), joint_call::question, here ? 1 : 0) > 0; }
+  /// The communicator of all ranks.
+  communicator& world() const { return *ranks_.world; }
+  /// Bytes of the arena up to the last byte written, plus the workspace of a GPU. Needs `.measure_memory`.
+  bytes used_bytes() const { return engine_.used(); }
+  /// The options given at construction.
+  run_options const& options() const { return run_; }
+
+protected:
+  using engine = detail::engine<entries>;
+
+  /// Forms the groups of ranks. Throws `error` as `find_ranks` does.
+  explicit evaluator(run_options const& run)
+      : run_(run), ranks_(find_ranks<policy_set::parallelism::value>(run.deadline)) {}
+
+  /// The parameters of a forward pass.
+  constrain::step_parameters forward_parameters() const {
+    constrain::step_parameters n;
+    n.samples = task::sequences, n.world = &ranks_.data(), n.group = &ranks_.zero(), n.tensor = ranks_.tensor.get();
+    return n;
+  }
+
+  static parameter_list table() { return entries::parameters.view(); }
+  detail::named_tensors tensors() const { return {table(), engine_.arena(), *ranks_.holders}; }
+  static weight_format format() {
+    if constexpr (requires { task::architecture; })
+      return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);
+    else return {};
+  }
+
+  run_options run_;
+  constrain::ranks ranks_;
+  engine engine_;
+
+private:
+  [[gnu::cold]] void evaluate_one(array_list const& inputs, array_list const& labels, evaluation& sum) {
+    auto const valid = engine_.template begin<typename entries::evaluate>("evaluate", inputs, labels);
+    if (valid == 0) return;
+    engine_.template write_label_count<typename entries::evaluate>(valid);
+    engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(forward_parameters());
+    sum.loss += engine_.read(entries::evaluate::value.result("loss")) * static_cast<double>(valid);
+    if (entries::counts_correct) sum.accuracy += engine_.read(entries::evaluate::value.result("correct"));
+    sum.tokens += valid;
+  }
+};
+
+} // namespace constrain

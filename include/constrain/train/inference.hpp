@@ -1,0 +1,89 @@
+#pragma once
+
+#include "constrain/model/task.hpp"
+#include "constrain/policy/policies.hpp"
+#include "constrain/train/agreement.hpp"
+#include "constrain/train/checks.hpp"
+#include "constrain/train/evaluator.hpp"
+#include "constrain/train/inference_entries.hpp"
+#include "constrain/train/initialize.hpp"
+#include "constrain/train/saved/resume.hpp"
+#include "constrain/train/settings.hpp"
+
+#include <string>
+#include <type_traits>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// What an inference object of `task_` under the policies in `list` inherits from.
+template <class task_, class... list>
+using evaluator_of_inference =
+    evaluator<inference_entries<typename task_or_refusal<task_>::task,
+                                std::conditional_t<is_task<task_>, policies<list...>, policies<>>>>;
+
+} // namespace detail
+
+/// Evaluates, predicts and generates with the model of a task, as a trainer does, bit for bit, but cannot train it:
+/// there are no gradients, optimizer states or master weights. Parameters of two or more dimensions are stored in the
+/// type that GEMMs read: 2 bytes per element in bf16 and fp16. The policies may be the ones of a trainer; those that
+/// only concern training (optimizer, accumulation, checkpointing) have no effect. With distributed policies, all ranks
+/// must make these calls in the same order: construction, `evaluate`, `predict`, `generate`, `set`, `load_pretrained`.
+///
+///     ct::inference<task, ct::precision::bf16> model;
+///     model.load_pretrained("runs/gpt");
+///     std::puts(model.generate("The ", 20).c_str());
+template <class task_, class... list> class inference : public detail::evaluator_of_inference<task_, list...> {
+  using base = detail::evaluator_of_inference<task_, list...>;
+
+public:
+  using typename base::entries, typename base::task, typename base::policy_set, typename base::real;
+  using base::in_any_rank, base::rank, base::world;
+
+  static constexpr memory_plan memory = entries::memory;                    // planned bytes, by part
+  static constexpr std::int64_t parameter_count = entries::parameter_count; // elements of all parameters
+
+  /// Begins with the model's initial weights. Of the options, `.seed`, `.dropout`, `.checked`, `.measure_memory`,
+  /// `.deadline` and `.cuda_device` have an effect. Throws `error` for a value out of range, if the arena cannot be
+  /// allocated, if the world size is not a multiple of the number of shards, or if the ranks' settings differ.
+  explicit inference(run_options const& run = {}) : base(run) {
+    if constexpr (policy_set::parallelism::value.distributed)
+      if (world().size() > 1) check_ranks_agree(world(), joint_call::construction, fingerprint_of(run));
+    agreed(world(), joint_call::construction, [&] {
+      detail::check_run(run);
+      engine_.allocate(run);
+      initialize(table(), run.seed, engine_.arena(), ranks_.holders->rank());
+      detail::start_settings(tensors(), run);
+    });
+  }
+
+  /// Loads weights: from a directory or safetensors file of Hugging Face Transformers, from a run that a trainer has
+  /// saved, or from the newest of the runs saved in path/step-<n>. They are rounded to the type in which they are
+  /// stored. Of a run with averaged weights (optimizer::averaged), it loads the weights, not the averages. Throws
+  /// `error`, with nothing changed, if names, shapes or configuration do not match.
+  void load_pretrained(std::string const& path) {
+    auto const load = [&](std::string const& from) {
+      constrain::load_pretrained(from, table(), format(), engine_.arena(), world(), *ranks_.holders);
+    };
+    if (in_any_rank(!saved_series(path).steps().empty()))
+      resume_from(path, world(), load, rank() == 0 ? stderr : nullptr);
+    else load(path);
+  }
+
+private:
+  using base::engine_, base::format, base::ranks_, base::table, base::tensors;
+
+  /// The values that must be equal on all ranks at construction.
+  static fingerprint fingerprint_of(run_options const& run) {
+    fingerprint all;
+    detail::add_build(all, policy_set::name(), table());
+    all.add("the number of sequences in a micro-batch", task::sequences);
+    all.add("the number of tokens in a sequence", task::tokens);
+    all.add_hash("the plan of an evaluation", detail::hash_of_plan(entries::evaluate::value));
+    detail::add_run(all, run);
+    return all;
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "constrain/pass/pipeline.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// What the host must know of a task's inputs, labels and logits. `passes`: of the entry program that has all of them.
+template <class task, class passes> struct port_facts {
+  // The first input and the first label, against which the host checks a corpus.
+  static constexpr port first_input = passes::built.nth(port_kind::input, 0);
+  static constexpr port first_label = passes::built.nth(port_kind::label, 0);
+  static constexpr std::int64_t vocabulary = first_input.limit; // tokens are below it; 0: not checked
+  static constexpr shape logits = passes::built.values[passes::built.result("logits").value].shape;
+  static constexpr std::int64_t labels =
+      passes::built.values[first_label.where.value].shape.elements(); // in a micro-batch
+  /// Whether the only input is one array of tokens, as a corpus and `generate` give it.
+  static constexpr bool takes_tokens =
+      passes::built.count(port_kind::input) == 1 && first_input.spec == port_spec{.name = first_input.spec.name};
+  /// Whether the only labels are one class per token, as a corpus gives them.
+  static constexpr bool labels_tokens = passes::built.count(port_kind::label) == 1 &&
+                                        first_label.spec.type == port_type::ids &&
+                                        labels == passes::built.values[first_input.where.value].shape.elements();
+  /// Whether the labels are the next tokens of the inputs.
+  static constexpr bool next_tokens = [] {
+    if constexpr (requires { task::objective::labels_are_next_tokens; })
+      return task::objective::labels_are_next_tokens && takes_tokens && labels_tokens;
+    else return false;
+  }();
+};
+
+} // namespace constrain
