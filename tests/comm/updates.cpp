@@ -1,4 +1,5 @@
-// Optimizers in bf16 and in the backward pass, weights in bf16, and inference, in two processes. Started by mpirun; the exit code tells.
+// Optimizers and weights in bf16, updates in the backward pass, and inference, in two processes. Started by mpirun; the
+// exit code tells.
 
 #include <constrain/constrain.hpp>
 

@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The samples that a trainer, or an evaluator, reads from a corpus. `trains`: to train; else to evaluate. Throws `error` if the corpus
-/// is too short or exceeds the model's vocabulary.
+/// The samples that a trainer or an evaluator reads from a corpus. `trains`: to train; else to evaluate. Throws `error`
+/// if the corpus is too short or exceeds the model's vocabulary.
 template <class trainer, bool trains>
 sample_set samples_of(char const*, data::corpus const& corpus, char const* = nullptr) {
   using entries = typename trainer::entries;
