@@ -78,6 +78,17 @@ constexpr ref emit_clipping(builder& out, gradient_list const& gradients) {
                                                : out.call<op::clip_coefficient>({squares, maximum}));
 }
 
+/// Adds the value that holds the hyperparameters of a step. `type`: of the gradients.
+template <class optimizer> constexpr ref add_hyper(program& p, dtype type) {
+  value_info hyper;
+  hyper.type = dtype::u8;
+  hyper.role = role::hyperparameters;
+  hyper.shape =
+      shape(static_cast<std::int64_t>(type == dtype::f64 ? sizeof(op::step_hyperparameters<optimizer, double>)
+                                                         : sizeof(op::step_hyperparameters<optimizer, float>)));
+  return {p.add_value(hyper), at::current};
+}
+
 /// Appends the update of the parameter that `gradient` belongs to. A rule's nodes are in loops over the parameter's
 /// axes; one call of an element-wise update works on all iterations of a repeat, unless it needs a copy of the
 /// parameter. `index`: of the gradient.
@@ -100,14 +111,15 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
 }
 
 /// Appends the updates of all parameters after the last gradient.
-template <class optimizer> constexpr void update_at_the_end(builder& out, gradient_list const& gradients, ref hyper) {
+template <class optimizer> constexpr void update_at_the_end(builder& out, gradient_list const& gradients) {
   ref const clip = emit_clipping(out, gradients);
+  ref const hyper = add_hyper<optimizer>(out.program, out.program.values[gradients[0]].type);
   for (int k = 0; k < gradients.size(); ++k) emit_update<optimizer>(out, gradients[k], k, clip, hyper);
 }
 
 /// Puts the update of each parameter of `p` where its gradient is complete, with a clip coefficient of its own.
 template <class optimizer>
-constexpr void update_in_backward(builder& out, program const& p, gradient_list const& gradients, ref hyper) {
+constexpr void update_in_backward(builder& out, program const& p, gradient_list const& gradients) {
   auto& program = out.program;
   nest const where(p);
   fixed_vector<int, program::maximum_values> places;
@@ -116,6 +128,7 @@ constexpr void update_in_backward(builder& out, program const& p, gradient_list 
     program.values[g].ends_with_update = true;
   }
   ref const squares = add_squares(program, gradients.size());
+  ref const hyper = add_hyper<optimizer>(program, program.values[gradients[0]].type);
   program.nodes.count = 0;
   rewrite_nodes(out, p, 0, p.nodes.size(), [&](builder&, node const& n, int i) {
     program.add_node(n);
@@ -151,16 +164,8 @@ template <class optimizer> constexpr program update(program const& p) {
     program.fail(diagnosis_with<refusals::nothing_is_trained>());
     return program;
   }
-  value_info hyper_info;
-  hyper_info.type = dtype::u8;
-  hyper_info.role = role::hyperparameters;
-  bool const wide = program.values[gradients[0]].type == dtype::f64;
-  hyper_info.shape = shape(static_cast<std::int64_t>(wide ? sizeof(op::step_hyperparameters<optimizer, double>)
-                                                          : sizeof(op::step_hyperparameters<optimizer, float>)));
-  ref const hyper{program.add_value(hyper_info), at::current};
-
-  if constexpr (updates_in_backward<optimizer>) detail::update_in_backward<optimizer>(out, p, gradients, hyper);
-  else detail::update_at_the_end<optimizer>(out, gradients, hyper);
+  if constexpr (updates_in_backward<optimizer>) detail::update_in_backward<optimizer>(out, p, gradients);
+  else detail::update_at_the_end<optimizer>(out, gradients);
   return program;
 }
 
