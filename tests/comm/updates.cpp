@@ -1,5 +1,5 @@
-// Optimizers and weights in bf16, updates in the backward pass, and inference, in two processes. Started by mpirun; the
-// exit code tells.
+// Optimizers and weights in bf16, GEMMs in TF32, updates in the backward pass, and inference, in two processes. Started
+// by mpirun; the exit code tells.
 
 #include <constrain/constrain.hpp>
 
@@ -86,6 +86,7 @@ int main() {
   compare_inference<ct::parallel::ddp>("ddp");
   compare_inference<ct::parallel::zero<3, 2>>("zero_3");
   compare_inference<ct::parallel::tensor<2>>("tensor");
+  compare<adamw, ct::precision::tf32>("tf32");
   using pure = ct::precision::pure_bf16;
   compare<adamw, pure>("pure_bf16");
   compare<ct::optimizer::adafactor, pure, ct::checkpoint::every<2>>("pure_bf16 with adafactor");

@@ -16,6 +16,7 @@
 #include "constrain/pass/partition.hpp"
 #include "constrain/pass/recompute.hpp"
 #include "constrain/pass/refusals.hpp"
+#include "constrain/pass/round_operands.hpp"
 #include "constrain/pass/select.hpp"
 #include "constrain/pass/slice_views.hpp"
 #include "constrain/pass/update.hpp"
@@ -42,6 +43,22 @@ inline constexpr program divided_program =
 template <class passes> constexpr decltype(auto) divided() {
   if constexpr (passes::set::parallelism::value.tensor > 1) return (divided_program<passes>);
   else return with_own<typename passes::set, pass_name::without_dead_code, passes::without_dead_code>();
+}
+
+} // namespace detail
+
+namespace detail {
+
+/// The fused program, with rounded factors.
+template <class passes>
+inline constexpr program rounded_program =
+    round_operands(with_own<typename passes::set, pass_name::fused, passes::fused>());
+
+/// The program that is divided over ranks. On a CUDA device, the GEMMs round their factors by themselves.
+template <class passes> constexpr decltype(auto) before_partition() {
+  if constexpr (passes::set::precision::value.tf32 && !passes::set::device::value.is_cuda)
+    return (rounded_program<passes>);
+  else return with_own<typename passes::set, pass_name::fused, passes::fused>();
 }
 
 } // namespace detail
@@ -111,7 +128,7 @@ template <class source> struct step_passes : passes_before_gradients<source> {
   static constexpr decltype(auto) before_fusion() { return with_own<set, pass_name::recomputed, recomputed>(); }
   static constexpr program fused =
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, step_passes>());
-  static constexpr program sharded = partition(with_own<set, pass_name::fused, fused>(), set::parallelism::value);
+  static constexpr program sharded = partition(detail::before_partition<step_passes>(), set::parallelism::value);
   /// The program whose values have bytes of their own.
   static constexpr decltype(auto) before_sharing() { return with_own<set, pass_name::sharded, sharded>(); }
   static constexpr program final = detail::share_bytes(before_sharing());
@@ -178,7 +195,7 @@ template <class source> struct forward_passes {
   static constexpr program fused =
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, forward_passes>());
   static constexpr program sharded =
-      partition(with_own<set, pass_name::fused, fused>(), detail::without_gradients(set::parallelism::value));
+      partition(detail::before_partition<forward_passes>(), detail::without_gradients(set::parallelism::value));
   /// The program whose values have bytes of their own.
   static constexpr decltype(auto) before_sharing() { return with_own<set, pass_name::sharded, sharded>(); }
   static constexpr program final = detail::share_bytes(before_sharing());

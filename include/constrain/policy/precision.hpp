@@ -7,6 +7,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::precision {
 
 struct fp32;
+struct tf32;
 struct bf16;
 struct fp16;
 struct pure_bf16;
@@ -21,13 +22,14 @@ struct precision {
   dtype master = dtype::f32;  // of parameters, gradients and, unless an update rule says otherwise, optimizer states
   dtype compute = dtype::f32; // of activations and of the operands of GEMMs
   bool masters = true;        // parameters with a compute copy have a copy in `master` too
+  bool tf32 = false;          // the GEMMs of layers round their fp32 factors to TF32
   bool loss_scale = false;    // the loss is scaled, so that small gradients do not become zero
   friend constexpr bool operator==(precision const&, precision const&) = default;
 
   template <class...> using otherwise = constrain::precision::fp32;
   template <class policy> struct named { using precision = policy; };
-  using examples = policy_list<constrain::precision::fp32, constrain::precision::bf16, constrain::precision::fp16,
-                               constrain::precision::pure_bf16, constrain::precision::fp64>;
+  using examples = policy_list<constrain::precision::fp32, constrain::precision::tf32, constrain::precision::bf16,
+                               constrain::precision::fp16, constrain::precision::pure_bf16, constrain::precision::fp64>;
   static constexpr bool always_named = true;
   static constexpr bool free_on_resume = true; // a resume compares the precision in a separate field
 
@@ -46,6 +48,16 @@ struct fp32 {
   using slot = slot_of::precision;
   static constexpr char const* name = "fp32";
   static constexpr slot value{.master = dtype::f32, .compute = dtype::f32};
+};
+
+/// fp32 in memory; the GEMMs of layers (`linear` and its gradients) round their factors to TF32, 10 bits of fraction
+/// instead of 23, and add in fp32 (NVIDIA 2020, "NVIDIA A100 Tensor Core GPU Architecture"). On a CUDA device, cuBLASLt
+/// then uses tensor cores; on the CPU, a step takes longer than with fp32, and shows what the rounding does to the loss.
+/// The products of attention and of Muon stay in fp32.
+struct tf32 {
+  using slot = slot_of::precision;
+  static constexpr char const* name = "tf32";
+  static constexpr slot value{.master = dtype::f32, .compute = dtype::f32, .tf32 = true};
 };
 
 /// Mixed precision: GEMMs and activations in bf16; fp32 for master weights, their gradients, optimizer states, and the

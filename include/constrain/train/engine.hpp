@@ -43,7 +43,10 @@ public:
     checked_ = o.checked;
     if constexpr (std::is_same_v<target, cpu>)
       runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch);
-    else runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch, o.cuda_device);
+    else {
+      runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch, o.cuda_device);
+      runner_->context().use_tf32(policy_set::precision::value.tf32);
+    }
     if (o.measure_memory) arena().fill_pattern(bytes(entries::buffers_end));
   }
 

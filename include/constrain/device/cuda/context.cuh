@@ -26,6 +26,9 @@ public:
   /// The stream on which kernels start, and the GEMMs that run on it.
   cudaStream_t stream() const { return stream_; }
   gemm_cache& gemms() { return gemms_; }
+  /// Whether the GEMMs of layers round fp32 factors to TF32. Set it before the first GEMM.
+  bool uses_tf32() const { return tf32_; }
+  void use_tf32(bool yes) { tf32_ = yes; }
   /// The step parameters in device memory, from which kernels of a captured CUDA graph read the current values.
   step_parameters const* parameters() const { return parameters_; }
   /// Copies the step parameters to device memory, in stream order. Throws `error` if CUDA fails.
@@ -47,6 +50,7 @@ private:
   cudaStream_t stream_;
   gemm_cache gemms_;
   step_parameters* parameters_;
+  bool tf32_ = false;
   alignas(16) std::byte group_[multi_tensor_bytes]{};
 };
 

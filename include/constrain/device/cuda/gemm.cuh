@@ -9,7 +9,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// y = op(A) op(B), or y += op(A) op(B) if `adds`, row-major, by cuBLASLt: op(A) [m, k], op(B) [k, n], y [m, n], all
-/// contiguous; op transposes its matrix if the flag is `transpose::yes`. Sums are accumulated in float for 16-bit
+/// contiguous; op transposes its matrix if the flag is `transpose::yes`. fp32 factors are rounded to TF32 if the context
+/// says so. Sums are accumulated in float for 16-bit
 /// elements, otherwise in the elements' type. Starts `gemm_parts` GEMMs; parts along k are added in y, in order. The
 /// call must have scratch memory of at least `gemm_workspace` bytes. `limit`: every matrix of a part spans fewer
 /// elements than this; only tests pass another value. Throws `error` if cuBLASLt fails.
@@ -21,7 +22,18 @@ void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_ex
   auto const aligned = [](auto const* p) { return alignment_class(reinterpret_cast<std::uintptr_t>(p)); };
   auto& context = *c.parameters.context;
   auto const part = part_of_gemm(a_transposed, b_transposed, e, limit);
-  gemm_shape s{ta, tb, 0, 0, 0, ta ? e.m : e.k, tb ? e.k : e.n, e.n, adds, dtype_of<input>, dtype_of<output>};
+  gemm_shape s{ta,
+               tb,
+               0,
+               0,
+               0,
+               ta ? e.m : e.k,
+               tb ? e.k : e.n,
+               e.n,
+               adds,
+               context.uses_tf32(),
+               dtype_of<input>,
+               dtype_of<output>};
   for (std::int64_t m = 0; m < e.m; m += part.m)
     for (std::int64_t n = 0; n < e.n; n += part.n)
       for (std::int64_t k = 0; k < e.k; k += part.k) {

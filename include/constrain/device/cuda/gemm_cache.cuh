@@ -17,6 +17,7 @@ struct gemm_shape {
   bool a_transposed = false, b_transposed = false;
   std::int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
   bool adds = false; // whether beta is 1; otherwise it is 0
+  bool tf32 = false; // whether fp32 factors are rounded to TF32
   dtype inputs = dtype::f32, output = dtype::f32;
   // alignment of the matrices' addresses, in bytes (`alignment_class`)
   int a_alignment = 256, b_alignment = 256, c_alignment = 256;
@@ -69,7 +70,8 @@ public:
   /// algorithm 0 to be the fastest. Throws `error` if the heuristic finds no algorithm.
   cuda_gemm(cublasLtHandle_t handle, gemm_shape const& s, int choice = 0) : double_(s.output == dtype::f64) {
     auto const what = concat({"prepare a GEMM of [", s.m, ", ", s.k, "] and [", s.k, ", ", s.n, "]"});
-    auto const compute = double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F; // fp32 GEMMs do not use TF32
+    bool const tf32 = s.tf32 && s.inputs == dtype::f32;
+    auto const compute = double_ ? CUBLAS_COMPUTE_64F : tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cublas_check(cublasLtMatmulDescCreate(operation_.address(), compute, double_ ? CUDA_R_64F : CUDA_R_32F), what);
     cublasOperation_t const first = s.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t const second = s.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;

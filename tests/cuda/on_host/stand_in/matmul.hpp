@@ -42,7 +42,9 @@ inline void check_layouts(char const* call, on_host_product const& p, on_host_la
              "the extents must fit");
   bool const in_double = p.compute == CUBLAS_COMPUTE_64F;
   bool const narrow = a.type == CUDA_R_16F || a.type == CUDA_R_16BF;
+  bool const in_tf32 = p.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   bool const types = in_double ? a.type == CUDA_R_64F && d.type == CUDA_R_64F
+                     : in_tf32 ? a.type == CUDA_R_32F && d.type == CUDA_R_32F
                                : (narrow && (d.type == a.type || d.type == CUDA_R_32F)) ||
                                      (a.type == CUDA_R_32F && d.type == CUDA_R_32F);
   if (!types || a.type != b.type || c.type != d.type || p.scale != (in_double ? CUDA_R_64F : CUDA_R_32F))
@@ -92,7 +94,14 @@ inline void check_operands(char const* call, chosen_algorithm const& chosen, mat
   }
 }
 
-/// D = alpha op(A) op(B) + beta C, summed in double.
+/// x as tensor cores read it in TF32: 10 bits of fraction, the nearest.
+inline double in_tf32(double x) {
+  auto const bits = __builtin_bit_cast(std::uint32_t, static_cast<float>(x));
+  if ((bits & 0x7F800000u) == 0x7F800000u) return x;
+  return static_cast<double>(__builtin_bit_cast(float, (bits + 0xFFFu + (bits >> 13 & 1u)) & ~0x1FFFu));
+}
+
+/// D = alpha op(A) op(B) + beta C, summed in double; the factors are rounded if the algorithm computes in TF32.
 inline void multiply(chosen_algorithm const& chosen, matmul_operands const& o, double alpha, double beta) {
   auto const ends = o.workspace_bytes < 4096 ? o.workspace_bytes : 4096; // whoever kept something there sees it
   std::memset(o.workspace, 0xEE, ends);
@@ -100,11 +109,14 @@ inline void multiply(chosen_algorithm const& chosen, matmul_operands const& o, d
   bool const ta = chosen.operation[0] == CUBLAS_OP_T, tb = chosen.operation[1] == CUBLAS_OP_T;
   auto const &a = chosen.a, &b = chosen.b, &c = chosen.c, &d = chosen.d;
   auto const depth = ta ? a.rows : a.columns;
+  bool const tf32 = chosen.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  auto const factor = [&](double x) { return tf32 ? in_tf32(x) : x; };
   for (std::int64_t row = 0; row < d.rows; ++row)
     for (std::int64_t column = 0; column < d.columns; ++column) {
       double sum = 0;
       for (std::int64_t k = 0; k < depth; ++k)
-        sum += (ta ? a.get(o.a, k, row) : a.get(o.a, row, k)) * (tb ? b.get(o.b, column, k) : b.get(o.b, k, column));
+        sum += factor(ta ? a.get(o.a, k, row) : a.get(o.a, row, k)) *
+               factor(tb ? b.get(o.b, column, k) : b.get(o.b, k, column));
       d.set(o.d, row, column, alpha * sum + (beta != 0 ? beta * c.get(o.c, row, column) : 0));
     }
 }

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "constrain/program/op_info.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::op {
+
+/// x rounded to TF32, element by element: to the nearest number with 10 bits of fraction, ties to even; the exponent
+/// keeps its 8 bits. x and the result are fp32. A number that would round to infinity becomes infinity; NaN stays NaN.
+struct round_to_tf32 {
+  static constexpr char const* name = "round_to_tf32";
+  static constexpr char const* layouts = "* -> *";
+
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+};
+
+} // namespace constrain::op
