@@ -52,8 +52,8 @@ struct fp32 {
 
 /// fp32 in memory; the GEMMs of layers (`linear` and its gradients) round their factors to TF32, 10 bits of fraction
 /// instead of 23, and add in fp32 (NVIDIA 2020, "NVIDIA A100 Tensor Core GPU Architecture"). On a CUDA device, cuBLASLt
-/// then uses tensor cores; on the CPU, a step takes longer than with fp32, and shows what the rounding does to the loss.
-/// The products of attention and of Muon stay in fp32.
+/// then uses tensor cores; on the CPU, a step takes longer than with fp32, and shows what the rounding does to the
+/// loss. The products of attention and of Muon stay in fp32.
 struct tf32 {
   using slot = slot_of::precision;
   static constexpr char const* name = "tf32";
