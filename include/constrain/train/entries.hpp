@@ -17,9 +17,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// The largest of several numbers, at least 0.
-constexpr std::int64_t largest(std::initializer_list<std::int64_t> numbers) {
+template <class... integers> constexpr std::int64_t largest(integers... numbers) {
   std::int64_t most = 0;
-  for (auto const n : numbers) most = n > most ? n : most;
+  ((most = numbers > most ? numbers : most), ...);
   return most;
 }
 
@@ -73,14 +73,14 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
   static constexpr std::int64_t persistent_end = step::where.persistent_end;
   // Arena offset at which the largest of the entries other than `step` ends.
   static constexpr std::int64_t other_peak =
-      detail::largest({evaluate::where.end, predict::where.end, generate::where.end});
+      detail::largest(evaluate::where.end, predict::where.end, generate::where.end);
   /// Arena offset at which the buffers of all entries end.
   static constexpr std::int64_t buffers_end = other_peak > step::where.end ? other_peak : step::where.end;
   static_assert(sizeof(detail::needs_are_possible<target, step, evaluate, predict, generate>) > 0);
   /// Bytes of scratch memory, the last ones of the arena.
   static constexpr std::int64_t scratch =
-      detail::largest({device_plan_of<step, target>.scratch, device_plan_of<evaluate, target>.scratch,
-                       device_plan_of<predict, target>.scratch, device_plan_of<generate, target>.scratch});
+      detail::largest(device_plan_of<step, target>.scratch, device_plan_of<evaluate, target>.scratch,
+                      device_plan_of<predict, target>.scratch, device_plan_of<generate, target>.scratch);
   static constexpr device_reserve reserve{target::parameters + scratch, target::alignment};
   static constexpr memory_plan memory =
       step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, reserve) : memory_plan{};

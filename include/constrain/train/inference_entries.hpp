@@ -51,11 +51,11 @@ struct inference_entries
   static constexpr std::int64_t persistent_end = evaluate::where.persistent_end;
   /// Arena offset at which the buffers of all entries end.
   static constexpr std::int64_t buffers_end =
-      detail::largest({evaluate::where.end, predict::where.end, generate::where.end});
+      detail::largest(evaluate::where.end, predict::where.end, generate::where.end);
   /// Bytes of scratch memory, the last ones of the arena.
   static constexpr std::int64_t scratch =
-      detail::largest({device_plan_of<evaluate, target>.scratch, device_plan_of<predict, target>.scratch,
-                       device_plan_of<generate, target>.scratch});
+      detail::largest(device_plan_of<evaluate, target>.scratch, device_plan_of<predict, target>.scratch,
+                      device_plan_of<generate, target>.scratch);
   static constexpr memory_plan memory = failure.ok() ? memory_of(evaluate_program::final, evaluate::where, buffers_end,
                                                                  {target::parameters + scratch, target::alignment})
                                                      : memory_plan{};
