@@ -22,18 +22,8 @@ void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_ex
   auto const aligned = [](auto const* p) { return alignment_class(reinterpret_cast<std::uintptr_t>(p)); };
   auto& context = *c.parameters.context;
   auto const part = part_of_gemm(a_transposed, b_transposed, e, limit);
-  gemm_shape s{ta,
-               tb,
-               0,
-               0,
-               0,
-               ta ? e.m : e.k,
-               tb ? e.k : e.n,
-               e.n,
-               adds,
-               context.uses_tf32(),
-               dtype_of<input>,
-               dtype_of<output>};
+  gemm_shape s{ta, tb, 0, 0, 0, ta ? e.m : e.k, tb ? e.k : e.n, e.n, adds, dtype_of<input>, dtype_of<output>};
+  s.tf32 = context.uses_tf32();
   for (std::int64_t m = 0; m < e.m; m += part.m)
     for (std::int64_t n = 0; n < e.n; n += part.n)
       for (std::int64_t k = 0; k < e.k; k += part.k) {

@@ -17,10 +17,10 @@ struct gemm_shape {
   bool a_transposed = false, b_transposed = false;
   std::int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
   bool adds = false; // whether beta is 1; otherwise it is 0
-  bool tf32 = false; // whether fp32 factors are rounded to TF32
   dtype inputs = dtype::f32, output = dtype::f32;
   // alignment of the matrices' addresses, in bytes (`alignment_class`)
   int a_alignment = 256, b_alignment = 256, c_alignment = 256;
+  bool tf32 = false; // whether fp32 factors are rounded to TF32
 
   friend constexpr auto operator<=>(gemm_shape const&, gemm_shape const&) = default;
 };
