@@ -22,7 +22,7 @@ TEST_CASE("the optimizer is one launch, and nothing is allocated after the first
   for (auto const& n : trainer::entries::step_program::final.nodes)
     updates += n.op == &ct::info_of<ct::op::update<ct::optimizer::adamw>> ? 1 : 0;
   CHECK(updates > 10);
-  CHECK(on_host::launches[on_host::address(&ct::update_kernel<ct::optimizer::adamw, float, 0, 1>)] == 5);
+  CHECK(on_host::launches[on_host::address(&ct::update_kernel<ct::optimizer::adamw, float, float, 0, 1>)] == 5);
   CHECK(on_host::launches[on_host::address(&ct::square_chunks_kernel<float>)] == 5);
   CHECK(on_host::launches[on_host::address(&ct::gradient_norm_squared_kernel<float>)] == 5);
 }
@@ -69,7 +69,7 @@ using many = ct::task<many_parameters{}, ct::causal_lm, ct::micro_batch{.sequenc
 
 TEST_CASE("an optimizer of more parameters than fit into a launch has several") {
   using trainer = ct::trainer<many, device_policy>;
-  constexpr auto update = &ct::update_kernel<ct::optimizer::adamw, float, 0, 1>;
+  constexpr auto update = &ct::update_kernel<ct::optimizer::adamw, float, float, 0, 1>;
   static_assert(trainer::entries::parameters.size == 81);
   launches_are_planned<many>(0);
   on_host::launches.clear();
