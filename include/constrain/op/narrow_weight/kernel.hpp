@@ -33,10 +33,15 @@ struct round_stochastically_elements {
     if (clip[1] == 0) return;
     auto const draw = first / 8 + i;
     auto const bits = random_stream{parameters->seed, parameters->step, node, iteration}.draw(draw >> 32, draw);
-    auto const from = draw * 8 < first ? first : draw * 8;
-    auto const to = draw * 8 + 8 < first + count ? draw * 8 + 8 : first + count;
-    for (auto k = from; k < to; ++k)
-      y[k - first] = round_stochastically(x[k - first], bits.word[k % 8 / 2] >> (k % 2 * 16));
+    // Constant indices keep the words in registers.
+    store_pair(draw * 8 - first, bits.word[0]), store_pair(draw * 8 + 2 - first, bits.word[1]);
+    store_pair(draw * 8 + 4 - first, bits.word[2]), store_pair(draw * 8 + 6 - first, bits.word[3]);
+  }
+
+private:
+  CT_HOST_DEVICE void store_pair(std::int64_t k, std::uint32_t word) const {
+    if (k >= 0 && k < count) y[k] = round_stochastically(x[k], word);
+    if (k + 1 >= 0 && k + 1 < count) y[k + 1] = round_stochastically(x[k + 1], word >> 16);
   }
 };
 
