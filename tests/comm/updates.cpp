@@ -87,6 +87,7 @@ int main() {
   compare_inference<ct::parallel::zero<3, 2>>("zero_3");
   compare_inference<ct::parallel::tensor<2>>("tensor");
   compare<adamw, ct::precision::tf32>("tf32");
+  compare_in_backward<adamw, ct::precision::tf32, ct::parallel::tensor<2>>("tf32, tensor parallel");
   using pure = ct::precision::pure_bf16;
   compare<adamw, pure>("pure_bf16");
   compare<ct::optimizer::adafactor, pure, ct::checkpoint::every<2>>("pure_bf16 with adafactor");

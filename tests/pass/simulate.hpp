@@ -137,8 +137,7 @@ public:
         return error(i, "operand " + std::to_string(k) + " lies outside of the arena");
     }
     for (int k = 0; k < s.inputs; ++k) {
-      auto const& info = p.values[n.inputs[k].value];
-      if (is_persistent(info.role)) continue;
+      if (is_persistent(p.values[full_of(p, n.inputs[k]).value].role)) continue;
       check_read(i, k, bound[k], state);
     }
     // The inputs may be overwritten: what they hold is taken now.
@@ -250,9 +249,10 @@ public:
       for (std::int64_t t = 0; t < instances; ++t) {
         int const tag = number(one_of(i, n.outputs[j], t, instances, state));
         bool const again = alive.contains(tag);
-        // Exchanged in place, also into a part of the input; or a gradient, or its full tensor, that an op which cannot
-        // add replaces.
-        bool const exchanged = info.role == role::gradient || info.role == role::communication;
+        // Exchanged in place, also into a part of the input; or a gradient, its full tensor, or a parameter's working
+        // copy, that an op which cannot add replaces.
+        bool const exchanged = info.role == role::gradient || info.role == role::communication ||
+                               (info.role == role::workspace && info.belongs_to >= 0);
         bool const in_place =
             n.inputs.contains(n.outputs[j]) || (info.view && n.inputs.contains(info.view.of) && !adds);
         bool const replaced = in_place || (exchanged && (n.op->accumulating >> j & 1u) == 0);

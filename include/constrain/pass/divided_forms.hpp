@@ -12,7 +12,10 @@ namespace detail {
 class divided_values {
 public:
   constexpr explicit divided_values(program const& p) : p_(p) {
-    for (int v = 0; v < p.values.size(); ++v) parts_[v] = p.is_divided(v);
+    for (int v = 0; v < p.values.size(); ++v) {
+      parts_[v] = p.is_divided(v);
+      weights_[v] = is_parameter(p.values[v].role) || p.values[v].role == role::compute_copy;
+    }
   }
 
   /// Whether node n needs the full tensor of its input k, but has a part. The calls of divided layers read parts of
@@ -26,22 +29,28 @@ public:
       auto const r = p_.values[output.value].role;
       writes_activations = writes_activations && (r == role::activation || r == role::workspace);
     }
-    auto const r = p_.values[value].role;
-    return !((is_parameter(r) || r == role::compute_copy) && writes_activations);
+    return !(weights_[value] && writes_activations);
   }
 
   /// Records what node n computes.
   constexpr void follow(node const& n) {
-    bool has_part = false;
-    for (int k = 0; k < n.inputs.size(); ++k) has_part = has_part || (by_element(n, k) && parts_[n.inputs[k].value]);
-    for (auto const& output : n.outputs) parts_[output.value] = parts_[output.value] || has_part;
+    bool has_part = false, is_weight = n.inputs.size() == 1;
+    for (int k = 0; k < n.inputs.size(); ++k) {
+      has_part = has_part || (by_element(n, k) && parts_[n.inputs[k].value]);
+      is_weight = is_weight && by_element(n, k) && weights_[n.inputs[k].value];
+    }
+    for (auto const& output : n.outputs) {
+      parts_[output.value] = parts_[output.value] || has_part;
+      weights_[output.value] = weights_[output.value] || is_weight;
+    }
   }
 
 private:
   static constexpr bool by_element(node const& n, int k) { return (n.op->layouts.inputs.elements >> k & 1u) != 0; }
 
   program const& p_;
-  bool parts_[program::maximum_values]{};
+  bool parts_[program::maximum_values]{};   // each rank has a part
+  bool weights_[program::maximum_values]{}; // parameters, their copies, and what an element-wise call makes of one
 };
 
 } // namespace detail

@@ -98,6 +98,7 @@ public:
   /// Stores `source` in `target`, the parameter or a state, unless the gradient norm is not finite. Converts it to the
   /// type of `target`. Both have the same shape.
   constexpr void assign(value target, value source) {
+    if (!out_.program.failure.ok()) return; // `emit_all` returns no values then
     if (part_ >= 0 && target.where() == new_parameter_.where()) return replace(new_parameter_, source);
     if (part_ >= 0 && target.where() == new_gradient_.where()) return replace(new_gradient_, source);
     out_.call<op::assign>({source.where(), scale_}, {target.where()}, {.to = target.type()}, info().line);
