@@ -44,6 +44,7 @@ template <class task_, class policy_set>
 struct entries : port_facts<task_, step_passes<detail::entry_source<task_, policy_set, entry::step>>> {
   using task = task_;
   using policies = policy_set;
+  using checked = entries; // naming it reports a refused program, with fewer lines than from inside another class
   using target = typename policy_set::target;
   static constexpr dtype master = policy_set::precision::value.master;
   static constexpr dtype compute = policy_set::precision::value.compute;

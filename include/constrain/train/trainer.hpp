@@ -21,10 +21,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// What a trainer of `task_` under the policies in `list` inherits from.
+/// The entry programs of a trainer of `task_` under the policies in `list`.
 template <class task_, class... list>
-using evaluator_of_trainer = evaluator<
-    entries<typename task_or_refusal<task_>::task, std::conditional_t<is_task<task_>, policies<list...>, policies<>>>>;
+using entries_of_trainer =
+    entries<typename task_or_refusal<task_>::task, std::conditional_t<is_task<task_>, policies<list...>, policies<>>>;
 
 } // namespace detail
 
@@ -32,8 +32,9 @@ using evaluator_of_trainer = evaluator<
 /// the memory of all tensors is allocated at construction. With distributed policies, all ranks must make these calls
 /// in the same order: construction, `step`, `evaluate`, `predict`, `generate`, `set`, `save`, loads, copies from views.
 /// An error of the constructor, `step`, `save` or a load on one rank is thrown on all.
-template <class task_, class... list> class trainer : public detail::evaluator_of_trainer<task_, list...> {
-  using base = detail::evaluator_of_trainer<task_, list...>;
+template <class task_, class... list>
+class trainer : public evaluator<typename detail::entries_of_trainer<task_, list...>::checked> {
+  using base = evaluator<detail::entries_of_trainer<task_, list...>>;
 
 public:
   using typename base::entries, typename base::task, typename base::policy_set, typename base::real;
