@@ -43,6 +43,5 @@ struct model {
 using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>;
 
 void use(ct::trainer<task, ct::precision::bf16>& t, ct::batch const& w) {
-  t.step(w); // <- here
-  t.predict(w.inputs);
+  t.step(w), t.predict(w.inputs); // <- here
 }

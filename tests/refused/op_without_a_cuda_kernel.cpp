@@ -23,6 +23,5 @@ using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .t
 using trainer = ct::trainer<task, ct::device::cuda<ct::sm<90>>>;
 
 void use(trainer& t, ct::batch const& b) {
-  t.step(b); // <- here
-  t.predict(b.inputs);
+  t.step(b), t.predict(b.inputs); // <- here
 }
