@@ -13,6 +13,5 @@ using trainer = ct::trainer<task, ct::device::cuda<ct::sm<90>>, ct::attention::f
 #endif
 
 void use(trainer& t, ct::batch const& b) {
-  t.step(b); // <- here
-  t.predict(b.inputs);
+  t.step(b), t.predict(b.inputs); // <- here
 }
