@@ -11,6 +11,7 @@
 #include "constrain/train/run_options.hpp"
 #include "constrain/train/sample.hpp"
 #include "constrain/train/saved/pretrained.hpp"
+#include "constrain/train/training_state.hpp"
 
 #include <optional>
 #include <string>
@@ -73,7 +74,7 @@ public:
     detail::check_all_values("predict", ports, port_kind::input, inputs);
     ranks_.come_to(joint_call::predict, 1, inputs);
     engine_.template begin<typename entries::predict>("predict", inputs);
-    engine_.template run<typename entries::predict, typename entries::predict_program>(forward_parameters());
+    engine_.template run<typename entries::predict, typename entries::predict_program>(step_parameters_now());
     return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
 
@@ -93,7 +94,7 @@ public:
     for (std::int64_t i = 0; i < count; ++i) {
       auto const length = detail::fill_context(context, tokens);
       engine_.template begin<typename entries::generate>("generate", context);
-      engine_.template run<typename entries::generate, typename entries::generate_program>(forward_parameters());
+      engine_.template run<typename entries::generate, typename entries::generate_program>(step_parameters_now());
       auto const classes = entries::logits.features();
       auto const row = engine_.template logits<typename entries::generate>((length - 1) * classes, classes);
       tokens.push_back(draw(row.data(), row.size(), i));
@@ -138,10 +139,14 @@ protected:
   explicit evaluator(run_options const& run)
       : run_(run), ranks_(find_ranks<policy_set::parallelism::value>(run.deadline)) {}
 
-  /// The parameters of a forward pass.
-  constrain::step_parameters forward_parameters() const {
+  /// The parameters of the next run of an entry. Ops may draw random numbers in every entry.
+  constrain::step_parameters step_parameters_now() const {
+    constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches;
     constrain::step_parameters n;
-    n.samples = task::sequences, n.world = &ranks_.data(), n.group = &ranks_.zero(), n.tensor = ranks_.tensor.get();
+    n.seed = state_.seed, n.step = state_.steps.count();
+    n.updates = state_.steps.count() - state_.skipped;
+    n.samples = task::sequences, n.first_sample = ranks_.data().rank() * micro_batches * task::sequences;
+    n.world = &ranks_.data(), n.group = &ranks_.zero(), n.tensor = ranks_.tensor.get();
     return n;
   }
 
@@ -154,6 +159,7 @@ protected:
   }
 
   run_options run_;
+  training_state state_; // of an inference object: only the seed, before the first step
   constrain::ranks ranks_;
   engine engine_;
 
@@ -162,7 +168,7 @@ private:
     auto const valid = engine_.template begin<typename entries::evaluate>("evaluate", inputs, labels);
     if (valid == 0) return;
     engine_.template write_label_count<typename entries::evaluate>(valid);
-    engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(forward_parameters());
+    engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(step_parameters_now());
     sum.loss += engine_.read(entries::evaluate::value.result("loss")) * static_cast<double>(valid);
     if (entries::counts_correct) sum.accuracy += engine_.read(entries::evaluate::value.result("correct"));
     sum.tokens += valid;

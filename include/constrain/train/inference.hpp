@@ -53,7 +53,8 @@ public:
     agreed(world(), joint_call::construction, [&] {
       detail::check_run(run);
       engine_.allocate(run);
-      initialize(table(), run.seed, engine_.arena(), ranks_.holders->rank());
+      state_.seed = run.seed;
+      initialize(table(), state_.seed, engine_.arena(), ranks_.holders->rank());
       detail::start_settings(tensors(), run);
     });
   }
@@ -72,7 +73,7 @@ public:
   }
 
 private:
-  using base::engine_, base::format, base::ranks_, base::table, base::tensors;
+  using base::engine_, base::format, base::ranks_, base::state_, base::table, base::tensors;
 
   /// The values that must be equal on all ranks at construction.
   static fingerprint fingerprint_of(run_options const& run) {

@@ -196,16 +196,9 @@ public:
 
 private:
   using typename base::engine;
-  using base::engine_, base::format, base::ranks_, base::run_, base::table, base::tensors;
+  using base::engine_, base::format, base::ranks_, base::run_, base::state_, base::step_parameters_now, base::table,
+      base::tensors;
   static constexpr bool scales_loss = policy_set::precision::value.loss_scale;
-
-  constrain::step_parameters step_parameters_now() const {
-    auto n = base::forward_parameters();
-    n.seed = state_.seed, n.step = state_.steps.count();
-    n.updates = state_.steps.count() - state_.skipped;
-    n.first_sample = ranks_.data().rank() * micro_batches * task::sequences;
-    return n;
-  }
 
   /// Copies a batch into the arena; returns this rank's number of valid labels. Throws as `step` does for a bad batch.
   std::int64_t take(constrain::batch const& b) {
@@ -219,7 +212,6 @@ private:
   }
 
   hyper hyper_;
-  training_state state_;
   held<double> loss_scale_ = std::make_unique<double>(1); // of the last step; on the heap: views point to it
 };
 
