@@ -12,6 +12,13 @@ template <diagnosis d> struct task_is_none {
                         "objective, ct::micro_batch{.sequences = 8}>, policies...>");
 };
 
+/// The first template argument of ct::inference is not a task.
+template <diagnosis d> struct task_of_inference_is_none {
+  static_assert(d.ok(),
+                "inference: the first template argument must be a ct::task; write ct::inference<ct::task<model, "
+                "objective, ct::micro_batch{.sequences = 8}>, policies...>");
+};
+
 /// The model cannot be called with values.
 template <diagnosis d> struct model_is_no_function {
   static_assert(d.ok(), "task: the model is not a function from ct::value to ct::value; give its type `constexpr "

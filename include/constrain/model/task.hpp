@@ -172,17 +172,23 @@ template <class type> concept is_task = requires(entry e, dtype real) {
 
 namespace detail {
 
-/// Stands in for a type that is not a task, so that only one error is reported.
-struct no_task {
+/// Stands in for a type that is not a task, so that only one error is reported: the sentence of `refusal`.
+template <template <diagnosis> class refusal> struct no_task_for {
   using objective = void;
   static constexpr int architecture = 0;
   static constexpr std::int64_t sequences = 1, tokens = 1;
-  static constexpr program build(entry, dtype) { return refused_program(diagnosis_with<refusals::task_is_none>()); }
+  static constexpr program build(entry, dtype) { return refused_program(diagnosis_with<refusal>()); }
 };
 
-/// `type`, or `no_task` if `type` is not a task.
-template <class type> struct task_or_refusal { using task = no_task; };
-template <is_task type> struct task_or_refusal<type> { using task = type; };
+using no_task = no_task_for<refusals::task_is_none>; // of a trainer
+
+/// `type`, or `no_task_for<refusal>` if `type` is not a task.
+template <class type, template <diagnosis> class refusal = refusals::task_is_none> struct task_or_refusal {
+  using task = no_task_for<refusal>;
+};
+template <is_task type, template <diagnosis> class refusal> struct task_or_refusal<type, refusal> {
+  using task = type;
+};
 
 } // namespace detail
 

@@ -20,7 +20,7 @@ namespace detail {
 /// What an inference object of `task_` under the policies in `list` inherits from.
 template <class task_, class... list>
 using evaluator_of_inference =
-    evaluator<inference_entries<typename task_or_refusal<task_>::task,
+    evaluator<inference_entries<typename task_or_refusal<task_, refusals::task_of_inference_is_none>::task,
                                 std::conditional_t<is_task<task_>, policies<list...>, policies<>>>>;
 
 } // namespace detail
@@ -39,10 +39,11 @@ template <class task_, class... list> class inference : public detail::evaluator
 
 public:
   using typename base::entries, typename base::task, typename base::policy_set, typename base::real;
-  using base::in_any_rank, base::rank, base::world;
+  using base::rank, base::world;
 
   static constexpr memory_plan memory = entries::memory;                    // planned bytes, by part
   static constexpr std::int64_t parameter_count = entries::parameter_count; // elements of all parameters
+  static constexpr double flops = entries::work.flops;                      // of one evaluation of a micro-batch
 
   /// Begins with the model's initial weights. Of the options, `.seed`, `.dropout`, `.checked`, `.measure_memory`,
   /// `.deadline` and `.cuda_device` have an effect. Throws `error` for a value out of range, if the arena cannot be
@@ -64,10 +65,13 @@ public:
   /// stored. Of a run with averaged weights (optimizer::averaged), it loads the weights, not the averages. Throws
   /// `error`, with nothing changed, if names, shapes or configuration do not match.
   void load_pretrained(std::string const& path) {
+    auto parameters = table();
+    parameters.owner = "an inference object";
     auto const load = [&](std::string const& from) {
-      constrain::load_pretrained(from, table(), format(), engine_.arena(), world(), *ranks_.holders);
+      constrain::load_pretrained(from, parameters, format(), engine_.arena(), world(), *ranks_.holders);
     };
-    if (in_any_rank(!saved_series(path).steps().empty()))
+    auto const has_series = [&]() -> std::int64_t { return saved_series(path).steps().empty() ? 0 : 1; };
+    if (agreed_sum(world(), joint_call::pretrained, has_series) > 0)
       resume_from(path, world(), load, rank() == 0 ? stderr : nullptr);
     else load(path);
   }

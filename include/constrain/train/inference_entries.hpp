@@ -59,6 +59,10 @@ struct inference_entries
   static constexpr memory_plan memory = failure.ok() ? memory_of(evaluate_program::final, evaluate::where, buffers_end,
                                                                  {target::parameters + scratch, target::alignment})
                                                      : memory_plan{};
+  /// Work of the evaluation of one micro-batch on one rank.
+  static constexpr work_plan work = work_of(evaluate_program::final, [](int node) {
+    return failure.ok() ? device_plan_of<evaluate, target>.steps[node].launches : 1;
+  });
   static constexpr auto parameters =
       make_parameter_table<count_parameters(evaluate_program::final)>(evaluate_program::final, evaluate::where);
   /// Elements of all parameters.

@@ -82,7 +82,7 @@ struct state_info : tensor_info {
   bool is_average = false; // the average of the parameter, which begins as a copy of the parameter
 };
 
-/// A view of a trainer's `parameter_table`, of the same type for all trainers.
+/// A view of the `parameter_table` of a trainer or an inference object, of the same type for all of them.
 struct parameter_list {
   parameter_info const* parameters = nullptr; // `size` entries
   int size = 0;                               // number of parameters
@@ -91,6 +91,7 @@ struct parameter_list {
   tensor_info const* settings = nullptr;      // `settings_size` entries
   int settings_size = 0;                      // number of settings of the model
   char const* names = nullptr;                // all names, concatenated
+  char const* owner = "a trainer";            // whose parameters they are, for errors
 
   /// Name of parameter i.
   std::string name(int i) const { return name(parameters[i]); }

@@ -24,9 +24,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 /// Throws `error` if a saved config.json lacks a `required` field, or if a field that it shares with the model's
-/// configuration (`here`) differs. Arrays and nulls are not compared. `directory`: for the error.
+/// configuration (`here`) differs. Arrays and nulls are not compared. `directory`, `owner`: as in `check_field`.
 [[gnu::cold]] CONSTRAIN_INLINE void check_model(std::string const& directory, io::json const& saved,
-                                                io::json const& here, std::span<std::string_view const> required) {
+                                                io::json const& here, std::span<std::string_view const> required,
+                                                std::string_view owner) {
   auto const is_null = [](std::optional<io::json> const& j) { return !j || j->is_null(); };
   for (auto const& name : required)
     if (is_null(saved.find(name)))
@@ -39,7 +40,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     auto const text = [&](io::json const& j) { return shown_value(j, same_kind); };
     // Numbers are compared by value: 1e-05 equals 0.00001.
     bool const numbers = same_kind && value.kind() == io::json_kind::number;
-    if (!numbers || other->real() != value.real()) check_field(directory, std::string(name), text(*other), text(value));
+    if (!numbers || other->real() != value.real())
+      check_field(directory, std::string(name), text(*other), text(value), owner);
   }
 }
 
@@ -68,7 +70,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     if (!format.configuration.empty() && io::detail::exists(configuration)) {
       io::mapped_file const text(configuration, "the configuration");
       detail::check_model(path, io::json::parse(text.text(), configuration), io::json::parse(format.configuration),
-                          format.required);
+                          format.required, list.owner);
     }
   }
   auto const opened = io::safetensors_file::open(file);
@@ -81,7 +83,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
       throw error(
           {"the weights '", path, "' have no tensor '", w.tensor.name, "'; load the weights of the same model"});
     detail::check_field(path, concat({"shape of '", t->name, "'"}), detail::shape_text(t->shape),
-                        detail::shape_text(w.tensor.shape));
+                        detail::shape_text(w.tensor.shape), list.owner);
     if (!io::is_real(t->dtype))
       throw error(
           {"the weights '", path, "' have '", t->name, "' as ", t->dtype, "; save it as F64, F32, BF16 or F16"});

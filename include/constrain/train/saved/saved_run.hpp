@@ -7,6 +7,7 @@
 #include "constrain/train/training_state.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -27,9 +28,9 @@ namespace detail {
 [[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);
 
 /// Throws `error`, which names the field and both values, if a field of a saved run (`saved`) differs from the field of
-/// this trainer (`here`). `directory`: the saved run, for the error.
+/// this trainer (`here`). `directory`: the saved run, for the error; `owner`: who loads it, with an article.
 void check_field(std::string const& directory, std::string const& field, std::string const& saved,
-                 std::string const& here);
+                 std::string const& here, std::string_view owner = "a trainer");
 
 } // namespace detail
 

@@ -24,10 +24,12 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_field(std::string const& directory, std::string const& field,
-                                                std::string const& saved, std::string const& here) {
+                                                std::string const& saved, std::string const& here,
+                                                std::string_view owner) {
+  auto const noun = owner.substr(owner.find(' ') + 1); // without its article
   if (saved != here)
-    throw error({"'", directory, "' does not match the trainer: its ", field, " is ", saved, ", the trainer's is ",
-                 here, "; load it into a trainer with the same ", field});
+    throw error({"'", directory, "' does not match the ", noun, ": its ", field, " is ", saved, ", the ", noun,
+                 "'s is ", here, "; load it into ", owner, " with the same ", field});
 }
 
 /// Throws `error` unless a file has exactly the `wanted` tensors, by name, shape and dtype; it may lack optional ones.
