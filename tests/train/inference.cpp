@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 // Weights without what training needs: the same numbers as a trainer's, in fewer bytes.
 
@@ -28,6 +29,9 @@ static_assert(inference<ct::precision::fp16>::memory.weights == expected_bytes<i
 static_assert(inference<ct::precision::bf16>::memory.master_weights == ct::bytes(0));
 static_assert(inference<>::memory.optimizer_state == ct::bytes(0) && inference<>::memory.gradients == ct::bytes(0));
 static_assert(inference<>::parameter_count == trainer<>::parameter_count);
+// A step is a forward pass, a backward pass of twice the work, and the update.
+static_assert(inference<>::flops > 0 && 3 * inference<>::flops < 1.2 * trainer<>::flops);
+static_assert(trainer<>::flops < 4 * inference<>::flops);
 
 // GPT-2 124M in bf16: 2.002 bytes per parameter.
 using gpt2_124m = ct::task<ct::gpt2{}, ct::causal_lm, ct::micro_batch{.sequences = 1}>;
@@ -95,6 +99,25 @@ TEST_CASE("inference: the newest of several saved runs is loaded") {
   model.load_pretrained(directory.path.string());
   auto const one = tokens(16, 3);
   CHECK(model.predict(one).logits == t.predict(one).logits);
+
+  // A later one that is not complete is left out, and the reason is logged.
+  std::filesystem::create_directory(directory / "step-11");
+  inference<> again;
+  again.load_pretrained(directory.path.string());
+  CHECK(again.predict(one).logits == t.predict(one).logits);
+}
+
+TEST_CASE("inference: a file of weights is loaded as by a trainer of the same precision") {
+  temporary_directory const directory;
+  trainer<ct::precision::fp64> exact({}, {.seed = 4});
+  exact.save(directory / "run"); // F64 is rounded to fp32 first, as a trainer's master weights are
+  auto const file = directory / "run" + "/model.safetensors";
+  trainer<ct::precision::bf16> t;
+  t.load_pretrained(file);
+  inference<ct::precision::bf16> model;
+  model.load_pretrained(file);
+  auto const one = tokens(16, 3);
+  CHECK(model.predict(one).logits == t.predict(one).logits);
 }
 
 TEST_CASE("inference: what cannot be loaded is refused, and nothing changes") {
@@ -106,8 +129,12 @@ TEST_CASE("inference: what cannot be loaded is refused, and nothing changes") {
   inference<ct::precision::bf16> model;
   auto const one = tokens(16, 3);
   auto const before = model.predict(one).logits;
-  CHECK(sentence([&] { model.load_pretrained(directory / "other"); }).find("18") != std::string::npos);
-  CHECK(!sentence([&] { model.load_pretrained(directory / "nothing"); }).empty());
+  CHECK(sentence([&] { model.load_pretrained(directory / "other"); }) ==
+        "'" + (directory / "other") +
+            "' does not match the inference object: its n_embd is 18, the inference object's is 16; load it into an "
+            "inference object with the same n_embd");
+  CHECK(sentence([&] { model.load_pretrained(directory / "nothing"); }) ==
+        "the safetensors file '" + (directory / "nothing") + "' does not exist; check the path");
   CHECK(model.predict(one).logits == before);
 }
 
