@@ -37,7 +37,7 @@ static_assert(!missing_in<source_without_device>.contain(info_of<op::add_layer_n
 
 // Attention: a policy that only asks keeps the reference; one that demands does not.
 constexpr program attends = built<gpt2_task>();
-constexpr int flash_calls(slot_of::attention attention, missing_kernels const& missing) {
+constexpr int flash_calls(slot_of::attention attention, op_set const& missing) {
   return calls(constrain::select_attention(attends, attention, missing), &info_of<op::flash_attention>);
 }
 constexpr auto flash_is_missing = detail::missing_for_attention<source_for<without_any>>();

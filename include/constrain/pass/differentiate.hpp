@@ -35,8 +35,10 @@ public:
       program.nodes.pop_back();
       out_.enclosing.push_back(program.micro_batches);
     }
+    int const forward = program.nodes.size();
     seed();
     reverse(begin, end);
+    for (int i = forward; i < program.nodes.size(); ++i) program.nodes[i].backward = true;
     if (looped) out_.close();
     for (int v = 0; v < program.values.size(); ++v)
       if (is_trainable(program.values[v].role) && !written_[key({v, at::current})])

@@ -16,14 +16,14 @@ namespace detail {
 template <class passes> inline constexpr auto bias_gradient_ops_of = bias_gradient_ops(passes::before_fusion());
 
 template <class source, class passes, std::size_t... i>
-constexpr missing_kernels missing_for_fusion(std::index_sequence<i...>) {
+constexpr op_set missing_for_fusion(std::index_sequence<i...>) {
   return missing_of<source, op::add_layer_norm, op::layer_norm_gradient_add,
                     op_type<bias_gradient_ops_of<passes>.elements[i]>...>();
 }
 
 /// The fused ops without a kernel for `source::device` that `fuse` might put into the program
 /// `passes::before_fusion()`.
-template <class source, class passes> constexpr missing_kernels missing_for_fusion() {
+template <class source, class passes> constexpr op_set missing_for_fusion() {
   if constexpr (!passes::set::fusion::value.only_with_kernels) return {};
   else
     return missing_for_fusion<source, passes>(
@@ -37,9 +37,9 @@ template <class source, class passes> constexpr missing_kernels missing_for_fusi
 /// `fusion.smallest_logits` bytes or more, the head and the loss become a loop over rows (row_loop.hpp). Unless
 /// `fusion.fuses`, the program does not change. `missing`: ops without a kernel; with `fusion.only_with_kernels`, nodes
 /// stay separate instead of becoming a call of such an op.
-constexpr program fuse(program const& p, slot_of::fusion const& fusion, missing_kernels const& missing = {}) {
+constexpr program fuse(program const& p, slot_of::fusion const& fusion, op_set const& missing = {}) {
   if (!fusion.fuses || !p.failure.ok()) return p;
-  auto const avoided = fusion.only_with_kernels ? missing : missing_kernels{};
+  auto const avoided = fusion.only_with_kernels ? missing : op_set{};
   program out = loop_over_rows(p, fusion.smallest_logits);
   for (int i = 0; i < out.nodes.size(); ++i)
     if (detail::fuse_add_layer_norm(out, i, avoided) || detail::fuse_layer_norm_gradient_add(out, i, avoided) ||

@@ -14,6 +14,7 @@
 #include "constrain/pass/mixed_precision.hpp"
 #include "constrain/pass/own_pass.hpp"
 #include "constrain/pass/partition.hpp"
+#include "constrain/pass/recomputation_search.hpp"
 #include "constrain/pass/recompute.hpp"
 #include "constrain/pass/refusals.hpp"
 #include "constrain/pass/round_operands.hpp"
@@ -114,21 +115,32 @@ template <class passes, class optimizer> constexpr program update_or_refuse() {
 
 } // namespace detail
 
-/// All passes of the step program; each member is the program after one pass.
-template <class source> struct step_passes : passes_before_gradients<source> {
+/// The passes of the step program up to the optimizer step; each member is the program after one pass.
+template <class source> struct passes_to_update : passes_before_gradients<source> {
   using before = passes_before_gradients<source>;
   using typename before::set;
   static constexpr program differentiated = detail::differentiate_or_refuse<before>();
   /// The program to which the optimizer step is appended.
   static constexpr decltype(auto) before_update() { return with_own<set, pass_name::differentiated, differentiated>(); }
-  static constexpr program updated = detail::update_or_refuse<step_passes, typename source::optimizer>();
+  static constexpr program updated = detail::update_or_refuse<passes_to_update, typename source::optimizer>();
+  /// The program of which the backward pass computes parts again.
+  static constexpr decltype(auto) before_recomputation() { return with_own<set, pass_name::updated, updated>(); }
+};
+
+/// All passes of the step program, of which checkpoint::budget drops some nodes; each member is the program after one
+/// pass.
+template <class source, node_set dropped> struct passes_with_dropped : passes_to_update<source> {
+  using before = passes_before_gradients<source>;
+  using to_update = passes_to_update<source>;
+  using typename before::set;
   static constexpr program recomputed =
-      recompute(with_own<set, pass_name::updated, updated>(), set::checkpointing::value);
+      recompute(to_update::before_recomputation(), set::checkpointing::value, dropped);
   /// The program whose nodes are fused.
   static constexpr decltype(auto) before_fusion() { return with_own<set, pass_name::recomputed, recomputed>(); }
   static constexpr program fused =
-      fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, step_passes>());
-  static constexpr program sharded = partition(detail::before_partition<step_passes>(), set::parallelism::value);
+      fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, passes_with_dropped>());
+  static constexpr program sharded =
+      partition(detail::before_partition<passes_with_dropped>(), set::parallelism::value);
   /// The program whose values have bytes of their own.
   static constexpr decltype(auto) before_sharing() { return with_own<set, pass_name::sharded, sharded>(); }
   static constexpr program final = detail::share_bytes(before_sharing());
@@ -141,14 +153,50 @@ template <class source> struct step_passes : passes_before_gradients<source> {
     if constexpr (set::parallelism::value.tensor > 1) f("divided", before::divided());
     report_own<set, pass_name::accumulated>(f, before::accumulated);
     report_own<set, pass_name::cast>(f, before::cast);
-    report_own<set, pass_name::differentiated>(f, differentiated);
-    report_own<set, pass_name::updated>(f, updated);
+    report_own<set, pass_name::differentiated>(f, to_update::differentiated);
+    report_own<set, pass_name::updated>(f, to_update::updated);
     report_own<set, pass_name::recomputed>(f, recomputed);
     report_own<set, pass_name::fused>(f, fused);
     report_own<set, pass_name::sharded>(f, sharded);
     f("coalesced", coalesce(before_sharing())), f("in place", final);
   }
 };
+
+namespace detail {
+
+/// The choices of checkpoint::budget: the bytes of a trainer whose backward pass computes the nodes in `dropped` again.
+template <class source> struct recomputation_plans {
+  static constexpr decltype(auto) program() { return passes_to_update<source>::before_recomputation(); }
+  template <node_set dropped>
+  static constexpr std::int64_t bytes = source::template bytes_of<passes_with_dropped<source, dropped>>();
+};
+
+/// The result of a search over `plans` (recomputation_search.hpp).
+template <class plans, std::int64_t limit, recomputation_search now = recomputation_search{}>
+constexpr node_set search_recomputation() {
+  if constexpr (now.is_done()) return now.best;
+  else {
+    constexpr std::int64_t bytes = plans::template bytes<now.candidate>;
+    constexpr auto next = now.after(plans::program(), bytes < 0 ? recomputation_search::refused : bytes, limit);
+    return search_recomputation<plans, limit, next>();
+  }
+}
+
+/// The nodes that the checkpoint policy drops. A refused program is not searched.
+template <class source> constexpr node_set dropped_nodes() {
+  constexpr auto const& checkpointing = source::policies::checkpointing::value;
+  if constexpr (checkpointing.has_limit) {
+    if constexpr (recomputation_plans<source>::program().failure.ok())
+      return search_recomputation<recomputation_plans<source>, checkpointing.limit.count()>();
+    else return {};
+  } else return {};
+}
+
+} // namespace detail
+
+/// All passes of the step program; each member is the program after one pass. With checkpoint::budget, `source` also has
+/// a function template `bytes_of<passes>()`: the bytes that a trainer with these passes needs, -1 if it is refused.
+template <class source> struct step_passes : passes_with_dropped<source, detail::dropped_nodes<source>()> {};
 
 namespace detail {
 
@@ -162,7 +210,7 @@ constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
 /// Chooses the attention of an entry without gradients, without training-only ops. With tensor parallelism, these ops
 /// are removed after the layers are divided (`divides`), so that all entries divide the same layers.
 constexpr program select_without_gradients(program const& built, bool divides, slot_of::attention const& attention,
-                                           missing_kernels const& missing) {
+                                           op_set const& missing) {
   return divides ? select_attention(built, attention, missing)
                  : select_attention(remove_training_ops(built), attention, missing);
 }

@@ -3,6 +3,7 @@
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/pass/dead_code_elimination.hpp"
 #include "constrain/pass/nest.hpp"
+#include "constrain/pass/rematerialize.hpp"
 #include "constrain/pass/rewrite.hpp"
 #include "constrain/policy/checkpoint.hpp"
 
@@ -189,8 +190,13 @@ private:
 
 /// Activation checkpointing (Chen et al. 2016): each outermost repeat keeps the input of one iteration in every k =
 /// `checkpointing.segment_of(iterations)`, and the backward pass computes the other activations again. The number of
-/// iterations need not be a multiple of k. Weights after training are the same bit for bit with any k.
-constexpr program recompute(program const& p, slot_of::checkpointing const& checkpointing) {
+/// iterations need not be a multiple of k. With checkpoint::keep, the results of some ops are kept; with
+/// checkpoint::budget, what is computed again are the nodes in `dropped`. Weights after training are the same bit for
+/// bit with any policy.
+constexpr program recompute(program const& p, slot_of::checkpointing const& checkpointing,
+                            node_set const& dropped = {}) {
+  if (checkpointing.has_limit) return dropped == node_set{} ? p : rematerialize(p, dropped);
+  if (checkpointing.by_operation) return rematerialize_all_but(p, checkpointing.kept);
   if (!checkpointing.recomputes || !p.failure.ok()) return p;
   program out = p;
   for (int i = 0; i < out.nodes.size(); ++i) {

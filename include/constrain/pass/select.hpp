@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// The ops of flash attention without a kernel for `source::device`.
-template <class source> constexpr missing_kernels missing_for_attention() {
+template <class source> constexpr op_set missing_for_attention() {
   return missing_of<source, op::flash_attention, op::flash_attention_gradient>();
 }
 
@@ -21,7 +21,7 @@ template <class source> constexpr missing_kernels missing_for_attention() {
 /// query and head for the backward pass instead of the probabilities. Otherwise the program does not change.
 /// `missing`: ops without a kernel; `attention.only_with_kernels` does not choose these.
 constexpr program select_attention(program const& p, slot_of::attention const& attention,
-                                   missing_kernels const& missing = {}) {
+                                   op_set const& missing = {}) {
   bool const runs =
       !missing.contain(info_of<op::flash_attention>) && !missing.contain(info_of<op::flash_attention_gradient>);
   if (!attention.tiled || (attention.only_with_kernels && !runs) || !p.failure.ok()) return p;

@@ -1,6 +1,9 @@
 #pragma once
 
+#include "constrain/base/units.hpp"
 #include "constrain/policy/rule.hpp"
+#include "constrain/program/is_op.hpp"
+#include "constrain/program/op_set.hpp"
 
 #include <cstdint>
 
@@ -11,6 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::checkpoint {
 struct none;
 template <int iterations> struct every;
 struct sqrt;
+template <class... ops> struct keep;
+template <bytes limit> struct budget;
 
 } // namespace constrain::checkpoint
 
@@ -18,9 +23,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
 /// The slot of activation checkpointing; is_slot.hpp explains its members.
 struct checkpointing {
-  bool recomputes = false;  // whether the backward pass computes the activations of repeats again
-  int iterations = 0;       // k of checkpoint::every<k>; 0 for the others
-  bool square_root = false; // whether it is checkpoint::sqrt
+  bool recomputes = false;   // whether the backward pass computes the activations of repeats again
+  int iterations = 0;        // k of checkpoint::every<k>; 0 for the others
+  bool square_root = false;  // whether it is checkpoint::sqrt
+  bool by_operation = false; // whether it is checkpoint::keep
+  op_set kept;               // the ops of checkpoint::keep
+  int unknown_ops = 0;       // template arguments of checkpoint::keep that are not ops, or beyond the set's capacity
+  bool has_limit = false;    // whether it is checkpoint::budget
+  bytes limit;               // of checkpoint::budget: the most bytes that a trainer may need
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;
 
   /// The number of iterations of a segment, of which only the input is kept, in a repeat with `extent` iterations; 0:
@@ -34,15 +44,22 @@ struct checkpointing {
 
   template <class...> using otherwise = checkpoint::none;
   template <class policy> struct named { using checkpointing = policy; };
-  using examples = policy_list<checkpoint::none, checkpoint::every<2>, checkpoint::sqrt>;
-  using refused = policy_list<checkpoint::every<0>>;
+  using examples =
+      policy_list<checkpoint::none, checkpoint::every<2>, checkpoint::sqrt, checkpoint::keep<>, checkpoint::budget<gibibytes(1)>>;
+  using refused = policy_list<checkpoint::every<0>, checkpoint::keep<int>, checkpoint::budget<bytes(0)>>;
   static constexpr bool free_on_resume = true;
 
   CONSTRAIN_RULE(one_checkpointing, (said<checkpointing> const& c), c.given <= 1,
                  "trainer: two checkpoint policies are given; keep checkpoint::none or one checkpoint::every<k>");
   CONSTRAIN_RULE(some_iterations, (checkpointing const& c), !c.recomputes || c.square_root || c.iterations >= 1,
                  "checkpoint::every<k>: k is at least 1; write checkpoint::none to keep all activations");
-  using rules = rule_list<one_checkpointing, some_iterations>;
+  CONSTRAIN_RULE(only_ops_are_kept, (checkpointing const& c), c.unknown_ops == 0,
+                 "checkpoint::keep<op...>: an argument is not an op, or there are more than 16; write ops such as "
+                 "ct::op::attention and ct::op::elementwise<ct::op::gelu>");
+  CONSTRAIN_RULE(some_bytes, (checkpointing const& c), !c.has_limit || c.limit > bytes(0),
+                 "checkpoint::budget<limit>: the limit is at least 1 byte; write the bytes that the trainer may need, "
+                 "such as ct::mebibytes(4096)");
+  using rules = rule_list<one_checkpointing, some_iterations, only_ops_are_kept, some_bytes>;
 };
 
 } // namespace constrain::slot_of
@@ -67,7 +84,42 @@ template <int iterations> struct every {
 /// take much more memory than its input, as in a transformer, every<1> takes less.
 struct sqrt {
   using slot = slot_of::checkpointing;
-  static constexpr slot value{.recomputes = true, .square_root = true};
+  static constexpr slot value = [] {
+    slot s;
+    s.recomputes = s.square_root = true;
+    return s;
+  }();
+};
+
+/// Selective recomputation (Korthikanti et al. 2022, section 5): keeps what calls of these ops produce, the inputs of
+/// the iterations of each repeat, and the results of collectives; the backward pass computes everything else of the
+/// forward pass again, inside repeats and outside, each value just before its first reader. An op is the one that the
+/// model calls: `keep<op::attention>` also keeps the results of flash attention. An element-wise function f is
+/// `op::elementwise<f>`. `keep<>` keeps only the inputs. Weights after training are the same as with `none`, bit for
+/// bit.
+template <class... ops> struct keep {
+  using slot = slot_of::checkpointing;
+  static constexpr slot value = [] {
+    slot s{.by_operation = true};
+    auto const add = [&]<class op> {
+      if constexpr (is_op<op>) s.kept.add(detail::label_of<op>);
+      else ++s.unknown_ops;
+    };
+    (add.template operator()<ops>(), ...);
+    if (sizeof...(ops) > op_set::capacity) ++s.unknown_ops;
+    return s;
+  }();
+};
+
+/// Chooses what the backward pass computes again, so that a trainer needs at most `limit` bytes: of the choices whose
+/// plan fits, one with as little recomputation as the search finds (recomputation_search.hpp). If the limit is large
+/// enough, this is `none`. Compile-time error, with the missing bytes: no choice fits. Weights after training are the
+/// same as with `none`, bit for bit.
+///
+///     ct::trainer<task, ct::checkpoint::budget<ct::gibibytes(16)>> t;
+template <bytes limit_> struct budget {
+  using slot = slot_of::checkpointing;
+  static constexpr slot value{.has_limit = true, .limit = limit_};
 };
 
 } // namespace constrain::checkpoint

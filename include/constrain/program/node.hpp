@@ -27,6 +27,7 @@ struct node {
   int random_key = 0;                         // of a call that draws random numbers; clones (recomputation) keep it
   int line = 0;                               // source line where the model calls the operation
   int called_from = 0;                        // source line of the outermost layer or repeat around the call; 0: none
+  bool backward = false;                      // part of the backward pass: appended by differentiation
 
   int axis = -1;         // of the beginning of a loop: the axis that the loop traverses
   bool reversed = false; // of the beginning of a loop: from the last iteration to the first

@@ -81,6 +81,7 @@ struct builder;
 /// Compare ops by `identity`: g++ -fsanitize=undefined rejects a comparison of two addresses in a constant expression.
 struct op_info : op_label {
   op_label const* label = nullptr; // name and identity; plans point only to these, so that a binary holds no rules
+  std::uint64_t written_as = 0;    // identity of the op that a model calls, if a pass puts this one in its place
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
   // the cost rule
   cost (*cost_of)(operand_types const& inputs, operand_types const& outputs, attributes const&) = nullptr;
@@ -167,6 +168,8 @@ template <class op> constexpr op_info make_op_info() {
   op_info info;
   static_cast<op_label&>(info) = label_of<op>;
   info.label = &label_of<op>;
+  info.written_as = info.identity;
+  if constexpr (requires { typename op::written_as; }) info.written_as = identity_of<typename op::written_as>();
   info.infer = &infer_of<op>;
   info.cost_of = &cost_by_operands;
   if constexpr (requires { &op::cost_of; }) info.cost_of = &cost_of_op<op>;

@@ -23,6 +23,15 @@ template <class... integers> constexpr std::int64_t largest(integers... numbers)
   return most;
 }
 
+/// Bytes that a trainer with these passes needs for its step: the peak of the trainer, unless another entry needs more.
+/// -1: the program is refused.
+template <class passes, class target> constexpr std::int64_t bytes_of_step() {
+  using step = planned<passes, void, target>;
+  if (!step::failure.ok()) return -1;
+  device_reserve const reserve{target::parameters + device_plan_of<step, target>.scratch, target::alignment};
+  return reserve.begin(step::where.end) + reserve.bytes;
+}
+
 /// The model's program of one entry, before any pass.
 template <class task, class policy_set, entry e> struct entry_source {
   // An optimizer without state and rule was already refused; sgd replaces it, so that only that error is printed.
@@ -33,6 +42,8 @@ template <class task, class policy_set, entry e> struct entry_source {
   using device = typename policy_set::target;
   /// Builds the program, in the master weights' dtype.
   static constexpr program build() { return task::build(e, policy_set::precision::value.master); }
+  /// For `step_passes`.
+  template <class passes> static constexpr std::int64_t bytes_of() { return bytes_of_step<passes, device>(); }
 };
 
 } // namespace detail

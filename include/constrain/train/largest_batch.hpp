@@ -18,11 +18,8 @@ template <bytes limit, bytes missing> constexpr micro_batch with_missing_bytes(m
 /// Bytes that a trainer needs for its step alone: the peak of the trainer, unless another entry needs more. -1: the
 /// program is refused.
 template <class task, class policy_set> constexpr bytes peak_of_step() {
-  using target = typename policy_set::target;
-  using step = planned<step_passes<entry_source<task, policy_set, entry::step>>, void, target>;
-  if (!step::failure.ok()) return bytes(-1);
-  device_reserve const reserve{target::parameters + device_plan_of<step, target>.scratch, target::alignment};
-  return bytes(reserve.begin(step::where.end) + reserve.bytes);
+  using source = entry_source<task, policy_set, entry::step>;
+  return bytes(source::template bytes_of<step_passes<source>>());
 }
 
 /// The task of a model with a number of sequences in a micro-batch.

@@ -5,6 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
+struct cross_entropy;
+
 /// Options of ops that read logits whose classes are split over the ranks of a tensor group. The logits of each rank
 /// have the same number of columns, c; rank r has the classes [r * c, (r + 1) * c). If `classes` < `ranks` * c, the
 /// columns beyond the last class are unused.
@@ -38,6 +40,7 @@ struct cross_entropy_parts_gradient {
 /// maximum of its logits, the sum of exp(logit - maximum), and the logit of the label (Shoeybi et al. 2019, section 3).
 /// The numbers are combined in rank order. Output 3 is the exchange buffer.
 struct cross_entropy_parts {
+  using written_as = cross_entropy;
   using options = class_range_options;
   static constexpr char const* name = "cross_entropy_parts";
   static constexpr unsigned accumulating = 0b1;

@@ -4,6 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
+struct embedding;
+
 /// The gradient of op::embedding_part from dy [..., width] and tokens: dtable[token - first] (+)= the sum of dy over
 /// all positions with that token, added in the order of the positions; `first` is the rank's first row. (+)=: the first
 /// write in a run of the program overwrites the output, later writes add to it.
@@ -24,6 +26,7 @@ struct embedding_part_gradient {
 /// table if this rank has it, otherwise 0; the sum over the ranks is the embedding. Every rank stores the same number
 /// of rows; rows beyond the vocabulary are unused.
 struct embedding_part {
+  using written_as = embedding;
   static constexpr char const* name = "embedding_part";
 
   static constexpr inferred infer(operand_types const& in) {

@@ -39,6 +39,7 @@ struct flash_attention_gradient {
 /// scaled scores of each query, [sequences, heads, tokens], for the backward pass.
 struct flash_attention {
   using options = attention_options;
+  using written_as = attention;
   static constexpr char const* name = "flash_attention";
   static constexpr char const* layouts = "-h, -h, -h, - -> -h, -";
   static constexpr unsigned strided_inputs = 0b111; // q, k, v

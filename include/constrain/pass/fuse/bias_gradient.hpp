@@ -7,8 +7,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The fused ops that `fuse_bias_gradient` can put into `p`, each once.
-constexpr fixed_vector<op_label const*, missing_kernels::capacity> bias_gradient_ops(program const& p) {
-  fixed_vector<op_label const*, missing_kernels::capacity> ops;
+constexpr fixed_vector<op_label const*, op_set::capacity> bias_gradient_ops(program const& p) {
+  fixed_vector<op_label const*, op_set::capacity> ops;
   for (auto const& n : p.nodes) {
     if (n.kind != node_kind::call || !n.op->has_bias_gradient) continue;
     bool known = false;
@@ -20,7 +20,7 @@ constexpr fixed_vector<op_label const*, missing_kernels::capacity> bias_gradient
 
 /// Fuses the element-wise gradient at node i with the bias gradient that reads its output, unless the fused op is
 /// `avoided`. Returns whether the pattern matched.
-constexpr bool fuse_bias_gradient(program& p, int i, missing_kernels const& avoided) {
+constexpr bool fuse_bias_gradient(program& p, int i, op_set const& avoided) {
   if (p.nodes[i].kind != node_kind::call || !p.nodes[i].op->has_bias_gradient) return false;
   if (avoided.contain(*p.nodes[i].op->with_bias_gradient)) return false;
   auto fused = p.nodes[i];

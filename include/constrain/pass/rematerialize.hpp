@@ -1,0 +1,238 @@
+#pragma once
+
+#include "constrain/pass/dead_code_elimination.hpp"
+#include "constrain/pass/nest.hpp"
+#include "constrain/pass/rewrite.hpp"
+#include "constrain/program/op_set.hpp"
+
+#include <cstdint>
+#include <limits>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// A set of nodes of a program, by index.
+struct node_set {
+  static constexpr int bits = 64;                            // of a word
+  static constexpr int size = program::maximum_nodes / bits; // number of words
+  static_assert(program::maximum_nodes % bits == 0);
+  std::uint64_t words[size]{}; // bit i % 64 of word i / 64: whether node i is in the set
+
+  /// Whether the set contains node i.
+  constexpr bool contains(int i) const { return (words[i / bits] >> (i % bits) & 1u) != 0; }
+  /// Adds and removes node i.
+  constexpr void add(int i) { words[i / bits] |= std::uint64_t{1} << (i % bits); }
+  constexpr void remove(int i) { words[i / bits] &= ~(std::uint64_t{1} << (i % bits)); }
+  friend constexpr bool operator==(node_set const&, node_set const&) = default;
+};
+
+namespace detail {
+
+/// Lets the backward pass compute values of the forward pass again. A call of the forward pass is either kept, or
+/// dropped: then no backward node reads its results. They read those of a clone, which stands before the first of them,
+/// in the loop of the backward pass over the same axes. Clones read clones of what is dropped too.
+class rematerialization {
+public:
+  static constexpr int never = std::numeric_limits<int>::max(); // after all nodes
+
+  /// Clones of one choice, and what they cost.
+  struct clones {
+    int before[program::maximum_nodes]{}; // of a forward node: its clone stands before this node; `never`: no clone
+    double cost = 0;                      // of all clones
+  };
+
+  constexpr explicit rematerialization(program const& p) : p_(p), nest_(p) {
+    for (first_backward_ = 0; first_backward_ < p.nodes.size(); ++first_backward_)
+      if (p.nodes[first_backward_].backward) break;
+    for (auto& node : writer_) node = -1;
+    for (auto& node : first_reader_) node = never;
+    for (auto& node : last_reader_) node = -1;
+    for (int i = 0; i < first_backward_; ++i) find_droppable(i);
+    for (int i = 0; i < p.nodes.size(); ++i) find_readers(i);
+    for (int i = 0; i < first_backward_; ++i)
+      if (droppable_.contains(i) && is_read_at_once(i)) droppable_.remove(i);
+  }
+
+  /// The calls that can be dropped.
+  constexpr node_set droppable() const { return droppable_; }
+  /// Whether the backward pass reads a result of node i, if nothing is dropped.
+  constexpr bool is_read(int i) const {
+    for (auto const& output : p_.nodes[i].outputs)
+      if (first_reader_[output.value] != never) return true;
+    return false;
+  }
+  /// The call that can be dropped and writes the value; -1: there is none.
+  constexpr int writer(int value) const { return writer_[value]; }
+  /// The number of nodes before the backward pass.
+  constexpr int forward_nodes() const { return first_backward_; }
+
+  /// The nodes that can be dropped, except calls of the ops in `kept`.
+  constexpr node_set all_but(op_set const& kept) const {
+    node_set dropped;
+    for (int i = 0; i < first_backward_; ++i) {
+      auto const& n = p_.nodes[i];
+      if (droppable_.contains(i) && !kept.contain(n.op->identity) && !kept.contain(n.op->written_as)) dropped.add(i);
+    }
+    return dropped;
+  }
+
+  /// Where clones stand if the droppable ones of these nodes are dropped.
+  constexpr clones place(node_set const& dropped) const {
+    clones out;
+    for (auto& node : out.before) node = never;
+    int needed[program::maximum_values]{}; // the first reader of each value, also among the clones
+    for (int v = 0; v < p_.values.size(); ++v) needed[v] = first_reader_[v];
+    for (int i = first_backward_ - 1; i >= 0; --i) {
+      if (!dropped.contains(i) || !droppable_.contains(i)) continue;
+      int first = never;
+      for (auto const& output : p_.nodes[i].outputs)
+        first = needed[output.value] < first ? needed[output.value] : first;
+      if (first == never) continue;
+      out.before[i] = first;
+      out.cost += cost_of(i);
+      for (auto const& input : p_.nodes[i].inputs)
+        if (int const writer = writer_[input.value]; writer >= 0 && droppable_.contains(writer)) {
+          int const here = beside(first, writer);
+          needed[input.value] = here < needed[input.value] ? here : needed[input.value];
+        }
+    }
+    return out;
+  }
+
+  /// The program with the droppable ones of these nodes dropped.
+  constexpr program run(node_set const& dropped) const {
+    auto const placed = place(dropped);
+    // Lists of the clones before each node, in the order of the forward pass.
+    int first[program::maximum_nodes]{}, next[program::maximum_nodes]{};
+    for (auto& node : first) node = -1;
+    for (int i = first_backward_ - 1; i >= 0; --i)
+      if (int const node = placed.before[i]; node != never) next[i] = first[node], first[node] = i;
+    int clone[program::maximum_values]{}; // of each value; -1: none
+    for (auto& value : clone) value = -1;
+    auto const read_clones = [&](node& n) {
+      for (auto& input : n.inputs)
+        if (clone[input.value] >= 0) input.value = clone[input.value];
+    };
+    auto const out = rewrite(p_, [&](builder& b, node n, int i) {
+      for (int forward = first[i]; forward >= 0; forward = next[forward]) {
+        node again = p_.nodes[forward];
+        read_clones(again);
+        for (auto& output : again.outputs) {
+          auto info = b.program.values[output.value];
+          info.axes = b.enclosing;
+          output.value = clone[output.value] = b.program.add_value(info);
+        }
+        again.backward = true;
+        b.program.add_node(again);
+      }
+      if (i >= first_backward_) read_clones(n);
+      b.program.add_node(n);
+    });
+    return dead_code_elimination(out);
+  }
+
+  /// What node i costs, over all iterations of the loops around it: operations, and bytes moved as often as a processor
+  /// computes while it moves one.
+  constexpr double cost_of(int i) const {
+    constexpr double operations_per_byte = 16;
+    auto const& n = p_.nodes[i];
+    operand_types inputs, outputs;
+    for (auto const& r : n.inputs) inputs.push_back({p_.values[r.value].type, p_.values[r.value].shape});
+    for (auto const& r : n.outputs) outputs.push_back({p_.values[r.value].type, p_.values[r.value].shape});
+    auto const c = n.op->cost_of(inputs, outputs, n.attributes);
+    double const once = c.flops + operations_per_byte * (c.bytes_read + c.bytes_written);
+    double iterations = 1;
+    for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop])
+      iterations *= static_cast<double>(p_.axes[p_.nodes[loop].axis].extent);
+    return once * iterations;
+  }
+
+private:
+  /// Adds node i to the calls that can be dropped, if it writes only activations, each once, and reads nothing that
+  /// changes. The result of a collective is kept, so that ranks do not wait for each other again.
+  constexpr void find_droppable(int i) {
+    auto const& n = p_.nodes[i];
+    if (n.kind != node_kind::call || n.op->exchanges) return;
+    for (auto const& output : n.outputs) {
+      auto const& info = p_.values[output.value];
+      bool const plain = info.role == role::activation || info.role == role::workspace;
+      if (!plain || info.accumulates || info.is_loop_carried() || writer_[output.value] >= 0) return;
+    }
+    for (auto const& input : n.inputs)
+      if (p_.values[input.value].accumulates) return;
+    for (auto const& output : n.outputs) writer_[output.value] = i;
+    droppable_.add(i);
+  }
+
+  /// Finds what node i reads. A result that is read outside of loops over the same axes cannot be dropped.
+  constexpr void find_readers(int i) {
+    for (auto const& input : p_.nodes[i].inputs) {
+      int const writer = writer_[input.value];
+      if (writer < 0) continue;
+      if (!is_in_loops_of(i, writer)) {
+        droppable_.remove(writer);
+        continue;
+      }
+      int const here = beside(i, writer);
+      if (i < first_backward_) last_reader_[input.value] = here;
+      else if (here < first_reader_[input.value]) first_reader_[input.value] = here;
+    }
+  }
+
+  /// Whether the backward pass reads the results of node i so soon that nothing could lie in their bytes until then:
+  /// in between, there are only scalars.
+  constexpr bool is_read_at_once(int i) const {
+    int begin = i, end = never;
+    for (auto const& output : p_.nodes[i].outputs) {
+      begin = last_reader_[output.value] > begin ? last_reader_[output.value] : begin;
+      end = first_reader_[output.value] < end ? first_reader_[output.value] : end;
+    }
+    if (end == never) return false;
+    for (int k = begin + 1; k < end; ++k) {
+      if (p_.nodes[k].kind != node_kind::call) return false;
+      for (auto const& output : p_.nodes[k].outputs)
+        if (p_.values[output.value].shape.elements() > 1) return false;
+    }
+    return true;
+  }
+
+  /// Whether node i is in loops over the axes of the loops around node `forward`, in the same order.
+  constexpr bool is_in_loops_of(int i, int forward) const {
+    int a = nest_.parent[i], b = nest_.parent[forward];
+    for (int more = nest_.depth(i) - nest_.depth(forward); more > 0; --more) a = nest_.parent[a];
+    if (nest_.depth(i) < nest_.depth(forward)) return false;
+    for (; b != nest::root; a = nest_.parent[a], b = nest_.parent[b])
+      if (a != b && p_.nodes[a].axis != p_.nodes[b].axis) return false;
+    return true;
+  }
+  /// The node that is node i, or a loop around it, and has as many loops around it as node `forward`.
+  constexpr int beside(int i, int forward) const {
+    for (int more = nest_.depth(i) - nest_.depth(forward); more > 0; --more) i = nest_.parent[i];
+    return i;
+  }
+
+  program const& p_;
+  nest nest_;
+  int first_backward_ = 0; // the first node of the backward pass
+  node_set droppable_;
+  int writer_[program::maximum_values]{};       // of a value: the node of `droppable_` that writes it; -1: none
+  int first_reader_[program::maximum_values]{}; // of a value: the first reader in the backward pass, `beside` the writer
+  int last_reader_[program::maximum_values]{};  // of a value: the last reader in the forward pass, `beside` the writer
+};
+
+} // namespace detail
+
+/// The program with the results of these nodes of the forward pass computed again by the backward pass, where it reads
+/// them, instead of kept. Weights after training are the same, bit for bit.
+constexpr program rematerialize(program const& p, node_set const& dropped) {
+  if (!p.failure.ok()) return p;
+  return detail::rematerialization(p).run(dropped);
+}
+
+/// The same for all nodes, except calls of the ops in `kept` and results of collectives.
+constexpr program rematerialize_all_but(program const& p, op_set const& kept) {
+  if (!p.failure.ok()) return p;
+  detail::rematerialization const forward(p);
+  return forward.run(forward.all_but(kept));
+}
+
+} // namespace constrain
