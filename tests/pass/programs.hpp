@@ -64,9 +64,7 @@ constexpr program accumulate_over(program const& p, int micro_batches) {
   return constrain::accumulate_over(p, {.micro_batches = micro_batches});
 }
 constexpr program recompute(program const& p, int every) {
-  slot_of::checkpointing checkpointing;
-  checkpointing.recomputes = every > 0, checkpointing.iterations = every;
-  return constrain::recompute(p, checkpointing);
+  return constrain::recompute(p, {.recomputes = every > 0, .iterations = every});
 }
 constexpr program partition(program const& p, bool distributed, int shards, int stage = 3) {
   return constrain::partition(p, {.distributed = distributed, .stage = stage, .shards = shards});

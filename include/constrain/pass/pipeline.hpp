@@ -171,25 +171,27 @@ template <class source> struct recomputation_plans {
   static constexpr std::int64_t bytes = source::template bytes_of<passes_with_dropped<source, dropped>>();
 };
 
-/// The result of a search over `plans` (recomputation_search.hpp).
-template <class plans, std::int64_t limit, recomputation_search now = recomputation_search{}>
-constexpr node_set search_recomputation() {
-  if constexpr (now.is_done()) return now.best;
-  else {
-    constexpr std::int64_t bytes = plans::template bytes<now.candidate>;
-    constexpr auto next = now.after(plans::program(), bytes < 0 ? recomputation_search::refused : bytes, limit);
-    return search_recomputation<plans, limit, next>();
-  }
-}
+/// The result of a search over `plans` (recomputation_search.hpp) from the state `now` on. Each state is a constant of
+/// its own: compilers limit the steps of one constant.
+template <class plans, std::int64_t limit, recomputation_search now, bool is_done = now.is_done()> struct searched {
+  static constexpr std::int64_t bytes = plans::template bytes<now.candidate>;
+  static constexpr recomputation_search next =
+      now.after(plans::program(), bytes < 0 ? recomputation_search::refused : bytes, limit);
+  static constexpr node_set dropped = searched<plans, limit, next>::dropped;
+};
+template <class plans, std::int64_t limit, recomputation_search now> struct searched<plans, limit, now, true> {
+  static constexpr node_set dropped = now.best;
+};
 
 /// The nodes that the checkpoint policy drops. A refused program is not searched.
 template <class source> constexpr node_set dropped_nodes() {
   constexpr auto const& checkpointing = source::policies::checkpointing::value;
-  if constexpr (checkpointing.has_limit) {
-    if constexpr (recomputation_plans<source>::program().failure.ok())
-      return search_recomputation<recomputation_plans<source>, checkpointing.limit.count()>();
-    else return {};
-  } else return {};
+  if constexpr (checkpointing.searches()) {
+    using plans = recomputation_plans<source>;
+    if constexpr (plans::program().failure.ok())
+      return searched<plans, checkpointing.limit.count(), recomputation_search{}>::dropped;
+  }
+  return {};
 }
 
 } // namespace detail

@@ -27,10 +27,10 @@ struct checkpointing {
   int iterations = 0;        // k of checkpoint::every<k>; 0 for the others
   bool square_root = false;  // whether it is checkpoint::sqrt
   bool by_operation = false; // whether it is checkpoint::keep
-  op_set kept;               // the ops of checkpoint::keep
+  op_set kept{};             // the ops of checkpoint::keep
   int unknown_ops = 0;       // template arguments of checkpoint::keep that are not ops, or beyond the set's capacity
   bool has_limit = false;    // whether it is checkpoint::budget
-  bytes limit;               // of checkpoint::budget: the most bytes that a trainer may need
+  bytes limit{};             // of checkpoint::budget: the most bytes that a trainer may need
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;
 
   /// The number of iterations of a segment, of which only the input is kept, in a repeat with `extent` iterations; 0:
@@ -41,6 +41,9 @@ struct checkpointing {
     while (std::int64_t{root} * root < extent) ++root;
     return root;
   }
+
+  /// Whether a search chooses what is computed again. A limit of nothing is refused, without a search.
+  constexpr bool searches() const { return has_limit && limit > bytes(0); }
 
   template <class...> using otherwise = checkpoint::none;
   template <class policy> struct named { using checkpointing = policy; };
@@ -84,11 +87,7 @@ template <int iterations> struct every {
 /// take much more memory than its input, as in a transformer, every<1> takes less.
 struct sqrt {
   using slot = slot_of::checkpointing;
-  static constexpr slot value = [] {
-    slot s;
-    s.recomputes = s.square_root = true;
-    return s;
-  }();
+  static constexpr slot value{.recomputes = true, .square_root = true};
 };
 
 /// Selective recomputation (Korthikanti et al. 2022, section 5): keeps what calls of these ops produce, the inputs of
@@ -101,7 +100,7 @@ template <class... ops> struct keep {
   using slot = slot_of::checkpointing;
   static constexpr slot value = [] {
     slot s{.by_operation = true};
-    auto const add = [&]<class op> {
+    [[maybe_unused]] auto const add = [&]<class op> {
       if constexpr (is_op<op>) s.kept.add(detail::label_of<op>);
       else ++s.unknown_ops;
     };
@@ -111,6 +110,30 @@ template <class... ops> struct keep {
   }();
 };
 
+namespace detail {
+
+/// "checkpoint::budget<mebibytes(16)>", with the largest unit of which the limit is a multiple.
+constexpr fixed_vector<char, 64> text_of_budget(bytes limit) {
+  fixed_vector<char, 64> text;
+  auto const append = [&](char const* s) {
+    for (; *s != 0; ++s) text.push_back(*s);
+  };
+  constexpr char const* units[] = {"bytes(", "kibibytes(", "mebibytes(", "gibibytes("};
+  int unit = 0;
+  auto n = limit.count();
+  for (; unit < 3 && n > 0 && n % 1024 == 0; ++unit) n /= 1024;
+  append("checkpoint::budget<"), append(units[unit]);
+  if (n < 0) append("-");
+  char digits[24]{};
+  int k = 23; // the last one ends the text
+  do digits[--k] = static_cast<char>('0' + (n < 0 ? -(n % 10) : n % 10)), n /= 10;
+  while (n != 0);
+  append(digits + k), append(")>");
+  return text;
+}
+
+} // namespace detail
+
 /// Chooses what the backward pass computes again, so that a trainer needs at most `limit` bytes: of the choices whose
 /// plan fits, one with as little recomputation as the search finds (recomputation_search.hpp). If the limit is large
 /// enough, this is `none`. Compile-time error, with the missing bytes: no choice fits. Weights after training are the
@@ -119,6 +142,8 @@ template <class... ops> struct keep {
 ///     ct::trainer<task, ct::checkpoint::budget<ct::gibibytes(16)>> t;
 template <bytes limit_> struct budget {
   using slot = slot_of::checkpointing;
+  static constexpr auto text = detail::text_of_budget(limit_); // for `name`
+  static constexpr char const* name = text.elements;
   static constexpr slot value{.has_limit = true, .limit = limit_};
 };
 

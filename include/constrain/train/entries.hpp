@@ -46,6 +46,13 @@ template <class task, class policy_set, entry e> struct entry_source {
   template <class passes> static constexpr std::int64_t bytes_of() { return bytes_of_step<passes, device>(); }
 };
 
+/// The error of a trainer that needs `peak` bytes, if they are more than the limit of checkpoint::budget.
+constexpr diagnosis check_limit(slot_of::checkpointing const& checkpointing, bytes peak) {
+  if (!checkpointing.searches() || peak <= checkpointing.limit) return {};
+  auto const limit = checkpointing.limit.count();
+  return diagnosis_with<refusals::limit_is_too_small>(0, 0, limit, peak.count() - limit);
+}
+
 } // namespace detail
 
 /// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and constants of their plans.
@@ -96,6 +103,9 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
   static constexpr device_reserve reserve{target::parameters + scratch, target::alignment};
   static constexpr memory_plan memory =
       step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, reserve) : memory_plan{};
+  static constexpr diagnosis failure_of_limit =
+      detail::check_limit(policy_set::checkpointing::value, step::failure.ok() ? memory.peak : bytes(0));
+  static_assert(sizeof(typename sound<failure_of_limit.reason, failure_of_limit>::type) > 0);
   static_assert(has_aligned_buffers(step::final, step::where, target::alignment) &&
                 has_aligned_buffers(evaluate::final, evaluate::where, target::alignment) &&
                 has_aligned_buffers(predict::final, predict::where, target::alignment) &&
