@@ -15,9 +15,8 @@ struct deep {
   constexpr value operator()(value tokens) const {
     auto x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
     x = silu(linear("in", x, 4));
-    x = repeat("block", 6, x, [](value x) {
-      return x + linear("down", dropout(silu(linear("up", layer_norm("norm", x), 16))), 4);
-    });
+    x = repeat("block", 6, x,
+               [](value x) { return x + linear("down", dropout(silu(linear("up", layer_norm("norm", x), 16))), 4); });
     return linear("head", layer_norm("last", x), 5);
   }
 };
@@ -38,7 +37,8 @@ static_assert(same(rematerialize(none, {}), none));
 static_assert(runs(none, &info_of<op::linear>) == 1 + 2 * 6 + 1);
 static_assert(runs(keeps_nothing, &info_of<op::linear>) == 2 * 1 + 3 * 6 + 1);
 static_assert(runs(keeps_linear, &info_of<op::linear>) == runs(none, &info_of<op::linear>));
-static_assert(runs(keeps_linear, &info_of<silu_op>) == 1 + 2 * 6); // the first is the input of the repeat, which is kept
+static_assert(runs(keeps_linear, &info_of<silu_op>) ==
+              1 + 2 * 6); // the first is the input of the repeat, which is kept
 static_assert(runs(keeps_linear, &info_of<op::layer_norm>) == 2 * (6 + 1));
 static_assert(loops(keeps_nothing) == loops(none));
 

@@ -93,7 +93,15 @@ using parallelisms =
     policy_list<parallel::none, parallel::ddp, parallel::zero<1, 2>, parallel::zero<2, 2>, parallel::zero<3, 2>,
                 parallel::tensor<2>, parallel::mesh<parallel::ddp, parallel::tensor<2>>,
                 parallel::mesh<parallel::zero<3, 2>, parallel::tensor<2>>>;
-using checkpoints = policy_list<checkpoint::none, checkpoint::every<1>, checkpoint::every<2>, checkpoint::sqrt>;
+using checkpoints = policy_list<checkpoint::none, checkpoint::every<1>, checkpoint::every<2>, checkpoint::sqrt,
+                                checkpoint::keep<op::attention>, checkpoint::budget<kibibytes(100)>>;
+
+/// What a search could choose: half of what can be computed again.
+node_set half_of_all(program const& p) {
+  if (!p.failure.ok()) return {};
+  constrain::detail::recomputation_candidates const candidates(p);
+  return candidates.first(candidates.size() / 2);
+}
 
 // What every plan must keep.
 
@@ -212,7 +220,7 @@ private:
     lazy const updates([&] { return o.update(gradients.get()); });
     for (auto const& k : values<slot_of::checkpointing>(checkpoints{})) {
       static_cast<slot_of::checkpointing&>(c_) = k;
-      lazy const recomputed([&] { return constrain::recompute(updates.get(), k); });
+      lazy const recomputed([&] { return constrain::recompute(updates.get(), k, half_of_all(updates.get())); });
       for (auto const& f : values<slot_of::fusion>(slot_of::fusion::examples{})) {
         static_cast<slot_of::fusion&>(c_) = f;
         lazy const fused([&] {
@@ -275,9 +283,12 @@ private:
     return name_ + ", compute " + name_of(precision.compute) + (precision.masters ? "" : " without masters") +
            (precision.tf32 ? ", tf32" : "") + ", " +
            std::to_string(static_cast<slot_of::accumulation const&>(c_).micro_batches) + " micro-batches, every " +
-           std::to_string(checkpointing.iterations) + (checkpointing.square_root ? ", sqrt" : "") + ", stage " +
-           std::to_string(parallelism.stage) + ", shards " + std::to_string(parallelism.shards) + ", tensor " +
-           std::to_string(parallelism.tensor) + (parallelism.distributed ? ", distributed" : "") +
+           std::to_string(checkpointing.iterations) + (checkpointing.square_root ? ", sqrt" : "") +
+           (checkpointing.by_operation ? ", keeps attention"
+            : checkpointing.searches() ? ", half"
+                                       : "") +
+           ", stage " + std::to_string(parallelism.stage) + ", shards " + std::to_string(parallelism.shards) +
+           ", tensor " + std::to_string(parallelism.tensor) + (parallelism.distributed ? ", distributed" : "") +
            (static_cast<slot_of::fusion const&>(c_).fuses ? ", fuses" : "") +
            (static_cast<slot_of::freezing const&>(c_).embedding ? ", frozen embeddings" : "") +
            (static_cast<slot_of::freezing const&>(c_).weight ? ", only biases" : "");

@@ -1,3 +1,5 @@
+#include <constrain/op/attention/attention.hpp>
+#include <constrain/op/gelu/gelu.hpp>
 #include <constrain/policy/rule_table.hpp>
 #include <doctest/doctest.h>
 
@@ -119,6 +121,8 @@ static_assert(of_two_optimizers::broken >= 0 && composition<optimizer::sgd>::bro
 static_assert(broken(composition_of<precision::fp64, optimizer::sgd, accumulate<4>, checkpoint::every<2>>()) == "");
 static_assert(broken(composition_of<accumulate<0>>()) == "some_micro_batches");
 static_assert(broken(composition_of<checkpoint::every<0>>()) == "some_iterations");
+static_assert(broken(composition_of<checkpoint::keep<op::attention, op::gelu>>()) == "only_ops_are_kept");
+static_assert(broken(composition_of<checkpoint::budget<bytes(0)>>()) == "some_bytes");
 static_assert(broken(composition_of<fusion::none, fusion::automatic>()) == "one_fusion");
 static_assert(broken(composition_of<bare>()) == "optimizer_state");
 static_assert(broken(composition_of<float>()) == "known_policies");

@@ -41,7 +41,8 @@ template <class... policies> void compare() {
 static_assert(flops<budget<peak<>>> == flops<>);
 static_assert(peak<budget<peak<keep<>>>> <= peak<keep<>> && flops<budget<peak<keep<>>>> <= flops<keep<>>);
 // More memory, less recomputation.
-static_assert(flops<budget<peak<>>> <= flops<budget<middle<>>> && flops<budget<middle<>>> <= flops<budget<peak<keep<>>>>);
+static_assert(flops<budget<peak<>>> <= flops<budget<middle<>>> &&
+              flops<budget<middle<>>> <= flops<budget<peak<keep<>>>>);
 
 } // namespace
 

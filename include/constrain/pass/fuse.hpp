@@ -15,8 +15,7 @@ namespace detail {
 
 template <class passes> inline constexpr auto bias_gradient_ops_of = bias_gradient_ops(passes::before_fusion());
 
-template <class source, class passes, std::size_t... i>
-constexpr op_set missing_for_fusion(std::index_sequence<i...>) {
+template <class source, class passes, std::size_t... i> constexpr op_set missing_for_fusion(std::index_sequence<i...>) {
   return missing_of<source, op::add_layer_norm, op::layer_norm_gradient_add,
                     op_type<bias_gradient_ops_of<passes>.elements[i]>...>();
 }

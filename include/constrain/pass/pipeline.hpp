@@ -196,8 +196,8 @@ template <class source> constexpr node_set dropped_nodes() {
 
 } // namespace detail
 
-/// All passes of the step program; each member is the program after one pass. With checkpoint::budget, `source` also has
-/// a function template `bytes_of<passes>()`: the bytes that a trainer with these passes needs, -1 if it is refused.
+/// All passes of the step program; each member is the program after one pass. With checkpoint::budget, `source` also
+/// has a function template `bytes_of<passes>()`: the bytes that a trainer with these passes needs, -1 if it is refused.
 template <class source> struct step_passes : passes_with_dropped<source, detail::dropped_nodes<source>()> {};
 
 namespace detail {

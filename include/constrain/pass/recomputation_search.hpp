@@ -176,9 +176,8 @@ constexpr recomputation_search recomputation_search::after(program const& p, std
   auto next = *this;
   detail::recomputation_candidates const candidates(p);
   bool const fits = bytes <= limit;
-  bool const is_better = best_bytes > limit
-                             ? bytes <= best_bytes
-                             : fits && candidates.cost_of(candidate) < candidates.cost_of(best);
+  bool const is_better =
+      best_bytes > limit ? bytes <= best_bytes : fits && candidates.cost_of(candidate) < candidates.cost_of(best);
   if (is_better) next.best = candidate, next.best_bytes = bytes, next.tried = 0;
   ++next.plans;
   if (now == phase::nothing) {

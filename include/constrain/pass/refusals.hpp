@@ -132,10 +132,10 @@ template <diagnosis d> struct entries_differ {
 
 /// A trainer needs more than the limit of checkpoint::budget, whatever its backward pass computes again.
 template <diagnosis d> struct limit_is_too_small {
-  static_assert(d.ok(),
-                "checkpoint::budget: the trainer needs `got` bytes more than the limit, `expected`, even if its backward "
-                "pass computes again whatever it can; write a larger limit, fewer sequences in a micro-batch, or "
-                "policies that save memory, such as precision::pure_bf16 and optimizer::adamw_8bit");
+  static_assert(
+      d.ok(), "checkpoint::budget: the trainer needs `got` bytes more than the limit, `expected`, even if its backward "
+              "pass computes again whatever it can; write a larger limit, fewer sequences in a micro-batch, or "
+              "policies that save memory, such as precision::pure_bf16 and optimizer::adamw_8bit");
 };
 
 } // namespace constrain::refusals

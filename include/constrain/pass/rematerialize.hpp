@@ -214,9 +214,10 @@ private:
   nest nest_;
   int first_backward_ = 0; // the first node of the backward pass
   node_set droppable_;
-  int writer_[program::maximum_values]{};       // of a value: the node of `droppable_` that writes it; -1: none
-  int first_reader_[program::maximum_values]{}; // of a value: the first reader in the backward pass, `beside` the writer
-  int last_reader_[program::maximum_values]{};  // of a value: the last reader in the forward pass, `beside` the writer
+  int writer_[program::maximum_values]{}; // of a value: the node of `droppable_` that writes it; -1: none
+  int first_reader_
+      [program::maximum_values]{};             // of a value: the first reader in the backward pass, `beside` the writer
+  int last_reader_[program::maximum_values]{}; // of a value: the last reader in the forward pass, `beside` the writer
 };
 
 } // namespace detail

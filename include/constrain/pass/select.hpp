@@ -20,8 +20,7 @@ template <class source> constexpr op_set missing_for_attention() {
 /// Chooses the attention algorithm: with `attention.tiled` flash attention (Dao et al. 2022), which keeps one value per
 /// query and head for the backward pass instead of the probabilities. Otherwise the program does not change.
 /// `missing`: ops without a kernel; `attention.only_with_kernels` does not choose these.
-constexpr program select_attention(program const& p, slot_of::attention const& attention,
-                                   op_set const& missing = {}) {
+constexpr program select_attention(program const& p, slot_of::attention const& attention, op_set const& missing = {}) {
   bool const runs =
       !missing.contain(info_of<op::flash_attention>) && !missing.contain(info_of<op::flash_attention_gradient>);
   if (!attention.tiled || (attention.only_with_kernels && !runs) || !p.failure.ok()) return p;

@@ -47,8 +47,8 @@ struct checkpointing {
 
   template <class...> using otherwise = checkpoint::none;
   template <class policy> struct named { using checkpointing = policy; };
-  using examples =
-      policy_list<checkpoint::none, checkpoint::every<2>, checkpoint::sqrt, checkpoint::keep<>, checkpoint::budget<gibibytes(1)>>;
+  using examples = policy_list<checkpoint::none, checkpoint::every<2>, checkpoint::sqrt, checkpoint::keep<>,
+                               checkpoint::budget<gibibytes(1)>>;
   using refused = policy_list<checkpoint::every<0>, checkpoint::keep<int>, checkpoint::budget<bytes(0)>>;
   static constexpr bool free_on_resume = true;
 
@@ -90,6 +90,22 @@ struct sqrt {
   static constexpr slot value{.recomputes = true, .square_root = true};
 };
 
+namespace detail {
+
+/// The value of `keep<ops...>`.
+template <class... ops> constexpr slot_of::checkpointing keeping() {
+  slot_of::checkpointing s{.by_operation = true};
+  [[maybe_unused]] auto const add = [&]<class op> {
+    if constexpr (is_op<op>) s.kept.add(constrain::detail::label_of<op>);
+    else ++s.unknown_ops;
+  };
+  (add.template operator()<ops>(), ...);
+  if (sizeof...(ops) > op_set::capacity) ++s.unknown_ops;
+  return s;
+}
+
+} // namespace detail
+
 /// Selective recomputation (Korthikanti et al. 2022, section 5): keeps what calls of these ops produce, the inputs of
 /// the iterations of each repeat, and the results of collectives; the backward pass computes everything else of the
 /// forward pass again, inside repeats and outside, each value just before its first reader. An op is the one that the
@@ -98,16 +114,7 @@ struct sqrt {
 /// bit.
 template <class... ops> struct keep {
   using slot = slot_of::checkpointing;
-  static constexpr slot value = [] {
-    slot s{.by_operation = true};
-    [[maybe_unused]] auto const add = [&]<class op> {
-      if constexpr (is_op<op>) s.kept.add(detail::label_of<op>);
-      else ++s.unknown_ops;
-    };
-    (add.template operator()<ops>(), ...);
-    if (sizeof...(ops) > op_set::capacity) ++s.unknown_ops;
-    return s;
-  }();
+  static constexpr slot value = detail::keeping<ops...>();
 };
 
 namespace detail {
