@@ -53,6 +53,8 @@
 #include "constrain/op/tanh/tanh.hpp"
 #include "constrain/policy/policies.hpp"
 #include "constrain/program/is_op.hpp"
+#include "constrain/train/advise.hpp"
+#include "constrain/train/cheapest.hpp"
 #include "constrain/train/explain.hpp"
 #include "constrain/train/inference.hpp"
 #include "constrain/train/largest_batch.hpp"

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/units.hpp"
+#include "constrain/device/rates.hpp"
 #include "constrain/pass/memory_planning.hpp"
 #include "constrain/program/op_info.hpp"
 
@@ -94,9 +95,11 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
   return m;
 }
 
-/// Work of one run of a program, by the cost rules of its ops. `launches(i)`: of the call at node i.
-template <class function> constexpr work_plan work_of(program const& p, function const& launches) {
-  work_plan total;
+namespace detail {
+
+/// Calls f(i, cost, runs) for each call at node i of a program, with the cost of one run of it by the cost rule of its
+/// op, and how often it runs. A call outside all loops works on all iterations of stacked operands: its cost is theirs.
+template <class function> constexpr void for_each_cost(program const& p, function const& f) {
   double iterations = 1;
   fixed_vector<double, axis_list::capacity> around; // for each open loop: `iterations` outside of it
   for (int i = 0; i < p.nodes.size(); ++i) {
@@ -117,21 +120,52 @@ template <class function> constexpr work_plan work_of(program const& p, function
       operand_types inputs, outputs;
       for (auto const& r : n.inputs) inputs.push_back({p.values[r.value].type, p.values[r.value].shape});
       for (auto const& r : n.outputs) outputs.push_back({p.values[r.value].type, p.values[r.value].shape});
-      auto const c = n.op->cost_of(inputs, outputs, n.attributes);
-      // A call outside all loops works on all iterations of stacked operands.
+      auto c = n.op->cost_of(inputs, outputs, n.attributes);
       double const stack = around.empty() ? static_cast<double>(p.iterations(p.values[n.outputs[0].value])) : 1;
-      total.flops += iterations * stack * c.flops;
-      total.bytes_moved += iterations * stack * (c.bytes_read + c.bytes_written);
-      auto const runs = static_cast<std::int64_t>(iterations + 0.5);
-      total.collectives += n.op->exchanges ? runs : 0;
-      total.kernel_launches += runs * launches(i);
+      c.flops *= stack, c.bytes_read *= stack, c.bytes_written *= stack;
+      f(i, c, iterations);
     }
   }
+}
+
+} // namespace detail
+
+/// Work of one run of a program, by the cost rules of its ops. `launches(i)`: of the call at node i.
+template <class function> constexpr work_plan work_of(program const& p, function const& launches) {
+  work_plan total;
+  detail::for_each_cost(p, [&](int i, cost const& c, double iterations) {
+    total.flops += iterations * c.flops;
+    total.bytes_moved += iterations * (c.bytes_read + c.bytes_written);
+    auto const runs = static_cast<std::int64_t>(iterations + 0.5);
+    total.collectives += p.nodes[i].op->exchanges ? runs : 0;
+    total.kernel_launches += runs * launches(i);
+  });
   return total;
 }
 /// The same with one launch per call.
 constexpr work_plan work_of(program const& p) {
   return work_of(p, [](int) { return std::int64_t{1}; });
+}
+
+/// About how many seconds one run of a program takes on a device with these rates: each call takes the time of its
+/// operations or of its bytes, whichever is longer, and a launch (the roofline of Williams et al. 2009). `tf32`: GEMMs
+/// of fp32 factors round them to TF32.
+constexpr double estimated_seconds(program const& p, device_rates const& rates, bool tf32 = false) {
+  double total = 0;
+  detail::for_each_cost(p, [&](int i, cost const& c, double iterations) {
+    auto const& n = p.nodes[i];
+    double speed = rates.operations;
+    if (n.op->multiplied != 0) {
+      auto const type = p.values[n.inputs[n.op->multiplied % 2 != 0 ? 0 : 1].value].type;
+      speed = type == dtype::f64   ? rates.gemm_64
+              : type != dtype::f32 ? rates.gemm_16
+              : tf32               ? rates.gemm_tf32
+                                   : rates.gemm_32;
+    }
+    double const computes = c.flops / speed, moves = (c.bytes_read + c.bytes_written) / rates.bytes;
+    total += iterations * (rates.launch + (computes > moves ? computes : moves));
+  });
+  return total;
 }
 
 } // namespace constrain

@@ -7,6 +7,7 @@
 #include "constrain/program/print.hpp"
 #include "constrain/train/entries.hpp"
 #include "constrain/train/memory_table.hpp"
+#include "constrain/train/tensor_core_dimensions.hpp"
 
 #include <cstdio>
 #include <string>
@@ -30,8 +31,8 @@ namespace detail {
 } // namespace detail
 
 /// A trainer's plan as text tables: policies, batch, dtypes, parameters with role and shape, memory by part, arena
-/// bytes of each entry program, work of a step, and the number of nodes of the step program after each pass. With
-/// `programs`, also the step program itself after each pass.
+/// bytes of each entry program, work of a step, on a GPU the dimensions that tensor cores do not want, and the number of
+/// nodes of the step program after each pass. With `programs`, also the step program itself after each pass.
 template <class trainer> std::string explanation(bool programs = false) {
   using entries = typename trainer::entries;
   using detail::formatted;
@@ -67,6 +68,9 @@ template <class trainer> std::string explanation(bool programs = false) {
   text += formatted("\nwork of a step\n  %.3g FLOPs, %.3g bytes moved, %lld kernel launches, %lld collectives\n",
                     trainer::flops, trainer::bytes_moved, static_cast<long long>(trainer::kernel_launches),
                     static_cast<long long>(trainer::collectives));
+  if constexpr (trainer::policy_set::device::value.is_cuda)
+    if (auto const dimensions = detail::tensor_core_dimensions(entries::step_program::final); !dimensions.empty())
+      text += concat({"\ndimensions that slow tensor cores down\n", dimensions});
   text += "\npasses of the step\n";
   entries::step_program::for_each([&](char const* name, program const& p) {
     text += formatted("  %-18s %4d nodes\n", name, p.nodes.size());

@@ -1,0 +1,175 @@
+// Strategies side by side on one task: memory by component, speed, the loss after equal tokens, and what the guides
+// claim about them. Writes a table, JSON and one HTML page.
+
+#include "claims.hpp"
+#include "strategies_page.hpp"
+#include "strategy_row.hpp"
+
+#include <constrain/base/formatted.hpp>
+#include <constrain/constrain.hpp>
+#include <constrain/io/json_writer.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace ct = constrain;
+using namespace constrain::bench;
+
+namespace {
+
+/// The main job's model (examples/main_job.hpp): 5 million parameters.
+constexpr ct::gpt2 model{.layers = 6, .heads = 4, .width = 256, .vocabulary = 256, .context = 128};
+template <int sequences> using task_of = ct::task<model, ct::causal_lm, ct::micro_batch{.sequences = sequences}>;
+using task = task_of<8>;
+
+struct arguments {
+  std::string text = CONSTRAIN_BENCH_TEXT; // file or directory; the library's own headers
+  std::string only;                              // keys, separated by commas; empty: all
+  std::string out;                               // directory for the JSON and the page; empty: not written
+  std::int64_t tokens = 40'960;                  // each strategy trains on
+  int rounds = 3;                                // short passes that measure only the speed, alternating
+};
+
+/// A limit between the peaks of the trainer that keeps everything and of the one that keeps nothing.
+template <class... list>
+constexpr ct::bytes half_way = (ct::entries<task, ct::policies<list...>>::memory.peak +
+                                ct::entries<task, ct::policies<list..., ct::checkpoint::keep<>>>::memory.peak) /
+                               2;
+
+std::vector<strategy_row> all_strategies(ct::data::corpus const& corpus, ct::compare_options const& options) {
+  using namespace constrain;
+  std::vector<strategy_row> rows;
+  auto const add = [&]<class task, class... list>(char const* key, std::type_identity<task>, policies<list...>) {
+    rows.push_back(make_row<task, policies<list...>>(key, corpus, options));
+  };
+  constexpr std::type_identity<task> eight;
+  add("fp32", eight, policies<>{});
+  add("bf16", eight, policies<precision::bf16>{});
+  add("fp16", eight, policies<precision::fp16>{});
+  add("pure_bf16", eight, policies<precision::pure_bf16>{});
+  add("tf32", eight, policies<precision::tf32>{});
+  add("every_1", eight, policies<checkpoint::every<1>>{});
+  add("sqrt", eight, policies<checkpoint::sqrt>{});
+  add("keep_attention", eight, policies<checkpoint::keep<op::attention>>{});
+  add("budget", eight, policies<checkpoint::budget<half_way<>>>{});
+  add("accumulate_4", std::type_identity<task_of<2>>{}, policies<accumulate<4>>{});
+  add("seven_sequences", std::type_identity<task_of<7>>{}, policies<>{});
+  add("reference", eight, policies<attention::reference>{});
+  add("adamw_8bit", eight, policies<optimizer::adamw_8bit>{});
+  add("states_bf16", eight, policies<optimizer::states_in<dtype::bf16, optimizer::adamw>>{});
+  add("in_backward", eight, policies<optimizer::in_backward<optimizer::adamw>>{});
+  add("adafactor", eight, policies<optimizer::adafactor>{});
+  add("lean", std::type_identity<task_of<2>>{},
+      policies<precision::pure_bf16, optimizer::in_backward<optimizer::adamw_8bit>, checkpoint::every<1>>{});
+  return rows;
+}
+
+bool is_wanted(std::string const& only, std::string const& key) {
+  return only.empty() || ("," + only + ",").find("," + key + ",") != std::string::npos;
+}
+
+/// Trains every strategy on all tokens, then measures the speeds again, one strategy after another in every round.
+void measure(std::vector<strategy_row>& rows, arguments const& a) {
+  for (int round = -1; round < a.rounds; ++round)
+    for (std::size_t k = 0; k < rows.size(); ++k) {
+      auto& row = rows[k];
+      std::fprintf(stderr, "\r%s %zu of %zu: %-20s", round < 0 ? "training" : "speed", k + 1, rows.size(),
+                   row.key.c_str());
+      auto const result = row.train(round < 0 ? a.tokens : std::min<std::int64_t>(a.tokens, 10'240));
+      row.speeds.push_back(result.tokens_per_second);
+      if (round < 0) row.result = result;
+    }
+  std::fprintf(stderr, "\r%60s\r", "");
+}
+
+void print(std::vector<strategy_row> const& rows) {
+  std::printf("%-16s %10s %10s %12s %10s %8s  %s\n", "strategy", "tokens/s", "estimate", "planned MiB", "used MiB",
+              "loss", "policies");
+  for (auto const& r : rows)
+    std::printf("%-16s %10.0f %10.0f %12.1f %10.1f %8.4f  %s\n", r.key.c_str(), r.speed(), r.estimate,
+                r.memory.peak.mebibytes(), r.result.used_peak.mebibytes(), r.result.loss, r.name.c_str());
+  auto const order = order_of(rows);
+  std::printf("\nthe cost model orders %d of %d pairs whose speeds differ by more than 5 %% as measured\n\n",
+              order.right, order.pairs);
+  for (auto const& c : judged_claims(rows))
+    std::printf("%s: %s; here %s%s%s\n", c.text.c_str(), c.theirs.c_str(), c.ours.c_str(),
+                c.judgment.empty() ? "" : ", ", c.judgment.c_str());
+}
+
+std::string json(std::vector<strategy_row> const& rows, arguments const& a) {
+  ct::io::json_writer json;
+  json.object().member("machine", machine_name()).member("gemm", ct::gemm_provider()).member("tokens", a.tokens);
+  json.array("strategies");
+  for (auto const& r : rows) {
+    json.object(ct::io::json_layout::row).member("key", r.key).member("policies", r.name);
+    json.member("tokens_per_second", r.speed()).member("estimated_tokens_per_second", r.estimate);
+    json.member("loss", r.result.loss).member("used_bytes", r.result.used_peak.count());
+    json.object("memory").member("peak", r.memory.peak.count()).member("weights", r.memory.weights.count());
+    json.member("master_weights", r.memory.master_weights.count()).member("gradients", r.memory.gradients.count());
+    json.member("optimizer_state", r.memory.optimizer_state.count());
+    json.member("activations", r.memory.activations.count()).member("workspace", r.memory.workspace.count());
+    json.end().end();
+  }
+  json.end().array("claims");
+  for (auto const& c : judged_claims(rows)) {
+    json.object(ct::io::json_layout::row).member("claim", c.text).member("theirs", c.theirs).member("ours", c.ours);
+    json.member("judgment", c.judgment).end();
+  }
+  json.end().end();
+  return json.text() + "\n";
+}
+
+void write(std::string const& path, std::string const& text) {
+  auto* const file = std::fopen(path.c_str(), "w");
+  bool const written = file != nullptr && std::fputs(text.c_str(), file) >= 0;
+  bool const closed = file != nullptr && std::fclose(file) == 0;
+  if (!written || !closed)
+    throw ct::error("strategies: '" + path + "' cannot be written; give a directory that exists");
+  std::printf("%s\n", path.c_str());
+}
+
+arguments parse(int count, char** values) {
+  arguments a;
+  for (int i = 1; i < count; ++i) {
+    std::string const name = values[i];
+    bool const has_value = i + 1 < count;
+    if (name == "--text" && has_value) a.text = values[++i];
+    else if (name == "--only" && has_value) a.only = values[++i];
+    else if (name == "--out" && has_value) a.out = values[++i];
+    else if (name == "--tokens" && has_value) a.tokens = std::atoll(values[++i]);
+    else if (name == "--rounds" && has_value) a.rounds = std::atoi(values[++i]);
+    else
+      throw ct::error("strategies: the options are --text FILE, --only KEY,KEY, --tokens N, --rounds N and --out "
+                      "DIRECTORY, not '" +
+                      name + "'");
+  }
+  if (a.tokens < 1 || a.rounds < 0)
+    throw ct::error("strategies: write --tokens of at least 1 and --rounds of at least 0");
+  return a;
+}
+
+} // namespace
+
+int main(int count, char** values) {
+  try {
+    auto const a = parse(count, values);
+    auto const corpus = ct::data::text(a.text);
+    auto rows = all_strategies(corpus, {.learning_rate = 2e-3, .seed = 42});
+    std::erase_if(rows, [&](strategy_row const& r) { return !is_wanted(a.only, r.key); });
+    if (rows.empty()) throw ct::error("strategies: --only names no strategy; leave it out for a table of all keys");
+    measure(rows, a);
+    print(rows);
+    if (a.out.empty()) return 0;
+    auto const path = a.out + "/strategies." + machine_name();
+    write(path + ".json", json(rows, a));
+    auto const subtitle = "A GPT of 5 million parameters, " + std::to_string(a.tokens) + " tokens each, on " +
+                          machine_name() + " with " + ct::gemm_provider() + ".";
+    write(path + ".html", strategies_page(rows, subtitle).text());
+  } catch (ct::error const& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,83 @@
+#pragma once
+
+#include "constrain/base/concat.hpp"
+#include "constrain/policy/device.hpp"
+#include "constrain/policy/optimizer/in_backward.hpp"
+#include "constrain/policy/optimizer/quantized.hpp"
+#include "constrain/policy/optimizer/states_in.hpp"
+#include "constrain/train/cheapest.hpp"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// What `advise` found.
+struct advice {
+  std::vector<strategy_estimate> table; // of the strategies that were considered
+  std::vector<std::string> names;       // of their policies
+  int index = -1;                       // of the fastest that fits; -1: none fits
+  bytes missing;                        // that the smallest plan needs more; 0 if a strategy fits
+  std::string text;                     // all of this, and what to do
+};
+
+namespace detail {
+
+/// Lists of policies.
+template <class...> struct set_list {};
+
+/// The strategies that `advise` considers for one precision, a list of optimizers and no or full recomputation.
+template <class device, class precision, class... optimizers>
+using with_and_without_recomputation = set_list<policies<device, precision, optimizers>...,
+                                                policies<device, precision, optimizers, checkpoint::every<1>>...>;
+
+/// The optimizers that a device has kernels for.
+template <class device, class precision> struct advised {
+  using list = with_and_without_recomputation<device, precision, optimizer::adamw,
+                                              optimizer::states_in<dtype::bf16, optimizer::adamw>>;
+};
+template <class precision> struct advised<device::cpu, precision> {
+  using list = with_and_without_recomputation<device::cpu, precision, optimizer::adamw, optimizer::adamw_8bit,
+                                              optimizer::in_backward<optimizer::adamw_8bit>>;
+};
+
+template <class task, class... sets> void append_estimates(advice& a, set_list<sets...>, bytes memory) {
+  (a.table.push_back(estimated<task, sets>::within(memory)), ...);
+  (a.names.push_back(sets::name()), ...);
+}
+
+/// Chooses the fastest that fits, and writes the text. `sequences`: of a micro-batch; `largest`: bytes that the largest
+/// parameter and its gradient take.
+[[gnu::cold]] void finish_advice(advice& a, bytes memory, int sequences, bytes largest);
+
+/// Bytes of the largest parameter of a task in fp32, one layer of a repeat, and of its gradient.
+template <class task> constexpr bytes largest_parameter() {
+  constexpr program built = task::build(entry::step, dtype::f32);
+  std::int64_t most = 0;
+  for (auto const& info : built.values)
+    if (is_parameter(info.role) && info.shape.elements() > most) most = info.shape.elements();
+  return bytes(8 * most);
+}
+
+} // namespace detail
+
+/// Which of the library's strategies fit into `memory` bytes of a device, and which of them is the fastest by the cost
+/// model: precisions, optimizers and recomputation for one device. If none fits, the text says how many bytes are
+/// missing and what is left to do. The plans are made at compile time; no kernel is compiled.
+///
+///     std::puts(ct::advise<task>(ct::device::cpu{}, ct::gibibytes(16)).text.c_str());
+template <class task, class device> advice advise(device, bytes memory) {
+  advice a;
+  detail::append_estimates<task>(a, typename detail::advised<device, precision::fp32>::list{}, memory);
+  detail::append_estimates<task>(a, typename detail::advised<device, precision::bf16>::list{}, memory);
+  detail::append_estimates<task>(a, typename detail::advised<device, precision::pure_bf16>::list{}, memory);
+  detail::finish_advice(a, memory, task::sequences, detail::largest_parameter<task>());
+  return a;
+}
+
+} // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/advise.ipp"
+#endif

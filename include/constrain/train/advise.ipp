@@ -1,0 +1,34 @@
+#pragma once
+
+#include "constrain/base/number_text.hpp"
+#include "constrain/train/advise.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+[[gnu::cold]] CONSTRAIN_INLINE void finish_advice(advice& a, bytes memory, int sequences, bytes largest) {
+  bytes least = a.table[0].peak;
+  for (std::size_t k = 0; k < a.table.size(); ++k) {
+    auto const& row = a.table[k];
+    least = row.peak < least ? row.peak : least;
+    bool const is_faster =
+        a.index < 0 || row.tokens_per_second > a.table[static_cast<std::size_t>(a.index)].tokens_per_second;
+    if (row.fits && is_faster) a.index = static_cast<int>(k);
+  }
+  a.text = estimates_text(a.table.data(), a.names.data(), static_cast<int>(a.table.size()), a.index);
+  if (a.index >= 0) {
+    a.text += concat({"* is the fastest that fits: ", a.names[static_cast<std::size_t>(a.index)], "\n"});
+    return;
+  }
+  a.missing = least - memory;
+  a.text += concat({"nothing fits: the smallest plan needs ", grouped(a.missing.count()), " bytes more\n"});
+  if (sequences > 1) a.text += "- write fewer sequences in a micro-batch, and accumulate<N> for the same batch\n";
+  if (largest > memory)
+    a.text += "- the largest parameter and its gradient do not fit: tiling of a layer is not built yet; "
+              "parallel::tensor<ranks> divides layers over several devices\n";
+  a.text += "- on several devices, parallel::zero<3, ranks> and parallel::tensor<ranks> divide what one device cannot "
+            "hold\n"
+            "- on one device, states and parameters would have to be offloaded to the memory of the host, which is not "
+            "built yet\n";
+}
+
+} // namespace constrain::detail

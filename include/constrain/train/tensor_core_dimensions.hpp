@@ -1,0 +1,55 @@
+#pragma once
+
+#include "constrain/base/concat.hpp"
+#include "constrain/base/formatted.hpp"
+#include "constrain/base/printable.hpp"
+#include "constrain/program/op_info.hpp"
+#include "constrain/program/program.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// What tensor cores want of a dimension: "" for a multiple of 64; else the next multiples of 8 and 64. Tiles of a GEMM
+/// with 16-bit factors are multiples of 8 elements wide, and on an A100 and newer GPUs of 64 (NVIDIA, "Matrix
+/// multiplication background user's guide").
+[[gnu::noinline, gnu::cold]] inline std::string dimension_note(std::int64_t extent) {
+  auto const next = [&](std::int64_t multiple) { return (extent + multiple - 1) / multiple * multiple; };
+  if (extent % 64 == 0) return {};
+  if (extent % 8 == 0) return concat({extent, " is no multiple of 64, the next is ", next(64)});
+  return concat({extent, " is no multiple of 8, the next is ", next(8), ", of 64 ", next(64)});
+}
+
+/// The dimensions of a program's GEMMs that are no multiples of 64, one tensor per line: of the weights, and of the rows
+/// of a micro-batch. Empty: all are.
+[[gnu::noinline, gnu::cold]] inline std::string tensor_core_dimensions(program const& p) {
+  std::string text;
+  bool noted[program::maximum_values]{};
+  std::int64_t rows_noted = 0;
+  auto const note = [&](std::string const& name, std::int64_t extent) {
+    auto const wanted = dimension_note(extent);
+    if (!wanted.empty()) text += formatted("  %-34s %s\n", name.c_str(), wanted.c_str());
+  };
+  for (auto const& n : p.nodes) {
+    if (n.kind != node_kind::call || n.op->multiplied == 0) continue;
+    for (int k = 0; k < n.inputs.size(); ++k) {
+      if ((n.op->multiplied >> k & 1u) == 0) continue;
+      auto const value = n.inputs[k].value;
+      auto const& info = p.values[value];
+      int const owner = info.role == role::compute_copy ? info.belongs_to : value;
+      if (is_parameter(p.values[owner].role)) {
+        if (noted[owner]) continue;
+        noted[owner] = true;
+        auto const& s = info.shape;
+        for (int d = 0; d < s.rank; ++d) note(printable(std::string(p.text(p.values[owner].name))), s.extent[d]);
+      } else if (auto const rows = info.shape.rows(); rows != rows_noted) {
+        rows_noted = rows;
+        note("rows of a micro-batch", rows);
+      }
+    }
+  }
+  return text;
+}
+
+} // namespace constrain::detail

@@ -1,0 +1,51 @@
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+// What fits and is fastest, and what to do if nothing fits.
+
+namespace ct = constrain;
+
+namespace {
+
+using task = ct::task<ct::gpt2{.layers = 3, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 4}>;
+ct::advice advise(ct::bytes memory) { return ct::advise<task>(ct::device::cpu{}, memory); }
+bool says(ct::advice const& a, char const* text) { return a.text.find(text) != std::string::npos; }
+
+} // namespace
+
+TEST_CASE("advise: the fastest that fits, by the plans of trainers") {
+  auto const all = advise(ct::gibibytes(1));
+  REQUIRE(all.table.size() == 18);
+  REQUIRE(all.names.size() == 18);
+  CHECK(all.names[0] == "fp32, adamw");
+  CHECK(all.table[0].peak == ct::entries<task, ct::policies<>>::memory.peak);
+  CHECK(all.index >= 0);
+  CHECK(all.missing == ct::bytes(0));
+  for (auto const& row : all.table) {
+    CHECK(row.fits);
+    CHECK(row.tokens_per_second <= all.table[static_cast<std::size_t>(all.index)].tokens_per_second);
+  }
+  // With less memory, another strategy, which fits.
+  auto least = all.table[0].peak;
+  for (auto const& row : all.table) least = std::min(least, row.peak);
+  auto const few = advise(least);
+  REQUIRE(few.index >= 0);
+  CHECK(few.table[static_cast<std::size_t>(few.index)].peak == least);
+  CHECK(says(few, "does not fit"));
+  CHECK(says(few, ("* is the fastest that fits: " + few.names[static_cast<std::size_t>(few.index)] + "\n").c_str()));
+}
+
+TEST_CASE("advise: what to do if nothing fits") {
+  auto const all = advise(ct::gibibytes(1));
+  auto least = all.table[0].peak;
+  for (auto const& row : all.table) least = std::min(least, row.peak);
+  auto const none = advise(least - ct::bytes(1));
+  CHECK(none.index == -1);
+  CHECK(none.missing == ct::bytes(1));
+  CHECK(says(none, "nothing fits: the smallest plan needs 1 bytes more"));
+  CHECK(says(none, "write fewer sequences in a micro-batch"));
+  CHECK(says(none, "not built yet"));
+  CHECK_FALSE(says(none, "the largest parameter"));
+  CHECK(says(advise(ct::kibibytes(100)), "the largest parameter and its gradient do not fit"));
+}

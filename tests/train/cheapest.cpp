@@ -1,0 +1,63 @@
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <type_traits>
+
+// The fastest strategy that fits, by the cost model, as a type.
+
+namespace ct = constrain;
+
+namespace {
+
+using task = ct::task<ct::gpt2{.layers = 3, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 4}>;
+using plain = ct::policies<>;
+using recomputing = ct::policies<ct::checkpoint::every<1>>;
+using lean = ct::policies<ct::optimizer::sgd, ct::checkpoint::every<1>>;
+template <class set> constexpr ct::bytes peak = ct::entries<task, set>::memory.peak;
+template <ct::bytes limit> using choice = ct::cheapest<limit, task, plain, recomputing, lean>;
+
+// Everything fits: what recomputes nothing is the fastest.
+static_assert(choice<ct::mebibytes(64)>::index == 0);
+static_assert(std::is_same_v<choice<ct::mebibytes(64)>::policies, plain>);
+static_assert(std::is_same_v<choice<ct::mebibytes(64)>::trainer, ct::trainer<task>>);
+// To the byte.
+static_assert(peak<lean> < peak<recomputing> && peak<recomputing> < peak<plain>);
+static_assert(choice<peak<plain>>::index == 0);
+static_assert(choice<ct::bytes(peak<plain>.count() - 1)>::index != 0);
+static_assert(choice<ct::bytes(peak<recomputing>.count() - 1)>::index == 2);
+static_assert(choice<peak<lean>>::index == 2);
+static_assert(choice<peak<lean>>::table[0].peak == peak<plain> && !choice<peak<lean>>::table[0].fits);
+
+/// One call each of a GEMM and of something else.
+constexpr ct::device_rates rates{
+    .gemm_64 = 1, .gemm_32 = 2e9, .gemm_tf32 = 4e9, .gemm_16 = 8e9, .operations = 1e30, .bytes = 1e30, .launch = 0};
+using step_of = ct::step_passes<ct::detail::entry_source<task, plain, ct::entry::step>>;
+using bf16_step = ct::step_passes<ct::detail::entry_source<task, ct::policies<ct::precision::bf16>, ct::entry::step>>;
+constexpr double seconds = ct::estimated_seconds(step_of::final, rates);
+// With only GEMMs taking time, their rates alone count.
+constexpr bool about(double a, double b) { return a < b * 1.000001 && b < a * 1.000001; }
+static_assert(about(ct::estimated_seconds(step_of::final, rates, true), seconds / 2));
+static_assert(about(ct::estimated_seconds(bf16_step::final, rates), seconds / 4));
+// With only bytes or launches taking time, the plan's sums.
+static_assert(about(ct::estimated_seconds(step_of::final, {1e30, 1e30, 1e30, 1e30, 1e30, 1, 0}),
+                    ct::work_of(step_of::final).bytes_moved));
+static_assert(about(ct::estimated_seconds(step_of::final, {1e30, 1e30, 1e30, 1e30, 1e30, 1e30, 1}),
+                    static_cast<double>(ct::work_of(step_of::final).kernel_launches)));
+
+} // namespace
+
+TEST_CASE("cheapest: the table marks the choice and what does not fit") {
+  auto const text = choice<peak<lean>>::text();
+  CHECK(text.find("* fp32, sgd, checkpoint::every<1>") != std::string::npos);
+  CHECK(text.find("  fp32, adamw ") != std::string::npos);
+  CHECK(text.find("does not fit") != std::string::npos);
+}
+
+TEST_CASE("cheapest: a trainer of the choice uses no more than the limit") {
+  using chosen = choice<ct::bytes(peak<plain>.count() - 1)>;
+  typename chosen::trainer t({}, {.measure_memory = true});
+  std::vector<std::int32_t> const tokens(static_cast<std::size_t>(t.batch_tokens), 3), labels(tokens.size(), 4);
+  t.step(t.batch(tokens, labels));
+  CHECK(t.used_bytes() < peak<plain>);
+}

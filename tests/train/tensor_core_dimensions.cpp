@@ -1,0 +1,30 @@
+#include <constrain/constrain.hpp>
+#include <constrain/train/tensor_core_dimensions.hpp>
+#include <doctest/doctest.h>
+
+// Which dimensions of GEMMs tensor cores do not want.
+
+namespace ct = constrain;
+
+namespace {
+
+template <int width, int vocabulary, class... policies> std::string dimensions() {
+  using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = width, .vocabulary = vocabulary, .context = 64},
+                        ct::causal_lm, ct::micro_batch{.sequences = 1}>;
+  return ct::detail::tensor_core_dimensions(ct::entries<task, ct::policies<policies...>>::step_program::final);
+}
+
+} // namespace
+
+TEST_CASE("tensor_core_dimensions: what is no multiple of 8 or 64") {
+  CHECK(ct::detail::dimension_note(768).empty());
+  CHECK(ct::detail::dimension_note(72) == "72 is no multiple of 64, the next is 128");
+  CHECK(ct::detail::dimension_note(50257) == "50257 is no multiple of 8, the next is 50264, of 64 50304");
+  CHECK(dimensions<64, 256>().empty());
+  CHECK(dimensions<64, 257>() ==
+        "  token.weight                       257 is no multiple of 8, the next is 264, of 64 320\n");
+  auto const narrow = dimensions<36, 256, ct::precision::bf16>();
+  CHECK(narrow.find("block.attention.qkv.weight         36 is no multiple of 8, the next is 40, of 64 64\n") !=
+        std::string::npos);
+  CHECK(narrow.find("block.attention.qkv.weight         108 is no multiple of 8") != std::string::npos);
+}
