@@ -24,20 +24,22 @@ public:
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Strategies side by side</title>
 <style>
-:root{color-scheme:light dark;--c0:#3b6ea8;--c1:#7ba7d0;--c2:#d08c3b;--c3:#4d9960;--c4:#b0556b;--c5:#8a7fb5;--line:#8886}
+:root{color-scheme:light dark;--line:#8886}
+:root{--c0:#3b6ea8;--c1:#7ba7d0;--c2:#d08c3b;--c3:#4d9960;--c4:#b0556b;--c5:#8a7fb5}
 body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem;margin-bottom:0}h2{font-size:1.1rem;margin-top:2.5rem}p{max-width:44rem}
 svg{width:100%;height:auto}svg text{fill:currentColor;font-size:12px}
 table{border-collapse:collapse;width:100%;font-size:13px}
 td,th{padding:.25rem .5rem;border-bottom:1px solid var(--line);text-align:right}
 td:first-child,th:first-child,.claims td,.claims th{text-align:left}
-.legend span{display:inline-block;margin-right:1rem}.legend i{display:inline-block;width:.8em;height:.8em;margin-right:.3em}
+.legend span{display:inline-block;margin-right:1rem}
+.legend i{display:inline-block;width:.8em;height:.8em;margin-right:.3em}
 </style>
 <h1>Strategies side by side</h1>
 <p>)" + escaped(subtitle_) +
            "</p>\n<h2>Memory by component, planned</h2>\n" + legend() + bars() +
-           "<h2>Speed against memory</h2>\n<p>The line is the Pareto front: no strategy is both faster and smaller than "
-           "one on it.</p>\n" +
+           "<h2>Speed against memory</h2>\n<p>The line is the Pareto front: no strategy is both faster and smaller "
+           "than one on it.</p>\n" +
            scatter() + "<h2>Loss after equal tokens</h2>\n" + losses() + "<h2>All figures</h2>\n" + table() +
            "<h2>What the guides say</h2>\n" + claims() + "</html>\n";
   }

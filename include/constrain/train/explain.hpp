@@ -31,7 +31,7 @@ namespace detail {
 } // namespace detail
 
 /// A trainer's plan as text tables: policies, batch, dtypes, parameters with role and shape, memory by part, arena
-/// bytes of each entry program, work of a step, on a GPU the dimensions that tensor cores do not want, and the number of
+/// bytes of each entry program, work of a step, on a GPU the dimensions that slow tensor cores down, and the number of
 /// nodes of the step program after each pass. With `programs`, also the step program itself after each pass.
 template <class trainer> std::string explanation(bool programs = false) {
   using entries = typename trainer::entries;

@@ -21,8 +21,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return concat({extent, " is no multiple of 8, the next is ", next(8), ", of 64 ", next(64)});
 }
 
-/// The dimensions of a program's GEMMs that are no multiples of 64, one tensor per line: of the weights, and of the rows
-/// of a micro-batch. Empty: all are.
+/// The dimensions of a program's GEMMs that are no multiples of 64, one per line: of the weights, and of the rows of a
+/// micro-batch. Empty: all are.
 [[gnu::noinline, gnu::cold]] inline std::string tensor_core_dimensions(program const& p) {
   std::string text;
   bool noted[program::maximum_values]{};
