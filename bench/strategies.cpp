@@ -27,10 +27,10 @@ using task = task_of<8>;
 
 struct arguments {
   std::string text = CONSTRAIN_BENCH_TEXT; // file or directory; the library's own headers
-  std::string only;                              // keys, separated by commas; empty: all
-  std::string out;                               // directory for the JSON and the page; empty: not written
-  std::int64_t tokens = 40'960;                  // each strategy trains on
-  int rounds = 3;                                // short passes that measure only the speed, alternating
+  std::string only;                        // keys, separated by commas; empty: all
+  std::string out;                         // directory for the JSON and the page; empty: not written
+  std::int64_t tokens = 40'960;            // each strategy trains on
+  int rounds = 3;                          // short passes that measure only the speed, alternating
 };
 
 /// A limit between the peaks of the trainer that keeps everything and of the one that keeps nothing.

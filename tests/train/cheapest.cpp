@@ -30,8 +30,14 @@ static_assert(choice<peak<lean>>::index == 2);
 static_assert(choice<peak<lean>>::table[0].peak == peak<plain> && !choice<peak<lean>>::table[0].fits);
 
 /// One call each of a GEMM and of something else.
-constexpr ct::device_rates rates{
-    .gemm_64 = 1, .gemm_32 = 2e9, .gemm_tf32 = 4e9, .gemm_16 = 8e9, .operations = 1e30, .bytes = 1e30, .launch = 0};
+constexpr ct::device_rates rates{.gemm_64 = 1,
+                                 .gemm_32 = 2e9,
+                                 .gemm_tf32 = 4e9,
+                                 .gemm_bf16 = 8e9,
+                                 .gemm_fp16 = 8e9,
+                                 .operations = 1e30,
+                                 .bytes = 1e30,
+                                 .launch = 0};
 using step_of = ct::step_passes<ct::detail::entry_source<task, plain, ct::entry::step>>;
 using bf16_step = ct::step_passes<ct::detail::entry_source<task, ct::policies<ct::precision::bf16>, ct::entry::step>>;
 constexpr double seconds = ct::estimated_seconds(step_of::final, rates);
@@ -40,9 +46,9 @@ constexpr bool about(double a, double b) { return a < b * 1.000001 && b < a * 1.
 static_assert(about(ct::estimated_seconds(step_of::final, rates, true), seconds / 2));
 static_assert(about(ct::estimated_seconds(bf16_step::final, rates), seconds / 4));
 // With only bytes or launches taking time, the plan's sums.
-static_assert(about(ct::estimated_seconds(step_of::final, {1e30, 1e30, 1e30, 1e30, 1e30, 1, 0}),
+static_assert(about(ct::estimated_seconds(step_of::final, {1e30, 1e30, 1e30, 1e30, 1e30, 1e30, 1, 0}),
                     ct::work_of(step_of::final).bytes_moved));
-static_assert(about(ct::estimated_seconds(step_of::final, {1e30, 1e30, 1e30, 1e30, 1e30, 1e30, 1}),
+static_assert(about(ct::estimated_seconds(step_of::final, {1e30, 1e30, 1e30, 1e30, 1e30, 1e30, 1e30, 1}),
                     static_cast<double>(ct::work_of(step_of::final).kernel_launches)));
 
 } // namespace

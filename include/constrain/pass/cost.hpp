@@ -157,10 +157,11 @@ constexpr double estimated_seconds(program const& p, device_rates const& rates, 
     double speed = rates.operations;
     if (n.op->multiplied != 0) {
       auto const type = p.values[n.inputs[n.op->multiplied % 2 != 0 ? 0 : 1].value].type;
-      speed = type == dtype::f64   ? rates.gemm_64
-              : type != dtype::f32 ? rates.gemm_16
-              : tf32               ? rates.gemm_tf32
-                                   : rates.gemm_32;
+      speed = type == dtype::f64    ? rates.gemm_64
+              : type == dtype::bf16 ? rates.gemm_bf16
+              : type == dtype::f16  ? rates.gemm_fp16
+              : tf32                ? rates.gemm_tf32
+                                    : rates.gemm_32;
     }
     double const computes = c.flops / speed, moves = (c.bytes_read + c.bytes_written) / rates.bytes;
     total += iterations * (rates.launch + (computes > moves ? computes : moves));
