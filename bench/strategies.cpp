@@ -30,6 +30,7 @@ struct arguments {
   std::string only;                        // keys, separated by commas; empty: all
   std::string out;                         // directory for the JSON and the page; empty: not written
   std::int64_t tokens = 40'960;            // each strategy trains on
+  std::uint64_t seed = 42;                 // of the initial weights and of the order of the samples
   int rounds = 3;                          // short passes that measure only the speed, alternating
 };
 
@@ -140,10 +141,11 @@ arguments parse(int count, char** values) {
     else if (name == "--only" && has_value) a.only = values[++i];
     else if (name == "--out" && has_value) a.out = values[++i];
     else if (name == "--tokens" && has_value) a.tokens = std::atoll(values[++i]);
+    else if (name == "--seed" && has_value) a.seed = std::strtoull(values[++i], nullptr, 10);
     else if (name == "--rounds" && has_value) a.rounds = std::atoi(values[++i]);
     else
-      throw ct::error("strategies: the options are --text FILE, --only KEY,KEY, --tokens N, --rounds N and --out "
-                      "DIRECTORY, not '" +
+      throw ct::error("strategies: the options are --text FILE, --only KEY,KEY, --tokens N, --rounds N, --seed N and "
+                      "--out DIRECTORY, not '" +
                       name + "'");
   }
   if (a.tokens < 1 || a.rounds < 0)
@@ -157,7 +159,7 @@ int main(int count, char** values) {
   try {
     auto const a = parse(count, values);
     auto const corpus = ct::data::text(a.text);
-    auto rows = all_strategies(corpus, {.learning_rate = 2e-3, .seed = 42});
+    auto rows = all_strategies(corpus, {.learning_rate = 2e-3, .seed = a.seed});
     std::erase_if(rows, [&](strategy_row const& r) { return !is_wanted(a.only, r.key); });
     if (rows.empty()) throw ct::error("strategies: --only names no strategy; leave it out for a table of all keys");
     measure(rows, a);
