@@ -4,8 +4,7 @@
 #include "constrain/base/units.hpp"
 
 #include <concepts>
-#include <functional>
-#include <string>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
@@ -44,7 +43,11 @@ public:
   /// A schedule of the library, or a user's own function.
   template <class chosen>
     requires(!std::same_as<chosen, any>)
-  &&is_schedule<chosen> any(chosen const& s) : function_(s) {
+  &&is_schedule<chosen> any(chosen const& s)
+      : function_(std::make_shared<chosen const>(s)),
+  call_([](void const* f, optimizer_steps step) -> double { return (*static_cast<chosen const*>(f))(step); }) {
+    if constexpr (requires { s == nullptr; })
+      if (s == nullptr) call_ = nullptr;
     if constexpr (requires { s.fields(); }) {
       name_ = chosen::name;
       fields_ = s.fields();
@@ -65,7 +68,8 @@ public:
   void check() const;
 
 private:
-  std::function<double(optimizer_steps)> function_ = [](optimizer_steps) { return 1.0; };
+  std::shared_ptr<void const> function_; // copies share the pure function
+  double (*call_)(void const*, optimizer_steps) = [](void const*, optimizer_steps) { return 1.0; }; // null: empty
   char const* name_ = "constant";
   std::vector<field> fields_{steps_field(".warmup", 0, 0)};
   char const* conflict_ = nullptr;
