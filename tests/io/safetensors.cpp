@@ -34,7 +34,7 @@ std::string refusal(std::string const& file) {
   return sentence([&] { parse_safetensors(bytes, "m"); });
 }
 
-std::string written(std::vector<tensor> const& tensors, std::map<std::string, std::string> const& metadata = {}) {
+std::string written(std::vector<tensor> const& tensors, metadata_list const& metadata = {}) {
   temporary_directory const scratch;
   write_safetensors(scratch / "m", tensors, metadata);
   return read_file(scratch / "m");
@@ -57,7 +57,7 @@ TEST_CASE("safetensors: written tensors come back") {
 
   auto moved = safetensors_file::open(path);
   auto const file = std::move(moved);
-  CHECK(file.metadata() == std::map<std::string, std::string>{{"format", "pt"}, {"step", "3"}});
+  CHECK(file.metadata() == metadata_list{{"format", "pt"}, {"step", "3"}});
   REQUIRE(file.tensors().size() == 4);
   for (auto const& t : tensors) {
     auto const* found = file.find(t.name);
@@ -103,6 +103,9 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
   CHECK(refused({{"w", "F64", {}, bytes}, {"w", "F64", {}, bytes}}) ==
         "the name 'w' is taken in a safetensors file; give every tensor its own name");
   CHECK_FALSE(refused({{"__metadata__", "F64", {}, bytes}}).empty());
+  CHECK(sentence([&] {
+          write_safetensors(scratch / "m", {}, {{"a", "1"}, {"b", "1"}, {"a", "2"}});
+        }) == "the metadata key 'a' occurs twice; give each key one value");
   CHECK_FALSE(refused({{"\xff", "F64", {}, bytes}}).empty());
   CHECK(refused(std::vector<tensor>(safetensors_most_names + 1)) ==
         "a safetensors file of 131073 tensors and 0 entries of metadata could not be read again; write at most "

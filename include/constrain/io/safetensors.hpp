@@ -5,10 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
@@ -22,10 +22,13 @@ struct tensor {
   std::span<std::byte const> bytes; ///< The elements; a view.
 };
 
+/// Keys and values of a safetensors header's "__metadata__", in the order of the header. Keys are unique.
+using metadata_list = std::vector<std::pair<std::string, std::string>>;
+
 /// The content of a safetensors file.
 struct safetensors {
-  std::vector<tensor> tensors;                 ///< In the order of the header.
-  std::map<std::string, std::string> metadata; ///< Keys and values of the header's "__metadata__".
+  std::vector<tensor> tensors; ///< In the order of the header.
+  metadata_list metadata;      ///< Keys and values of the header's "__metadata__".
 
   /// The tensor `name`; null: none.
   tensor const* find(std::string_view name) const;
@@ -47,7 +50,7 @@ public:
   /// The parsed content, its parts, and the tensor `name` (null: none).
   safetensors const& contents() const& { return contents_; }
   std::vector<tensor> const& tensors() const& { return contents_.tensors; }
-  std::map<std::string, std::string> const& metadata() const& { return contents_.metadata; }
+  metadata_list const& metadata() const& { return contents_.metadata; }
   tensor const* find(std::string_view name) const& { return contents_.find(name); }
   // Deleted for temporaries: `for (auto& t : safetensors_file::open(path).tensors())` would read a closed file.
   void contents() && = delete;

@@ -34,7 +34,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
             {sound.decoded(t.name), t.dtype, sound.shape(t), data.subspan(t.begin, t.end - t.begin)});
       },
       [&](std::string_view name, std::string_view value) {
-        result.metadata.emplace(sound.decoded(name), sound.decoded(value));
+        result.metadata.push_back({sound.decoded(name), sound.decoded(value)});
       });
   return result;
 }

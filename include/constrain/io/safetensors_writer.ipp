@@ -14,7 +14,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE void write_safetensors(output_file& out, std::span<tensor const> tensors,
-                                                      std::map<std::string, std::string> const& metadata,
+                                                      metadata_list const& metadata,
                                                       function_ref<std::span<std::byte const>(std::size_t)> bytes_of) {
   if (std::max(tensors.size(), metadata.size()) > safetensors_most_names)
     throw error({"a safetensors file of ", tensors.size(), " tensors and ", metadata.size(),
@@ -36,6 +36,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   for (auto const width : {std::size_t{8}, std::size_t{4}, std::size_t{2}, std::size_t{1}})
     for (auto const& t : tensors)
       if (dtype_bytes(t.dtype) == width) order.push_back(&t);
+
+  for (auto const& [key, value] : metadata)
+    for (auto const& other : metadata)
+      if (&other.first != &key && other.first == key)
+        throw error({"the metadata key '", key, "' occurs twice; give each key one value"});
 
   json_writer header;
   header.object(json_layout::row);
@@ -62,7 +67,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void write_safetensors(std::string const& path, std::span<tensor const> tensors,
-                                                      std::map<std::string, std::string> const& metadata) {
+                                                      metadata_list const& metadata) {
   atomic_file file(path);
   write_safetensors(file.out(), tensors, metadata);
   file.commit();
