@@ -2,7 +2,6 @@
 
 #include "constrain/base/printable.hpp"
 
-#include <charconv>
 #include <concepts>
 #include <cstdint>
 #include <cstring>
@@ -29,8 +28,8 @@ public:
 
   /// Appends the part's text to `text`.
   void append_to(std::string& text) const {
-    if (text_ == signed_number) append(static_cast<std::int64_t>(size_), text);
-    else if (text_ == unsigned_number) append(size_, text);
+    bool const negative = text_ == signed_number && static_cast<std::int64_t>(size_) < 0;
+    if (text_ == signed_number || text_ == unsigned_number) append(negative, negative ? 0 - size_ : size_, text);
     else text.append(text_, size_);
   }
 
@@ -38,7 +37,14 @@ private:
   // `text_` points to one of these if the part is an integer; `size_` then holds its value.
   static constexpr char signed_number[] = "a signed number", unsigned_number[] = "an unsigned number";
 
-  [[gnu::noinline, gnu::cold]] static void append(auto number, std::string& text) { text += std::to_string(number); }
+  [[gnu::noinline, gnu::cold]] static void append(bool negative, std::uint64_t magnitude, std::string& text) {
+    char digits[21]; // of 2^64 - 1, and a sign
+    auto* first = digits + sizeof digits;
+    do *--first = static_cast<char>('0' + magnitude % 10);
+    while ((magnitude /= 10) != 0);
+    if (negative) *--first = '-';
+    text.append(first, static_cast<std::size_t>(digits + sizeof digits - first));
+  }
 
   char const* text_;
   std::uint64_t size_;

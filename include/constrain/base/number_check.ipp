@@ -2,6 +2,8 @@
 
 #include "constrain/base/number_check.hpp"
 
+#include "constrain/base/concat.hpp"
+
 #include <cstdio>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -29,8 +31,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_count(char const* owner, char const* field, std::int64_t value,
                                                 std::int64_t least) {
-  if (value < least)
-    detail::refuse_number(owner, field, std::to_string(value), "an integer of at least " + std::to_string(least));
+  if (value < least) detail::refuse_number(owner, field, concat({value}), concat({"an integer of at least ", least}));
 }
 
 } // namespace constrain

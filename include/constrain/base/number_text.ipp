@@ -2,6 +2,7 @@
 
 #include "constrain/base/number_text.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/formatted.hpp"
 
 #include <cstddef>
@@ -14,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string grouped(std::int64_t n) {
-  auto const digits = std::to_string(n);
+  auto const digits = concat({n});
   std::string text;
   for (std::size_t i = 0; i < digits.size(); ++i) {
     bool const separate = i > 0 && digits[i - 1] != '-' && (digits.size() - i) % 3 == 0;

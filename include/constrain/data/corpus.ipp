@@ -3,6 +3,7 @@
 #include "constrain/data/corpus.hpp"
 
 #include "constrain/base/label.hpp"
+#include "constrain/base/number_check.hpp"
 #include "constrain/data/order.hpp"
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/text_bytes.hpp"
@@ -148,7 +149,8 @@ CONSTRAIN_INLINE void corpus::find_fingerprint() {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t corpus::share(double fraction, std::int64_t of) {
   if (!(fraction >= 0 && fraction <= 1))
-    throw error({"a validation fraction of ", std::to_string(fraction), " is out of range; give one from 0 to 1"});
+    throw error({"a validation fraction of ", constrain::detail::number_text(fraction),
+                 " is out of range; give one from 0 to 1"});
   return std::min(of, static_cast<std::int64_t>(fraction * static_cast<double>(of)));
 }
 

@@ -2,6 +2,7 @@
 
 #include "constrain/data/examples.hpp"
 
+#include "constrain/base/number_check.hpp"
 #include "constrain/io/crc32c.hpp"
 
 #include <algorithm>
@@ -63,8 +64,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 [[gnu::cold]] CONSTRAIN_INLINE examples::parts examples::split(double validation_fraction, std::uint64_t seed,
                                                                std::int64_t most) const {
   if (!(validation_fraction >= 0 && validation_fraction <= 1))
-    throw error(
-        {"a validation fraction of ", std::to_string(validation_fraction), " is out of range; give one from 0 to 1"});
+    throw error({"a validation fraction of ", constrain::detail::number_text(validation_fraction),
+                 " is out of range; give one from 0 to 1"});
   if (most < 0) throw error({"split: at most ", most, " examples are asked for; give 0 or more"});
   return {part({validation_fraction, most, seed, false}), part({validation_fraction, most, seed, true})};
 }

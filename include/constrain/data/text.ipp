@@ -2,6 +2,7 @@
 
 #include "constrain/data/text.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
 #include "constrain/data/room.hpp"
 #include "constrain/data/text_files.hpp"
@@ -57,7 +58,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
     if (files.empty())
       throw error({"the directory '", path, "' has no visible files",
                    options.extensions.empty() ? "" : " of the given extensions", "; give one that contains text"});
-    for (auto const& file : files) detail::append_file(path + "/" + file, maximum, bytes);
+    for (auto const& file : files) detail::append_file(concat({path, "/", file}), maximum, bytes);
   } else {
     detail::append_file(path, maximum, bytes);
   }

@@ -2,6 +2,7 @@
 
 #include "constrain/data/text_files.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
 #include "constrain/io/json_names.hpp"
 #include "constrain/io/path.hpp"
@@ -84,7 +85,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
     bool const link = ::lstat((path + name).c_str(), &status) == 0 && S_ISLNK(status.st_mode);
     if (::stat((path + name).c_str(), &status) != 0) continue; // a broken link
     if (S_ISREG(status.st_mode) && wanted(name)) files_.push_back(relative + name);
-    if (S_ISDIR(status.st_mode)) (link ? links_ : pending).push_back(relative + name + "/");
+    if (S_ISDIR(status.st_mode)) (link ? links_ : pending).push_back(concat({relative, name, "/"}));
   }
 }
 

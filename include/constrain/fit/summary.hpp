@@ -52,7 +52,7 @@ template <class trainer>
     text += formatted(" | validation loss %.4f, lowest %.4f", r.validation->loss, t.state().best_validation_loss);
   if (r.skipped > 0) text += formatted(" | %lld steps skipped", static_cast<long long>(r.skipped));
   text += concat({" | memory ", bytes_text(trainer::memory.peak)});
-  return directory.empty() ? text : text + " | saved in '" + directory + "'";
+  return directory.empty() ? text : concat({text, " | saved in '", directory, "'"});
 }
 
 /// The head of report.html: policies, figures of the run and memory plan.
@@ -60,7 +60,7 @@ template <class trainer> [[gnu::noinline, gnu::cold]] report_head head_of(traine
   auto const number = [](double x) { return formatted("%.4g", x); };
   auto const whole = [](double x) { return grouped(static_cast<std::int64_t>(x)); };
   report_head head{trainer::policy_set::name(), {}, trainer::memory};
-  auto const fact = [&](char const* name, std::string value) { head.facts.emplace_back(name, std::move(value)); };
+  auto const fact = [&](char const* name, std::string value) { head.facts.push_back({name, std::move(value)}); };
   fact("parameters", grouped(trainer::parameter_count)), fact("steps", grouped(r.steps.count()));
   fact("tokens a step", grouped(trainer::batch_tokens * t.data_ranks())), fact("loss of the last step", number(r.loss));
   if (r.validation) fact("validation loss", number(r.validation->loss));
@@ -71,7 +71,7 @@ template <class trainer> [[gnu::noinline, gnu::cold]] report_head head_of(traine
   fact("tokens per second", whole(r.tokens_per_second));
   if (has_two_rates(r)) fact("valid labels per second", whole(r.labels_per_second));
   fact("skipped steps", grouped(r.skipped));
-  fact("seed", std::to_string(t.state().seed)), fact("stop reason", reason_of(r.stop_reason));
+  fact("seed", concat({t.state().seed})), fact("stop reason", reason_of(r.stop_reason));
   return head;
 }
 

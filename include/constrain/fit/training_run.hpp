@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/comm/agreement.hpp"
 #include "constrain/device/cpu/arithmetic_peak.hpp"
 #include "constrain/device/cpu/stopwatch.hpp"
@@ -211,7 +212,8 @@ private:
   }
 
   [[gnu::noinline, gnu::cold]] void write_summary() {
-    records_->write_file("summary.json", summary_of(t_, context_.result, context_.take_metrics()).text() + "\n");
+    records_->write_file("summary.json",
+                         concat({summary_of(t_, context_.result, context_.take_metrics()).text(), "\n"}));
     records_->write_file("report.html", report(head_of(t_, context_.result), records_->steps()));
   }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/io/directory_handle.hpp"
 #include "constrain/io/output_file.hpp"
 #include "constrain/io/path.hpp"
@@ -23,8 +24,8 @@ public:
   /// symbolic link, or if the temporary file cannot be created.
   [[gnu::noinline, gnu::cold]] explicit atomic_file(std::string const& path, links at_path = links::followed)
       : target_(checked(path, at_path)), holder_(open_holder()),
-        temporary_(target_.sibling_name("partial-" + unlikely_suffix())), file_(temporary_, path, holder_.get()),
-        made_(detail::status_at(holder_.get(), temporary_)) {
+        temporary_(target_.sibling_name(concat({"partial-", unlikely_suffix()}))),
+        file_(temporary_, path, holder_.get()), made_(detail::status_at(holder_.get(), temporary_)) {
     check();
   }
   atomic_file(atomic_file const&) = delete;

@@ -2,6 +2,7 @@
 
 #include "constrain/io/descriptor.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
 
 #include <algorithm>
@@ -70,9 +71,9 @@ private:
   auto const refuse = [&](std::string const& rest) { return error({what, " '", path, "' ", rest}); };
   if (!file && errno == ENOENT) throw refuse("does not exist; check the path");
   if (!file && errno == EWOULDBLOCK) throw refuse("is under another process's lease; wait until the lease ends");
-  if (!file) throw refuse("cannot be opened (" + reason() + "); check the path and its permissions");
+  if (!file) throw refuse(concat({"cannot be opened (", reason(), "); check the path and its permissions"}));
   struct stat found {};
-  if (::fstat(file.get(), &found) != 0) throw refuse("cannot be examined (" + reason() + "); check the disk");
+  if (::fstat(file.get(), &found) != 0) throw refuse(concat({"cannot be examined (", reason(), "); check the disk"}));
   if (S_ISDIR(found.st_mode)) throw refuse("is a directory; give the path of a file");
   if (!S_ISREG(found.st_mode)) throw refuse("is not a regular file; give the path of one");
   if (status) *status = found;

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 /// name_to_handle_at(2). The handle includes the inode's generation, so a later directory with the same inode
 /// number has another text. The device number is left out, because it can change when the file system is mounted again.
 [[gnu::cold]] CONSTRAIN_INLINE std::string lasting_identity(directory_handle const& directory) {
-  auto text = std::to_string(directory.status().st_ino);
+  auto text = concat({directory.status().st_ino});
 #if defined(MAX_HANDLE_SZ) && defined(AT_EMPTY_PATH)
   alignas(file_handle) unsigned char space[sizeof(file_handle) + MAX_HANDLE_SZ]{};
   auto* const handle = reinterpret_cast<file_handle*>(space);

@@ -2,6 +2,7 @@
 
 #include "constrain/io/directory_replace.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/descriptor.hpp"
@@ -46,7 +47,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   auto const text = directory.text(name);
   if (!text) throw error({"'", shown, "/", name, "' is not a regular file; use another copy"});
   std::vector<std::string> files;
-  for (auto& entry : manifest::parse(*text, shown + "/" + name).files)
+  for (auto& entry : manifest::parse(*text, concat({shown, "/", name})).files)
     if (marked || is_as_listed(directory, entry)) files.push_back(std::move(entry.name));
   files.push_back(std::string(name));
   return files;
@@ -63,7 +64,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   if (S_ISREG(status->st_mode)) throw refuse("is a file");
   if (S_ISLNK(status->st_mode)) throw refuse("is a link");
   if (!S_ISDIR(status->st_mode)) throw refuse("is not a directory");
-  if (!old.directory) throw refuse("cannot be opened (" + reason() + ")");
+  if (!old.directory) throw refuse(concat({"cannot be opened (", reason(), ")"}));
   if (old.directory.owner() != owner) throw refuse("belongs to another user");
   auto const marked = marked_files(old.directory, holder, name, owner);
   std::optional<std::vector<std::string>> listed;

@@ -2,6 +2,7 @@
 
 #include "constrain/io/directory_writer.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
 
 #include <cerrno>
@@ -30,7 +31,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   std::vector<std::string> all{std::string(manifest_name)};
   for (auto const name : names)
     if (valid_file_name(name)) all.push_back(std::string(name));
-  if (!temporary_.empty() && !mark_.add(all)) throw unwritable(target_ + "/" + detail::mark_name);
+  if (!temporary_.empty() && !mark_.add(all)) throw unwritable(concat({target_, "/", detail::mark_name}));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::commit() {
@@ -71,7 +72,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::begin() {
   holder_ = detail::directory_handle(place_.holder());
   for (int attempt = 0; holder_ && attempt < 100; ++attempt) {
-    auto const name = place_.sibling_name("partial-" + unlikely_suffix());
+    auto const name = place_.sibling_name(concat({"partial-", unlikely_suffix()}));
     if (::mkdirat(holder_.get(), name.c_str(), 0777) == 0) {
       made_ = detail::directory_handle(holder_, name);
       // Another writer may have removed the directory as abandoned before it was locked.
@@ -85,7 +86,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
       }
       temporary_ = name;
       mark_ = detail::directory_mark(made_, holder_, place_.name);
-      if (!mark_) throw unwritable(target_ + "/" + detail::mark_name);
+      if (!mark_) throw unwritable(concat({target_, "/", detail::mark_name}));
       if (mark_.owns(made_)) return;
       errno = EPERM;
       break;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,13 @@ constexpr char const* name_in_files(dtype type) {
   case dtype::f64: return "F64";
   }
   return "?";
+}
+
+/// The dtype of a tensor of real numbers in a safetensors file; nullopt unless it is F64, F32, BF16 or F16.
+constexpr std::optional<dtype> real_dtype(std::string_view name) {
+  for (auto const type : {dtype::f64, dtype::f32, dtype::bf16, dtype::f16})
+    if (name == name_in_files(type)) return type;
+  return std::nullopt;
 }
 
 /// Bytes of one element of a safetensors dtype; 0 for an unknown dtype.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/path.hpp"
@@ -21,8 +22,7 @@ class event_file {
 public:
   /// Creates a file in an existing directory, with a name that TensorBoard recognizes: 'events.out.tfevents.<...>'.
   [[gnu::cold]] explicit event_file(std::string const& directory)
-      : event_file(directory + "/events.out.tfevents." + std::to_string(std::time(nullptr)) + ".constrain." +
-                       unlikely_suffix(),
+      : event_file(concat({directory, "/events.out.tfevents.", std::time(nullptr), ".constrain.", unlikely_suffix()}),
                    static_cast<double>(std::time(nullptr))) {}
   /// Creates the file `path`, which must not exist, with the start time `time` in seconds since 1970.
   event_file(std::string const& path, double time);

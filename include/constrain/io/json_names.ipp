@@ -23,7 +23,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE void refuse_second(json_cursor const& text, std::uint32_t name) {
   auto const written = text.from(name - 1).string();
-  text.from(name).fail("the name '" + shown(text, written) + "' occurs twice in one object");
+  text.from(name).fail(concat({"the name '", shown(text, written), "' occurs twice in one object"}));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void refuse_duplicates(json_cursor const& text, std::vector<std::uint32_t>& names) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/variant.hpp"
 
 #include <charconv>
@@ -88,7 +89,7 @@ private:
       if constexpr (std::floating_point<type>)
         if (!__builtin_isfinite(value))
           return quoted(__builtin_isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"), *this;
-      if constexpr (std::integral<type>) return out_ += std::to_string(value), *this;
+      if constexpr (std::integral<type>) return out_ += concat({value}), *this;
       char digits[64];
       out_ +=
           std::string_view(static_cast<char const*>(digits),

@@ -53,7 +53,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   if (at_a && at_b) return same_file(*at_a, *at_b);
   auto const end_a = a.rfind('/'), end_b = b.rfind('/');
   if (at_a || at_b || a.substr(end_a) != b.substr(end_b)) return false;
-  auto const above_a = status_of(a.substr(0, end_a) + "/"), above_b = status_of(b.substr(0, end_b) + "/");
+  auto const above_a = status_of(concat({a.substr(0, end_a), "/"})),
+             above_b = status_of(concat({b.substr(0, end_b), "/"}));
   return above_a && above_b && same_file(*above_a, *above_b);
 }
 

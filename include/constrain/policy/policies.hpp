@@ -80,7 +80,7 @@ template <class... list> struct policies : detail::chosen<typename composition<l
   [[gnu::cold]] static std::string optimizer_state_names() {
     std::string names;
     if constexpr (requires { optimizer::state_names; })
-      for (auto const& name : optimizer::state_names) names += (names.empty() ? "" : ", ") + std::string(name);
+      for (auto const& name : optimizer::state_names) names += concat({names.empty() ? "" : ", ", name});
     return names;
   }
 };

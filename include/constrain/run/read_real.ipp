@@ -2,15 +2,16 @@
 
 #include "constrain/run/read_real.hpp"
 
-#include "constrain/base/dtype.hpp"
+#include "constrain/base/convert_reals.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE double read_real(arena const& memory, host_view const& from, std::int64_t i) {
-  return visit_real(from.type, [&]<class stored>(stored x) {
-    memory.read(from.offset + i * size_of(from.type), &x, sizeof x);
-    return static_cast<double>(x);
-  });
+  std::byte stored[sizeof(double)];
+  memory.read(from.offset + i * size_of(from.type), stored, size_of(from.type));
+  double x = 0;
+  convert_reals(from.type, stored, dtype::f64, reinterpret_cast<std::byte*>(&x), 1);
+  return x;
 }
 
 } // namespace constrain

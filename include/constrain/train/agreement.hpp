@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/comm/fingerprint.hpp"
 #include "constrain/data/dataset.hpp"
 #include "constrain/train/hyperparameters.hpp"
@@ -19,7 +20,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Adds the hyperparameters of an optimizer that `for_each_hyperparameter` visits.
 template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
-  for_each_hyperparameter(h, [&](std::string const& field, auto value) { to.add(field + " of the optimizer", value); });
+  for_each_hyperparameter(h, [&](std::string const& field, auto value) {
+    to.add(concat({field, " of the optimizer"}), value);
+  });
 }
 
 /// Adds the run's options, except `.measure_memory` and `.cuda_device`, which may differ.
@@ -34,7 +37,7 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
   for (auto const& step : p.steps) {
     if (step.op != nullptr) text += step.op->name;
     for (int k = 0; k < step.inputs + step.outputs; ++k)
-      text += ' ' + std::to_string(p.operands[step.first_operand + k].offset);
+      text += concat({" ", p.operands[step.first_operand + k].offset});
   }
   return hash_of(text);
 }

@@ -44,7 +44,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     std::string text = concat({parameters.name(i), " ["});
     if (info.stacked) text += concat({info.iterations, ", "});
     for (int k = 0; k < info.shape.rank; ++k) text += concat({(k > 0 ? ", " : ""), info.shape.extent[k]});
-    to.add("parameter " + std::to_string(i), text + "]");
+    to.add(concat({"parameter ", i}), concat({text, "]"}));
   }
 }
 
@@ -61,10 +61,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void add_dataset(fingerprint& to, std::string const& which,
                                                 data::dataset_pointer const& d) {
   if (auto const* const examples = d.to<data::examples>())
-    return to.add_hash("the fingerprint of the " + which + "examples", examples->fingerprint());
+    return to.add_hash(concat({"the fingerprint of the ", which, "examples"}), examples->fingerprint());
   auto const* const corpus = d.to<data::corpus>();
-  to.add("the number of tokens of the " + which + "corpus", corpus == nullptr ? -1 : corpus->size());
-  to.add_hash("the fingerprint of the " + which + "corpus", corpus == nullptr ? 0 : corpus->fingerprint());
+  to.add(concat({"the number of tokens of the ", which, "corpus"}), corpus == nullptr ? -1 : corpus->size());
+  to.add_hash(concat({"the fingerprint of the ", which, "corpus"}), corpus == nullptr ? 0 : corpus->fingerprint());
 }
 
 } // namespace constrain::detail

@@ -2,6 +2,7 @@
 
 #include "constrain/train/example_samples.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
 #include "constrain/base/fixed_vector.hpp"
 #include "constrain/base/label.hpp"
@@ -76,7 +77,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
   auto const example = i / in.elements, position = i % in.elements;
   if (!in.is_integers())
     throw error({where, ": ", called(*in.port), " of example ", example,
-                 fault_of(*in.port, in.real(i), "position " + std::to_string(position))});
+                 fault_of(*in.port, in.real(i), concat({"position ", position}))});
   auto const value = in.all.integers()[i];
   throw error({where, ": ", called(*in.port), " of example ", example, " is ", value, " at position ", position,
                fault_of(*in.port, value)});

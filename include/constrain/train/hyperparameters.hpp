@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/fields.hpp"
 
 #include <array>
@@ -30,7 +31,7 @@ template <class type, class real> constexpr bool is_made_of = []<std::size_t... 
 template <class real, class hyper, class function>
 [[gnu::noinline, gnu::cold]] void for_each_position(hyper const& h, function const& f) {
   auto const fields = std::bit_cast<std::array<real, sizeof(hyper) / sizeof(real)>>(h);
-  for (std::size_t i = 0; i < fields.size(); ++i) f("field " + std::to_string(i + 1) + " of hyper", fields[i]);
+  for (std::size_t i = 0; i < fields.size(); ++i) f(concat({"field ", i + 1, " of hyper"}), fields[i]);
 }
 
 /// The learning rate, or the learning rate of the optimizer that this one is made from; 0 if there is none.
@@ -72,13 +73,15 @@ template <class hyper, class function>
     int position = 0;
     for_each_field(h, [&]<class field>(field const& value) {
       ++position;
-      auto const name = "field " + std::to_string(position) + " of hyper";
+      auto const name = concat({"field ", position, " of hyper"});
       if constexpr (std::is_enum_v<field>) f(name, static_cast<int>(value));
       else if constexpr (std::is_arithmetic_v<field>) f(name, value);
     });
   }
   if constexpr (requires { h.base; })
-    for_each_hyperparameter(h.base, [&](std::string const& field, auto value) { f(field + " of the base", value); });
+    for_each_hyperparameter(h.base, [&](std::string const& field, auto value) {
+      f(concat({field, " of the base"}), value);
+    });
 }
 
 } // namespace constrain::detail

@@ -2,6 +2,7 @@
 
 #include "constrain/train/intake.hpp"
 
+#include "constrain/base/convert_reals.hpp"
 #include "constrain/base/error.hpp"
 
 #include <algorithm>
@@ -81,28 +82,26 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
 }
 
 /// Writes reals in the type of the tensor.
-template <class real>
-[[gnu::cold]] void write_reals(arena& memory, host_view const& to, real const* from, std::size_t count) {
-  if (dtype_of<real> == to.type) return memory.write(to.offset, from, static_cast<std::int64_t>(count * sizeof(real)));
-  visit_real(to.type, [&]<class stored>(stored) {
-    stored converted[1024];
-    for (std::size_t i = 0; i < count; i += std::size(converted)) {
-      auto const n = std::min(std::size(converted), count - i);
-      for (std::size_t k = 0; k < n; ++k) converted[k] = stored(static_cast<arithmetic<stored>>(from[i + k]));
-      memory.write(to.offset + static_cast<std::int64_t>(i * sizeof(stored)), converted,
-                   static_cast<std::int64_t>(n * sizeof(stored)));
-    }
-  });
+[[gnu::cold]] CONSTRAIN_INLINE void write_reals(arena& memory, host_view const& to, array_view from) {
+  auto const* source = from.bytes().data();
+  auto const count = static_cast<std::int64_t>(from.size());
+  if (from.type() == to.type) return memory.write(to.offset, source, count * size_of(to.type));
+  constexpr std::int64_t slice = 1024;
+  std::byte converted[slice * sizeof(double)];
+  for (std::int64_t i = 0; i < count; i += slice, source += slice * size_of(from.type())) {
+    auto const n = std::min(slice, count - i);
+    convert_reals(from.type(), source, to.type, converted, n);
+    memory.write(to.offset + i * size_of(to.type), converted, n * size_of(to.type));
+  }
 }
 
 CONSTRAIN_INLINE std::int64_t intake::operator()(plan_port const& to, array_view from) const {
   auto const count = static_cast<std::int64_t>(from.size());
   bool const stored = to.view.elements > 0; // else no node reads it
-  if (from.type() == dtype::f32 && stored)
-    return write_reals(memory_, to.view, reals_of<float>(from), from.size()), count;
-  if (from.type() == dtype::f64 && stored)
-    return write_reals(memory_, to.view, reals_of<double>(from), from.size()), count;
-  if (from.type() != dtype::i32) return count;
+  if (from.type() != dtype::i32) {
+    if (stored) write_reals(memory_, to.view, from);
+    return count;
+  }
   if (stored) memory_.write(to.view.offset, from.integers().data(), count * size_of(dtype::i32));
   return check_values(where_, to, copy_of(to, from));
 }

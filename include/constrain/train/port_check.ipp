@@ -2,6 +2,7 @@
 
 #include "constrain/train/port_check.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
 #include "constrain/base/number_check.hpp"
 
@@ -80,7 +81,7 @@ CONSTRAIN_INLINE std::int64_t count_labels(char const* where, std::span<std::int
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string called(plan_port const& port) {
-  return std::string(port.kind == port_kind::input ? "the input \"" : "the label \"") + port.spec.name + '"';
+  return concat({port.kind == port_kind::input ? "the input \"" : "the label \"", port.spec.name, "\""});
 }
 
 /// Whether a port is the default input ("tokens") or the default label ("labels"): errors about these are shorter.
@@ -100,13 +101,13 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string fault_of(plan_port const& port, std::int32_t value) {
-  std::string text = port.kind == port_kind::label && value == ignored_label
-                         ? ", but an op indexes by it, so that it cannot be ignored"
-                     : port.limit > 0 ? ", outside [0, " + std::to_string(port.limit) + ")"
-                                      : std::string(", below 0");
+  std::string text = ", below 0";
+  if (port.kind == port_kind::label && value == ignored_label)
+    text = ", but an op indexes by it, so that it cannot be ignored";
+  else if (port.limit > 0) text = concat({", outside [0, ", port.limit, ")"});
   text += "; pass integers from 0";
-  if (port.limit > 0) text += " to " + std::to_string(port.limit - 1);
-  if (port.ignorable) text += ", or " + std::to_string(ignored_label) + " to ignore one";
+  if (port.limit > 0) text += concat({" to ", port.limit - 1});
+  if (port.ignorable) text += concat({", or ", ignored_label, " to ignore one"});
   return text;
 }
 
@@ -115,7 +116,7 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
   std::string names;
   std::size_t count = 0;
   for (auto const& port : ports)
-    if (port.kind == kind) names += (count++ == 0 ? "" : ", ") + std::string(port.spec.name);
+    if (port.kind == kind) names += concat({count++ == 0 ? "" : ", ", port.spec.name});
   // For one port, an empty list counts as an array without elements.
   if (given.size() != count && !(given.size() == 0 && count == 1))
     throw error({where, ": ", given.size(), kind == port_kind::input ? " inputs" : " labels", " were given, but the ",
@@ -142,9 +143,9 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
   if (port.spec.each == per::row)
     for (auto const& other : ports)
       per_token = per_token || (other.spec.each == per::token && other.elements == port.elements);
-  if (port.spec.each == per::logit) return std::string("[") + outer + "the dimensions of the logits]";
-  std::string text = std::string("[") + outer + (per_token ? "sequences, tokens" : "sequences");
-  return text + (port.spec.features > 0 ? ", " + std::to_string(port.spec.features) + "]" : "]");
+  if (port.spec.each == per::logit) return concat({"[", outer, "the dimensions of the logits]"});
+  auto const features = port.spec.features > 0 ? concat({", ", port.spec.features}) : std::string();
+  return concat({"[", outer, per_token ? "sequences, tokens" : "sequences", features, "]"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_lengths(char const* where, plan_ports ports, port_kind kind,
@@ -197,9 +198,10 @@ template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string fault_of(plan_port const& port, double value, std::string const& at) {
   if (!is_finite(value))
-    return " is not finite at " + at + "; pass finite numbers, for example 0 where a value is missing";
-  return " is " + number_text(value) + " at " + at + ", but " + name_of(port.view.type) + " holds at most " +
-         number_text(range_of(port).most) + "; pass smaller numbers, for example divided by their standard deviation";
+    return concat({" is not finite at ", at, "; pass finite numbers, for example 0 where a value is missing"});
+  return concat({" is ", number_text(value), " at ", at, ", but ", name_of(port.view.type), " holds at most ",
+                 number_text(range_of(port).most),
+                 "; pass smaller numbers, for example divided by their standard deviation"});
 }
 
 /// Throws `error` unless all reals are finite, also when converted to the type of the port.
@@ -208,7 +210,7 @@ template <class real>
   auto const i = first_not_finite<real>(port, values);
   if (i == values.size()) return;
   throw error({where, ": ", called(port),
-               fault_of(port, static_cast<double>(reals_of<real>(values)[i]), "index " + std::to_string(i))});
+               fault_of(port, static_cast<double>(reals_of<real>(values)[i]), concat({"index ", i}))});
 }
 
 CONSTRAIN_INLINE std::size_t first_invalid(plan_port const& port, array_view values) {

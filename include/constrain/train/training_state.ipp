@@ -2,6 +2,7 @@
 
 #include "constrain/train/training_state.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/number_check.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -14,7 +15,7 @@ inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum 
   auto const product = before * factor;
   if (!is_finite(product) || product > largest_learning_rate_factor)
     refuse_number("scale_learning_rate", "the factor of all calls together", number_text(product),
-                  "factors whose product is at most " + number_text(largest_learning_rate_factor));
+                  concat({"factors whose product is at most ", number_text(largest_learning_rate_factor)}));
   return product < std::numeric_limits<double>::min() ? std::numeric_limits<double>::min() : product;
 }
 
@@ -29,11 +30,11 @@ inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum 
     if (!possible) refuse_state(directory, what, value);
   };
   auto const require_count = [&](std::int64_t count, char const* what, std::int64_t most = largest_count) {
-    require(count >= 0 && count <= most, what, std::to_string(count));
+    require(count >= 0 && count <= most, what, concat({count}));
   };
   auto const steps = s.steps.count();
   require_count(steps, "number of steps");
-  require_count(s.skipped, ("number of skipped steps, of " + std::to_string(steps) + ",").c_str(), steps);
+  require_count(s.skipped, concat({"number of skipped steps, of ", steps, ","}).c_str(), steps);
   require_count(s.position.epoch, "epoch");
   require_count(s.position.sample, "sample");
   require_count(s.evaluations_since_best, "number of evaluations since the best");

@@ -3,7 +3,6 @@
 #include "../../temporary_directory.hpp"
 
 #include <constrain/constrain.hpp>
-#include <constrain/io/reals.hpp>
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -156,17 +155,4 @@ TEST_CASE("weights of another model are refused, and nothing changes") {
   CHECK(sentence([&] {
           shallower.load_pretrained(empty.path.string());
         }).ends_with("has no model.safetensors; save the model there as safetensors"));
-}
-
-TEST_CASE("halves have their values") {
-  CHECK(ct::io::half_value(0x0000) == 0.0f);
-  CHECK(std::signbit(ct::io::half_value(0x8000)));
-  CHECK(ct::io::half_value(0x0001) == 0x1p-24f);
-  CHECK(ct::io::half_value(0x83ff) == -0x1.ff8p-15f);
-  CHECK(ct::io::half_value(0x0400) == 0x1p-14f);
-  CHECK(ct::io::half_value(0x3c00) == 1.0f);
-  CHECK(ct::io::half_value(0xc555) == -5.33203125f);
-  CHECK(ct::io::half_value(0x7bff) == 65504.0f);
-  CHECK(std::isinf(ct::io::half_value(0x7c00)));
-  CHECK(std::isnan(ct::io::half_value(0x7e00)));
 }

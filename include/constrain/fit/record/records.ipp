@@ -18,8 +18,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE records::records(std::string const& directory, std::int64_t last_step)
-    : directory_(create_directory(directory)), json_(directory + "/steps.jsonl", R"({"step": )", "", last_step),
-      csv_(directory + "/steps.csv", "", columns, last_step), events_(directory) {}
+    : directory_(create_directory(directory)),
+      json_(concat({directory, "/steps.jsonl"}), R"({"step": )", "", last_step),
+      csv_(concat({directory, "/steps.csv"}), "", columns, last_step), events_(directory) {}
 
 CONSTRAIN_INLINE records::~records() {}
 
@@ -53,7 +54,7 @@ CONSTRAIN_INLINE records::~records() {}
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void records::write_file(char const* name, std::string_view text) const {
-  io::atomic_file file(directory_ + "/" + name, io::atomic_file::links::refused);
+  io::atomic_file file(concat({directory_, "/", name}), io::atomic_file::links::refused);
   file.out().write(io::text_bytes(text));
   file.commit();
 }
@@ -98,7 +99,7 @@ CONSTRAIN_INLINE records::~records() {}
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string records::csv_line(step_record const& r) {
-  auto line = std::to_string(r.step);
+  auto line = concat({r.step});
   auto const add = [&](std::optional<double> x) {
     line += ',';
     char digits[64];
@@ -107,7 +108,7 @@ CONSTRAIN_INLINE records::~records() {}
                   static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, *x).ptr - digits));
   };
   add(r.loss), add(r.gradient_norm), add(r.learning_rate), add(r.seconds);
-  line += ',' + std::to_string(r.tokens);
+  line += concat({",", r.tokens});
   add(r.tokens_per_second);
   line += r.skipped ? ",1" : ",0";
   add(r.validation_loss), add(r.accuracy);

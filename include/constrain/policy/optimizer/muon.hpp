@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/base/units.hpp"
 #include "constrain/device/math.hpp"
@@ -57,8 +58,7 @@ template <class O = adamw> struct muon {
     check_number(name, ".b", h.b, number_range::finite);
     check_number(name, ".c", h.c, number_range::finite);
     if (h.newton_schulz_steps < 1 || h.newton_schulz_steps > 99)
-      detail::refuse_number(name, ".newton_schulz_steps", std::to_string(h.newton_schulz_steps),
-                            "an integer from 1 to 99");
+      detail::refuse_number(name, ".newton_schulz_steps", concat({h.newton_schulz_steps}), "an integer from 1 to 99");
     if constexpr (requires { O::check(h.base); }) O::check(h.base);
   }
 

@@ -3,8 +3,8 @@
 #include "constrain/train/saved/pretrained.hpp"
 
 #include "constrain/base/concat.hpp"
+#include "constrain/base/convert_reals.hpp"
 #include "constrain/io/directory_reader.hpp"
-#include "constrain/io/reals.hpp"
 #include "constrain/train/saved/saved_run.hpp"
 
 #include <optional>
@@ -63,7 +63,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto file = path;
   if (io::directory_names(path)) {
     file = concat({path, "/", weights_file});
-    if (io::detail::exists(path + "/" + std::string(io::manifest_name))) io::directory_reader{path}; // checks all CRCs
+    if (io::detail::exists(concat({path, "/", io::manifest_name}))) io::directory_reader{path}; // checks all CRCs
     if (!io::detail::exists(file))
       throw error({"the directory '", path, "' has no ", weights_file, "; save the model there as safetensors"});
     auto const configuration = concat({path, "/", configuration_file});
@@ -84,7 +84,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
           {"the weights '", path, "' have no tensor '", w.tensor.name, "'; load the weights of the same model"});
     detail::check_field(path, concat({"shape of '", t->name, "'"}), detail::shape_text(t->shape),
                         detail::shape_text(w.tensor.shape), list.owner);
-    if (!io::is_real(t->dtype))
+    if (!io::real_dtype(t->dtype))
       throw error(
           {"the weights '", path, "' have '", t->name, "' as ", t->dtype, "; save it as F64, F32, BF16 or F16"});
     found.push_back(t);
@@ -104,10 +104,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     auto bytes = found[i]->bytes;
     if (found[i]->dtype != w.tensor.dtype) {
       converted.resize(w.bytes());
-      visit_real(w.info->type, [&]<class stored>(stored) {
-        auto* const to = reinterpret_cast<stored*>(converted.data());
-        io::read_reals(found[i]->dtype, bytes, to, converted.size() / sizeof(stored));
-      });
+      convert_reals(*io::real_dtype(found[i]->dtype), bytes.data(), w.info->type, converted.data(),
+                    static_cast<std::int64_t>(w.bytes()) / size_of(w.info->type));
       bytes = {std::as_const(converted).data(), converted.size()};
     }
     take_tensor(w, bytes, memory, group);

@@ -43,8 +43,8 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
     if (saved == nullptr)
       throw error({"the saved run '", directory, "' has no tensor '", t.name,
                    "' of the trainer; load it into a trainer with the same model and optimizer"});
-    check_field(directory, "shape of '" + t.name + "'", shape_text(saved->shape), shape_text(t.shape));
-    check_field(directory, "dtype of '" + t.name + "'", saved->dtype, t.dtype);
+    check_field(directory, concat({"shape of '", t.name, "'"}), shape_text(saved->shape), shape_text(t.shape));
+    check_field(directory, concat({"dtype of '", t.name, "'"}), saved->dtype, t.dtype);
   }
   for (auto const& saved : file.tensors) {
     bool known = false;
@@ -65,7 +65,7 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
     double x = 0;
     std::memcpy(&x, saved->bytes.data(), sizeof x);
     auto const name = list.name(*w.info);
-    if (!is_within(x, range_of_setting(name))) refuse_state(directory, "setting " + name, number_text(x));
+    if (!is_within(x, range_of_setting(name))) refuse_state(directory, concat({"setting ", name}), number_text(x));
   }
 }
 
@@ -90,9 +90,10 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   io::directory_writer writer(directory);
   writer.announce({weights_file, configuration_file, detail::saved_optimizer, detail::saved_state});
   writer.write(weights_file, [&](io::output_file& out) { weights.write(out); });
-  if (!format.configuration.empty()) writer.write(configuration_file, io::text_bytes(format.configuration + "\n"));
+  if (!format.configuration.empty())
+    writer.write(configuration_file, io::text_bytes(concat({format.configuration, "\n"})));
   writer.write(saved_optimizer, [&](io::output_file& out) { states.write(out); });
-  writer.write(saved_state, io::text_bytes(json.text() + "\n"));
+  writer.write(saved_state, io::text_bytes(concat({json.text(), "\n"})));
   writer.commit();
 }
 
@@ -134,8 +135,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   };
   check_names("list of optimizer state names", "optimizer_state_names", c.optimizer_state_names);
   check_names("set of policies fixed for a run", "policies", c.policies);
-  detail::check_field(directory, "number of tokens in a sequence", std::to_string(json["tokens"].int64()),
-                      std::to_string(c.tokens));
+  detail::check_field(directory, "number of tokens in a sequence", concat({json["tokens"].int64()}),
+                      concat({c.tokens}));
   training_state s;
   s.seed = json["seed"].uint64();
   s.steps = json["steps"].int64();

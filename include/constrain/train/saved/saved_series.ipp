@@ -2,6 +2,7 @@
 
 #include "constrain/train/saved/saved_series.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/io/directory_mark.hpp"
 #include "constrain/io/directory_replace.hpp"
 #include "constrain/io/path.hpp"
@@ -52,7 +53,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     try {
       // An interrupted removal leaves a saved run without a manifest: remove it without counting it.
       if (io::detail::listed_files(old, path(step), true) && count-- > 0) continue;
-      io::detail::remove_directory(old, holder, name(step), *files, name(step) + ".kept-" + io::unlikely_suffix());
+      io::detail::remove_directory(old, holder, name(step), *files,
+                                   concat({name(step), ".kept-", io::unlikely_suffix()}));
     } catch (error const&) {
       // A failed removal must not end the current run; the next call tries again.
     }

@@ -35,7 +35,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   for (std::int64_t iteration = 0; iteration < (per_iteration ? info.iterations : 1); ++iteration) {
     file_tensor t{&info, iteration, per_iteration ? 1 : info.iterations, known != nullptr && known->transposed,
                   false, {}};
-    t.tensor.name = per_iteration ? name.substr(0, star) + std::to_string(iteration) + name.substr(star + 1) : name;
+    t.tensor.name = per_iteration ? concat({name.substr(0, star), iteration, name.substr(star + 1)}) : name;
     t.tensor.dtype = io::name_in_files(info.type);
     if (info.stacked && !per_iteration) t.tensor.shape.push_back(info.iterations);
     auto const rank = info.shape.rank;
@@ -67,7 +67,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
         if (t.tensor.name == name) return true;
       return false;
     };
-    while (is_taken()) name = "setting." + name;
+    while (is_taken()) name = concat({"setting.", name});
     detail::add_file_tensors(tensors, list.settings[i], name, {});
     tensors.back().optional = true;
   }

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "constrain/base/dtype.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Converts `count` elements at `from`, of the floating-point type `from_type`, to `to_type`, and writes them to `to`.
+/// Each goes through double, which holds all values of the other types; narrow types are then rounded from float, as
+/// everywhere in the library. Either array may be unaligned; they must not overlap.
+void convert_reals(dtype from_type, std::byte const* from, dtype to_type, std::byte* to, std::int64_t count);
+
+} // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/base/convert_reals.ipp"
+#endif
