@@ -43,7 +43,7 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 /// writes what another writes, except that several calls may add to one accumulator. The kernel must handle this case.
 struct kernel_needs {
   std::int64_t scratch = 0; // bytes of scratch memory (`call::scratch`), up to 2^52; merged calls do not share theirs
-  int launches = 1;         // CUDA kernels that a call, or all merged calls, launch; a GEMM of cuBLASLt counts as one
+  int launches = 1;         // CUDA kernels that a call, or all merged calls, launch; a cuBLASLt GEMM counts as one
   int merged = 1;           // maximum number of calls that are merged into one launch; 1: calls are not merged
 };
 

@@ -8,7 +8,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Whether OpenMP's threads spin while they wait: the default if there are several threads, unless the environment sets
-/// OMP_WAIT_POLICY to passive, GOMP_SPINCOUNT or KMP_BLOCKTIME.
+/// GOMP_SPINCOUNT, KMP_BLOCKTIME or OMP_WAIT_POLICY=passive.
 inline bool waiting_threads_spin() {
   if (thread_count() == 1) return false;
   char const* const policy = std::getenv("OMP_WAIT_POLICY");
