@@ -50,7 +50,7 @@ struct call {
   step_parameters const& parameters;       // parameters of this run of the entry program
   unsigned adds = 0;                       // bit j: add to output j instead of overwriting it
   int random_key = 0;                      // random key of the node: different nodes draw different random numbers
-  std::uint64_t iteration = 0;      // number of the current iteration of the enclosing loops, except micro-batches
+  std::uint64_t iteration = 0;      // index of the current iteration of the enclosing loops, except micro-batches
   std::int64_t first_sample = 0;    // index of this micro-batch's first sample in the global batch
   std::byte* scratch = nullptr;     // the bytes that the kernel asks for (kernel_needs.hpp); valid during the call
   int merged_before = 0;            // number of calls before this one that are merged with it (kernel_needs.hpp)

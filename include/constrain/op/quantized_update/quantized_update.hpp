@@ -52,7 +52,7 @@ struct quantized_update_options {
 /// The update of one parameter, element by element, with states in 8 bits (Dettmers et al. 2022, "8-bit Optimizers via
 /// Block-wise Quantization"). Each block of 256 elements of a tensor has one scale per field of the state: the field's
 /// largest magnitude in the block. An element of the field is scale * map[code], with the `dynamic_map` of the field's
-/// sign. `optimizer::update` computes with these numbers, in the type of the master weights. The new weight is
+/// sign. `optimizer::update` computes with the decoded values, in the type of the master weights. The new weight is
 /// computed from the new state before the state is rounded to the nearest codes.
 ///
 /// Inputs: gradient, clip [norm, scale] (op::clip_coefficient), `step_hyperparameters` as bytes. Outputs, which are
