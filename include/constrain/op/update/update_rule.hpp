@@ -39,8 +39,8 @@ public:
 
   /// A rule averages a parameter that is stored in 16 bits.
   template <diagnosis d> struct average_without_masters {
-    static_assert(d.ok(), "optimizer: its rule averages the weights, which precision::pure_bf16 stores in 16 bits, so "
-                          "that the average could not be read in their place; write precision::bf16, or an optimizer "
+    static_assert(d.ok(), "optimizer: its rule averages the weights, but precision::pure_bf16 stores them in 16 bits, "
+                          "so evaluation could not read the average instead; write precision::bf16, or an optimizer "
                           "without an average");
   };
 
@@ -66,8 +66,8 @@ public:
   constexpr value parameter() const { return part_ < 0 ? value{out_, working_copy_} : new_parameter_; }
   /// The parameter's gradient, the mean over the batch's labels, before clipping; in fp16, times the loss scale.
   constexpr value gradient() const { return part_ < 0 ? value{out_, {gradient_, at::current}} : new_gradient_; }
-  /// [norm of all gradients, scale], fp64 [2]: rules multiply the gradient by the scale, which clips the gradient.
-  /// The scale is 0 if the norm is not finite.
+  /// [norm, scale], fp64 [2]: rules multiply the gradient by the scale, which clips by the norm of all gradients and is
+  /// 0 if the norm is not finite. With `optimizer::in_backward`, the norm is of this gradient only, without clipping.
   constexpr value scale() const { return {out_, scale_}; }
   /// The hyperparameters of this step: bytes that hold an `op::step_hyperparameters` of the optimizer.
   constexpr value hyper() const { return {out_, hyper_}; }
