@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-/// How GEMMs are split into parts for cuBLASLt. These are plain functions, so that they can be tested on the host.
+/// Plain functions that split GEMMs into parts for cuBLASLt, so that they can be tested on the host.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Extents of a GEMM, or of its parts. Every matrix of a part spans fewer than 2^31 elements: for larger matrices, the
