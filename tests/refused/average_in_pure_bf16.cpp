@@ -1,4 +1,4 @@
-// refused: optimizer: its rule averages the weights, which precision::pure_bf16 stores in 16 bits, so that the average
+// refused: optimizer: its rule averages the weights, but precision::pure_bf16 stores them in 16 bits, so evaluation
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

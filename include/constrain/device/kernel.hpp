@@ -13,7 +13,7 @@ class cuda_context;
 /// Parameters of one run of an entry program (step, evaluate, ...): written by the host, read by kernels.
 struct step_parameters {
   std::uint64_t seed = 0;          // seed of the training run
-  std::int64_t step = 0;           // optimizer steps before this run, with skipped ones: part of the random key
+  std::int64_t step = 0;           // optimizer steps before this run, including skipped ones: part of the random key
   std::int64_t updates = 0;        // optimizer steps before this run, without skipped ones: Adam's t is updates + 1
   std::int64_t first_sample = 0;   // index of this rank's first sample in the global batch
   std::int64_t samples = 0;        // number of samples in a micro-batch of one rank
@@ -50,7 +50,7 @@ struct call {
   step_parameters const& parameters;       // parameters of this run of the entry program
   unsigned adds = 0;                       // bit j: add to output j instead of overwriting it
   int random_key = 0;                      // random key of the node: different nodes draw different random numbers
-  std::uint64_t iteration = 0;      // number of the current iteration of the enclosing loops, except micro-batches
+  std::uint64_t iteration = 0;      // index of the current iteration of the enclosing loops, except micro-batches
   std::int64_t first_sample = 0;    // index of this micro-batch's first sample in the global batch
   std::byte* scratch = nullptr;     // the bytes that the kernel asks for (kernel_needs.hpp); valid during the call
   int merged_before = 0;            // number of calls before this one that are merged with it (kernel_needs.hpp)
@@ -79,9 +79,9 @@ template <> struct call_type<no_options> { using type = call; };
 template <class op> using call_of = typename detail::call_type<options_of<op>>::type;
 
 /// The kernel of `op` on `device`. Each op specializes it with a static member function
-/// `run(call_of<op> const&, tensor<in const>..., tensor<out>...)`, or with a `call const&`; operands are in the node's
-/// order. A kernel that needs scratch memory, or more than one launch, declares this with `needs_of`
-/// (kernel_needs.hpp).
+/// `run(call_of<op> const&, tensor<in const>..., tensor<out>...)`, whose first parameter may also be a `call const&`.
+/// The operands are in the node's order. A kernel that needs scratch memory, or more than one launch, declares this
+/// with `needs_of` (kernel_needs.hpp).
 template <class op, class device> struct kernel;
 
 /// Whether `op` has a kernel for `device`: a specialization of `kernel<op, device>`. Define it before the first trainer

@@ -29,7 +29,7 @@ struct operand_extent {
 /// Types and extents of the inputs, or of the outputs, of one call.
 using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inputs, node::maximum_outputs)>;
 
-/// What a call of a kernel needs from its device besides its operands. A kernel with needs has a member function
+/// The resources that a call of a kernel needs besides its operands. A kernel with needs has a member function
 ///
 ///     static constexpr kernel_needs needs_of(operand_extents const& inputs, operand_extents const& outputs);
 ///
@@ -40,10 +40,11 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 /// A CUDA kernel may merge consecutive calls, with operands of the same dtypes, into one multi-tensor launch. It then
 /// collects the operands of each call at index `call::merged_before`, and launches if not `call::more_tensors_follow`.
 /// Merged calls run in any order, or at the same time, so the plan merges only independent calls: no call reads or
-/// writes what another writes, except that several calls may add to one accumulator. The kernel must handle this case.
+/// writes data that another call writes, except that several calls may add to one accumulator. The kernel must handle
+/// this case.
 struct kernel_needs {
   std::int64_t scratch = 0; // bytes of scratch memory (`call::scratch`), up to 2^52; merged calls do not share theirs
-  int launches = 1;         // CUDA kernels that a call, or all merged calls, launch; a GEMM of cuBLASLt counts as one
+  int launches = 1;         // CUDA kernels that a call, or all merged calls, launch; a cuBLASLt GEMM counts as one
   int merged = 1;           // maximum number of calls that are merged into one launch; 1: calls are not merged
 };
 

@@ -16,8 +16,8 @@
 /// Element-wise mathematical functions for every device. On the host, the float versions have no branches and no calls,
 /// so that loops over them vectorize even without -ffast-math; double uses the standard library. On CUDA, both use the
 /// CUDA math library. The stated errors are the largest errors measured for the host's float versions, with and without
-/// fused multiply-add: exp and sqrt over all floats, the others over all floats of magnitude 2^-8 to 2^7 and a sample
-/// of the rest. The polynomials are minimax fits (Remez) made for this file.
+/// fused multiply-add: exp and sqrt over all floats, the other functions over all floats of magnitude 2^-8 to 2^7 and a
+/// sample of the remaining floats. The polynomials are minimax fits (Remez) made for this file.
 namespace constrain::inline CONSTRAIN_VARIANT::math {
 
 namespace libm = constrain::detail::libm;

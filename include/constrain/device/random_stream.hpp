@@ -12,7 +12,7 @@ struct random_stream {
   std::uint64_t seed = 0;      // seed of the training run
   std::int64_t step = 0;       // optimizer steps done before this one
   int node = 0;                // random key of the node
-  std::uint64_t iteration = 0; // number of the current iteration of the enclosing loops, except micro-batches
+  std::uint64_t iteration = 0; // index of the current iteration of the enclosing loops, except micro-batches
 
   /// Four random words, for the elements 4 * quad to 4 * quad + 3 of sample `sample` of the global batch.
   CT_HOST_DEVICE constexpr philox_block draw(std::int64_t sample, std::int64_t quad) const {

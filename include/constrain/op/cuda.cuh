@@ -1,8 +1,8 @@
 #pragma once
 
 // The library's kernels for CUDA devices. Only the CPU has kernels for flash attention, attention with lengths,
-// focal_loss, rms_norm, Adafactor, Muon, quantized states, the collectives and the other ops that exchange data between
-// ranks, the gradient norm of sharded gradients, and the fused ops that the pass `fuse` inserts.
+// focal_loss, rms_norm, Adafactor, Muon, quantized states, round_to_tf32, the ops for several ranks (collectives,
+// sharding and tensor parallelism), and the fused ops that the pass `fuse` inserts.
 
 #include "constrain/op/accuracy/cuda.cuh"
 #include "constrain/op/add/kernel.hpp"

@@ -26,7 +26,7 @@ template <class real, int bytes = vector_bytes> struct gemm_blocking : vector_of
   // There are 32 registers with AVX-512, otherwise 16: for the micro-tile, 2 vectors of B and 1 of A.
   static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4;
   static constexpr int columns = 2 * lanes;
-  // With AVX-512, for an L2 cache of 1 to 2 MiB; otherwise for one of 512 KiB.
+  // Sized for an L2 cache of 1 to 2 MiB with AVX-512, and of 512 KiB otherwise.
   static constexpr int depth = bytes == 64 ? 384 : 256;
   static constexpr int block_rows = 512 / sizeof(real) / rows * rows;
   static constexpr int tile_rows = (2048 / sizeof(real) + rows - 1) / rows * rows;
@@ -98,7 +98,7 @@ void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t k, real con
   for (std::int64_t i = 0; i < rows; ++i) std::copy_n(copy + i * blocking::columns, columns, c + i * ldc);
 }
 
-/// Prefetches the rows of B that are packed next into the L2 cache, while the current rows are multiplied.
+/// Prefetches into the L2 cache the rows of B that are packed next, while the current rows are multiplied.
 struct gemm_ahead {
   char const* row = nullptr;
   std::int64_t rows = 0, stride = 0, row_bytes = 0; // `stride`: bytes from one row to the next
@@ -141,7 +141,8 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
                std::int64_t ldc) {
   auto* const packed_a = reinterpret_cast<real*>(gemm_buffer);
   auto* const packed_b = packed_a + blocking::a_size;
-  // With few rows, packing B costs more than it gains, so B is read in place, except for an incomplete last panel.
+  // With few rows, packing B costs more than it gains, so B is read in place, except in a block that ends with an
+  // incomplete panel.
   bool const direct = std::is_same_v<b_type, real> && b_transposed == transpose::no && rows <= 2 * blocking::rows;
   auto const tile_rows = gemm_share(rows, blocking::tile_rows, blocking::rows);
   auto const block_rows = gemm_share(std::min(rows, tile_rows), blocking::block_rows, blocking::rows);

@@ -81,8 +81,8 @@ void tile_gemm(std::int64_t rows, std::int64_t columns, range_function const& de
   };
   for (std::int64_t column = 0; column < columns;) {
     auto const left = (columns - column) / tile::lanes;
-    // Four vectors are split into two and two, not three and one, since a tile of one vector would wait for the latency
-    // of its additions.
+    // Four vectors are split into two and two, not three and one, since a tile of one vector would be limited by the
+    // latency of its additions.
     if (left == 3 || left > 4) {
       along(std::integral_constant<int, 3>{}, column);
       column += 3 * tile::lanes;

@@ -26,7 +26,7 @@ template <class real, int bytes = vector_bytes> struct vector_of {
 template <class vector, int... index>
 inline vector shuffled(vector const& a, vector const& b, std::integer_sequence<int, index...>) {
 #if defined(__CUDACC__)
-  // nvcc does not pass a parameter pack in the builtin on to the host compiler correctly.
+  // nvcc does not correctly pass a parameter pack in the builtin to the host compiler.
   constexpr int lanes = sizeof...(index);
   vector out;
   int next = 0;

@@ -8,7 +8,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Whether OpenMP's threads spin while they wait: the default if there are several threads, unless the environment sets
-/// OMP_WAIT_POLICY to passive, GOMP_SPINCOUNT or KMP_BLOCKTIME.
+/// GOMP_SPINCOUNT, KMP_BLOCKTIME or OMP_WAIT_POLICY=passive.
 inline bool waiting_threads_spin() {
   if (thread_count() == 1) return false;
   char const* const policy = std::getenv("OMP_WAIT_POLICY");
@@ -17,8 +17,8 @@ inline bool waiting_threads_spin() {
 }
 
 /// Mean time in seconds to start and end an empty parallel loop. It is a few microseconds if every thread has a
-/// processor, and milliseconds if other programs compete for the processors, since threads then spin until the others
-/// are scheduled. The measurement takes a few milliseconds, or 0.1 s if other programs compete.
+/// processor, and milliseconds if other programs compete for the processors, since threads then spin until the other
+/// threads are scheduled. The measurement takes a few milliseconds, or 0.1 s if other programs compete.
 inline double parallel_loop_seconds() {
   constexpr int loops = 1000;
   constexpr double patience = 0.1; // seconds

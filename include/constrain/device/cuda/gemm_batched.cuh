@@ -22,7 +22,7 @@ static __global__ void __launch_bounds__(cuda_threads)
                         b_type const* b, matrix_batch b_at, c_type* c, matrix_batch c_at, std::int64_t first_c) {
   __shared__ real a_tile[tile_depth][tile + 1];
   __shared__ real b_tile[tile_depth][tile + 1];
-  auto const first = (first_c + blockIdx.z) * c_at.group; // index of the first product for this C
+  auto const first = (first_c + blockIdx.z) * c_at.group; // index of the first GEMM for this C
   c += c_at.begin(first);
   auto const row0 = static_cast<std::int64_t>(blockIdx.y) * tile;
   auto const column0 = static_cast<std::int64_t>(blockIdx.x) * tile;
@@ -67,8 +67,8 @@ constexpr int launches_of_gemm_batched(std::int64_t matrices, std::int64_t most 
 }
 
 /// C = alpha A B for `batches` matrices inside larger tensors: A [m, k], B [k, n], C [m, n], of any floating-point
-/// types. `a_at`, `b_at`, `c_at`: layouts of the matrices in the tensors (tiles.hpp). Products that share one C are
-/// summed in order. For cases that cuBLASLt does not support: A and B of different types, and batches with two strides.
+/// types. `a_at`, `b_at`, `c_at`: layouts of the matrices in the tensors (tiles.hpp). GEMMs that share one C are summed
+/// in order. For cases that cuBLASLt does not support: A and B of different types, and batches with two strides.
 /// `most`: maximum number of matrices C per launch; only tests pass another value. Throws `error` if a launch fails.
 template <class a_type, class b_type, class c_type>
 void gemm_batched(cuda_context& context, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t k,

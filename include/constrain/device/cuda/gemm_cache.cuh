@@ -32,7 +32,7 @@ static_assert(cuda<void>::alignment % 256 == 0);
 
 namespace detail {
 
-/// CUDA's name of a floating-point type.
+/// The cudaDataType_t of a floating-point type.
 inline cudaDataType_t cuda_type(dtype type) {
   switch (type) {
   case dtype::f16: return CUDA_R_16F;
@@ -67,7 +67,7 @@ class cuda_gemm {
 public:
   static constexpr int most_choices = 8; // `choice` must be below this number
   /// Prepares the GEMM with algorithm number `choice`, counted from 0, of cuBLASLt's heuristic. The heuristic expects
-  /// algorithm 0 to be the fastest. Throws `error` if the heuristic finds no algorithm.
+  /// algorithm 0 to be the fastest. Throws `error` if cuBLASLt fails or its heuristic finds no algorithm.
   cuda_gemm(cublasLtHandle_t handle, gemm_shape const& s, int choice = 0) : double_(s.output == dtype::f64) {
     auto const what = concat({"prepare a GEMM of [", s.m, ", ", s.k, "] and [", s.k, ", ", s.n, "]"});
     bool const tf32 = s.tf32 && s.inputs == dtype::f32;

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-/// How GEMMs are split into parts for cuBLASLt. These are plain functions, so that they can be tested on the host.
+/// Plain functions that split GEMMs into parts for cuBLASLt, so that they can be tested on the host.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Extents of a GEMM, or of its parts. Every matrix of a part spans fewer than 2^31 elements: for larger matrices, the
@@ -37,8 +37,9 @@ constexpr std::int64_t rows_of_part(std::int64_t rows, std::int64_t leading, std
 
 } // namespace detail
 
-/// The extents of the parts of a GEMM; the last part along a dimension may be smaller. A matrix is cut between its
-/// stored rows, so C along m, A along k if it is transposed, else along m, B along n if it is transposed, else along k.
+/// The extents of the parts of a GEMM; the last part along a dimension may be smaller. Each matrix is cut between its
+/// stored rows: C along m; A along k if it is transposed, otherwise along m; B along n if it is transposed, otherwise
+/// along k.
 constexpr gemm_extents part_of_gemm(transpose a, transpose b, gemm_extents const& e, std::int64_t limit = gemm_limit) {
   bool const ta = a == transpose::yes, tb = b == transpose::yes;
   auto const longest = [](std::int64_t x, std::int64_t y) { return x > y ? x : y; };

@@ -9,8 +9,8 @@
 
 #include <cuda_pipeline_primitives.h>
 
-/// Instructions for tensor cores and asynchronous copies; they need compute capability 8.0 (PTX ISA 8.0). Compilers
-/// other than nvcc use equivalent functions in C++ instead (ptx_twins.cuh).
+/// Instructions for tensor cores and asynchronous copies; they need compute capability 8.0 or higher (PTX ISA 8.0).
+/// Compilers other than nvcc use equivalent functions in C++ instead (ptx_twins.cuh).
 namespace constrain::inline CONSTRAIN_VARIANT::ptx {
 
 /// Loads four 8x8 matrices of 16-bit elements from shared memory into registers (ldmatrix). `row`: lane i passes the
@@ -27,7 +27,7 @@ __device__ inline void load_matrices(std::uint32_t (&to)[4], void const* row) {
 #endif
 }
 
-/// As `load_matrices`, but loads the transposed matrices.
+/// Like `load_matrices`, but loads the transposed matrices.
 __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void const* row) {
 #if defined(__CUDACC__)
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"

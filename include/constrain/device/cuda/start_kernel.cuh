@@ -29,8 +29,8 @@ static __global__ void __launch_bounds__(cuda_threads) elements_kernel(std::int6
   for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < count; i += stride) f(i);
 }
 
-/// Calls `f(i)` for i in [0, count) on the device. The calls must be independent; `f` must not be a lambda
-/// (device/elements.hpp).
+/// Calls `f(i)` for i in [0, count) on the device. The calls must be independent; `f` must not be a lambda (see
+/// device/elements.hpp).
 template <class architecture, class function>
 void for_elements(cuda<architecture>, call const& c, std::int64_t count, function const& f) {
   if (count <= 0) return;

@@ -24,8 +24,8 @@ CT_HOST_DEVICE constexpr std::int64_t part_begin(std::int64_t count, std::int64_
 /// Number of parts into which a sum over rows is split: depends only on the shape, so that the result is reproducible.
 constexpr std::int64_t row_parts(std::int64_t rows) { return rows < 64 ? 1 : rows < 64 * 32 ? rows / 64 : 32; }
 
-/// The layout of many row-major matrices in one tensor, with two strides. In attention, matrix `index` is
-/// head `index % inner` of sequence `index / inner`; `group` heads of queries share one head of keys and values.
+/// The layout of many row-major matrices in one tensor, with two strides. In attention, matrix i is head i % `inner` of
+/// sequence i / `inner`; `group` query heads share one key-value head.
 struct matrix_batch {
   std::int64_t leading = 0;      // leading dimension: elements from one stored row to the next
   bool transposed = false;       // whether the matrices are stored transposed

@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// The hyperparameters of one step that the kernels of Adafactor read; the same fields for all its variants.
+/// The hyperparameters of one step that the kernels of Adafactor read. All variants of Adafactor have the same fields.
 struct adafactor_step {
   double rate;                  // learning rate, or relative step size
   double beta1;                 // factor of the first moment; 0: no first moment

@@ -43,8 +43,8 @@ template <class function> double root_mean_square(std::int64_t count, function c
                     static_cast<double>(count));
 }
 
-/// The step size of a parameter: the rate. If `scale_parameter` is set, it is multiplied by the parameter's root mean
-/// square, or by epsilon2 if that is larger.
+/// The step size of a parameter: the rate, times the larger of epsilon2 and the parameter's root mean square if
+/// `scale_parameter` is set.
 template <class real> double adafactor_rate(op::adafactor_step const& h, tensor<real const> weight) {
   if (h.scale_parameter == 0) return h.rate;
   auto const* const w = weight.data;
@@ -64,10 +64,10 @@ inline std::int64_t rows_per_chunk(std::int64_t columns) {
 /// Updates one matrix in three steps: `average`, `sum_of_squares`, `update`.
 template <class real> struct adafactor_matrix {
   real const* gradient;       // [rows, columns]
-  real const *row, *column;   // averages [rows], [columns]
-  real *new_row, *new_column; // of the same shapes
+  real const *row, *column;   // current averages, [rows] and [columns]
+  real *new_row, *new_column; // new averages, [rows] and [columns]
   real* factor;               // [columns]: 1 / sqrt(new_column)
-  std::int64_t rows, columns; // of the matrix
+  std::int64_t rows, columns; // extents of the matrix
   double scale;               // multiplies the gradient
 
   /// Computes the new row and column averages. The elements of a column are added in row order.

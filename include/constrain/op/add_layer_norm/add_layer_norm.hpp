@@ -27,8 +27,8 @@ struct add_layer_norm {
   }
 };
 
-/// layer_norm_gradient, and the add of the residual stream's gradient, fused: dx = dresidual + the dx of
-/// layer_norm_gradient(dy, x, weight, mean, rstd), with dresidual [..., width]. The other outputs are those of
+/// layer_norm_gradient fused with the addition of the residual stream's gradient: dx = dresidual + the dx of
+/// layer_norm_gradient(dy, x, weight, mean, rstd), with dresidual [..., width]. The other outputs are the same as for
 /// layer_norm_gradient. The pass `fuse` inserts this op.
 struct layer_norm_gradient_add {
   static constexpr char const* name = "layer_norm_gradient_add";

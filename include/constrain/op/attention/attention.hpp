@@ -9,13 +9,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `self_attention`.
 struct attention_options {
-  int heads = 1;           // heads of the queries; must divide their width
+  int heads = 1;           // number of query heads; must divide the width of the queries
   bool causal = true;      // whether each token attends only to itself and to earlier tokens
-  int key_value_heads = 0; // heads of keys and values; must divide `heads`; 0: as many as `heads`
+  int key_value_heads = 0; // number of key-value heads; must divide `heads`; 0: as many as `heads`
 };
 
 namespace detail {
-/// The number of heads of keys and values.
+/// The number of key-value heads.
 constexpr int key_value_heads(attention_options const& o) {
   return o.key_value_heads == 0 ? o.heads : o.key_value_heads;
 }
@@ -24,8 +24,8 @@ constexpr int key_value_heads(attention_options const& o) {
 namespace op {
 
 /// The gradient of op::attention: dq, dk and dv from dy, q, k, v and the probabilities. dk and dv are summed over the
-/// heads of queries that share a head of keys and values, in the order of these heads. The CPU kernel rounds the sum to
-/// the type of dk and dv after each head. Output 3 is scratch for the gradient of the scores.
+/// query heads that share a key-value head, in the order of these heads. The CPU kernel rounds the sum to the type of
+/// dk and dv after each head. Output 3 is scratch for the gradient of the scores.
 struct attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "attention_gradient";
@@ -64,8 +64,8 @@ struct attention {
     static_assert(d.ok(), "ct::self_attention needs queries, keys and values side by side, so its input's width must "
                           "be a multiple of 3; pass for example ct::linear(..., 3 * x.features())");
   };
-  /// Refused: a width of qkv that is not a multiple of the number of all heads, heads + 2 * key_value_heads, if keys
-  /// and values have fewer heads than queries. `expected`: the number of all heads. `got`: the width.
+  /// Refused: a width of qkv that is not a multiple of the total number of heads, heads + 2 * key_value_heads, if there
+  /// are fewer key-value heads than query heads. `expected`: the total number of heads. `got`: the width.
   template <diagnosis d> struct qkv_does_not_fit_the_heads {
     static_assert(d.ok(), "ct::self_attention: the width of qkv, `got`, is not a multiple of `expected`, the number of "
                           "heads + 2 * key_value_heads; give it (heads + 2 * key_value_heads) * head width features");
@@ -125,8 +125,8 @@ struct attention {
     result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
   }
-  /// Changes the options to those of one rank, which has a range of the heads. Returns false if the heads cannot be
-  /// split evenly over the ranks.
+  /// Changes the options for one rank, which computes a range of the heads. Returns false if the heads cannot be split
+  /// evenly over the ranks.
   static constexpr bool divide(options& o, division& d) {
     if (o.heads < d.ranks) return d.refuse<fewer_heads_than_ranks>(d.ranks, o.heads);
     bool const is_possible = d.parts.extents.size() == 1 && o.heads % d.ranks == 0 && o.key_value_heads % d.ranks == 0;
@@ -149,7 +149,7 @@ struct attention_inputs {
   value q, k, v;
 };
 
-/// Types and shapes of queries, keys and values that lie side by side in qkv, the operand `in[0]`.
+/// Types and shapes of queries, keys and values that are side by side in qkv, the operand `in[0]`.
 constexpr inferred shapes_in_qkv(operand_types const& in, attention_options const& o) {
   if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
   auto const& s = in[0].shape;
@@ -188,8 +188,8 @@ constexpr attention_inputs cut_qkv(value qkv, attention_options const& options, 
 } // namespace detail
 
 /// Multi-head self-attention (Vaswani et al. 2017): q [sequences, tokens, heads * head width], k and v [sequences,
-/// tokens, key_value_heads * head width] -> [sequences, tokens, heads * head width]. With fewer heads of keys and
-/// values than of queries, head h of q uses head h / (heads / key_value_heads) of k and v, as in PyTorch's
+/// tokens, key_value_heads * head width] -> [sequences, tokens, heads * head width]. With fewer key-value heads than
+/// query heads, head h of q uses head h / (heads / key_value_heads) of k and v, as in PyTorch's
 /// scaled_dot_product_attention with enable_gqa=True. The policy `attention::...` chooses the algorithm. Refused: token
 /// ids, a q that does not have three dimensions, a number of heads that is below 1 or does not divide the width of q, a
 /// number of key_value_heads that is below 0 or does not divide the heads, and a k or v of another shape.
@@ -208,7 +208,7 @@ constexpr value self_attention(value q, value k, value v, value lengths, attenti
 
 /// `self_attention` of queries, keys and values that one matmul has computed: for each token, qkv [sequences, tokens,
 /// (heads + 2 * key_value_heads) * head width] holds the queries, then the keys, then the values. If key_value_heads is
-/// 0, the width of qkv is three times that of the queries. Also refused: a qkv of another width.
+/// 0, the width of qkv is three times the width of the queries. Also refused: a qkv of another width.
 constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   auto const [q, k, v] = detail::cut_qkv(qkv, options, line);
   return self_attention(q, k, v, options, line);

@@ -52,7 +52,7 @@ template <> struct kernel<op::attention_gradient, cpu> {
                   tensor<stored> dq, tensor<stored> dk, tensor<stored> dv, tensor<accumulate> dscores) {
     detail::attention_heads const h(q.shape(), c.options);
     bool const causal = c.options.causal;
-    // One thread computes all heads of queries that share a head of keys and values, and so sums dk and dv in order.
+    // One thread computes all query heads that share a key-value head, so dk and dv are summed in order.
     parallel_for(h.sequences * h.heads / h.group, [=](std::int64_t key_index) {
       auto const keys = h.of(k, key_index), values = h.of(v, key_index);
       auto const dkeys = h.of(dk, key_index), dvalues = h.of(dv, key_index);
@@ -67,7 +67,7 @@ template <> struct kernel<op::attention_gradient, cpu> {
         // dv (+)= probabilities^T dy
         gemm(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, dresult.data,
              dresult.stride, before, dvalues.data, dvalues.stride);
-        // dprobabilities = dy v^T, which become the gradient of the scores in place.
+        // dprobabilities = dy v^T; softmax_gradient turns them into the gradient of the scores in place.
         gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, 1, dresult.data, dresult.stride,
              values.data, values.stride, 0, ds, h.tokens);
         softmax_gradient(p, ds, h.tokens, causal);

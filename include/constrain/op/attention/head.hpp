@@ -17,7 +17,7 @@ template <class T> struct head_matrix {
 /// reads head `index / group` of the keys and values.
 struct attention_heads {
   std::int64_t sequences, tokens, heads, head_width;
-  std::int64_t group; // heads of queries that share one head of keys and values
+  std::int64_t group; // number of query heads that share one key-value head
 
   /// `queries`: shape of the queries, [sequences, tokens, heads * head width].
   constexpr attention_heads(shape const& queries, attention_options const& options)

@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How a tensor is split into shards. Each rank stores `stored()` elements, a multiple of `chunk` unless one shard
-/// holds the full tensor. The last shards may be shorter or empty; they are padded to `stored()` elements.
+/// Describes how a tensor is split into shards. Each rank stores `stored()` elements, a multiple of `chunk` unless one
+/// shard holds the full tensor. The last shards may be shorter or empty; they are padded to `stored()` elements.
 struct shard_map {
   std::int64_t elements = 0;       // elements of the full tensor
   std::int64_t shards = 1;         // number of shards

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// Joins the inputs along one dimension, in order, as torch.cat.
+/// Joins the inputs along one dimension, in order, like torch.cat.
 struct concatenate {
   struct options {
     int dimension = 0; // dimension along which the inputs are joined; 0: the outermost
@@ -53,7 +53,7 @@ struct concatenate {
 
 } // namespace op
 
-/// Joins at most eight values along `dimension` (0: the outermost), in order, as torch.cat. A value is not copied if
+/// Joins at most eight values along `dimension` (0: the outermost), in order, like torch.cat. A value is not copied if
 /// the op that computes it can write directly into its slice of the result. Refused: values that differ in type or in
 /// the extent of another dimension, a dimension that the values do not have, and token ids.
 constexpr value concatenate(std::initializer_list<value> values, int dimension, int line = __builtin_LINE()) {

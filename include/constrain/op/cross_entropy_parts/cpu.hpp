@@ -27,14 +27,15 @@ struct class_range {
 
 namespace detail {
 
-/// What ranks exchange for each row of logits.
+/// The statistics that ranks exchange for each row of logits.
 template <class real> struct row_statistics {
   real maximum; // maximum of the rank's logits
   real sum;     // sum of exp(logit - maximum)
   real target;  // the logit of the label; 0 if another rank has it
 };
 
-/// The logsumexp of a full row of logits, from the statistics of all ranks: of[r * stride] are those of rank r.
+/// The logsumexp of a full row of logits, from the statistics of all ranks: of[r * stride] holds the statistics of rank
+/// r.
 template <class real> real log_sum_exp(row_statistics<real> const* of, std::int64_t stride, int ranks) {
   real maximum = of[0].maximum, sum = 0;
   for (int rank = 1; rank < ranks; ++rank) maximum = std::max(maximum, of[rank * stride].maximum);

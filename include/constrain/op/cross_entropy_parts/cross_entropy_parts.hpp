@@ -23,7 +23,7 @@ constexpr node with_class_range(builder const& out, node n) {
   return n;
 }
 
-/// The gradient of op::cross_entropy_parts, as cross_entropy_gradient, for this rank's range of the classes; 0 in
+/// The gradient of op::cross_entropy_parts: like cross_entropy_gradient, for this rank's range of the classes; 0 in
 /// unused columns.
 struct cross_entropy_parts_gradient {
   using options = class_range_options;
@@ -36,9 +36,9 @@ struct cross_entropy_parts_gradient {
 };
 
 /// op::cross_entropy for logits whose classes are split over the ranks of a tensor group. The loss, the logsumexp of
-/// each row and the loss of each row are the same on every rank. For each row, every rank sends three numbers: the
+/// each row and the loss of each row are the same on every rank. For each row, every rank sends three values: the
 /// maximum of its logits, the sum of exp(logit - maximum), and the logit of the label (Shoeybi et al. 2019, section 3).
-/// The numbers are combined in rank order. Output 3 is the exchange buffer.
+/// The values are combined in rank order. Output 3 is the exchange buffer.
 struct cross_entropy_parts {
   using written_as = cross_entropy;
   using options = class_range_options;

@@ -20,7 +20,7 @@ template <class functor> constexpr bool derivative_uses_output() {
   else return true;
 }
 
-/// elementwise_gradient and linear_bias_gradient, fused: dx, and db (+)= the sum of the rows of dx, [..., out] ->
+/// elementwise_gradient fused with linear_bias_gradient: dx, and db (+)= the sum of the rows of dx, [..., out] ->
 /// [out], added in fixed chunks of rows. (+)=: the first write in a run of the program overwrites the output, later
 /// writes add to it. Output 2 is scratch for the sums of the chunks. The pass `fuse` inserts this op.
 template <class functor> struct elementwise_gradient_bias {
@@ -37,8 +37,7 @@ template <class functor> struct elementwise_gradient_bias {
   }
 };
 
-/// dx = functor::gradient(x, y, dy), element by element. Inputs: dy, then x, y, both or neither: those that the
-/// derivative uses.
+/// dx = functor::gradient(x, y, dy), element by element. Inputs: dy, then x and y, each only if the derivative uses it.
 template <class functor> struct elementwise_gradient {
   static constexpr char const* name = "elementwise_gradient";
   static constexpr bool uses_input = derivative_uses_input<functor>();

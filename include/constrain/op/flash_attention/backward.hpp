@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Inputs and outputs of the gradients of one head of queries.
+/// Inputs and outputs of the gradients of one query head.
 template <class stored, class accumulate> struct flash_backward_operands {
   head_matrix<stored const> dy, q, k, v; // inputs, [tokens, head width]
   accumulate const* logsumexp;           // [tokens]: logsumexp of each query's scores
@@ -32,8 +32,8 @@ public:
       : tokens_(tokens), head_width_(head_width), causal_(causal), operands_(operands),
         scale_(1 / math::sqrt(static_cast<accumulate>(head_width))) {}
 
-  /// The sums of dk and dv over the tiles of queries and over the heads of queries that share dk and dv: matrices
-  /// [tokens, head width].
+  /// The sums of dk and dv over the tiles of queries and over the query heads that share dk and dv: matrices [tokens,
+  /// head width].
   struct key_sums {
     head_matrix<accumulate> dk, dv;
   };
@@ -78,8 +78,8 @@ public:
       });
   }
 
-  /// Computes dq, dk and dv of a head that has at most `keys` tokens, so that it is one tile of queries and one tile of
-  /// keys, and that shares dk and dv with no other head.
+  /// Computes dq, dk and dv of a head with at most `keys` tokens, which form one tile of queries and one tile of keys.
+  /// The head must not share dk and dv with another head.
   void all_gradients_of_one_tile() {
     for_chunks([&] {
       clear(dq_tile_, queries);
@@ -160,7 +160,7 @@ private:
         dscores_, queries, k_tile_, padded_, dq_tile_, padded_, add_to{});
   }
 
-  /// dv = probabilities dy, dk = dscores q, of the current pair of tiles.
+  /// dv = probabilities dy and dk = dscores q for the current pair of tiles.
   void add_key_gradients() {
     auto const multiply = [&](accumulate const* a, accumulate const* b, accumulate* c) {
       tile_gemm<transpose::no>(
@@ -176,7 +176,7 @@ private:
     multiply(dscores_, q_tile_, dk_tile_);
   }
 
-  /// Identifies what a tile holds: its first query or key, and the first column of the chunk; -1: nothing is loaded.
+  /// The contents of a tile: its first query or key, and the first column of the chunk; -1: nothing is loaded.
   struct place {
     std::int64_t first = -1, chunk = -1;
     friend bool operator==(place const&, place const&) = default;
@@ -246,7 +246,7 @@ private:
   bool causal_;
   flash_backward_operands<stored, accumulate> operands_;
   accumulate scale_;
-  // Of the current tiles: first query, first key, first column, padded number of columns.
+  // First query, first key, first column and padded number of columns of the current tiles.
   std::int64_t query_ = 0, key_ = 0, column_ = 0, padded_ = 0;
   place query_at_, key_at_; // contents of the tiles of queries and of keys
   // q_tile_ and q_transposed_ are scaled by 1 / sqrt(head width).

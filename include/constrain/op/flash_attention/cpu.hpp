@@ -52,7 +52,7 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
               ordered_sum<accumulate>(at, at + head_width, [=](std::int64_t i) { return dy[i] * y[i]; });
         }
     });
-    // One thread computes all heads of queries that share a head of keys and values, and so sums dk and dv in order.
+    // One thread computes all query heads that share a key-value head, so dk and dv are summed in order.
     parallel_for(h.sequences * heads / h.group, [=](std::int64_t key_head) {
       for (std::int64_t member = 0; member < h.group; ++member) {
         auto const head = key_head * h.group + member;

@@ -7,9 +7,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace op {
 
 /// The gradient of op::flash_attention: dq, dk and dv from dy, q, k, v, y and the logsumexp of each query. The
-/// probabilities are recomputed tile by tile (Dao 2023, algorithm 2). dk and dv are summed over the heads of queries
-/// that share a head of keys and values, in the order of these heads. Output 3 is scratch: sum(dy * y) for each head
-/// and token, and the sums of dk and dv if their type is wider than that of dk and dv.
+/// probabilities are recomputed tile by tile (Dao 2023, algorithm 2). dk and dv are summed over the query heads that
+/// share a key-value head, in the order of these heads. Output 3 is scratch: sum(dy * y) for each head and token, and
+/// the sums of dk and dv if the sums have a wider type than dk and dv.
 struct flash_attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "flash_attention_gradient";
@@ -58,7 +58,7 @@ struct flash_attention {
     result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
   }
-  /// As for `attention`.
+  /// Changes the options as `attention::divide` does.
   static constexpr bool divide(options& o, division& d) { return attention::divide(o, d); }
   static constexpr void gradient(backward& b) {
     b.emit<flash_attention_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2), b.output(0), b.output(1)},

@@ -108,14 +108,14 @@ private:
     transpose_tile(rows_, padded, across_, padded, queries_ + i * columns, panel);
   }
 
-  /// Identifies what a tile holds: its first key, and the first column of the chunk; -1: nothing is loaded.
+  /// The contents of a tile: its first key, and the first column of the chunk; -1: nothing is loaded.
   struct place {
     std::int64_t key = -1, chunk = -1;
     friend bool operator==(place const&, place const&) = default;
   };
 
-  /// Loads a chunk of columns of a tile of the keys or values `from` into `to`, unless it is already loaded. `at`: what
-  /// `to` holds.
+  /// Loads a chunk of columns of a tile of the keys or values `from` into `to`, unless it is already loaded. `at`: the
+  /// contents of `to`.
   void load(head_matrix<stored const> from, std::int64_t key, std::int64_t count, std::int64_t chunk,
             std::int64_t depth, accumulate* to, place& at) {
     if (at == place{key, chunk}) return;

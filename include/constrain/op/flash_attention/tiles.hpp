@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// As std::lcm, for positive numbers. The header <numeric>, which declares std::lcm, also includes the parallel
+/// Like std::lcm, for positive numbers. The header <numeric>, which declares std::lcm, also includes the parallel
 /// algorithms, and so costs compile time.
 constexpr std::int64_t least_common_multiple(std::int64_t a, std::int64_t b) {
   auto multiple = a;
@@ -37,7 +37,7 @@ template <class accumulate> struct flash_tile {
   static constexpr std::int64_t padded_rows(std::int64_t count) {
     return whole(count, register_tile<accumulate>::rows);
   }
-  /// Number of queries, padded with zeros so that as columns they fill vector registers, and as rows register tiles.
+  /// Number of queries, padded with zeros so that they fill vector registers as columns, and register tiles as rows.
   static constexpr std::int64_t padded_queries(std::int64_t count) {
     return whole(count, least_common_multiple(register_tile<accumulate>::lanes, register_tile<accumulate>::rows));
   }

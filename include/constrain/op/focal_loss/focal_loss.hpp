@@ -38,7 +38,7 @@ struct focal_loss {
   static constexpr unsigned accumulating = 0b1;
   static constexpr unsigned workspace = 0b100;
 
-  /// Refused: labels that are not i32, or another number of labels than rows of logits.
+  /// Refused: labels that are not i32, or not of shape [...] for logits of shape [..., classes].
   template <diagnosis d> struct labels_do_not_fit_the_logits {
     static_assert(d.ok(), "ct::focal_loss needs one integer label per row of logits: logits [..., classes], labels "
                           "[...]");

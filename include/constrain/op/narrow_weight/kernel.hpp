@@ -7,8 +7,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// x rounded down or up to a bf16: up if `random`, uniform in [0, 2^16), is below the part of x that bf16 cannot hold,
-/// in units of 2^-16 of the distance of the two. Finite numbers stay finite.
+/// Rounds x to one of the two nearest bf16 values: away from zero with probability f / 2^16, otherwise toward zero,
+/// where f is the integer in the lower 16 bits of x, which bf16 drops. `random`: its lower 16 bits are uniform random
+/// bits. Finite values stay finite.
 CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t random) {
   auto const bits = __builtin_bit_cast(std::uint32_t, x);
   constexpr std::uint32_t exponent = 0x7F800000u;
@@ -19,14 +20,14 @@ CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t rando
   return y;
 }
 
-/// Loop body of the kernel: rounds the elements that draw i covers, eight consecutive ones of the full tensor.
+/// Loop body of the kernel: rounds the elements that draw i covers, eight consecutive elements of the full tensor.
 struct round_stochastically_elements {
   float const* x;
   double const* clip; // [norm, scale]
   bfloat16* y;
   std::int64_t first, count; // index of x[0] in the full tensor; number of elements
   int node;                  // random key of the parameter
-  std::uint64_t iteration;   // iteration of the loops around the call
+  std::uint64_t iteration;   // index of the iteration of the loops around the call
   step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
@@ -48,7 +49,7 @@ private:
 template <class device> struct kernel<op::round_stochastically, device> {
   static void run(call_of<op::round_stochastically> const& c, tensor<float const> x, tensor<double const> clip,
                   tensor<bfloat16> y) {
-    constexpr int first_key = 0x800000; // no dropout has this random key
+    constexpr int first_key = 0x800000; // the random keys of dropout nodes are lower
     auto const stored = x.shape().elements(), full = c.options.elements;
     auto const of_group = stored == full ? 0 : c.parameters.group->rank() * stored;
     auto const of_tensor = c.options.divided ? c.parameters.tensor->rank() * full : 0;

@@ -7,34 +7,34 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The 256 numbers that 8-bit codes stand for, in ascending order: dynamic quantization (Dettmers 2016, "8-Bit
+/// The 256 values that 8-bit codes stand for, in ascending order: dynamic quantization (Dettmers 2016, "8-Bit
 /// Approximations for Parallelism in Deep Learning"; Dettmers et al. 2022, "8-bit Optimizers via Block-wise
-/// Quantization", section 1.3). The numbers are 0, 1, and the midpoints of equal intervals of each decade [0.1, 1],
+/// Quantization", section 1.3). The values are 0, 1, and the midpoints of equal intervals of each decade [0.1, 1],
 /// [0.01, 0.1], ..., [1e-7, 1e-6]. A signed map has 64, 32, ..., 1 intervals in these decades, and also contains the
-/// negative midpoints. An unsigned map has 128, 64, ..., 2 intervals. The numbers have the same bits as those of
-/// `create_dynamic_map` in bitsandbytes.
+/// negative midpoints. An unsigned map has 128, 64, ..., 2 intervals. The values have the same bits as in
+/// `create_dynamic_map` of bitsandbytes.
 class dynamic_map {
 public:
   static constexpr int codes = 256; // number of codes
 
-  /// The code of the number 0.
+  /// The code of the value 0.
   static constexpr int zero(bool is_signed) { return is_signed ? 127 : 0; }
-  /// The map for numbers in [-1, 1] if `is_signed`, else in [0, 1].
+  /// The map for values in [-1, 1] if `is_signed`, else in [0, 1].
   static dynamic_map const& of(bool is_signed);
 
-  /// The number of each code.
+  /// The value of each code.
   float const* values() const { return values_; }
 
-  /// Finds the code of the number nearest to x. A loop that uses a copy can keep the constants in registers.
+  /// Finds the code of the value nearest to x. A loop that uses a copy can keep the constants in registers.
   class search {
   public:
-    /// The code of the number nearest to x. Very near to the middle between two numbers (within 1e-4 of their
-    /// distance), the result may be the code of either.
+    /// The code of the value nearest to x. Very close to the midpoint of two values (within 1e-4 of their distance),
+    /// the result may be either code.
     int operator()(float x) const { return find(x, std::make_integer_sequence<int, zones>{}); }
 
   private:
     friend dynamic_map;
-    static constexpr int zones = 8; // the decades, and the number 1
+    static constexpr int zones = 8; // the decades, and the value 1
 
     template <int... i> int find(float x, std::integer_sequence<int, i...>) const {
       float const magnitude = x < 0 ? -x : x;
@@ -59,7 +59,7 @@ public:
 private:
   explicit dynamic_map(bool is_signed);
 
-  float values_[codes]; // the number of each code
+  float values_[codes]; // the value of each code
   search nearest_;
 };
 

@@ -15,11 +15,11 @@ CONSTRAIN_INLINE dynamic_map::dynamic_map(bool is_signed) {
   values_[at_zero] = 0;
   values_[codes - 1] = 1;
   nearest_.zero_ = at_zero;
-  int first = 1; // code of the decade's first number, minus the code of 0
+  int first = 1; // code of the decade's first value, minus the code of 0
   for (int decade = 0; decade < 7; ++decade) {
     int const intervals = 1 << (is_signed ? decade : decade + 1);
     auto const width = (1 - 0.1f) / static_cast<float>(intervals);
-    // As in PyTorch's linspace: each boundary is computed from the nearer end, and rounded once.
+    // As in torch.linspace, each boundary is computed from the nearer end, and rounded once.
     auto const boundary = [&](int i) {
       return static_cast<float>(i < (intervals + 1) / 2 ? double{0.1f} + double{width} * i
                                                         : 1 - double{width} * (intervals - i));

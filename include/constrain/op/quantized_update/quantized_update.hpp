@@ -49,11 +49,11 @@ struct quantized_update_options {
   std::int64_t elements = 0; // elements of the full tensor, or of one layer if layers are stacked
 };
 
-/// The update of one parameter, element by element, with states in 8 bits (Dettmers et al. 2022, "8-bit Optimizers via
+/// The update of one parameter, element by element, with 8-bit states (Dettmers et al. 2022, "8-bit Optimizers via
 /// Block-wise Quantization"). Each block of 256 elements of a tensor has one scale per field of the state: the field's
 /// largest magnitude in the block. An element of the field is scale * map[code], with the `dynamic_map` of the field's
-/// sign. `optimizer::update` computes with these numbers, in the type of the master weights. The new weight is
-/// computed from the new state before the state is rounded to the nearest codes.
+/// sign. `optimizer::update` computes with the decoded values, in the type of the weight. The new weight is computed
+/// from the new state before the state is rounded to the nearest codes.
 ///
 /// Inputs: gradient, clip [norm, scale] (op::clip_coefficient), `step_hyperparameters` as bytes. Outputs, which are
 /// also read: the weight, the codes of each field, the scales of each field. If scale is 0, the outputs keep their
@@ -95,7 +95,7 @@ constexpr void update_quantized(update_rule& rule, std::integer_sequence<int, i.
 
 } // namespace detail
 
-/// Appends the update of a parameter with states in 8 bits. Each field of the state of `optimizer` is stored in two
+/// Appends the update of a parameter with 8-bit states. Each field of the state of `optimizer` is stored in two
 /// tensors: the codes, with the field's name, and the scales, named "<field>_scale".
 template <class optimizer> constexpr void update_quantized(update_rule& rule) {
   detail::update_quantized<optimizer>(rule, std::make_integer_sequence<int, state_fields<optimizer>()>{});

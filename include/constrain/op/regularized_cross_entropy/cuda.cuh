@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// Changes the loss of each row, which is the plain cross-entropy, to the regularized one. One block per row.
+// Replaces the loss of each row, the plain cross-entropy, with the regularized loss. One block per row.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     regularize_kernel(stored const* logits, std::int32_t const* labels, std::int64_t classes, double smoothing,

@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `cross_entropy` that change the loss in training. `evaluate` computes the plain cross-entropy.
 struct cross_entropy_options {
-  double label_smoothing = 0; // share of the target that all classes get in equal parts, in [0, 1); 0: none
+  double label_smoothing = 0; // share of the target that is spread evenly over all classes, in [0, 1); 0: none
   double z_loss = 0;          // factor of the squared logsumexp, at least 0; 0: none
 };
 
@@ -33,7 +33,7 @@ struct regularized_cross_entropy_gradient {
 ///
 ///     logsumexp - (1 - s) logits[label] - s mean(logits) + z logsumexp^2
 ///
-/// s: `label_smoothing`, z: `z_loss`. The operands and outputs are those of op::cross_entropy.
+/// s: `label_smoothing`, z: `z_loss`. The operands and outputs are the same as for op::cross_entropy.
 struct regularized_cross_entropy {
   using options = cross_entropy_options;
   using in_evaluation = cross_entropy;
@@ -70,8 +70,8 @@ struct regularized_cross_entropy {
 } // namespace op
 
 /// `cross_entropy` with label smoothing (Szegedy et al. 2016, section 7) as in torch.nn.functional.cross_entropy, and
-/// z-loss (Chowdhery et al. 2022, "PaLM", section 5), which keeps the logsumexp of the logits near 0. Refused: what
-/// `cross_entropy` refuses, and an option out of range.
+/// z-loss (Chowdhery et al. 2022, "PaLM", section 5), which keeps the logsumexp of the logits near 0. Refused:
+/// everything that `cross_entropy` refuses, and an option out of range.
 constexpr value cross_entropy(value logits, value labels, cross_entropy_options options, int line = __builtin_LINE()) {
   if (options.label_smoothing == 0 && options.z_loss == 0) return cross_entropy(logits, labels, line);
   labels.owner().program.limit(labels.where(), logits.features(), true);

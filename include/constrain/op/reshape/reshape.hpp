@@ -13,8 +13,8 @@ struct reshape {
   };
   static constexpr char const* name = "reshape";
 
-  /// Refused: a shape with another number of elements. `expected`: the number of elements of x. `got`: that of the
-  /// shape.
+  /// Refused: a shape with another number of elements. `expected`: the number of elements of x. `got`: the number of
+  /// elements of the shape.
   template <diagnosis d> struct elements_differ {
     static_assert(d.ok(), "ct::reshape: the value has `expected` elements, but the shape has `got`; give a shape with "
                           "the same number of elements");

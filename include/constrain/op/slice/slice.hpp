@@ -67,8 +67,8 @@ struct slice {
     s.extent[o.dimension] = o.extent;
     return inferred::one(in[0].type, s);
   }
-  /// Changes the options to those of one rank. Returns false if a slice of the innermost dimension does not consist of
-  /// full parts, or moves.
+  /// Changes the options for one rank. Returns false if a slice of the innermost dimension does not consist of full
+  /// parts, or moves.
   static constexpr bool divide(options& o, division& d) {
     if (o.dimension != d.dimensions - 1) return true;
     std::int64_t begin = 0, covered = 0;

@@ -39,8 +39,9 @@ struct squared_error {
 } // namespace op
 
 /// The squared error, a scalar: the mean of (prediction - target)^2 over all elements of the batch. prediction and
-/// target have the same shape; target is an array of real labels. Every micro-batch divides by the number of elements
-/// of the batch, so that the losses of the micro-batches add up to the mean. Refused: different shapes, and token ids.
+/// target have the same shape; target is an array of floating-point labels. Every micro-batch divides by the number of
+/// elements of the batch, so that the losses of the micro-batches add up to the mean. Refused: different shapes, and
+/// token ids.
 constexpr value squared_error(value prediction, value target, int line = __builtin_LINE()) {
   return emit<op::squared_error>({prediction, target, inverse_label_count(target)}, {}, line);
 }

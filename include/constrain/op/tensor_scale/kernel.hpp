@@ -7,7 +7,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Loop body of the kernel, which has one iteration. The first call in a run sets all squared norms to 0 before it adds
-/// its own, since the first write of an accumulator must define all its elements.
+/// to one of them, since the first write of an accumulator must define all its elements.
 struct tensor_scale_element {
   double const* squared_norm;
   double* clip; // [norm, scale]

@@ -7,8 +7,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// y = s + b, where s is the sum of x over the ranks of a tensor group, added in rank order: x [..., features], b
-/// [features] or absent -> [..., features], the same on every rank. Output 1 is the exchange buffer. As for `g` in
-/// Megatron-LM (Shoeybi et al. 2019, section 3), the gradient of x is the gradient of y, which every rank has.
+/// [features] or absent -> [..., features], the same on every rank. Output 1 is the exchange buffer. Like `g` in
+/// Megatron-LM (Shoeybi et al. 2019, section 3): the gradient of x is the gradient of y, which every rank has.
 struct tensor_sum {
   static constexpr char const* name = "tensor_sum";
   static constexpr unsigned in_place = 0b1;
@@ -25,7 +25,7 @@ struct tensor_sum {
 };
 
 /// y = x, where x is the same on all ranks of a tensor group and y is the input of an op that is split over the ranks.
-/// As for `f` in Megatron-LM (Shoeybi et al. 2019, section 3), the gradient of x is the sum of the gradients of y over
+/// Like `f` in Megatron-LM (Shoeybi et al. 2019, section 3): the gradient of x is the sum of the gradients of y over
 /// the ranks.
 struct tensor_copy {
   static constexpr char const* name = "tensor_copy";

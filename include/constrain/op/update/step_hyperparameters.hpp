@@ -30,7 +30,7 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
                 "an optimizer's hyperparameters are copied to the device as bytes; keep "
                 "`hyper`, and what `prepare` returns, trivially copyable");
 
-  prepared decaying, other; // with weight decay; without
+  prepared decaying, other; // with weight decay; without weight decay
   optimizer_step step;      // number of this update, counted from 1
 
   /// The hyperparameters of step `now`, from the optimizer's `hyper`.
@@ -42,12 +42,12 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
     }
   }
 
-  /// The hyperparameters of a parameter with weight decay, if `yes`, or without.
+  /// The hyperparameters with weight decay if `yes`, otherwise without.
   CT_HOST_DEVICE prepared const& decays(bool yes) const { return yes ? decaying : other; }
 };
 
 /// For an `optimizer` with a base optimizer, its member type `base`. The hyperparameters of the base optimizer are
-/// `optimizer::hyper` if both have the same type, else its member `base`.
+/// `optimizer::hyper` if they have the same type, otherwise its member `base`.
 template <class optimizer, class real>
   requires requires { typename optimizer::base; }
 struct base_hyperparameters<optimizer, real> {
@@ -63,8 +63,8 @@ private:
   }
 };
 
-/// The `step_hyperparameters` of `optimizer` in the operand `bytes`, which may also hold those of an optimizer whose
-/// base is `optimizer`. `real`: the type of the master weights.
+/// The `step_hyperparameters` of `optimizer` in the operand `bytes`, which may also hold the `step_hyperparameters` of
+/// an optimizer whose base is `optimizer`. `real`: the type in which the weights are updated.
 template <class optimizer, class real>
 step_hyperparameters<optimizer, real> const& hyperparameters_of(tensor<std::uint8_t const> bytes) {
   return *reinterpret_cast<step_hyperparameters<optimizer, real> const*>(bytes.data);

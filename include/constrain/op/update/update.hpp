@@ -12,9 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// Maximum number of fields in the state of an element-wise optimizer.
 inline constexpr int maximum_state_fields = 4;
 
-/// Number of fields of an optimizer's state: how many numbers the optimizer keeps per weight. Each field is stored as a
-/// tensor. Compile-time error: a state that is not trivially copyable, whose size is not a multiple of the size of
-/// `real`, or that has more than four fields.
+/// Number of fields of an optimizer's state: the number of values that the optimizer keeps per weight. Each field is
+/// stored as a tensor. Compile-time error: a state that is not trivially copyable, whose size is not a multiple of the
+/// size of `real`, or that has more than four fields.
 template <class optimizer> constexpr int state_fields() {
   using state = typename optimizer::template state<float>;
   if constexpr (std::is_empty_v<state>) return 0;
@@ -41,15 +41,15 @@ template <class optimizer> constexpr std::string_view state_name(int i) {
   }
 }
 
-/// The dtype in which the fields of an optimizer's state are stored, next to weights of type `weights`: the type of the
-/// weights, or the optimizer's `state_type`.
+/// The dtype in which the fields of an optimizer's state are stored: the optimizer's `state_type`, or `weights`, the
+/// type of the weights, if the optimizer has no `state_type`.
 template <class optimizer> constexpr dtype state_type(dtype weights) {
   if constexpr (requires { optimizer::state_type; }) return optimizer::state_type;
   else return weights;
 }
 
-/// Updates one weight and the fields of its state, which are rounded to the type in which they are stored; `gradient`
-/// is already multiplied by the clip coefficient.
+/// Updates one weight and the fields of its state, and rounds the fields to their stored type. `gradient` is already
+/// multiplied by the clip coefficient.
 template <class optimizer, class real, class prepared, class... fields>
 CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step step, real gradient, real& weight,
                                           fields&... field) {

@@ -13,10 +13,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// append nodes. A rule is called once for each trained parameter. For a parameter inside a repeat, the nodes
 /// that the rule appends are in a loop over the iterations of the repeat, so that they work on one tensor of the model.
 ///
-/// For a parameter that holds several tensors (`in_parts`), the rule is called once for each part: parameter, gradient
-/// and shape are those of the part, and each part has its own states. The state "exp_avg" of the second part is saved
-/// under "<parameter>.exp_avg.1". The rule of an optimizer with a base optimizer (a member type `base`) is called once,
-/// for the full parameter, and may call `for_each_part`.
+/// For a parameter that holds several tensors (`in_parts`), the rule is called once for each part: `parameter`,
+/// `gradient` and `shape` refer to the part, and each part has its own states. The state "exp_avg" of the second part
+/// is saved under "<parameter>.exp_avg.1". The rule of an optimizer with a base optimizer (a member type `base`) is
+/// called once, for the full parameter, and may call `for_each_part`.
 ///
 /// A rule computes new values with ops, as a model does, and stores them with `assign`, which changes nothing if the
 /// gradient norm is not finite. No other node may write a parameter or a state, except calls of `guarded` ops, which
@@ -39,8 +39,8 @@ public:
 
   /// A rule averages a parameter that is stored in 16 bits.
   template <diagnosis d> struct average_without_masters {
-    static_assert(d.ok(), "optimizer: its rule averages the weights, which precision::pure_bf16 stores in 16 bits, so "
-                          "that the average could not be read in their place; write precision::bf16, or an optimizer "
+    static_assert(d.ok(), "optimizer: its rule averages the weights, but precision::pure_bf16 stores them in 16 bits, "
+                          "so evaluation could not read the average instead; write precision::bf16, or an optimizer "
                           "without an average");
   };
 
@@ -52,7 +52,8 @@ public:
 
   /// Shape of the parameter: of one iteration's tensor inside a repeat, and of the full tensor if it is sharded.
   constexpr constrain::shape shape() const { return parameter().shape(); }
-  /// Type of the master weights, or, without them, of the weights during an update.
+  /// The type in which the parameter is updated: the type of the master weights, or fp32 for a parameter stored in 16
+  /// bits.
   constexpr dtype type() const { return accumulator_of(info().type); }
   /// The parameter's role, such as role::weight.
   constexpr constrain::role role() const { return info().role; }
@@ -60,12 +61,13 @@ public:
   /// then lists the parameter as decaying.
   constexpr bool decays() const { return out_.program.values[parameter_].decays = constrain::decays(role()); }
 
-  /// The parameter; if it is stored in 16 bits, its copy in fp32, from which it is stored after the update.
+  /// The parameter, or, if it is stored in 16 bits, its fp32 copy, which is rounded into the parameter after the
+  /// update.
   constexpr value parameter() const { return part_ < 0 ? value{out_, working_copy_} : new_parameter_; }
   /// The parameter's gradient, the mean over the batch's labels, before clipping; in fp16, times the loss scale.
   constexpr value gradient() const { return part_ < 0 ? value{out_, {gradient_, at::current}} : new_gradient_; }
-  /// [norm of all gradients, scale], fp64 [2]: rules multiply the gradient by the scale, which clips the gradient.
-  /// The scale is 0 if the norm is not finite.
+  /// [norm, scale], fp64 [2]: rules multiply the gradient by the scale, which clips by the norm of all gradients and is
+  /// 0 if the norm is not finite. With `optimizer::in_backward`, the norm is of this gradient only, without clipping.
   constexpr value scale() const { return {out_, scale_}; }
   /// The hyperparameters of this step: bytes that hold an `op::step_hyperparameters` of the optimizer.
   constexpr value hyper() const { return {out_, hyper_}; }
@@ -90,22 +92,22 @@ public:
     state.line = info().line;
     return {out_, {out_.add_checked(state), at::current}};
   }
-  /// The same, with the type of the master weights.
+  /// A state of type `type()`.
   constexpr value state(std::string_view name, constrain::shape s) { return state(name, s, type()); }
-  /// The same, with the parameter's shape and the type of the master weights.
+  /// A state with the parameter's shape and of type `type()`.
   constexpr value state(std::string_view name) { return state(name, shape()); }
 
   /// Stores `source` in `target`, the parameter or a state, unless the gradient norm is not finite. Converts it to the
-  /// type of `target`. Both have the same shape.
+  /// type of `target`. `target` and `source` must have the same shape.
   constexpr void assign(value target, value source) {
-    if (!out_.program.failure.ok()) return; // `emit_all` returns no values then
+    if (!out_.program.failure.ok()) return; // after a failure, `emit_all` returns no values
     if (part_ >= 0 && target.where() == new_parameter_.where()) return replace(new_parameter_, source);
     if (part_ >= 0 && target.where() == new_gradient_.where()) return replace(new_gradient_, source);
     out_.call<op::assign>({source.where(), scale_}, {target.where()}, {.to = target.type()}, info().line);
   }
 
-  /// Calls f(update_rule&) for each part of the parameter, then stores what the calls have assigned to the parts. Calls
-  /// f(*this) if the parameter is one tensor, or if this object already is a part.
+  /// Calls f(update_rule&) for each part of the parameter, then stores the values that the calls assign to the parts.
+  /// Calls f(*this) if the parameter is one tensor, or if this object already is a part.
   template <class function> constexpr void for_each_part(function const& f) {
     if (part_ >= 0 || info().parts < 0) return f(*this);
     auto const parts = out_.program.part_lists[info().parts];
@@ -159,7 +161,7 @@ public:
     out_.append(info_of<op>, n);
   }
 
-  /// For the pass `update`: lets `parameter` return a copy of the parameter.
+  /// For the pass `update`: makes `parameter` return `copy`, a copy of the parameter.
   constexpr void work_on(ref copy) { working_copy_ = copy; }
 
   /// For the library's optimizers that update element by element: the builder of the program.
@@ -207,7 +209,7 @@ private:
   int gradient_, parameter_;
   ref scale_, working_copy_, hyper_;
   int part_ = -1;                      // index of the part; -1: this is the full parameter
-  value new_parameter_, new_gradient_; // tensors of the part: first slices, later what the rule has assigned
+  value new_parameter_, new_gradient_; // tensors of the part: first slices, later the values that the rule assigns
 };
 
 /// Whether an optimizer has a rule, which emits nodes for each parameter, instead of a function that updates one
