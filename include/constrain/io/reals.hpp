@@ -12,7 +12,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The value of the IEEE 754 half-precision number with these bits, exact.
+/// The exact value of the IEEE 754 half-precision number with these bits.
 constexpr float half_value(std::uint16_t bits) noexcept {
   float16 half;
   half.bits = bits;
@@ -24,8 +24,8 @@ constexpr bool is_real(std::string_view dtype) {
   return dtype == "F64" || dtype == "F32" || dtype == "BF16" || dtype == "F16";
 }
 
-/// Fills `to` with the first `count` elements of a safetensors tensor, converted to `real`. `dtype`: see `is_real`;
-/// `bytes`: at least `count` elements, may be unaligned.
+/// Fills `to` with the first `count` elements of a safetensors tensor, converted to `real`. `dtype`: see `is_real`.
+/// `bytes`: at least `count` elements; may be unaligned.
 template <class real>
 void read_reals(std::string_view dtype, std::span<std::byte const> bytes, real* to, std::size_t count) {
   auto const read = [&]<class stored>(stored element) {
