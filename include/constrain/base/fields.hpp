@@ -25,7 +25,7 @@ template <class type, int... i> constexpr bool has_fields(std::integer_sequence<
 template <class type, int... i> constexpr bool has_braced_fields(std::integer_sequence<int, i...>) {
   return requires { type{{any_field_at<i>{}}...}; };
 }
-/// Whether `type{value, ..., {}}` compiles with one value for each i, and one more initializer.
+/// Whether `type{value, ..., {}}` compiles with one value for each i and then `{}`.
 template <class type, int... i> constexpr bool has_one_more(std::integer_sequence<int, i...>) {
   return requires { type{any_field_at<i>{}..., {}}; };
 }

@@ -71,8 +71,8 @@ private:
   std::int64_t count_ = 0;
 };
 
-/// A number of optimizer steps: each takes one batch and updates the weights once, or skips the update if a gradient is
-/// not finite.
+/// A number of optimizer steps: each processes one batch and updates the weights once, or skips the update if a
+/// gradient is not finite.
 using optimizer_steps = quantity<struct optimizer_step_unit>;
 /// A number of micro-steps: each is the forward and backward pass of one micro-batch.
 using micro_steps = quantity<struct micro_step_unit>;

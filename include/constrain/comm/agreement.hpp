@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The library's collective calls. When ranks exchange outcomes, each also sends the call that it is in, so that ranks
+/// The library's collective calls. When ranks exchange outcomes, each rank also sends its current call, so that ranks
 /// in different calls are detected.
 enum class joint_call : std::int64_t {
   construction,
@@ -95,7 +95,7 @@ struct vote {
 std::int64_t agree(communicator& world, joint_call where, std::int64_t count = 0,
                    std::exception_ptr const& failure = nullptr, std::uint64_t content = 0);
 
-/// Throws `error` on every rank unless all ranks are about to make the same number of forward passes (`passes`).
+/// Throws `error` on every rank unless all ranks are about to run the same number of forward passes (`passes`).
 /// Collective.
 inline void check_passes(communicator& world, joint_call where, std::int64_t passes) {
   agree(world, where, 0, nullptr, static_cast<std::uint64_t>(passes));
@@ -120,8 +120,8 @@ public:
   /// Returns once all ranks have passed their checks; throws on all ranks if a check has failed on any rank. `content`:
   /// a hash of the data read, which must be equal on all ranks. Collective.
   void all_can(std::uint64_t content = 0);
-  /// Calls a function that must call `all_can()` once. An exception before that call is thrown on all ranks; a later
-  /// one, only on the rank where it occurs.
+  /// Calls a function that must call `all_can()` once. An exception before that call makes all ranks throw; a later
+  /// exception is thrown only on its rank.
   void run(function_ref<void(agreement&)> checks_and_changes);
 
 private:
@@ -136,8 +136,8 @@ private:
 /// the message.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
 
-/// Calls `f`, which may communicate. If `f` throws, the exception is rethrown if all ranks throw; otherwise the job is
-/// aborted (see `rethrow_or_end_job`).
+/// Calls `f`, which may communicate. If `f` throws, rethrows the exception if all ranks throw, and otherwise aborts the
+/// job (see `rethrow_or_end_job`).
 void together(communicator& world, joint_call where, function_ref<void()> f);
 
 } // namespace constrain

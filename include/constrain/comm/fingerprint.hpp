@@ -30,7 +30,7 @@ public:
       add(name, std::string_view(static_cast<char const*>(digits), static_cast<std::size_t>(size)));
     }
   }
-  /// Adds the hash of a value that is too long to send, in hexadecimal.
+  /// Adds, in hexadecimal, the hash of a value that is too long to send.
   void add_hash(std::string_view name, std::uint64_t hash);
 
   /// All names and values, each followed by '\0'.

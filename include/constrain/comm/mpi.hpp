@@ -59,8 +59,9 @@ private:
   /// Registers `leave` to run at exit and prepares `meet` and the watchdog.
   static void prepare_end(double deadline);
 
-  /// Runs at exit. With status 0, waits for the others to exit, if this class has initialized MPI. With another status,
-  /// ends the job unless the others exit too within a few seconds. Then finalizes MPI if this class has initialized it.
+  /// Runs at exit. With status 0, waits for the others to exit, if this class has initialized MPI. With a nonzero
+  /// status, ends the job unless the others exit too within a few seconds. Then finalizes MPI if this class has
+  /// initialized it.
   static void leave(int status);
 
   /// Waits up to `seconds` for all processes to call `meet`; returns whether all have called it. If `seconds` is 0,

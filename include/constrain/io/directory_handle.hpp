@@ -58,8 +58,8 @@ public:
   bool sync() const { return ::fsync(get()) == 0 || errno == EINVAL; }
 
   /// Locks the directory (flock) until the handle is closed. Returns false if another handle holds the lock (`errno` is
-  /// EWOULDBLOCK) or the file system has no locks (another `errno`). Does not wait for the lock: any process that may
-  /// read the directory can hold the lock forever.
+  /// EWOULDBLOCK) or if locking fails (other values of `errno`), for example on a file system without locks. Does not
+  /// wait for the lock: any process that may read the directory can hold the lock forever.
   bool lock() const { return ::flock(get(), LOCK_EX | LOCK_NB) == 0; }
 
   /// The content of the regular file `name`. nullopt if `name` is anything else (such as a symbolic link), belongs to a

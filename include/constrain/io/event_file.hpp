@@ -54,7 +54,7 @@ private:
     return (key(field, 2) + varint(x.size())).append(x);
   }
 
-  /// The masked CRC-32C of a TFRecord, as 4 bytes.
+  /// The CRC-32C of `bytes`, masked as TFRecords require: 4 bytes.
   static std::string checksum(std::string_view bytes);
 
   /// Writes a TFRecord: the event's length (8 bytes), the length's checksum, the event and its checksum.

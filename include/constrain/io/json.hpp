@@ -48,7 +48,7 @@ public:
   std::uint64_t uint64() const { return whole<std::uint64_t>(); }
 
   /// The number rounded to float or double; also accepts the strings "nan", "inf" and "-inf", which `json_writer`
-  /// writes. Throws `error` for another value or a number outside the type's range.
+  /// writes. Throws `error` for any other value and for a number outside the type's range.
   template <class real_type = double> real_type real() const {
     if (kind() == json_kind::string) {
       if (string() == "nan") return std::numeric_limits<real_type>::quiet_NaN();

@@ -106,7 +106,7 @@ private:
   /// Reads the escape sequence whose backslash is at the position. Returns its code point.
   char32_t escape();
 
-  /// Reads the rest of a \u escape after the 'u', or of two that form a surrogate pair. Returns the code point.
+  /// Reads a Unicode escape after its 'u', or two that form a surrogate pair. Returns the code point.
   char32_t escaped_code();
 };
 

@@ -15,11 +15,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 class log_file {
 public:
   /// Opens or creates the file. `header`: the first line, written into an empty file; may be empty. An older file is
-  /// emptied if `last_step` is 0 or if the file begins with another header. Throws `error` for anything but a regular
-  /// file without other hard links, and for a symbolic link.
+  /// emptied if `last_step` is 0 or if the file begins with a different header. Throws `error` for anything but a
+  /// regular file without other hard links, and for a symbolic link.
   log_file(std::string const& path, std::string prefix, std::string_view header, std::int64_t last_step);
 
-  /// Appends `line`, which contains the prefix and the step but no newline, and a newline.
+  /// Appends `line` and a newline. `line` must begin with the prefix and the step number.
   void write(std::string line);
 
 private:
