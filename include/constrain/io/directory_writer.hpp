@@ -45,7 +45,7 @@ public:
   /// of one sync per file. Throws `error` if that fails.
   [[gnu::cold]] void announce(std::initializer_list<std::string_view> names);
 
-  /// Writes one file; `fill` is called with the file's `output_file`. Throws `error` if the name is not a
+  /// Writes one file: calls `fill` with the file's `output_file`. Throws `error` if the name is not a
   /// `valid_file_name` or is used twice, or if writing fails. A failed write or an exception from `fill` ends the save:
   /// the temporary directory is removed.
   template <std::invocable<output_file&> function> void write(std::string_view name, function const& fill) {

@@ -25,7 +25,7 @@ struct json_node {
 /// of the text.
 struct json_tree {
   std::string where;            ///< Name of the text in errors.
-  std::string text;             ///< The text, its strings decoded in place.
+  std::string text;             ///< The text, with strings decoded in place.
   std::vector<json_node> nodes; ///< In pre-order; the first is the root.
 
   /// The text of a scalar; a string is decoded and has no quotes.
