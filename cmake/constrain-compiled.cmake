@@ -1,9 +1,10 @@
-# The companion library: what of the headers depends on no trainer (files, JSON, saved runs, records), compiled once and
-# not in every translation unit. The code and its behaviour are the same.
+# The companion library: the functions that depend on no trainer (files, JSON, saved runs, logs), compiled once instead
+# of in every translation unit. Results are the same with and without it.
 #
-# constrain_add_compiled(name [targets...]): a static library of that name. Programs that link to it must be compiled
-# with its flags (instruction set, OpenMP, providers, -ffast-math): those of CMAKE_CXX_FLAGS, and of `targets`, to which
-# it links. A program with others is compiled header-only, as without it.
+# constrain_add_compiled(name [targets...]) adds a static library `name`. It is compiled with CMAKE_CXX_FLAGS and the
+# flags of `targets`, and links to them. A translation unit uses the library only if it has the same flags for the
+# instruction set, OpenMP, the GEMM provider, MPI, fast math and libstdc++'s debug mode (CONSTRAIN_FLAGS in
+# constrain/base/variant.hpp). Otherwise it compiles everything from the headers.
 
 set(CONSTRAIN_COMPILED_FOLDER ${CMAKE_CURRENT_LIST_DIR})
 
@@ -14,10 +15,11 @@ function(constrain_add_compiled name)
 extern char const flags[];
 char const flags[] = \"CONSTRAIN_COMPILED_FOR_\" CONSTRAIN_TEXT(CONSTRAIN_FLAGS);\n")
 
-  # The compiler says which flags those are: it compiles a text that names them.
+  # Only the compiler knows the value of CONSTRAIN_FLAGS. The object file below contains it as a string, which
+  # constrain-flags.cmake reads.
   add_library(${name}_flags OBJECT EXCLUDE_FROM_ALL ${folder}/flags.cpp)
   target_link_libraries(${name}_flags PRIVATE constrain::constrain ${ARGN})
-  target_compile_options(${name}_flags PRIVATE -fno-lto) # the text stands in an object file, not in bitcode
+  target_compile_options(${name}_flags PRIVATE -fno-lto) # with LTO the string would be in bitcode
   set(include ${folder}/include/$<CONFIG>)
   set(header ${include}/${name}.hpp)
   add_custom_command(OUTPUT ${header}
@@ -26,7 +28,7 @@ char const flags[] = \"CONSTRAIN_COMPILED_FOR_\" CONSTRAIN_TEXT(CONSTRAIN_FLAGS)
                      DEPENDS $<TARGET_OBJECTS:${name}_flags> ${name}_flags VERBATIM)
 
   add_library(${name} STATIC EXCLUDE_FROM_ALL ${folder}/constrain.cpp ${header})
-  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON) # a shared library may link to it
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON) # so that shared libraries can link to it
   target_compile_definitions(${name} PRIVATE CONSTRAIN_COMPANION
                              PUBLIC $<$<COMPILE_LANGUAGE:CXX>:CONSTRAIN_COMPILED="${name}.hpp">)
   target_include_directories(${name} PUBLIC ${include})

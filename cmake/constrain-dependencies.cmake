@@ -1,13 +1,15 @@
-# Finds OpenMP and a provider of matrix products, and links them to a target. Used by the build and by the installed
-# package alike. What is not found is left out: the built-in GEMM is always there.
+# Functions that find the optional dependencies and link them to a target. The build and the installed package use them.
 
-# A folder that compilers search anyway is not named again: nvcc would take it before its own headers.
+# Adds `folder` as a system include directory, unless it is one of the compiler's default directories: nvcc would search
+# such a directory before its own headers.
 function(constrain_include_system target folder)
   if(NOT folder IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
     target_include_directories(${target} SYSTEM INTERFACE ${folder})
   endif()
 endfunction()
 
+# Links OpenMP, unless CONSTRAIN_OPENMP is off, and the GEMM provider that CONSTRAIN_GEMM selects: auto (the default),
+# onednn, cblas or builtin. If auto finds no provider, the library uses its built-in GEMM.
 function(constrain_link_dependencies target)
   if(NOT DEFINED CONSTRAIN_OPENMP OR CONSTRAIN_OPENMP)
     find_package(OpenMP QUIET COMPONENTS CXX)
@@ -30,7 +32,7 @@ function(constrain_link_dependencies target)
       target_compile_definitions(${target} INTERFACE CONSTRAIN_WITH_ONEDNN)
       return()
     elseif(wanted STREQUAL "onednn")
-      message(FATAL_ERROR "CONSTRAIN_GEMM is onednn and oneDNN is not found; install libdnnl-dev or use auto")
+      message(FATAL_ERROR "CONSTRAIN_GEMM is onednn, but oneDNN is not found; install libdnnl-dev or use auto")
     endif()
   endif()
 
@@ -42,12 +44,13 @@ function(constrain_link_dependencies target)
       target_link_libraries(${target} INTERFACE ${CONSTRAIN_CBLAS_LIBRARY})
       target_compile_definitions(${target} INTERFACE CONSTRAIN_WITH_CBLAS)
     elseif(wanted STREQUAL "cblas")
-      message(FATAL_ERROR "CONSTRAIN_GEMM is cblas and no CBLAS is found; install libopenblas-openmp-dev or use auto")
+      message(FATAL_ERROR "CONSTRAIN_GEMM is cblas, but no CBLAS is found; install libopenblas-openmp-dev or use auto")
     endif()
   endif()
 endfunction()
 
-# Where MPI is not found the target stays as it is, and a parallel policy is refused with a sentence.
+# Links MPI. If MPI is not found, the target is unchanged, and a trainer with a parallel policy does not compile: the
+# error says that MPI is missing.
 function(constrain_link_mpi target)
   find_package(MPI QUIET COMPONENTS CXX)
   if(MPI_CXX_FOUND)
@@ -56,16 +59,17 @@ function(constrain_link_mpi target)
   endif()
 endfunction()
 
-# What a .cu file needs beside nvcc. Where the Toolkit is not found the target stays as it is: a .cpp file that asks for
-# device::cuda is refused with a sentence.
+# Links what .cu files need besides nvcc: the CUDA runtime and cuBLASLt. If the CUDA Toolkit is not found, the target is
+# unchanged. A .cpp file that uses device::cuda does not compile in either case: the error says that nvcc must compile
+# it.
 function(constrain_link_cuda target)
   find_package(CUDAToolkit 12 QUIET)
   if(CUDAToolkit_FOUND)
     target_link_libraries(${target} INTERFACE CUDA::cudart_static CUDA::cublasLt)
-    # Some versions of CMake do not know how nvcc is told.
+    # Some versions of CMake do not know nvcc's flag for C++20.
     target_compile_options(${target} INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
-    # OpenMP's own target speaks to the C++ compiler alone; nvcc's host compiler need not be the same one, and knows no
-    # -fopenmp=libomp where it is g++.
+    # OpenMP::OpenMP_CXX has flags only for C++ files. In CUDA files, nvcc must pass these flags to its host compiler.
+    # This may be g++, which does not know clang's -fopenmp=libomp.
     if(TARGET OpenMP::OpenMP_CXX)
       string(REPLACE "=libomp" "" host_flags "${OpenMP_CXX_FLAGS}")
       target_compile_options(${target} INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${host_flags}>")

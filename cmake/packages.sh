@@ -1,6 +1,7 @@
-# Sourced by examples/run and tests/run: installs what is missing, or says how.
-# need PACKAGE... : Debian packages; install=no only checks.
+# Sourced by bench/run, examples/run and tests/run.
 
+# need PACKAGE...: installs the missing Debian packages if $install is yes and no password is needed. If packages are
+# then still missing, prints the command that installs them and returns 1.
 need() {
   local missing=()
   local package
@@ -23,5 +24,5 @@ need() {
   return 1
 }
 
-# Settings of the surroundings that slow OpenBLAS down.
+# These environment variables can slow OpenBLAS down.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE OPENBLAS_NUM_THREADS

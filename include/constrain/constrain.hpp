@@ -1,6 +1,6 @@
 #pragma once
 
-// The library's one public include: the trainer, `fit`, `compare`, corpora, models, layers and policies.
+// The library's public header: the trainer, `fit`, `compare`, corpora, models, objectives, layers, ops and policies.
 
 #include "constrain/forward.hpp"
 

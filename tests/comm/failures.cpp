@@ -159,7 +159,7 @@ TEST_CASE("ranks that do not agree are told which field, and both values") {
       {"ddp", "fit", "steps", "threw: the ranks do not agree: .steps is 12 on rank 0 and 13 on rank 1"},
       {"zero", "step", "deadline",
        "threw: rank 1: a run's .deadline is -1.000000 seconds; give more than 0 and at most 1e9"},
-      {"ddp", "step", "corpus", "threw: step: rank 0 has other data than rank 1 (fingerprints "},
+      {"ddp", "step", "corpus", "threw: step: rank 0 and rank 1 have different data (fingerprints "},
       {"zero", "step", "steps", "threw: the ranks make different calls: rank 0 is in save and rank 1 in step; make"},
   };
   disk const d;

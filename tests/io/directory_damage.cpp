@@ -90,7 +90,7 @@ TEST_CASE("directory: hostile manifests are refused") {
   CHECK(refusal("{\"format\": \"constrain directory\", \"version\": 2, \"files\": {}") ==
         "'m' has version 2, but this library reads version 1; use the library version that wrote it");
   CHECK(refusal("{\"format\": \"other\", \"version\": 1, \"files\": {}") ==
-        "'m' has another format than 'constrain directory'; give a directory that this library wrote");
+        "'m' does not have the format 'constrain directory'; give a directory that this library wrote");
   std::string const unsealed = "{\"format\": \"constrain directory\", \"version\": 1, \"files\": {}}";
   CHECK(sentence([&] { manifest::parse(unsealed, "m"); }) == "'m' was changed after it was written; use another copy");
 }

@@ -97,7 +97,7 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
   CHECK(refused({{"w", "F32", {3}, bytes}}) ==
         "the tensor 'w' has 8 bytes, but its dtype 'F32' and shape need 12; correct one of them");
   CHECK(refused({{"w", "F33", {2}, bytes}}) ==
-        "the tensor 'w' has a shape or the dtype 'F33' that cannot be saved; correct it");
+        "the tensor 'w' has a shape or dtype ('F33') that cannot be saved; correct it");
   CHECK_FALSE(refused({{"w", "F32", {-2}, bytes}}).empty());
   CHECK_FALSE(refused({{"w", "F32", {INT64_MAX, INT64_MAX}, bytes}}).empty());
   CHECK(refused({{"w", "F64", {}, bytes}, {"w", "F64", {}, bytes}}) ==
@@ -160,7 +160,7 @@ TEST_CASE("safetensors: hostile headers are refused, each with its reason") {
   all_refused({
       {"", "too short"},
       {"1234567", "too short"},
-      {std::string(8, '\0'), "does not begin as a safetensors file"},
+      {std::string(8, '\0'), "does not begin like a safetensors file"},
       {with_header(good, 0, 1000), "declares a header of 1000 bytes but ends after"},
       {with_header(good, 4, UINT64_MAX), "declares a header of 18446744073709551615 bytes"},
       {with_header(good, 4, UINT64_MAX - 7), "declares a header of"},

@@ -22,7 +22,7 @@ concept is_array = is_array_of<array, std::int32_t> || is_array_of<array, float>
 
 } // namespace detail
 
-/// A view of one of the caller's arrays of std::int32_t, float or double: a std::vector, std::span, std::array, ...
+/// A view of a caller's array of std::int32_t, float or double, such as a std::vector, std::span or std::array.
 class array_view {
 public:
   array_view() = default;
@@ -33,13 +33,13 @@ public:
     else set(std::span<double const>(a));
   }
 
-  /// Number of elements.
+  /// The number of elements.
   constexpr std::size_t size() const { return size_; }
-  /// i32, f32 or f64.
+  /// The type of the elements: i32, f32 or f64.
   constexpr dtype type() const { return type_; }
   /// The elements, which must have the C++ type T.
   template <class T> std::span<T const> as() const { return {static_cast<T const*>(data_), size_}; }
-  /// The elements if they are std::int32_t; else an empty span.
+  /// The elements if their type is std::int32_t; otherwise an empty span.
   std::span<std::int32_t const> integers() const {
     return type_ == dtype::i32 ? as<std::int32_t>() : std::span<std::int32_t const>();
   }
@@ -47,7 +47,7 @@ public:
   std::span<std::byte const> bytes() const {
     return {static_cast<std::byte const*>(data_), size_ * static_cast<std::size_t>(size_of(type_))};
   }
-  /// A view of `bytes` as elements of the same type.
+  /// A view of `bytes` as elements of this view's type.
   array_view with_elements(std::span<std::byte const> bytes) const {
     auto copy = *this;
     copy.data_ = bytes.data(), copy.size_ = bytes.size() / static_cast<std::size_t>(size_of(type_));
@@ -73,7 +73,7 @@ private:
 
 namespace detail {
 
-/// The elements of an array of reals of the type `real`. (Cheaper to compile than `as`: a std::span checks concepts.)
+/// A pointer to the elements, whose type must be `real`. Cheaper to compile than `as`: std::span checks concepts.
 template <class real> real const* reals_of(array_view const& values) {
   return reinterpret_cast<real const*>(values.bytes().data());
 }
@@ -81,7 +81,7 @@ template <class real> real const* reals_of(array_view const& values) {
 } // namespace detail
 
 /// The arrays for the inputs of a model, or for the labels of an objective, in the order of the ports: one array, or a
-/// list `{tokens, segments, lengths}`.
+/// list such as `{tokens, segments, lengths}`.
 class array_list {
 public:
   static constexpr std::size_t capacity = 8; // maximum number of arrays in the list; equals `maximum_ports`
@@ -96,20 +96,20 @@ public:
       : array_list(std::span<std::int32_t const>(first, count)) {}
   /// Several arrays.
   constexpr array_list(std::initializer_list<array_view> several) : array_list(several.begin(), several.size()) {}
-  /// Several arrays whose number is known only at run time.
+  /// Several arrays, whose number is known only at run time.
   constexpr array_list(std::span<array_view const> several) : array_list(several.data(), several.size()) {}
-  /// The `count` arrays that begin at `first`.
+  /// The `count` arrays that start at `first`.
   constexpr array_list(array_view const* first, std::size_t count) : size_(count) {
     for (std::size_t i = 0; i < count && i < capacity; ++i) views_[i] = first[i];
   }
 
-  /// Number of arrays that the constructor got; the list keeps only the first `capacity` of them.
+  /// The number of arrays passed to the constructor; the list keeps only the first `capacity` of them.
   constexpr std::size_t size() const { return size_; }
-  /// Array i; an empty view if i is out of range.
+  /// Array i, or an empty view if i is out of range.
   constexpr array_view operator[](std::size_t i) const { return i < size_ && i < capacity ? views_[i] : array_view(); }
 
 protected:
-  /// The `count` views that begin at `first`.
+  /// The `count` views that start at `first`.
   template <std::derived_from<array_view> view>
   constexpr array_list(view const* first, std::size_t count) : size_(count) {
     for (std::size_t i = 0; i < count && i < capacity; ++i) views_[i] = first[i];
@@ -120,10 +120,10 @@ private:
   std::size_t size_ = 0;
 };
 
-/// Which labels the arrays for `ct::causal_lm` hold.
+/// How the labels for `ct::causal_lm` relate to the inputs.
 enum class labels : std::uint8_t {
   shifted, // label i is the token after input i
-  shift,   // label i is input i (as for Hugging Face Transformers): the trainer shifts the labels by one token
+  shift,   // label i is input i (as in Hugging Face Transformers), and the trainer shifts the labels by one token
 };
 
 } // namespace constrain

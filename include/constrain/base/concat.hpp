@@ -12,11 +12,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A part of a sentence: borrowed text, or an integer. The constructors only store two fields, so that a call with a
+/// A part of a text: a borrowed string or an integer. The constructors only store two fields, so that a call with a
 /// list of parts compiles to little code; `concat` makes the text.
 class text_part {
 public:
-  /// Text, which must outlive the part.
+  /// A string, which must outlive the part.
   text_part(char const* text) : text_(text), size_(std::strlen(text)) {}
   text_part(std::string_view text) : text_(text.data()), size_(text.size()) {}
   text_part(std::string const& text) : text_(text.data()), size_(text.size()) {}
@@ -34,7 +34,7 @@ public:
   }
 
 private:
-  // `text_` points to one of these if the part is an integer; `size_` then holds its value.
+  // If the part is an integer, `text_` points to one of these and `size_` holds the value.
   static constexpr char signed_number[] = "a signed number", unsigned_number[] = "an unsigned number";
 
   [[gnu::noinline, gnu::cold]] static void append(bool negative, std::uint64_t magnitude, std::string& text) {

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The type of a tensor's elements in memory.
 enum class dtype : std::uint8_t { u8, i32, f16, bf16, f32, f64 };
 
-/// Bytes of one element.
+/// The size of one element in bytes.
 constexpr std::int64_t size_of(dtype type) {
   switch (type) {
   case dtype::u8: return 1;
@@ -38,13 +38,15 @@ constexpr char const* name_of(dtype type) {
   return "?";
 }
 
-/// Whether `type` is a 16-bit type that is only for storage: arithmetic on its elements is in f32.
+/// Whether `type` is a 16-bit floating-point type. These types are only for storage: arithmetic on their elements is in
+/// f32.
 constexpr bool is_narrow(dtype type) { return type == dtype::f16 || type == dtype::bf16; }
 
 /// Whether `type` is a floating-point type.
 constexpr bool is_real(dtype type) { return is_narrow(type) || type == dtype::f32 || type == dtype::f64; }
 
-/// The type of sums and statistics over elements of `type`: f32 for f16 and bf16, otherwise `type` itself.
+/// The accumulation type for sums and statistics over elements of `type`: f32 for f16 and bf16, otherwise `type`
+/// itself.
 constexpr dtype accumulator_of(dtype type) { return is_narrow(type) ? dtype::f32 : type; }
 
 namespace detail {
@@ -71,7 +73,7 @@ template <class function> constexpr decltype(auto) visit_real(dtype type, functi
   }
 }
 
-/// The dtype of a C++ type: `dtype_of<float>` is `dtype::f32`. Every type without a specialization here is u8.
+/// The dtype of a C++ type: `dtype_of<float>` is `dtype::f32`. Types without a specialization here are u8.
 template <class T> inline constexpr dtype dtype_of = dtype::u8;
 template <> inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
 template <> inline constexpr dtype dtype_of<float16> = dtype::f16;
@@ -79,10 +81,10 @@ template <> inline constexpr dtype dtype_of<bfloat16> = dtype::bf16;
 template <> inline constexpr dtype dtype_of<float> = dtype::f32;
 template <> inline constexpr dtype dtype_of<double> = dtype::f64;
 
-/// Whether T is a 16-bit type that is only for storage: float16 or bfloat16.
+/// Whether T is float16 or bfloat16, which are only for storage.
 template <class T> inline constexpr bool is_narrow_type = is_narrow(dtype_of<std::remove_const_t<T>>);
 
-/// The C++ type that computes with elements of type T: float for float16 and bfloat16, else T itself.
+/// The C++ type for arithmetic on elements of type T: float for float16 and bfloat16, otherwise T itself.
 template <class T> using arithmetic = std::conditional_t<is_narrow_type<T>, float, std::remove_const_t<T>>;
 
 } // namespace constrain

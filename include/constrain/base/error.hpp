@@ -18,9 +18,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// what to do instead. Since the sentence may quote names from files, the constructors replace control characters with
 /// '?' (see `printable`).
 struct error : std::runtime_error {
-  /// An error with this sentence.
+  /// An error with the message `sentence`.
   explicit error(std::string sentence) : std::runtime_error(printable(std::move(sentence))) {}
-  /// An error whose sentence joins these parts: `throw error({"step: token ", token, " is too large"})`.
+  /// An error whose message is the concatenation of `parts`: `throw error({"step: token ", token, " is too large"})`.
   [[gnu::noinline, gnu::cold]] explicit error(std::initializer_list<text_part> parts) : error(concat(parts)) {}
 };
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 // Reflection on the fields of an aggregate (at most twelve), by position. C++20 has no reflection, so this header finds
-// the number of fields by trying brace initialization, and accesses the fields by structured bindings.
+// the number of fields by trying brace initialization, and accesses the fields through structured bindings.
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -14,18 +14,18 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 struct any_field {
   template <class type> constexpr operator type() const noexcept;
 };
-/// `any_field`, repeated by expanding a pack of indices.
+/// `any_field`, for the expansion of a pack of indices.
 template <int> using any_field_at = any_field;
 
 /// Whether `type{value, ...}` compiles with one value for each i.
 template <class type, int... i> constexpr bool has_fields(std::integer_sequence<int, i...>) {
   return requires { type{any_field_at<i>{}...}; };
 }
-/// Whether `type{{value}, ...}` compiles with one value, in inner braces, for each i.
+/// Whether `type{{value}, ...}` compiles with one value for each i, each in inner braces.
 template <class type, int... i> constexpr bool has_braced_fields(std::integer_sequence<int, i...>) {
   return requires { type{{any_field_at<i>{}}...}; };
 }
-/// Whether `type{value, ..., {}}` compiles with one value for each i, and one more.
+/// Whether `type{value, ..., {}}` compiles with one value for each i and then `{}`.
 template <class type, int... i> constexpr bool has_one_more(std::integer_sequence<int, i...>) {
   return requires { type{any_field_at<i>{}..., {}}; };
 }
@@ -39,9 +39,9 @@ template <class type> struct any_base {
 /// Whether `type` has a base class.
 template <class type> constexpr bool has_base = requires { type{any_base<type>{}}; };
 
-/// Number of fields of an aggregate, up to twelve; 0: unknown. Because of brace elision, a field that is an array
-/// counts as many fields. Inner braces prevent this, but can fail for a class with converting constructors. So the
-/// number is known only if the initializations with and without inner braces agree.
+/// The number of fields of an aggregate, up to twelve; 0: unknown. Because of brace elision, a field that is an array
+/// counts as several fields. Inner braces prevent this, but can fail for a class with converting constructors. So the
+/// number is known only if initialization succeeds both with and without inner braces.
 template <class type, int n = 12> constexpr int field_count() {
   if constexpr (!std::is_aggregate_v<type> || std::is_empty_v<type> || has_base<type> || n == 0) return 0;
   else if constexpr (has_fields<type>(std::make_integer_sequence<int, n + 1>{})) return 0;

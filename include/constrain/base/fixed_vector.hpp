@@ -5,9 +5,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A vector of at most `capacity` elements, stored inside the object, so that a constexpr constant can contain the
-/// vector. A model whose `program` exceeds a capacity is refused with a diagnosis at compile time.
+/// vector. A model whose `program` exceeds a capacity is rejected at compile time.
 template <class T, int capacity_> struct fixed_vector {
-  T elements[capacity_]{}; // the first `count` are in use
+  T elements[capacity_]{}; // the first `count` elements are in use
   int count = 0;           // elements in use
 
   static constexpr int capacity = capacity_; // maximum number of elements
@@ -37,7 +37,7 @@ template <class T, int capacity_> struct fixed_vector {
   constexpr T const* begin() const { return elements; }
   constexpr T const* end() const { return elements + count; }
 
-  /// Whether any element equals `element`.
+  /// Whether the vector contains an element equal to `element`.
   constexpr bool contains(T const& element) const {
     for (int i = 0; i < count; ++i)
       if (elements[i] == element) return true;

@@ -12,9 +12,9 @@ namespace detail {
 inline constexpr std::int32_t smallest_normal_half = 113 << 23; // bits of the float 2^-14
 inline constexpr std::int32_t infinite_half = 0x477FF000;       // bits of the float 65520, which rounds to infinity
 
-// The conversions of float16, for `integers` = std::int32_t or a GCC vector of it, and `floats` = float or a vector.
-// They are bit operations without branches, so compilers vectorize loops that call them. Compilers do not vectorize
-// loops with a branch around floating-point arithmetic or with F16C instructions, which also give other NaNs.
+// The conversions of float16, for `integers` = std::int32_t and `floats` = float, or for GCC vectors of these types.
+// They have no branches, so compilers vectorize loops that call them. Compilers do not vectorize loops with a branch
+// around floating-point arithmetic or with F16C instructions, which also give other NaNs.
 
 /// a < limit ? x : y, for each element; a and limit must not be negative.
 template <class integers>
@@ -22,20 +22,22 @@ CT_HOST_DEVICE constexpr integers where_less(integers a, std::int32_t limit, int
   return y ^ ((x ^ y) & ((a - limit) >> 31));
 }
 
-/// Converts halves to floats. The argument holds the bits of the halves, the result the bits of the floats.
+/// Converts halves to floats. The argument holds the bits of the halves; the result holds the bits of the floats.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_bits_of_half(integers half) {
   integers const zero = half & 0, magnitude = half & 0x7FFF, shifted = magnitude << 13;
-  // These bits are the float 2^-14 (1 + m); subtracting 2^-14 leaves the value of the subnormal half, 2^-14 m.
+  // These bits are the float 2^-14 (1 + m), where m is the mantissa in [0, 1). Subtracting 2^-14 leaves 2^-14 m, the
+  // value of the subnormal half.
   auto const subnormal =
       __builtin_bit_cast(integers, __builtin_bit_cast(floats, shifted + smallest_normal_half) - 0x1p-14f);
   auto const finite = where_less(magnitude, 0x400, subnormal, shifted + (112 << 23));
   auto const number = where_less(magnitude, 0x7C00, finite, zero + 0x7F800000);
-  // Shifts the sign to the top, without an overflow.
+  // Moves the sign to the top bit without overflow.
   auto const sign = (half & 0x8000) * -0x10000;
   return where_less(magnitude, 0x7C01, number | sign, zero + 0x7FFFFFFF);
 }
 
-/// Converts floats to the nearest halves. The argument holds the bits of the floats, the result the bits of the halves.
+/// Converts floats to the nearest halves. The argument holds the bits of the floats; the result holds the bits of the
+/// halves.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers half_bits_of_float(integers u) {
   integers const zero = u & 0, magnitude = u & 0x7FFFFFFF;
   auto const normal = (magnitude + 0xFFF + (magnitude >> 13 & 1) - (112 << 23)) >> 13;
@@ -46,7 +48,7 @@ template <class floats, class integers> CT_HOST_DEVICE constexpr integers half_b
   return where_less(magnitude, 0x7F800001, number | (u >> 16 & 0x8000), zero + 0x7FFF);
 }
 
-/// The conversions of one element. On CUDA devices they are one instruction each, the same as in cuda_fp16.h.
+/// The conversions of one element. On CUDA devices each is one instruction, the same as in cuda_fp16.h.
 CT_HOST_DEVICE constexpr std::uint16_t half_of_float(float x) {
 #if defined(__CUDA_ARCH__)
   if (!__builtin_is_constant_evaluated()) {
@@ -71,8 +73,9 @@ CT_HOST_DEVICE constexpr float float_of_half(std::uint16_t half) {
 } // namespace detail
 
 /// IEEE 754 binary16 ("half"): 1 sign bit, 5 exponent bits, 10 mantissa bits. The largest finite value is 65504, the
-/// smallest positive normal value 2^-14, the smallest positive subnormal value 2^-24. Only for storage: arithmetic
-/// converts to float. Both conversions give the same bits as those of `__half` in the CUDA Toolkit's cuda_fp16.h.
+/// smallest positive normal value is 2^-14, and the smallest positive subnormal value is 2^-24. Only for storage:
+/// arithmetic converts to float. Both conversions give the same bits as those of `__half` in the CUDA Toolkit's
+/// cuda_fp16.h.
 struct float16 {
   std::uint16_t bits = 0; // sign, exponent, mantissa
 

@@ -9,8 +9,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class signature> class function_ref;
 
-/// A reference to a callable object, like C++26's std::function_ref. A function that takes a function_ref need not be a
-/// template and is compiled once. The reference must not outlive the object.
+/// A reference to a callable object, like C++26's std::function_ref. A function with a function_ref parameter need not
+/// be a template, so it is compiled once. The reference must not outlive the object.
 template <class result, class... arguments> class function_ref<result(arguments...)> {
 public:
   /// Refers to `f`.

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A std::unique_ptr to a part of a trainer. Access throws `error` if the trainer was moved from.
+/// A std::unique_ptr to a part of a trainer. Dereferencing throws `error` if the trainer was moved from.
 template <class type> class held : public std::unique_ptr<type> {
 public:
   using std::unique_ptr<type>::unique_ptr;

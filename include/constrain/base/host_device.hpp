@@ -1,7 +1,7 @@
 #pragma once
 
 #if defined(__CUDACC__) && !defined(CONSTRAIN_WITH_CUDA)
-/// Defined if the compiler of this translation unit compiles CUDA code.
+/// Defined if this translation unit is compiled as CUDA code.
 #define CONSTRAIN_WITH_CUDA
 #endif
 

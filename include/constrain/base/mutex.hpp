@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// As std::mutex. The library does not include <mutex>, since that header needs <chrono> and would cost compile time in
-/// every program.
+/// As std::mutex. The library does not include <mutex>, because that header includes <chrono> and would cost compile
+/// time in every program.
 class mutex {
 public:
   constexpr mutex() = default;
@@ -22,7 +22,7 @@ private:
   ::pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
 
-/// As std::lock_guard: the thread that creates an object of this class holds the mutex until the object is destroyed.
+/// As std::lock_guard: holds the mutex from construction to destruction.
 class lock_guard {
 public:
   explicit lock_guard(mutex& held) : held_(held) { held_.lock(); }

@@ -7,9 +7,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The values that a numeric option may have.
+/// The range of values that a numeric option may have.
 enum class number_range : std::uint8_t {
-  finite,           // any number except inf and nan
+  finite,           // any value except inf and nan
   from_zero,        // finite, at least 0
   above_zero,       // finite, above 0
   from_zero_to_one, // at least 0, at most 1
@@ -19,11 +19,11 @@ enum class number_range : std::uint8_t {
 
 namespace detail {
 
-/// The smallest loss scale: the smallest positive fp16 number, so that a gradient of 1, once scaled, is not 0 in fp16.
+/// The smallest loss scale. It is the smallest positive fp16 number, so that a scaled gradient of 1 is not 0 in fp16.
 inline constexpr double smallest_loss_scale = 0x1p-24;
 
-/// Like std::isfinite and std::isnan, but tests the bits: with -ffast-math, compilers assume that all numbers are
-/// finite.
+/// Like std::isfinite and std::isnan, but these functions test the bits: with -ffast-math, compilers assume that all
+/// numbers are finite.
 constexpr bool is_finite(double x) {
   return (__builtin_bit_cast(std::uint64_t, x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
 }
@@ -47,7 +47,7 @@ constexpr bool is_within(double x, number_range range) {
 /// A number as text, with at most nine significant digits; "nan", "inf" or "-inf" if it is not finite.
 std::string number_text(double x);
 
-/// Throws the `error` of `check_number` and `check_count`. `instead` says which values are accepted.
+/// Throws the `error` of `check_number` and `check_count`. `instead`: the accepted values, such as "a finite number".
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_number(char const* owner, char const* field,
                                                                  std::string const& value, std::string const& instead) {
   throw error({owner, ": ", field, " is ", value, "; give ", instead});
@@ -56,10 +56,10 @@ std::string number_text(double x);
 } // namespace detail
 
 /// Throws `error` unless `value` is within `range`. `owner` and `field`, such as "fit_options" and ".steps", name the
-/// option in the sentence.
+/// option in the error.
 void check_number(char const* owner, char const* field, double value, number_range range);
 
-/// Throws `error` unless `value` is at least `least`. `owner` and `field` name the option in the sentence.
+/// Throws `error` unless `value` is at least `least`. `owner` and `field` name the option in the error.
 void check_count(char const* owner, char const* field, std::int64_t value, std::int64_t least);
 
 } // namespace constrain

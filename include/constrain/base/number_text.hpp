@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// A number of bytes as text with one decimal: in MiB ("1.5 MiB"), or in KiB ("1.5 KiB") if it is below 1 MiB.
+/// A number of bytes as text with one decimal, in MiB ("1.5 MiB") or, below 1 MiB, in KiB ("1.5 KiB").
 [[gnu::cold]] std::string bytes_text(bytes b);
 
 /// An integer as text with thousands separators: "4,870,144".

@@ -7,7 +7,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// UTF-8 `text` in a form that is safe to print: control characters, including U+0080 to U+009F, become '?'. In names
-/// from files or users, they could break the line or control a terminal. `several_lines`: whether line feeds are kept.
+/// from files or users, such characters could break a line or control the terminal. `several_lines`: whether to keep
+/// line feeds.
 std::string printable(std::string text, bool several_lines = false);
 
 } // namespace constrain

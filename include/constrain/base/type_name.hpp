@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The signature of this function, which contains the compiler's name of `type`.
+/// The signature of this function, which contains the compiler's name for `type`.
 template <class type> constexpr char const* pretty_function() { return __PRETTY_FUNCTION__; }
 
 /// Removes every occurrence of `part` from `text`.
@@ -17,14 +17,14 @@ template <class type> constexpr char const* pretty_function() { return __PRETTY_
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at)) text.erase(at, part.size());
 }
 
-/// `text`, a compiler's name of a type, without the parts that differ between compilers or that the user does not
-/// write: unnamed namespaces, the library's inline namespace, the function around a local type, blanks before '>'.
+/// Returns `text`, a compiler's name for a type, without the parts that differ between compilers or that users do not
+/// write: unnamed namespaces, the library's inline namespace, the function around a local type, spaces before '>'.
 [[gnu::cold]] std::string plain_type_name(std::string text);
 
 } // namespace detail
 
-/// The name of a type as its user writes it: "mine::lion". g++, clang and nvcc give the same name, except for the
-/// suffixes of integers among template arguments (`8` or `8u`).
+/// The name of a type as users write it: "mine::lion". g++, clang and nvcc give the same name, except for the suffixes
+/// of integers among template arguments (`8` or `8u`).
 template <class type> std::string type_name() {
   constexpr std::string_view of_double = detail::pretty_function<double>(), text = detail::pretty_function<type>();
   constexpr auto begin = of_double.find("double");

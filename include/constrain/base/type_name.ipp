@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   for (auto const* part :
        {"{anonymous}::", "(anonymous namespace)::", "<unnamed>::", CONSTRAIN_TEXT(CONSTRAIN_VARIANT) "::"})
     remove_all(text, part);
-  // nvcc names an unnamed namespace differently in every compilation.
+  // nvcc gives an unnamed namespace a different name in every compilation.
   for (auto at = text.find("_GLOBAL__N_"); at != std::string::npos; at = text.find("_GLOBAL__N_", at))
     text.erase(at, text.find("::", at) + 2 - at);
   for (auto at = text.find(" >"); at != std::string::npos; at = text.find(" >", at)) text.erase(at, 1);

@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A number of bytes. An integer converts to `bytes` only explicitly. Bytes times or divided by an integer are bytes;
-/// bytes divided by bytes are a ratio.
+/// A number of bytes. An integer converts to `bytes` only explicitly. Bytes times an integer, or divided by one, are
+/// bytes; bytes divided by bytes are a ratio.
 struct bytes {
   std::int64_t value = 0; // public, so that bytes can be a template argument
 
@@ -35,7 +35,7 @@ struct bytes {
   template <std::integral integer> friend constexpr bytes operator/(bytes b, integer n) {
     return bytes(b.value / static_cast<std::int64_t>(n));
   }
-  /// The ratio of two numbers of bytes, such as 2.5.
+  /// The ratio of two sizes, such as 2.5.
   friend constexpr double operator/(bytes a, bytes b) {
     return static_cast<double>(a.value) / static_cast<double>(b.value);
   }
@@ -71,16 +71,16 @@ private:
   std::int64_t count_ = 0;
 };
 
-/// A number of optimizer steps: each takes one batch and updates the weights once, or skips the update if a gradient is
-/// not finite.
+/// A number of optimizer steps: each processes one batch and updates the weights once, or skips the update if a
+/// gradient is not finite.
 using optimizer_steps = quantity<struct optimizer_step_unit>;
 /// A number of micro-steps: each is the forward and backward pass of one micro-batch.
 using micro_steps = quantity<struct micro_step_unit>;
 /// A number of tokens.
 using token_count = quantity<struct token_unit>;
 
-/// One update of the weights. Updates are numbered from 1, as in Adam's bias correction (Kingma & Ba 2015); skipped
-/// steps have no number.
+/// The number of a weight update, counted from 1 as in Adam's bias correction (Kingma & Ba 2015). Skipped steps have no
+/// number.
 struct optimizer_step {
   std::int64_t number = 1; // counted from 1
 };

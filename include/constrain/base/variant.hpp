@@ -3,9 +3,8 @@
 // The library's inline namespace, CONSTRAIN_VARIANT, names the compiler flags and macros that change the library's
 // code: the instruction set, OpenMP, the GEMM library, MPI, the debug mode of libstdc++, and the assumptions about
 // arithmetic that the compiler may make. Therefore translation units with different flags share no functions of the
-// library.
-// (clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. With clang, the other parts of
-// -ffast-math do not change the name.)
+// library. (clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. With clang, the other
+// parts of -ffast-math do not change the name.)
 
 #if defined(__AVX512BF16__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_bf16
@@ -47,7 +46,7 @@
 #define CONSTRAIN_VARIANT_PROCESSES
 #endif
 
-// libstdc++'s debug mode gives std::vector another layout.
+// libstdc++'s debug mode gives std::vector a different layout.
 #if defined(_GLIBCXX_DEBUG)
 #define CONSTRAIN_VARIANT_CONTAINERS _debug
 #else
@@ -57,7 +56,7 @@
 #if defined(__FAST_MATH__)
 #define CONSTRAIN_VARIANT_MATH _fast
 #else
-// Without -ffast-math, separate flags can turn on each of its parts.
+// Without -ffast-math, separate flags can turn on each part of it.
 #if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
 #define CONSTRAIN_VARIANT_FINITE _finite
 #else
@@ -97,9 +96,10 @@
                      CONSTRAIN_VARIANT_PROCESSES, CONSTRAIN_VARIANT_CONTAINERS, CONSTRAIN_VARIANT_MATH)
 
 // Definitions of functions that are not templates (files, JSON, saved runs, logs) are in .ipp files. In header-only
-// use, each header includes its .ipp file. The companion library (cmake/constrain-compiled.cmake) holds these functions
-// compiled for one set of flags; programs that link it see only declarations. The macro CONSTRAIN_COMPILED names a file
-// that defines CONSTRAIN_COMPILED_FOR_<flags>. A translation unit with other flags stays header-only.
+// use, each header includes its .ipp file. The companion library (cmake/constrain-compiled.cmake) contains these
+// functions, compiled for one set of flags; programs that link to it see only declarations. The macro
+// CONSTRAIN_COMPILED names a file that defines CONSTRAIN_COMPILED_FOR_<flags>. A translation unit with different flags
+// stays header-only.
 #if defined(CONSTRAIN_COMPILED)
 #include CONSTRAIN_COMPILED
 #endif

@@ -8,12 +8,12 @@
 #include <string>
 #include <string_view>
 
-// Collective error handling: an error on one rank is thrown on all ranks, or ends the job. So no rank waits for the
+// Collective error handling: an error on one rank is thrown on all ranks or ends the job, so that no rank waits for the
 // others forever.
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The library's collective calls. When ranks exchange outcomes, each also sends the call that it is in, so that ranks
+/// The library's collective calls. When ranks exchange outcomes, each rank also sends its current call, so that ranks
 /// in different calls are detected.
 enum class joint_call : std::int64_t {
   construction,
@@ -30,7 +30,7 @@ enum class joint_call : std::int64_t {
   question // in_any_rank
 };
 
-/// The call's name in error sentences.
+/// The call's name in error messages.
 constexpr char const* name_of(joint_call c) {
   constexpr char const* names[] = {"the construction of a trainer",
                                    "step",
@@ -70,16 +70,18 @@ std::uint64_t hash_of(std::string_view text);
 /// Throws `error` and records that all ranks agreed to throw it. The caller must ensure that every rank throws.
 [[noreturn, gnu::cold]] void throw_agreed(std::string sentence);
 
-/// The message of a rank in `agree`. `check_ranks_agree` sends the text of a fingerprint in place of the sentence.
+/// The data that each rank sends in `agree`. `check_ranks_agree` uses `length` and `hash` for the text of a fingerprint
+/// instead.
 struct vote {
-  std::int64_t call = 0, count = 0; // the `joint_call`; a number that `agree` adds up over the ranks
-  std::uint64_t content = 0;        // must be equal on all ranks: a hash of the data read, or another number
-  std::int64_t length = 0;          // length of this rank's error sentence; 0: no error
-  std::uint64_t hash = 0;           // hash of the error sentence
+  std::int64_t call = 0, count = 0; // the `joint_call`; this rank's term of the sum that `agree` returns
+  std::uint64_t content = 0;        // must be equal on all ranks; for example, a hash of the data read
+  std::int64_t length = 0;          // length of this rank's error message in bytes; 0: no error
+  std::uint64_t hash = 0;           // hash of the error message
 };
 
-/// Throws on every rank, because ranks are in different calls, have different `content`, or failed. `votes`: the votes
-/// of all ranks, `world.size()` elements. `failure`: this rank's exception, or null. `said`: its sentence.
+/// Throws the error for `votes` that are not unanimous: ranks are in different calls, have different `content`, or
+/// failed. `votes`: the votes of all ranks, `world.size()` elements. `failure`: this rank's exception, or null. `said`:
+/// its message. Collective.
 [[noreturn, gnu::cold]] void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
                                        std::string const& said);
 
@@ -87,13 +89,13 @@ struct vote {
 
 /// Shares this rank's outcome with all ranks. `where`: the library call that this rank is in. `failure`: this rank's
 /// exception, or null. If no rank failed, returns the sum of `count` over all ranks. Otherwise every rank throws: its
-/// own exception if all ranks failed with the same sentence, else an `error` with the sentence of the lowest rank that
+/// own exception if all ranks failed with the same message, else an `error` with the message of the lowest rank that
 /// failed. Also throws if ranks are in different calls, or if their `content` (such as a hash of the data read)
 /// differs. Collective: one all-gather, or at most two if ranks failed.
 std::int64_t agree(communicator& world, joint_call where, std::int64_t count = 0,
                    std::exception_ptr const& failure = nullptr, std::uint64_t content = 0);
 
-/// Throws `error` on every rank unless all ranks are about to make the same number of forward passes (`passes`).
+/// Throws `error` on every rank unless all ranks are about to run the same number of forward passes (`passes`).
 /// Collective.
 inline void check_passes(communicator& world, joint_call where, std::int64_t passes) {
   agree(world, where, 0, nullptr, static_cast<std::uint64_t>(passes));
@@ -108,18 +110,18 @@ inline void agreed(communicator& world, joint_call where, function_ref<void()> l
   agreed_sum(world, where, [&]() -> std::int64_t { return local(), 0; });
 }
 
-/// A change of state on all ranks in two phases: every rank checks, calls `all_can()`, then changes its state. If a
-/// check fails on one rank, all ranks throw and no rank has changed its state.
+/// A two-phase change of state on all ranks: every rank checks, calls `all_can()`, then changes its state. If a check
+/// fails on one rank, all ranks throw and no rank changes its state.
 class agreement {
 public:
   /// `where`: the call that all ranks must be in; errors name it.
   agreement(communicator& world, joint_call where) : world_(world), where_(where) {}
 
   /// Returns once all ranks have passed their checks; throws on all ranks if a check has failed on any rank. `content`:
-  /// hash of the data read, which must be equal on all ranks. Collective.
+  /// a hash of the data read, which must be equal on all ranks. Collective.
   void all_can(std::uint64_t content = 0);
-  /// Runs a function that calls `all_can()` once. An exception before that call is thrown on all ranks; a later one,
-  /// only on the rank where it occurs.
+  /// Calls a function that must call `all_can()` once. An exception before that call makes all ranks throw; a later
+  /// exception is thrown only on its rank.
   void run(function_ref<void(agreement&)> checks_and_changes);
 
 private:
@@ -128,13 +130,14 @@ private:
   bool asked_ = false;
 };
 
-/// To be called in a `catch (...)` around collective code. Rethrows this rank's exception if all ranks have agreed to
-/// throw it, or if the other ranks throw too within a few seconds. Otherwise the other ranks would wait for this rank
-/// forever, so this function prints the exception and aborts the job. `where`: the library call, for the message.
+/// Call this function in a `catch (...)` around collective code. It rethrows this rank's exception if all ranks have
+/// agreed to throw it, or if all other ranks also throw or exit within a few seconds. Otherwise the other ranks would
+/// wait for this rank forever, so the function prints the exception and aborts the job. `where`: the library call, for
+/// the message.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
 
-/// Calls `f`, which may communicate. If `f` throws, the exception is rethrown if all ranks throw; otherwise the job is
-/// aborted (see `rethrow_or_end_job`).
+/// Calls `f`, which may communicate. If `f` throws, rethrows the exception if all ranks throw, and otherwise aborts the
+/// job (see `rethrow_or_end_job`).
 void together(communicator& world, joint_call where, function_ref<void()> f);
 
 } // namespace constrain

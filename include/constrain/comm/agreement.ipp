@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The last exception of this thread that all ranks agreed to throw; null: none.
+/// The last exception in this thread that all ranks agreed to throw; null: none.
 [[gnu::cold]] CONSTRAIN_INLINE std::exception_ptr& agreed_failure() {
   static thread_local std::exception_ptr agreed;
   return agreed;
@@ -36,7 +36,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return hash;
 }
 
-/// An exception's `what()`; a fixed sentence if it is not a std::exception.
+/// An exception's `what()`, or a fixed sentence if the exception is not a std::exception.
 [[gnu::cold]] CONSTRAIN_INLINE std::string sentence_of(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);
@@ -61,7 +61,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   bool const none_failed = std::all_of(votes, votes + ranks, [](vote const& v) { return v.length == 0; });
   for (int rank = 1; none_failed && rank < ranks; ++rank)
     if (votes[rank].content != votes[0].content)
-      throw_agreed(concat({call(0), ": rank 0 has other data than rank ", rank, " (fingerprints ", votes[0].content,
+      throw_agreed(concat({call(0), ": rank 0 and rank ", rank, " have different data (fingerprints ", votes[0].content,
                            " and ", votes[rank].content, "); give all ranks the same data"}));
   auto const failed_alike = [&](vote const& v) { return v.length > 0 && v.hash == votes[0].hash; };
   bool const same = std::all_of(votes, votes + ranks, failed_alike);

@@ -26,12 +26,12 @@ public:
   virtual int size() const = 0;
 
   /// All-gather: rank r's shard arrives at bytes [offsets[r], offsets[r] + lengths[r]) of `all` on every rank. This
-  /// rank's shard must be at its offset in `all` before the call. `offsets` and `lengths` have `size()` elements, which
-  /// are the same on all ranks.
+  /// rank's shard must be at its offset in `all` before the call. `offsets` and `lengths` have `size()` elements and
+  /// must be equal on all ranks.
   virtual void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) = 0;
   /// All-to-all: sends bytes [send_offsets[r], send_offsets[r] + send_lengths[r]) of `send` to rank r. Data from rank r
-  /// arrives at byte r * length of `receive`. `send_offsets` and `send_lengths` have `size()` elements. All ranks must
-  /// pass the same `send_lengths`: every rank sends `send_lengths[q]` bytes, at most `length`, to rank q.
+  /// arrives at byte r * length of `receive`. `send_offsets` and `send_lengths` have `size()` elements. `send_lengths`
+  /// must be equal on all ranks: every rank sends `send_lengths[q]` bytes, at most `length`, to rank q.
   virtual void all_to_all(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
                           std::byte* receive, std::int64_t length) = 0;
   /// Waits until all ranks of this communicator have called `barrier`.
@@ -39,15 +39,15 @@ public:
   /// Splits the communicator into groups of `ranks` consecutive ranks and returns this rank's group. `size()` must be a
   /// multiple of `ranks`.
   virtual std::unique_ptr<communicator> groups_of(int ranks) = 0;
-  /// Splits the communicator into `stride` groups and returns this rank's group: all ranks r with the same r % stride.
-  /// `size()` must be a multiple of `stride`.
+  /// Splits the communicator into `stride` groups and returns this rank's group: all ranks r with r % stride equal to
+  /// this rank's. `size()` must be a multiple of `stride`.
   virtual std::unique_ptr<communicator> every(int stride) = 0;
 
-  /// Ends all processes of the job, which are the processes that were started together. This process ends with exit
-  /// status `status`.
+  /// Ends the job: all processes that were started together. This process exits with status `status`.
   [[noreturn]] virtual void abort(int status) = 0;
-  /// For a rank that has failed: returns true once all processes of the job have called `all_come`, or false if some
-  /// have not done so after a few seconds. After false, collective calls are no longer possible.
+  /// A rank that has failed calls this function. Returns true once every process of the job has called it or is
+  /// exiting, or false if a process has not done so after a few seconds. After false, collective calls are no longer
+  /// possible.
   virtual bool all_come() = 0;
   /// Sets the name of the current library call, a string literal, for the error of a rank that waits too long for the
   /// others.

@@ -18,7 +18,7 @@ public:
   void add(std::string_view name, std::string_view value) {
     text_.append(name).append(1, '\0').append(value).append(1, '\0');
   }
-  /// Adds a bool, or a number in the fewest digits that read back as the same number.
+  /// Adds a bool, or a number written with the fewest digits that round-trip.
   template <class number>
     requires std::is_arithmetic_v<number>
   void add(std::string_view name, number value) {
@@ -30,10 +30,10 @@ public:
       add(name, std::string_view(static_cast<char const*>(digits), static_cast<std::size_t>(size)));
     }
   }
-  /// Adds the hash of a value, in hexadecimal, for values that are too long to send.
+  /// Adds, in hexadecimal, the hash of a value that is too long to send.
   void add_hash(std::string_view name, std::uint64_t hash);
 
-  /// All names and values, each ended by '\0'.
+  /// All names and values, each followed by '\0'.
   std::string const& text() const { return text_; }
 
 private:
@@ -41,8 +41,8 @@ private:
 };
 
 /// Throws the same `error` on every rank unless all ranks have the same fingerprint and are in the same call (`where`).
-/// The error gives the name of the first value that differs between rank 0 and another rank, and both values.
-/// Collective: one all-gather, or two if fingerprints differ.
+/// The error names the first value that differs between rank 0 and another rank, and contains both values. Collective:
+/// one all-gather, or two if fingerprints differ.
 void check_ranks_agree(communicator& world, joint_call where, fingerprint const& mine);
 
 } // namespace constrain

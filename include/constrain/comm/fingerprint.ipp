@@ -16,15 +16,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Returns the beginning of `text` up to the first '\0', and removes that beginning and the '\0' from `text`.
+/// Removes the first field of `text`, which ends at the first '\0', and that '\0'. Returns the field.
 [[gnu::cold]] CONSTRAIN_INLINE std::string_view take_field(std::string_view& text) {
   auto const field = text.substr(0, text.find('\0'));
   text.remove_prefix(std::min(field.size() + 1, text.size()));
   return field;
 }
 
-/// Throws an `error` with the name of the first value that differs between the fingerprints of rank 0 (`zero`) and of
-/// rank `rank` (`other`), and with both values.
+/// Throws an `error` that names the first value that differs between the fingerprints of rank 0 (`zero`) and rank
+/// `rank` (`other`), and contains both values.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_difference(std::string_view zero, std::string_view other,
                                                                int rank) {
   while (!zero.empty() || !other.empty()) {

@@ -18,15 +18,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The processes that mpirun or srun started. Unless the program itself has initialized MPI, this class initializes
-/// MPI, and finalizes it at exit. A process that waits for the others longer than `deadline` seconds ends with an error
-/// (see watchdog.hpp). A process that exits with a nonzero status (detected only with glibc) ends the job, unless the
-/// others exit too within a few seconds. Throws `error` for an offset or length above 2^31 - 1 bytes, and if an MPI
-/// call returns an error code (by MPI's default, an error aborts the job instead).
+/// A communicator over MPI, for the processes that mpirun or srun started. If the program has not initialized MPI, this
+/// class initializes it, and finalizes it at exit. A process that waits for the others longer than `deadline` seconds
+/// ends with an error (see watchdog.hpp). A process that exits with a nonzero status (detected only with glibc) ends
+/// the job, unless the others exit too within a few seconds. Throws `error` for an offset or length above 2^31 - 1
+/// bytes, and if an MPI call returns an error code (by MPI's default, an error aborts the job instead).
 class mpi final : public communicator {
 public:
-  /// All processes of the job. `deadline`: maximum seconds of a wait for other processes. Throws `error` if there are
-  /// more than `maximum_size` processes.
+  /// The communicator of all processes of the job. `deadline`: maximum wait for other processes, in seconds. Throws
+  /// `error` if there are more than `maximum_size` processes.
   explicit mpi(double deadline = 1800) : mpi(all_processes(deadline), deadline) {}
   ~mpi() override;
 
@@ -46,31 +46,33 @@ public:
 private:
   mpi(MPI_Comm processes, double deadline);
 
-  // Seconds that a failing rank waits for the others to fail or end too: less than the others' deadline, so that the
-  // failing rank prints its error before the others' watchdogs print theirs.
+  // How long a failing rank waits for the others to fail or exit too, in seconds. This is less than the others'
+  // deadline, so that the failing rank prints its error before the others' watchdogs print theirs.
   static double patience(double deadline) { return std::min(deadline / 2, 3.0); }
 
-  /// All processes of the job; initializes MPI if needed.
+  /// Initializes MPI if needed. Returns the MPI communicator of all processes of the job.
   static MPI_Comm all_processes(double deadline);
 
   /// The group of all ranks that pass the same `group`. Collective.
   std::unique_ptr<communicator> split(int group);
 
-  /// Registers `leave` to run at exit.
+  /// Registers `leave` to run at exit and prepares `meet` and the watchdog.
   static void prepare_end(double deadline);
 
-  /// Runs at exit. After a success, waits for the others to exit. After a failure, ends the job if the others do not
-  /// exit too within a few seconds. Finalizes MPI if this class has initialized it.
+  /// Runs at exit. With status 0, waits for the others to exit, if this class has initialized MPI. With a nonzero
+  /// status, ends the job unless the others exit too within a few seconds. Then finalizes MPI if this class has
+  /// initialized it.
   static void leave(int status);
 
-  /// Waits up to `seconds` for all processes to call `meet`; returns whether all have called it. 0: only the deadline
-  /// limits the wait.
+  /// Waits up to `seconds` for all processes to call `meet`; returns whether all have called it. If `seconds` is 0,
+  /// only the deadline limits the wait.
   static bool meet(double seconds);
 
-  /// Ends all processes of the job.
+  /// Ends all processes of the job; this process exits with `status`.
   [[noreturn]] static void end_job(int status);
 
-  /// Throws `error` unless `status`, the result of an MPI call, is MPI_SUCCESS. `what`: the purpose of the call.
+  /// Throws `error` unless `status`, the result of an MPI call, is MPI_SUCCESS. `what`: the call's purpose, for the
+  /// error.
   void check(int status, char const* what) const;
   /// Converts lengths and offsets to MPI's 32-bit integers. Throws `error` if one is too large.
   void fill(int* counts, int* starts, std::int64_t const* lengths, std::int64_t const* offsets) const;

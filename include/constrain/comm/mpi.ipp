@@ -28,7 +28,7 @@ CONSTRAIN_INLINE void mpi::all_to_all(std::byte const* send, std::int64_t const*
                                       std::int64_t const* send_lengths, std::byte* receive, std::int64_t length) {
   fill(send_counts_, send_offsets_, send_lengths, send_offsets);
   for (int r = 0; r < size_; ++r) {
-    // `send_lengths` is the same on all ranks: this rank receives as many bytes from each rank as it sends to itself.
+    // `send_lengths` is equal on all ranks, so this rank receives as many bytes from each rank as it sends to itself.
     receive_counts_[r] = static_cast<int>(send_lengths[rank_]);
     receive_offsets_[r] = static_cast<int>(r * length);
   }

@@ -12,10 +12,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Time during which this process itself was stopped does not count.
 class watchdog {
 public:
-  /// The process's only instance; never destroyed, because its thread runs until the process ends.
+  /// The process's only instance; never destroyed, because its thread may run until the process ends.
   static watchdog& instance();
 
-  /// Marks a wait for other processes: the wait lasts as long as this object.
+  /// A wait for other processes, from the construction to the destruction of this object.
   class wait {
   public:
     /// `what`: the wait's name in the error, a string literal. `deadline`: seconds until the watchdog ends the process.
@@ -28,7 +28,7 @@ public:
     char const* before_;
   };
 
-  /// Starts the thread unless it runs already. If no thread can be created, waits have no deadline.
+  /// Starts the thread unless it is already running. If no thread can be created, waits have no deadline.
   void start();
   /// Ends the thread. A run of a single process needs no watchdog.
   void stop() { running_ = false; }
@@ -44,15 +44,15 @@ private:
   /// Seconds on the monotonic clock.
   static double now();
 
-  /// The thread's function: measures the current wait until `stop`.
+  /// The thread's function: times each wait and ends the process after the deadline. Returns after `stop`.
   void watch();
 
-  /// Prints the error of the wait `what` after `waited` seconds and ends the process with status 1.
+  /// Prints that the wait `what` has lasted `waited` seconds, and ends the process with status 1.
   [[noreturn, gnu::cold]] void end(char const* what, double waited) const;
 
   std::atomic<char const*> what_{nullptr}; // name of the current wait; null: not waiting
   std::atomic<char const*> call_{"the start"};
-  std::atomic<std::uint64_t> waits_{0}; // number of waits so far: distinguishes consecutive waits
+  std::atomic<std::uint64_t> waits_{0}; // number of waits so far, to distinguish consecutive waits
   std::atomic<double> deadline_{1800};
   std::atomic<int> rank_{0};
   std::atomic<bool> running_{false};

@@ -36,13 +36,13 @@ public:
   output_file& out() { return file_; }
 
   /// Syncs the temporary file to disk, renames it to `path` and syncs the directory. Throws `error` if a step fails
-  /// (the older file is then unchanged, unless only syncing the directory failed) and for a second commit.
+  /// (the older file is then unchanged, unless only syncing the directory failed) and on a second commit.
   [[gnu::cold]] void commit();
 
 private:
   split_path target_;
   detail::directory_handle holder_; // the target's directory
-  std::string temporary_;           // name of the temporary file; empty: committed or discarded
+  std::string temporary_;           // name of the temporary file; empty once committed or discarded
   output_file file_;
   std::optional<struct stat> made_; // the temporary file's status: `discard` removes no other file of that name
 

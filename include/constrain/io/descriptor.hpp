@@ -15,11 +15,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// The operating system's text for an error number, by default `errno`.
 inline std::string reason(int number = errno) { return std::generic_category().message(number); }
 
-/// Owns a POSIX file descriptor, or none.
+/// Owns a POSIX file descriptor or is empty.
 class descriptor {
 public:
   descriptor() = default;
-  /// Takes ownership of the descriptor `number`; negative: none.
+  /// Takes ownership of the descriptor `number`; a negative number means none.
   explicit descriptor(int number) : number_(number) {}
   descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   descriptor& operator=(descriptor&& other) noexcept;
@@ -27,11 +27,11 @@ public:
     if (number_ >= 0) ::close(number_);
   }
 
-  /// The descriptor's number, for system calls; negative: none.
+  /// The descriptor's number, for system calls; negative if there is none.
   int get() const { return number_; }
   /// Whether there is a descriptor.
   explicit operator bool() const { return number_ >= 0; }
-  /// Returns the number and gives up ownership: the caller closes the descriptor.
+  /// Returns the number and gives up ownership: the caller must close the descriptor.
   int release() { return std::exchange(number_, -1); }
 
 private:
@@ -41,11 +41,11 @@ private:
 /// `path.c_str()`. Throws `error` if the path contains a NUL byte, at which the system would truncate it.
 [[gnu::cold]] char const* system_path(std::string const& path);
 
-/// Writes all of `bytes`; false, with `errno` set, if that fails, perhaps after a part of `bytes`.
+/// Writes all of `bytes`. On failure returns false and sets `errno`; some of the bytes may have been written.
 bool write_all(descriptor const& file, std::string_view bytes);
 
-/// Opens a regular file for reading, and stores the file's status (fstat) in `status` unless null. Throws `error` if
-/// the file cannot be opened or is not a regular file; the message begins with `what`, such as "the text".
+/// Opens a regular file for reading, and stores the file's status (fstat) in `*status` unless `status` is null. Throws
+/// `error` if the file cannot be opened or is not a regular file; the message begins with `what`, such as "the text".
 [[gnu::cold]] descriptor open_file(std::string const& path, std::string const& what, struct stat* status = nullptr);
 
 } // namespace constrain::io

@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 namespace detail {
 
 /// Blocks SIGXFSZ in this thread while the object exists. A write beyond the limit on a file's size (`ulimit -f`)
-/// raises this signal, which by default ends the process. While it is blocked, the write only fails (EFBIG).
+/// raises this signal, which by default ends the process. While the signal is blocked, the write only fails (EFBIG).
 class blocked_size_signal {
 public:
   blocked_size_signal() {
@@ -28,7 +28,7 @@ public:
   blocked_size_signal& operator=(blocked_size_signal const&) = delete;
   ~blocked_size_signal() {
     auto const number = errno;
-    // Takes the signal that the failed write left pending: once unblocked, the signal would end the process.
+    // Consumes the signal that the failed write left pending: once unblocked, the signal would end the process.
     timespec const no_time{};
     if (number == EFBIG && ::sigismember(&before_, SIGXFSZ) == 0) ::sigtimedwait(&only_, nullptr, &no_time);
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
@@ -66,7 +66,7 @@ private:
 
 [[gnu::cold]] CONSTRAIN_INLINE descriptor open_file(std::string const& path, std::string const& what,
                                                     struct stat* status) {
-  // Without O_NONBLOCK, opening a pipe would wait for its writer.
+  // Without O_NONBLOCK, opening a pipe would wait for a writer.
   descriptor file(::open(system_path(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   auto const refuse = [&](std::string const& rest) { return error({what, " '", path, "' ", rest}); };
   if (!file && errno == ENOENT) throw refuse("does not exist; check the path");

@@ -14,35 +14,35 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-/// The status of `name`, a path that starts at the open directory `directory` (AT_FDCWD: the working directory). A
-/// symbolic link is not followed. nullopt if the name does not exist or its status cannot be read.
+/// The status of `name`, a path relative to the open directory `directory` (AT_FDCWD: the working directory). Does not
+/// follow a symbolic link. nullopt if the name does not exist or its status cannot be read.
 std::optional<struct stat> status_at(int directory, std::string const& name);
 
-/// Whether a path exists, broken symbolic links included. Throws `error` for a NUL byte.
+/// Whether a path exists; a broken symbolic link counts. Throws `error` for a NUL byte.
 inline bool exists(std::string const& path) { return status_at(AT_FDCWD, system_path(path)).has_value(); }
 
-/// Whether `a` and `b` are the status of the same file or directory: equal device and inode.
+/// Whether `a` and `b` are statuses of the same file or directory: their devices and inodes are equal.
 inline bool same_file(struct stat const& a, struct stat const& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 /// An open directory. File operations go through its descriptor, so they stay in this directory even if another process
-/// renames it or replaces its path by a link.
+/// renames it or replaces its path with a link.
 class directory_handle {
 public:
   directory_handle() = default;
-  /// Opens a path; symbolic links are followed. On failure the handle is empty and `errno` is set.
+  /// Opens a path, following symbolic links. On failure the handle is empty and `errno` is set.
   explicit directory_handle(std::string const& path)
       : directory_handle(::open(system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
-  /// Opens the directory `name` in the open directory `holder`. A symbolic link is a failure (ELOOP or ENOTDIR).
+  /// Opens the directory `name` in the open directory `holder`. Fails for a symbolic link (ELOOP or ENOTDIR).
   directory_handle(directory_handle const& holder, std::string const& name)
       : directory_handle(::openat(holder.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {}
 
   /// Whether a directory is open.
   explicit operator bool() const { return static_cast<bool>(file_); }
-  /// The descriptor's number, for system calls; negative: none.
+  /// The descriptor's number, for system calls; negative if no directory is open.
   int get() const { return file_.get(); }
-  /// The owner and the status of the directory when it was opened.
+  /// The directory's owner and status at the time it was opened.
   uid_t owner() const { return status_.st_uid; }
   struct stat const& status() const {
     return status_;
@@ -53,21 +53,22 @@ public:
   [[gnu::noinline, gnu::cold]] std::vector<std::string> names() const {
     return directory_names(".", get()).value_or(std::vector<std::string>{});
   }
-  /// Syncs the directory to disk (fsync), so that changes of its entries survive a power failure. False, with `errno`,
-  /// on failure; EINVAL, the answer of a file system that cannot sync directories, counts as success.
+  /// Syncs the directory to disk (fsync), so that changes to its entries survive a power failure. On failure returns
+  /// false and sets `errno`. EINVAL, which file systems that cannot sync directories report, counts as success.
   bool sync() const { return ::fsync(get()) == 0 || errno == EINVAL; }
 
-  /// Locks the directory (flock) until the handle is closed; false if another handle holds the lock (`errno` is
-  /// EWOULDBLOCK) or the file system has no locks (another `errno`). Does not wait for the lock: any process that may
-  /// read the directory can hold the lock forever.
+  /// Locks the directory (flock) until the handle is closed. Returns false if another handle holds the lock (`errno` is
+  /// EWOULDBLOCK) or if locking fails (other values of `errno`), for example on a file system without locks. Does not
+  /// wait for the lock: any process that may read the directory can hold the lock forever.
   bool lock() const { return ::flock(get(), LOCK_EX | LOCK_NB) == 0; }
 
-  /// The content of the regular file `name`. nullopt for anything else (also a symbolic link), an owner other than
-  /// the directory's, more than 64 MiB, a failed read or, with `alone`, a file with other hard links.
+  /// The content of the regular file `name`. nullopt if `name` is anything else (such as a symbolic link), belongs to a
+  /// user other than the directory's owner, exceeds 64 MiB or cannot be read, or, with `alone`, if it has other hard
+  /// links.
   [[gnu::cold]] std::optional<std::string> text(std::string const& name, bool alone = false) const;
 
-  /// Removes a regular file that belongs to the directory's owner. Keeps anything else, and then returns true. False if
-  /// removing fails.
+  /// Removes `name` if it is a regular file that belongs to the directory's owner; keeps anything else. Returns false
+  /// only if the removal fails.
   bool remove(std::string const& name) const;
 
 private:

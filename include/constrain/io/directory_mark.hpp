@@ -17,8 +17,8 @@
 /// A mark begins with the identity (inode, file handle) of its directory and of the parent directory, and with the
 /// final name of the saved directory. Then it lists each file, before that file is created. So a mark is valid only
 /// while its directory keeps its name and its parent: a mark in a copy, in a moved directory or with another hard link
-/// permits no removal. Another user cannot forge a mark: mark and directory must have the owner that new files of this
-/// process get.
+/// permits no removal. Another user cannot forge a mark: the mark and the directory must have the same owner as this
+/// process's new files.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The name of the mark, and its first line.
@@ -39,13 +39,13 @@ public:
                  std::vector<std::string> const& files = {});
   /// Whether a mark is open.
   explicit operator bool() const { return static_cast<bool>(file_); }
-  /// Whether mark and directory have the same owner: if not, another user has replaced the new directory.
+  /// Whether the mark and the directory have the same owner. If not, another user has replaced the new directory.
   bool owns(directory_handle const& directory) const;
 
-  /// Lists files that are about to be created, and syncs the mark to disk unless all are listed already. False, with
-  /// `errno`, on failure.
+  /// Lists files that are about to be created, and syncs the mark to disk unless all are listed already. On failure
+  /// returns false and sets `errno`.
   [[gnu::cold]] bool add(std::vector<std::string> const& names);
-  /// Syncs the mark to disk. False, with `errno`, on failure; EINVAL (sync not supported) counts as success.
+  /// Syncs the mark to disk. On failure returns false and sets `errno`; EINVAL (sync not supported) counts as success.
   bool sync() { return ::fsync(file_.get()) == 0 || errno == EINVAL; }
 
 private:
@@ -53,8 +53,8 @@ private:
   std::vector<std::string> listed_;
 };
 
-/// The files that the library may remove from a directory in `holder`, the mark last; no files if the directory is
-/// empty; nullopt if it has no valid mark or an owner other than `owner`. `name`: see `mark_head`.
+/// The files that the library may remove from a directory in `holder`, the mark last. No files if the directory is
+/// empty; nullopt if the directory has no valid mark or an owner other than `owner`. `name`: see `mark_head`.
 [[gnu::cold]] std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
                                                                    directory_handle const& holder,
                                                                    std::string_view name, uid_t owner);

@@ -11,9 +11,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-/// Text that identifies a directory within its file system: the inode number and, if available, the file handle of
-/// name_to_handle_at(2). The handle includes the inode's generation, so a later directory with the same inode
-/// number has another text. The device number is left out, because it can change when the file system is mounted again.
+/// A text that identifies a directory within its file system: the inode number and, if available, the file handle of
+/// name_to_handle_at(2). The handle includes the inode's generation, so a later directory with the same inode number
+/// has a different text. The text has no device number, because that number can change when the file system is mounted
+/// again.
 [[gnu::cold]] CONSTRAIN_INLINE std::string lasting_identity(directory_handle const& directory) {
   auto text = concat({directory.status().st_ino});
 #if defined(MAX_HANDLE_SZ) && defined(AT_EMPTY_PATH)
@@ -74,7 +75,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   auto const head = mark_head(directory, holder, name);
   if (!text->starts_with(head)) {
     if (!head.starts_with(*text) || directory.names().size() != 1) return std::nullopt;
-    return std::vector<std::string>{mark_name}; // a save ended while it wrote the mark's first lines
+    return std::vector<std::string>{mark_name}; // a save ended while writing the mark's first lines
   }
   std::vector<std::string> files;
   auto rest = std::string_view(*text).substr(head.size());

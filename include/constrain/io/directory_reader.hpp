@@ -12,11 +12,11 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Reads a directory that `directory_writer` committed. The constructor checks the manifest and the length and checksum
-/// of each file. The files stay readable through this object when a later save replaces the directory.
+/// of each file. The files stay readable through this object even if a later save replaces the directory.
 class directory_reader {
 public:
-  /// Whether there is something to read: `path` is a directory with an entry that is not hidden or, if `path` does not
-  /// exist, an interrupted save left the directory '.<name>.previous' beside it. The content is not checked.
+  /// Whether there is something to read: `path` is a directory with an entry that is not hidden, or `path` does not
+  /// exist and an interrupted save left the directory '.<name>.previous' beside it. Does not check the content.
   static bool finds(std::string const& path);
 
   /// Throws `error` if the directory or its manifest is missing or invalid, and for the first file that is missing,
@@ -28,9 +28,9 @@ public:
   /// Whether the manifest lists the file `name`.
   bool contains(std::string_view name) const { return contents_.find(name) != nullptr; }
 
-  /// The bytes of one file, valid as long as the reader. Throws `error` if there is no such file.
+  /// The bytes of a file, valid for the lifetime of the reader. Throws `error` if the manifest does not list the file.
   std::span<std::byte const> bytes(std::string_view name) const&;
-  /// The same bytes as text.
+  /// The bytes of a file as text; otherwise like `bytes`.
   std::string_view text(std::string_view name) const&;
   // Deleted for temporaries: the view would dangle.
   void bytes(std::string_view name) && = delete;
@@ -44,13 +44,13 @@ private:
   manifest contents_;
   std::vector<mapped_file> files_; // in the order of `contents_.files`
 
-  /// The path of '.<name>.previous' beside `path` if it is a directory (see io/directory_replace.hpp), else empty.
+  /// The path of '.<name>.previous' beside `path` if that is a directory (see io/directory_replace.hpp), else empty.
   [[gnu::cold]] static std::string previous_of(std::string const& path);
 
   /// Throws `error` unless `directory_` is a directory.
   void check_directory() const;
 
-  /// Maps a file of the manifest. Throws `error` if its length or checksum differs.
+  /// Maps a file of the manifest. Throws `error` if its length or checksum differs from `entry`.
   [[gnu::cold]] mapped_file checked(manifest::entry const& entry) const;
 };
 

@@ -7,38 +7,39 @@
 #include <string_view>
 #include <vector>
 
-/// Replaces an old directory, the target, by a finished new one, and removes the old one. In these functions,
-/// `holder` is the parent directory and `name` a name in it. For marks, see directory_mark.hpp.
+/// Replaces an old directory, the target, with a finished new one, and removes the old one. In these functions,
+/// `holder` is the parent directory and `name` is a name in it. For marks, see directory_mark.hpp.
 ///
-/// If the file system can exchange two names atomically (Linux: ext4, xfs, btrfs, tmpfs, ...), the target is at every
-/// moment the complete old or the complete new directory. Otherwise there are two renames: target to
-/// '.<name>.previous', then new directory to target. Both directories are complete and on disk before the first rename:
-/// if the machine stops in between, readers use '.<name>.previous', and the next save restores it. Concurrent writers
-/// of the same target are safe only with the atomic exchange.
+/// If the file system can exchange two names atomically (Linux: ext4, xfs, btrfs, tmpfs, ...), the target is always
+/// either the complete old or the complete new directory. Otherwise the replacement takes two renames: the target to
+/// '.<name>.previous', then the new directory to the target. Both directories are complete and on disk before the first
+/// rename. If the machine stops between the renames, readers use '.<name>.previous', and the next save restores it.
+/// Concurrent writers of the same target are safe only with the atomic exchange.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-/// The files that a directory's manifest lists, and the manifest itself, last; nullopt if there is no manifest. Unless
-/// the directory is `marked`, leaves out files whose length or checksum is not as listed: the user has changed them and
-/// may need them. Throws `error` if the manifest cannot be read or is invalid. `shown`: the directory's name in errors.
+/// The files that a directory's manifest lists, and last the manifest itself; nullopt if there is no manifest. Unless
+/// the directory is `marked`, leaves out files whose length or checksum differs from the manifest: the user has changed
+/// them and may need them. Throws `error` if the manifest cannot be read or is invalid. `shown`: the directory's name
+/// in errors.
 [[gnu::cold]] std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,
                                                                    std::string const& shown, bool marked);
 
 /// A directory that a save may replace, and the files to remove with it.
 struct old_directory {
-  directory_handle directory; // empty: there is no old directory
+  directory_handle directory; // empty if there is no old directory
   std::vector<std::string> files;
 };
 
 /// Returns the directory `name`, if it exists, and the files to remove with it. Throws `error` unless a save may
 /// replace `name`: it must not exist, or be a directory of `owner` that is empty, has a valid mark or has a manifest. A
 /// manifest without a mark (in a copy, or from a version without marks) suffices, because the caller chose this
-/// directory as the target. `shown`: the directory's name in errors; `attempts`: how often to try again if another
+/// directory as the target. `shown`: the directory's name in errors. `attempts`: how many times to retry if another
 /// writer replaces the directory during the check.
 [[gnu::cold]] old_directory check_replaceable(directory_handle const& holder, std::string const& name, uid_t owner,
                                               std::string const& shown, int attempts = 100);
 
 /// Writes a mark into the old directory if it has no valid one, and adds the mark to `old.files`. If this save is
-/// interrupted while it removes the directory, a later save can then finish the removal. Failure is ignored: without a
+/// interrupted while it removes the directory, a later save can then finish the removal. Ignores failure: without a
 /// mark, the remains of an interrupted removal stay.
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& holder, std::string const& name);
 
@@ -48,7 +49,8 @@ struct old_directory {
                                     std::string const& name, std::vector<std::string> const& files,
                                     std::string const& kept);
 
-/// Exchanges two names in a directory atomically; false, with `errno`, on failure (ENOSYS or EINVAL: not supported).
+/// Exchanges two names in a directory atomically. On failure returns false and sets `errno` (ENOSYS or EINVAL: not
+/// supported).
 bool exchange(directory_handle const& holder, std::string const& one, std::string const& other);
 
 } // namespace constrain::io::detail

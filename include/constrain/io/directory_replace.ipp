@@ -68,7 +68,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   if (old.directory.owner() != owner) throw refuse("belongs to another user");
   auto const marked = marked_files(old.directory, holder, name, owner);
   std::optional<std::vector<std::string>> listed;
-  // Another writer may have replaced the directory since it was opened here, and may be removing its files.
+  // Another writer may have replaced the directory since it was opened here, and may now be removing its files.
   auto const gone = [&] { return attempts > 0 && !old.directory.is_at(holder, name); };
   try {
     listed = listed_files(old.directory, shown, marked.has_value());
@@ -98,7 +98,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
     old.files.pop_back();
   }
   directory_mark mark(old.directory, holder, name, old.files);
-  if (!mark && errno == EEXIST) return; // a file of the user has the mark's name
+  if (!mark && errno == EEXIST) return; // one of the user's files has the mark's name
   if (mark) mark.sync();
   old.files.push_back(std::string(mark_name));
 }
@@ -118,7 +118,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 [[gnu::cold]] CONSTRAIN_INLINE bool exchange(directory_handle const& holder, std::string const& one,
                                              std::string const& other) {
 #if defined(SYS_renameat2)
-  constexpr unsigned exchange_names = 2; // RENAME_EXCHANGE, for C libraries without it.
+  constexpr unsigned exchange_names = 2; // RENAME_EXCHANGE, which some C libraries do not define
   return ::syscall(SYS_renameat2, holder.get(), one.c_str(), holder.get(), other.c_str(), exchange_names) == 0;
 #else
   static_cast<void>(holder), static_cast<void>(one), static_cast<void>(other);

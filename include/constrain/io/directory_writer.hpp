@@ -25,12 +25,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 ///     writer.write("weights.safetensors", [&](output_file& out) { write_safetensors(out, tensors); });
 ///     writer.commit();
 ///
-/// The files are written to a hidden temporary directory beside the target, the manifest (lengths, checksums) last, and
-/// synced to disk; then the temporary directory replaces the target (see io/directory_replace.hpp). If anything fails
-/// before the replacement, the target is unchanged and the temporary directory is removed.
+/// The files are written to a hidden temporary directory beside the target and synced to disk. The last file is the
+/// manifest (lengths, checksums). Then the temporary directory replaces the target (see io/directory_replace.hpp). If
+/// anything fails before the replacement, the target is unchanged and the temporary directory is removed.
 class directory_writer {
 public:
-  /// Whether to try the atomic exchange of two names; `no` is for tests of the fallback, two renames.
+  /// Whether to try the atomic exchange of two names. `no` is for tests of the fallback: two renames.
   enum class exchange { yes, no };
 
   /// Begins a save to `path`, or to the directory that the symbolic link `path` refers to. Creates missing parent
@@ -45,37 +45,37 @@ public:
   /// of one sync per file. Throws `error` if that fails.
   [[gnu::cold]] void announce(std::initializer_list<std::string_view> names);
 
-  /// Writes one file; `fill` is called with the file's `output_file`. Throws `error` if the name is not a
+  /// Writes one file: calls `fill` with the file's `output_file`. Throws `error` if the name is not a
   /// `valid_file_name` or is used twice, or if writing fails. A failed write or an exception from `fill` ends the save:
   /// the temporary directory is removed.
   template <std::invocable<output_file&> function> void write(std::string_view name, function const& fill) {
     check_name(name);
     put(std::string(name), filling(fill));
   }
-  /// Writes one file with the given content, with the same errors.
+  /// Writes one file with the given content. Throws the same errors.
   void write(std::string_view name, std::span<std::byte const> bytes) {
     write(name, [bytes](output_file& out) { out.write(bytes); });
   }
   void write(std::string_view name, std::string_view text) { write(name, text_bytes(text)); }
 
-  /// Writes the manifest, replaces the target by the new directory and removes the saved files of the old one. If other
-  /// files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if the replacement
-  /// fails (the target is then unchanged) or if the parent directory cannot be synced afterwards.
+  /// Writes the manifest, replaces the target with the new directory and removes the saved files of the old one. If
+  /// other files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if the
+  /// replacement fails (the target is then unchanged) or if the parent directory cannot be synced afterwards.
   [[gnu::cold]] void commit();
 
 private:
   split_path place_;
   std::string target_;               // the target's path, for errors
-  std::string previous_, temporary_; // names in `holder_`; empty `temporary_`: no save in progress
+  std::string previous_, temporary_; // names in `holder_`; without a save in progress, `temporary_` is empty
   exchange way_;
-  detail::directory_handle holder_, made_; // parent and temporary directory; `made_` is locked while in use
+  detail::directory_handle holder_, made_; // the parent and the temporary directory; `made_` is locked while in use
   detail::directory_mark mark_;
   std::vector<std::string> written_; // names of the files in `made_`; `discard` removes these
   manifest contents_;
 
-  /// The owner of new files in `made_`: on a network file system not always this process's user.
+  /// The owner of new files in `made_`, which on a network file system is not always this process's user.
   uid_t owner() const { return made_.owner(); }
-  /// The new name of a directory in which files are left after the removal.
+  /// A new name for a directory that still contains files after the removal.
   std::string kept() const { return concat({place_.name, ".kept-", unlikely_suffix()}); }
 
   /// Restores '.<name>.previous' if a save was interrupted between its two renames; removes it if a save was
@@ -107,7 +107,7 @@ private:
   /// has saved since. Renames any other directory to `kept()`.
   [[gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name);
 
-  /// Renames the temporary directory to the target. Returns the old directory's new name; empty if there was none.
+  /// Renames the temporary directory to the target. Returns the old directory's new name, or "" if there was none.
   [[gnu::cold]] std::string move();
 
   [[noreturn]] void fail() const;

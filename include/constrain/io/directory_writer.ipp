@@ -132,8 +132,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::remove_old(detail::old_directory const& old,
                                                                  std::string const& name) {
   detail::directory_handle const left(holder_, name);
-  // The lock keeps other writers from removing the directory at the same time. Without the lock, both may remove the
-  // same files, which does no harm.
+  // The lock keeps other writers from removing the directory at the same time. Without the lock, two writers may remove
+  // the same files, which is harmless.
   if (left) left.lock();
   if (left && old.directory && detail::same_file(left.status(), old.directory.status()))
     return detail::remove_directory(left, holder_, name, old.files, kept());

@@ -32,7 +32,7 @@ constexpr std::optional<dtype> real_dtype(std::string_view name) {
   return std::nullopt;
 }
 
-/// Bytes of one element of a safetensors dtype; 0 for an unknown dtype.
+/// The size of one element of a safetensors dtype in bytes; 0 for an unknown dtype.
 constexpr std::size_t dtype_bytes(std::string_view dtype) {
   for (std::string_view const one : {"U8", "I8", "BOOL", "F8_E4M3", "F8_E5M2"})
     if (dtype == one) return 1;
@@ -47,7 +47,8 @@ constexpr std::size_t dtype_bytes(std::string_view dtype) {
 
 namespace detail {
 
-/// The product of a shape's extents without overflow; an extent of 0 makes the product 0, however large the others are.
+/// The product of a shape's extents, checked for overflow. An extent of 0 makes the product 0, however large the other
+/// extents are.
 class element_count {
 public:
   /// Multiplies by an extent.
@@ -60,8 +61,8 @@ public:
     if (!too_many_) count_ *= factor;
   }
 
-  /// The product times `of_one`, the bytes of an element; nullopt if an extent was negative or the result exceeds
-  /// 2^63 - 1.
+  /// The product times `of_one`, the size of an element in bytes; nullopt if an extent is negative or the result
+  /// exceeds 2^63 - 1.
   constexpr std::optional<std::uint64_t> bytes(std::size_t of_one) const {
     if (negative_ || (!empty_ && (too_many_ || count_ > most / of_one))) return std::nullopt;
     return empty_ ? 0 : count_ * of_one;
@@ -75,7 +76,7 @@ private:
 
 } // namespace detail
 
-/// Bytes of a tensor; nullopt if the dtype is unknown, an extent is negative or the result exceeds 2^63 - 1.
+/// The size of a tensor in bytes; nullopt for an unknown dtype, a negative extent or a size above 2^63 - 1.
 constexpr std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, std::vector<std::int64_t> const& shape) {
   auto const of_one = dtype_bytes(dtype);
   if (of_one == 0) return std::nullopt;

@@ -16,7 +16,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Writes scalars for TensorBoard: TFRecords, each an Event in the protocol-buffer wire format
+/// Writes scalars for TensorBoard, as TFRecords that each contain an Event in the protocol-buffer wire format
 /// (tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto). Throws `error` if writing fails.
 class event_file {
 public:
@@ -27,11 +27,11 @@ public:
   /// Creates the file `path`, which must not exist, with the start time `time` in seconds since 1970.
   event_file(std::string const& path, double time);
 
-  /// Writes a value of step `step`, rounded to float, with the current time.
+  /// Writes the value of the scalar `name` at step `step`, rounded to float, with the current time.
   void scalar(std::string_view name, std::int64_t step, double value) {
     scalar(name, step, value, static_cast<double>(std::time(nullptr)));
   }
-  /// The same with the time `time`, in seconds since 1970.
+  /// As above, with the time `time` in seconds since 1970.
   [[gnu::cold]] void scalar(std::string_view name, std::int64_t step, double value, double time);
 
 private:
@@ -54,7 +54,7 @@ private:
     return (key(field, 2) + varint(x.size())).append(x);
   }
 
-  /// The 4 bytes of TFRecord's masked CRC-32C.
+  /// The CRC-32C of `bytes`, masked as TFRecords require: 4 bytes.
   static std::string checksum(std::string_view bytes);
 
   /// Writes a TFRecord: the event's length (8 bytes), the length's checksum, the event and its checksum.

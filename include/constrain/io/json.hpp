@@ -22,11 +22,11 @@ template <class item> class json_range;
 struct json_member;
 
 /// A value in a parsed JSON text: a handle that keeps the text alive. Accessors throw `error`, naming the byte in the
-/// text, if the value is of another kind. Returned views are valid as long as any `json` of this text lives.
+/// text, if the value has another kind. Returned views are valid while any `json` of this text exists.
 class json {
 public:
-  /// Parses a text strictly (see `json_parser`). `where`: path or name of the text in errors. Throws `error` for
-  /// invalid JSON.
+  /// Parses a text strictly (see `json_parser`). `where`: the path or name of the text in errors. Throws `error`
+  /// for invalid JSON.
   static json parse(std::string_view text, std::string_view where = "the text") {
     return json(std::make_shared<json_tree const>(json_parser::parse(text, where)), 0);
   }
@@ -35,20 +35,20 @@ public:
   json_kind kind() const { return node().kind; }
   bool is_null() const { return kind() == json_kind::null; }
 
-  /// The boolean. Throws `error` if the value is not one.
+  /// The boolean. Throws `error` if the value is not a boolean.
   bool boolean() const { return need(json_kind::boolean, "true or false").length == 4; }
-  /// The string in UTF-8, escapes decoded. Throws `error` if the value is not a string.
+  /// The string in UTF-8, with escapes decoded. Throws `error` if the value is not a string.
   std::string_view string() const { return tree_->text_of(need(json_kind::string, "a string")); }
-  /// The number as written in the text. Throws `error` if the value is not a number.
+  /// The number as it is written in the text. Throws `error` if the value is not a number.
   std::string_view number() const { return tree_->text_of(need(json_kind::number, "a number")); }
 
-  /// The number as an integer. Throws `error` unless the number is written without point and exponent and is in the
-  /// range of the type.
+  /// The number as an integer. Throws `error` unless the number is written without a decimal point or exponent and is
+  /// in the range of the type.
   std::int64_t int64() const { return whole<std::int64_t>(); }
   std::uint64_t uint64() const { return whole<std::uint64_t>(); }
 
   /// The number rounded to float or double; also accepts the strings "nan", "inf" and "-inf", which `json_writer`
-  /// writes. Throws `error` for another value or a number outside the type's range.
+  /// writes. Throws `error` for any other value and for a number outside the type's range.
   template <class real_type = double> real_type real() const {
     if (kind() == json_kind::string) {
       if (string() == "nan") return std::numeric_limits<real_type>::quiet_NaN();
@@ -58,7 +58,7 @@ public:
     return converted<real_type>(number(), "a number in the range of a floating point type");
   }
 
-  /// Number of elements of an array or members of an object.
+  /// The number of elements of an array or members of an object. Throws `error` if the value is neither.
   std::size_t size() const;
 
   /// An array's elements, in order: `for (json element : value.elements())`.
@@ -66,13 +66,13 @@ public:
   /// An object's members, in the order of the text: `for (auto const& [name, element] : value.members())`.
   json_range<json_member> members() const;
 
-  /// An object's member `name`, or nullopt. Linear search.
+  /// An object's member `name`, or nullopt if the object has none. Linear search.
   std::optional<json> find(std::string_view name) const;
 
   /// An object's member `name`. Throws `error` if the object has none.
   json operator[](std::string_view name) const;
 
-  /// Throws `error`: '<where>' has <this number, or the kind of this value> at byte n where <needed> is needed.
+  /// Throws `error`: "'<where>' has <the number, or the kind of value> at byte n where <needed> is needed".
   [[noreturn]] void fail(std::string_view needed) const;
 
 private:
@@ -106,7 +106,7 @@ struct json_member {
   json value;            // a handle to the member's value
 };
 
-/// The range of an array's elements or an object's members. Iterators are valid as long as the range.
+/// The range of an array's elements or an object's members. Iterators are valid for the lifetime of the range.
 template <class item> class json_range {
 public:
   /// An input iterator.

@@ -14,17 +14,17 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A streaming JSON reader (RFC 8259): a view of the text and a position in it. The reader is strict: no comments, no
 /// trailing commas, only UTF-8, no lone surrogates. The caller must limit the nesting depth and check for duplicate
-/// names (`detail::refuse_duplicates`). Functions that read throw `error`, naming the byte, if the text at the position
-/// is not the expected value.
+/// names (`detail::refuse_duplicates`). The functions that read a value throw `error`, naming the byte, if the text at
+/// the position is not that value.
 class json_cursor : public json_tokens {
 public:
   using json_tokens::json_tokens;
 
-  /// A cursor in the same text at another position, in bytes from the text's beginning.
+  /// A cursor in the same text at `position`, in bytes from the beginning of the text.
   json_cursor from(std::size_t position) const;
 
-  /// The kind of the value at the position, by its first byte. A byte that begins no value counts as a number, and
-  /// reading the number throws.
+  /// The kind of the value at the position, determined by its first byte. A byte that begins no value counts as a
+  /// number; reading that number throws.
   json_kind kind() const {
     switch (here()) {
     case '{': return json_kind::object;
@@ -38,19 +38,19 @@ public:
   }
 
   /// Reads an object: for each member, calls `read(name)` with the position at the value; `read` must read the value.
-  /// `name` is as written (escapes not decoded). Returns the number of members.
+  /// `name` is as written, with escapes not decoded. Returns the number of members.
   std::size_t object(function_ref<void(std::string_view name)> read);
 
   /// Reads an array: calls `read()` with the position at each element; `read` must read the element. Returns the number
   /// of elements.
   std::size_t array(function_ref<void()> read);
 
-  /// Reads a string or a number. Returns it as written: a string without its quotes, escapes not decoded.
+  /// Reads a string or a number. Returns it as written: a string without its quotes, with escapes not decoded.
   std::string_view string() { return need(json_kind::string, "a string"), skipped_string_token(); }
   std::string_view number() { return need(json_kind::number, "a number"), number_token(); }
 
-  /// Reads an integer. Throws `error` unless the number is written without point and exponent and is in the range of
-  /// the type.
+  /// Reads an integer. Throws `error` unless the number is written without a decimal point or exponent and is in the
+  /// range of the type.
   template <class integer> integer whole_number() {
     constexpr bool negative = std::numeric_limits<integer>::is_signed;
     auto const begin = at_;
@@ -65,10 +65,10 @@ public:
   /// Throws `error` unless only white space follows.
   void finish();
 
-  /// Throws `error`: '<where>' has <number or kind of value> at byte n (the position) where <needed> is needed.
+  /// Throws `error`: "'<where>' has <number or kind of value> at byte <position> where <needed> is needed".
   [[noreturn]] void unsuitable(std::string_view needed) const;
 
-  /// Throws `error`: '<where>' has no '<name>' in the object at byte n (the position).
+  /// Throws `error`: "'<where>' has no '<name>' in the object at byte <position>".
   [[noreturn]] void missing(std::string_view name) const { throw detail::missing_json(where_, at_, name); }
 
 private:
@@ -76,7 +76,7 @@ private:
     if (kind() != needed) unsuitable(what);
   }
 
-  /// Reads an opening bracket and items separated by commas up to `end`. Returns the number of items.
+  /// Reads an opening bracket, items separated by commas, and the closing bracket `end`. Returns the number of items.
   std::size_t items(char end, function_ref<void()> read);
 };
 

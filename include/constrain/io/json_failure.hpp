@@ -13,12 +13,12 @@ enum class json_kind : std::uint8_t { null, boolean, number, string, array, obje
 
 namespace detail {
 
-/// The error for invalid JSON. `where`: path or name of the text.
+/// The error for invalid JSON at byte `byte`. `where`: the path or name of the text.
 inline error not_json(std::string_view where, std::size_t byte, std::string_view reason) {
   return error({"'", where, "' is not valid JSON at byte ", byte, ": ", reason, "; correct it or write it again"});
 }
 
-/// The error for a value that is not `needed`, such as "an array". `digits`: the number as written, if there is one.
+/// The error for a value that is not `needed`, such as "an array". `digits`: the value as written if it is a number.
 inline error unsuitable_json(std::string_view where, std::size_t byte, json_kind kind, std::string_view digits,
                              std::string_view needed) {
   constexpr std::string_view kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};

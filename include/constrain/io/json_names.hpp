@@ -12,10 +12,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 namespace detail {
 
-/// A string token of `text`, decoded, but truncated after about 80 bytes: for errors and comparisons with short names.
+/// The string token `string` of `text`, decoded and truncated after about 80 bytes, for errors and for comparisons with
+/// short names.
 std::string shown(json_cursor const& text, std::string_view string);
 
-/// Throws `error` for a duplicate name; `name`: the position after the name's opening quote.
+/// Throws `error` for a duplicate name. `name`: the position after the name's opening quote.
 [[noreturn]] void refuse_second(json_cursor const& text, std::uint32_t name);
 
 /// Sorts positions or indices. A heap, because std::sort compiles to three times as much code; type-erased, so that it
@@ -26,8 +27,8 @@ std::string shown(json_cursor const& text, std::string_view string);
   std::sort_heap(places.begin(), places.end(), before);
 }
 
-/// Throws `error` if two names are equal after decoding escapes. `names`: the positions after the names' opening
-/// quotes, sorted in place. Comparisons read the text again, so that no memory is needed for the decoded names.
+/// Throws `error` if two names are equal once escapes are decoded. `names`: the positions after the names' opening
+/// quotes; sorted in place. Comparisons read the text again, so that no memory is needed for the decoded names.
 void refuse_duplicates(json_cursor const& text, std::vector<std::uint32_t>& names);
 
 } // namespace detail

@@ -11,14 +11,14 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A position in a JSON text, and functions that read the token at the position (RFC 8259) and move past it. They throw
-/// `error`, with the byte and the reason, if the text there is not the expected token.
+/// `error`, with the byte and the reason, if the text at the position is not the expected token.
 class json_tokens {
 public:
   /// The result of `character` at the end of a string: greater than every code point.
   static constexpr char32_t end_of_string = 0x110000;
 
   /// Starts at the first token of `text`. `where` names the text in errors. Both must outlive this object. Throws
-  /// `error` if the text is not UTF-8 or has 4 GiB or more.
+  /// `error` if the text is not UTF-8 or has 2^32 - 1 bytes or more.
   json_tokens(std::string_view text, std::string_view where);
 
   /// Byte offset of this position in the text.
@@ -38,7 +38,7 @@ public:
     while (here() == ' ' || here() == '\n' || here() == '\r' || here() == '\t') ++at_;
   }
 
-  /// Skips the byte at the position if it is `expected`; returns whether it was.
+  /// Skips the byte at the position if it is `expected`. Returns whether it was.
   bool take(char expected) {
     if (ended() || here() != expected) return false;
     ++at_;
@@ -51,8 +51,8 @@ public:
   /// Reads a number, and returns it as written.
   std::string_view number_token();
 
-  /// Reads a string, at its opening quote. Returns the text between the quotes as written, and calls `put(part)` for
-  /// consecutive parts of the decoded string.
+  /// Reads the string whose opening quote is at the position. Returns the text between the quotes as written, and calls
+  /// `put(part)` for consecutive parts of the decoded string.
   template <class function> std::string_view string_token(function const& put) {
     auto const begin = ++at_;
     for (;;) {
@@ -68,22 +68,23 @@ public:
     }
   }
 
-  /// Reads a string, at its opening quote, without decoding it. Not inlined, to save compile time.
+  /// Reads the string whose opening quote is at the position, without decoding it. Not inlined, to save compile time.
   [[gnu::noinline]] std::string_view skipped_string_token() {
     return string_token([](std::string_view) {});
   }
 
-  /// A string token that was read before, with its escapes decoded.
+  /// The decoded content of a string token that was read from this text before.
   std::string decoded(std::string_view string) const;
 
-  /// Reads the next code point inside a string that was read before; `end_of_string` at the closing quote.
+  /// Reads the next code point inside a string that was read before. Returns `end_of_string` at the closing quote.
   char32_t character();
 
-  /// Compares the decoded content of two strings that were read before; `a`, `b`: their positions after the opening
-  /// quote. Returns a negative number, 0 or a positive number. A prefix of a string is greater than the string.
+  /// Compares the decoded content of two strings that were read before. `a`, `b`: their positions after the opening
+  /// quote. Returns a negative number, 0 or a positive number, as std::strcmp does, but a proper prefix of a string
+  /// compares greater than the string.
   int difference(std::size_t a, std::size_t b) const;
 
-  /// Throws `error`: the text is not valid JSON at the position, for `reason`.
+  /// Throws `error`: the text is not valid JSON at the position, because of `reason`.
   [[noreturn]] void fail(std::string_view reason) const { throw detail::not_json(where_, at_, reason); }
 
 protected:
@@ -102,10 +103,10 @@ private:
   /// Reads four hexadecimal digits.
   unsigned hexadecimal();
 
-  /// Reads the escape of one code point, at its backslash. Returns the code point.
+  /// Reads the escape sequence whose backslash is at the position. Returns its code point.
   char32_t escape();
 
-  /// Reads an escape sequence after its 'u', or two that form a surrogate pair. Returns the code point.
+  /// Reads a Unicode escape after its 'u', or two that form a surrogate pair. Returns the code point.
   char32_t escaped_code();
 };
 

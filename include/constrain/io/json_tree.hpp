@@ -11,23 +11,24 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A value of a parsed text. An array's node is followed by its elements, each with its descendants; an object's node
-/// by two nodes for each member: the name (a string), then the value, with its descendants.
+/// A value of a parsed text. An array's node is followed by its elements, each with its descendants. An object's node
+/// is followed by two nodes for each member: the name (a string) and the value, with its descendants.
 struct json_node {
-  std::uint32_t first;  ///< Offset in the text where the value begins (a string: after its quote).
-  std::uint32_t length; ///< Bytes of a scalar (a string: decoded); elements of an array; members of an object.
+  std::uint32_t first;  ///< Offset of the value in the text; of a string, the offset after its quote.
+  std::uint32_t length; ///< Bytes of a scalar (of a string: decoded), elements of an array or members of an object.
   std::uint32_t next;   ///< Index of the node after this one and its descendants.
   json_kind kind;       ///< Kind of this value.
 };
 
-/// A parsed text: its nodes in pre-order and a copy of the text in which strings are decoded in place. A value takes at
-/// least two bytes of a long text and a node 16 bytes, so the tree needs at most about 9 times the memory of the text.
+/// A parsed text: its nodes in pre-order and a copy of the text in which strings are decoded in place. In a long text,
+/// each value takes at least two bytes and its node takes 16 bytes, so the tree needs at most about 9 times the memory
+/// of the text.
 struct json_tree {
   std::string where;            ///< Name of the text in errors.
-  std::string text;             ///< The text, its strings decoded in place.
+  std::string text;             ///< The text, with strings decoded in place.
   std::vector<json_node> nodes; ///< In pre-order; the first is the root.
 
-  /// The text of a scalar; a string is without quotes and decoded.
+  /// The text of a scalar; a string is decoded and has no quotes.
   std::string_view text_of(json_node const& node) const {
     return std::string_view(text).substr(node.first, node.length);
   }
@@ -53,7 +54,7 @@ private:
     tree_.nodes.reserve(text.size() / 2 + 1);
   }
 
-  // Each of these five functions reads a part of the text and appends its nodes.
+  // Each of these five functions reads a part of the text and appends the nodes of this part.
   void value(int depth);
 
   void add(json_kind kind, std::string_view token);

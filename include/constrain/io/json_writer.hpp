@@ -14,7 +14,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// How an object or array is formatted: one member or element per line, or all on one line. Objects and arrays inside a
-/// `row` are rows too.
+/// `row` are also rows.
 enum class json_layout { lines, row };
 
 /// Writes one JSON value, formatted for reading, with members in the order of the calls:
@@ -23,7 +23,7 @@ enum class json_layout { lines, row };
 ///     w.object().member("version", 1).array("loss", json_layout::row).element(0.5).end().end();
 ///     w.text();
 ///
-/// Numbers read back exactly; NaN and infinities become the strings "nan", "inf" and "-inf", which `json::real` reads.
+/// Numbers round-trip exactly; NaN and infinities become the strings "nan", "inf" and "-inf", which `json::real` reads.
 /// Throws `error` for text that is not UTF-8 and for calls that would not result in valid JSON. The caller must give
 /// the members of an object different names.
 class json_writer {
@@ -40,7 +40,7 @@ public:
     return member_begins(name), open('[', ']', layout);
   }
 
-  /// Writes a member of an object. `value`: nullptr (written as null), a bool, a number or text.
+  /// Writes a member of an object. `value`: nullptr (written as null), a bool, a number or a text.
   template <class type> json_writer& member(std::string_view name, type const& value) {
     return member_begins(name), scalar(value);
   }
@@ -51,7 +51,7 @@ public:
   /// Ends the innermost object or array.
   json_writer& end();
 
-  /// The finished text, without a newline at its end. Throws `error` if an object or array was not ended, or nothing
+  /// The finished text, without a newline at the end. Throws `error` if an object or array was not ended, or if nothing
   /// was written.
   std::string const& text() const;
 
@@ -69,7 +69,8 @@ private:
   /// Begins a new line.
   void line();
 
-  /// Writes the separator before a member or element: a comma except before the first, a new line except in a row.
+  /// Writes the separator before a member or element: a comma, except before the first, and a new line, except in a
+  /// row.
   void separate();
 
   /// Writes the separator before a value without a name. Throws `error` if no such value may be written now.

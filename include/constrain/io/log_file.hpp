@@ -9,24 +9,24 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A text file to which a run appends lines. Each line that the caller writes begins with `prefix`, then the step
-/// number. When a run is resumed after step `last_step`, the file is cut before the first line of a later step, and an
-/// incomplete last line is removed. Throws `error` if writing fails.
+/// A text file to which a run appends lines. Each line that the caller writes must begin with `prefix` and the step
+/// number. When a run is resumed after step `last_step`, the file is truncated before the first line of a later step,
+/// and an incomplete last line is removed. Throws `error` if writing fails.
 class log_file {
 public:
   /// Opens or creates the file. `header`: the first line, written into an empty file; may be empty. An older file is
-  /// emptied if `last_step` is 0 or if it begins with another header. Throws `error` for anything but a regular file
-  /// without other hard links; a symbolic link is refused too.
+  /// emptied if `last_step` is 0 or if the file begins with a different header. Throws `error` for anything but a
+  /// regular file without other hard links, and for a symbolic link.
   log_file(std::string const& path, std::string prefix, std::string_view header, std::int64_t last_step);
 
-  /// Appends a line, given with prefix and step but without the newline.
+  /// Appends `line` and a newline. `line` must begin with the prefix and the step number.
   void write(std::string line);
 
 private:
   std::string path_, prefix_;
   descriptor file_;
 
-  /// Size of the part to keep: the complete lines before the first line of a step after `last_step`.
+  /// The size of the part to keep: the complete lines before the first line of a step after `last_step`.
   [[gnu::cold]] off_t kept(std::string_view header, std::int64_t last_step) const;
 
   [[noreturn]] void fail() const {

@@ -11,11 +11,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The name of the manifest's own file.
+/// The file name of the manifest.
 inline constexpr std::string_view manifest_name = "manifest.json";
 
-/// Whether a file in a saved directory may have this name: ASCII letters, digits, '.', '_' and '-', not hidden, not the
-/// manifest's name, at most 128 bytes. A name cannot be a path, so a forged manifest cannot refer to files elsewhere.
+/// Whether a file in a saved directory may have this name: at most 128 ASCII letters, digits, '.', '_' and '-', not
+/// hidden, and not the manifest's name. A name cannot be a path, so a forged manifest cannot refer to files elsewhere.
 constexpr bool valid_file_name(std::string_view name) {
   if (name.empty() || name.size() > 128 || name.front() == '.' || name == manifest_name) return false;
   for (char const c : name) {
@@ -40,21 +40,21 @@ struct manifest {
   };
   std::vector<entry> files; // in the order in which they were written
 
-  /// The entry of the file `name`; null: none.
+  /// The entry of the file `name`, or null if there is none.
   entry const* find(std::string_view name) const;
 
   /// The text of manifest.json.
   [[gnu::cold]] std::string text() const;
 
-  /// Parses a manifest. Throws `error`, naming `where`, if the text is not valid JSON or its format, version, checksum
-  /// or a file's entry is wrong.
+  /// Parses a manifest. Throws `error`, naming `where`, if the text is not valid JSON or if its format, version,
+  /// checksum or an entry of a file is wrong.
   [[gnu::cold]] static manifest parse(std::string_view text, std::string const& where);
 
 private:
-  /// The value in eight hexadecimal digits.
+  /// `value` as eight hexadecimal digits.
   static std::string hexadecimal(std::uint32_t value);
 
-  /// The end of the text: the checksum of `body`, the text before it.
+  /// The end of the text, which contains the checksum of `body`, the text before it.
   static std::string trailer(std::string_view body);
 };
 

@@ -31,7 +31,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE manifest manifest::parse(std::string_view text, std::string const& where) {
   auto const root = json::parse(text, where);
   if (root["format"].string() != format)
-    throw error({"'", where, "' has another format than '", format, "'; give a directory that this library wrote"});
+    throw error({"'", where, "' does not have the format '", format, "'; give a directory that this library wrote"});
   if (root["version"].int64() != version)
     throw error({"'", where, "' has version ", root["version"].number(), ", but this library reads version ", version,
                  "; use the library version that wrote it"});

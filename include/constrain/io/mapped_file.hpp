@@ -14,8 +14,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A read-only memory mapping of a file. It stays valid when the file is renamed or removed. If another process
-/// truncates the file in place, reading the lost part crashes (SIGBUS).
+/// A read-only memory mapping of a file. It stays valid if the file is renamed or removed. If another process truncates
+/// the file in place, reading the lost part crashes (SIGBUS).
 class mapped_file {
 public:
   mapped_file() = default;
@@ -42,7 +42,7 @@ public:
     if (!view_.empty()) ::munmap(const_cast<std::byte*>(view_.data()), view_.size());
   }
 
-  /// The file's content, as bytes or text; valid as long as this object.
+  /// The file's content, as bytes or text; valid for the lifetime of this object.
   std::span<std::byte const> bytes() const { return view_; }
   std::string_view text() const { return {reinterpret_cast<char const*>(view_.data()), view_.size()}; }
 

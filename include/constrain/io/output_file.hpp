@@ -15,15 +15,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The error for the file `shown`, which cannot be written, with the reason from `errno`.
+/// The error for a file that cannot be written, with the reason from `errno`. `shown`: the file's name in the error.
 error unwritable(std::string const& shown);
 
-/// A new file, written sequentially through a 64 KiB buffer; its size and CRC-32C are computed while it is written.
-/// Throws `error` for every failure, a full disk included.
+/// A new file, written sequentially through a 64 KiB buffer. Its size and CRC-32C are computed while it is written.
+/// Throws `error` for every failure, such as a full disk.
 class output_file {
 public:
-  /// Creates `path`, which must not exist; a relative path starts at `from`, an open directory. `shown`: the file's
-  /// name in errors.
+  /// Creates `path`, which must not exist. A relative path is relative to `from`, an open directory (AT_FDCWD: the
+  /// working directory). `shown`: the file's name in errors.
   output_file(std::string const& path, std::string shown, int from = AT_FDCWD);
 
   /// Appends bytes or text.
@@ -33,7 +33,7 @@ public:
   /// Writes the buffered bytes, syncs the file to disk and closes it. Without this call, buffered bytes are lost.
   void close();
 
-  /// Size and CRC-32C of all bytes passed to `write`.
+  /// The size and CRC-32C of all bytes passed to `write`.
   std::uint64_t size() const { return length_; }
   std::uint32_t crc() const { return checksum_.value(); }
 
@@ -49,7 +49,7 @@ private:
   /// Writes the buffered bytes.
   void flush();
 
-  /// Writes bytes to the file directly.
+  /// Writes bytes to the file, not through the buffer.
   void put(std::span<std::byte const> bytes) {
     if (!write_all(file_, {reinterpret_cast<char const*>(bytes.data()), bytes.size()})) fail();
   }

@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The absolute path without symbolic links, '.' and '..'. Like realpath(3), but trailing parts need not exist. Throws
-/// `error` for a NUL byte.
+/// The absolute path without symbolic links, '.' and '..'. Like realpath(3), but the last components of the path need
+/// not exist. Throws `error` for a NUL byte.
 [[gnu::cold]] std::string real_path(std::string path);
 
 namespace detail {
@@ -21,8 +21,8 @@ std::optional<struct stat> status_of(std::string const& path);
 
 } // namespace detail
 
-/// The first component of `path` below `directory`, after resolving both: "a" for "d/a/b" in "d". Empty if both are the
-/// same directory; nullopt if `path` is not in `directory`.
+/// The first component of `path` below `directory`, after resolving both: "a" for "d/a/b" in "d". Empty if `path` and
+/// `directory` are the same directory; nullopt if `path` is not in `directory`.
 [[gnu::cold]] std::optional<std::string> name_below(std::string const& path, std::string const& directory);
 
 } // namespace constrain::io

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string real_path(std::string path) {
   system_path(path);
-  std::vector<std::string> missing; // last part first
+  std::vector<std::string> missing; // the last component first
   for (;;) {
     auto const* const at = path.empty() ? "." : path.c_str();
     struct freed {
@@ -45,8 +45,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   return found;
 }
 
-/// Whether two results of `real_path` are the same directory or, if they do not exist yet, the same name in the same
-/// directory.
+/// Whether two results of `real_path` are the same directory or, if they do not exist yet, have the same name in the
+/// same directory.
 [[gnu::cold]] CONSTRAIN_INLINE bool same_place(std::string const& a, std::string const& b) {
   if (a == b) return true;
   auto const at_a = status_of(a), at_b = status_of(b);

@@ -13,8 +13,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A named tensor in the safetensors format. `bytes` is a view: row-major, little-endian, of the size that dtype and
-/// shape give (an empty shape: one element). In files of other programs the bytes may be unaligned: copy, do not cast.
+/// A named tensor in the safetensors format. `bytes` is a view of the elements: row-major, little-endian, with the size
+/// that the dtype and shape require (an empty shape: one element). In files written by other programs the bytes may be
+/// unaligned: copy, do not cast.
 struct tensor {
   std::string name;                 ///< Unique in its file.
   std::string dtype;                ///< "F64", "F32", "BF16", "F16", "I64", "I32", "U8", ...: see `dtype_bytes`.
@@ -30,24 +31,24 @@ struct safetensors {
   std::vector<tensor> tensors; ///< In the order of the header.
   metadata_list metadata;      ///< Keys and values of the header's "__metadata__".
 
-  /// The tensor `name`; null: none.
+  /// The tensor `name`, or null if there is none.
   tensor const* find(std::string_view name) const;
 };
 
 /// Parses the safetensors format strictly (huggingface.co/docs/safetensors: 8 bytes of header length, JSON header,
-/// data). The tensors are views of `file`. Throws `error`, naming `where`, for any deviation from the format, for a
-/// dtype that `dtype_bytes` does not know, and for more than `safetensors_most_names` (2^17) tensors or metadata
-/// entries. The whole header is checked before the result is built: whatever a malicious header contains, the check
-/// takes less than 1 MiB of memory and about as long as sorting the names.
+/// data). The tensors are views of `file`. Throws `error`, naming `where`, for any violation of the format, for a dtype
+/// unknown to `dtype_bytes`, and for more than `safetensors_most_names` (2^17) tensors or metadata entries. Checks the
+/// full header before building the result: for any header, even a malicious one, the check takes less than 1 MiB of
+/// memory and about as long as sorting the names.
 [[gnu::cold]] safetensors parse_safetensors(std::span<std::byte const> file, std::string const& where);
 
-/// An open safetensors file, mapped into memory; its tensors are valid as long as this object.
+/// An open safetensors file, mapped into memory. Its tensors are valid for the lifetime of this object.
 class safetensors_file {
 public:
   /// Opens and parses a file. Throws `error` if the file cannot be read or is not valid.
   static safetensors_file open(std::string const& path);
 
-  /// The parsed content, its parts, and the tensor `name` (null: none).
+  /// The parsed content, its parts, and the tensor `name` (null if there is none).
   safetensors const& contents() const& { return contents_; }
   std::vector<tensor> const& tensors() const& { return contents_.tensors; }
   metadata_list const& metadata() const& { return contents_.metadata; }

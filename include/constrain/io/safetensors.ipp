@@ -24,7 +24,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   auto const data = file.subspan(8 + header);
   std::string_view const text(reinterpret_cast<char const*>(file.data()) + 8, header);
   if (!text.starts_with('{'))
-    throw error({"'", where, "' does not begin as a safetensors file; give a file of that format"});
+    throw error({"'", where, "' does not begin like a safetensors file; give a file of that format"});
   detail::safetensors_header const sound(text, where, data.size());
   sound.check();
   safetensors result;

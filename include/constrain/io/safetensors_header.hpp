@@ -14,17 +14,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Maximum number of tensors, and of metadata entries, in a safetensors file that this library reads or writes:
-/// checking a header needs 4 bytes of memory for each.
+/// The maximum number of tensors, and of metadata entries, in a safetensors file that this library reads or writes.
+/// Checking a header needs 4 bytes of memory for each.
 inline constexpr std::size_t safetensors_most_names = std::size_t{1} << 17;
 
 namespace detail {
 
 /// A tensor's entry in the header.
 struct safetensors_entry {
-  std::string_view name;                ///< As written, escapes not decoded.
-  std::string dtype;                    ///< Such as "F32", escapes decoded.
-  std::uint32_t shape = 0, offsets = 0; ///< Positions in the header: of the shape array, of the first data offset.
+  std::string_view name;                ///< As written, with escapes not decoded.
+  std::string dtype;                    ///< Such as "F32", with escapes decoded.
+  std::uint32_t shape = 0, offsets = 0; ///< Positions in the header of the shape array and the first data offset.
   std::uint64_t begin = 0, end = 0;     ///< Byte range in the data section.
 };
 
@@ -41,11 +41,11 @@ public:
       : start_(text, where), where_(where), data_(data) {}
 
   /// Calls `on_tensor(entry)` for every tensor and `on_metadata(name, value)` for every metadata entry, in order.
-  /// Throws `error` for invalid JSON or an entry that is invalid by itself.
+  /// Throws `error` for invalid JSON or an invalid entry. Does not compare entries with each other.
   void read(tensor_function on_tensor, metadata_function on_metadata) const;
 
-  /// Throws `error` unless the header is valid: besides the checks of `read`, names are unique, and the tensors cover
-  /// the data without overlap or gap.
+  /// Throws `error` unless the header is valid: besides the checks of `read`, names must be unique, and the tensors
+  /// must cover the data without overlap or gap.
   [[gnu::cold]] void check() const;
 
   /// The shape of an entry that `read` passed to `on_tensor`.
@@ -69,7 +69,7 @@ private:
     if (++names > safetensors_most_names) throw error({"'", where_, "' has more than ", safetensors_most_names, what});
   }
 
-  /// Reads the entry of the tensor `name`. Throws `error` if the entry is invalid by itself.
+  /// Reads the entry of the tensor `name`. Throws `error` if the entry is invalid.
   safetensors_entry read_entry(json_cursor& cursor, std::string_view name) const;
 
   void read_dtype(json_cursor& cursor, safetensors_entry& entry) const;
@@ -78,14 +78,15 @@ private:
 
   void read_offsets(json_cursor& cursor, safetensors_entry& entry) const;
 
-  /// Throws `error` for gaps and overlaps. `tensors`: positions of their first data offsets, sorted in place. The
-  /// comparison reads only first offsets: to reach a second one, it might have to skip white space as long as the file.
+  /// Throws `error` for gaps and overlaps. `tensors`: positions of their first data offsets; sorted in place. The
+  /// comparison reads only first offsets: to reach a second offset, it might have to skip white space as long as the
+  /// file.
   [[gnu::cold]] void check_layout(std::vector<std::uint32_t>& tensors) const;
 
-  /// The two data offsets of a tensor; `offsets`: the position of the first.
+  /// The two data offsets of a tensor. `offsets`: the position of the first offset.
   std::pair<std::uint64_t, std::uint64_t> read_pair(std::uint32_t offsets) const;
 
-  /// Throws `error` for the tensor with its first data offset at the position `offsets`.
+  /// Throws `error`, with `reason`, for the tensor whose first data offset is at the position `offsets`.
   void refuse_tensor_at(std::uint32_t offsets, std::string_view reason) const;
 };
 

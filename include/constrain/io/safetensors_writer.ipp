@@ -25,7 +25,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     auto const needed = tensor_bytes(t.dtype, t.shape);
     if (!needed)
       throw error(
-          {"the tensor '", t.name, "' has a shape or the dtype '", t.dtype, "' that cannot be saved; correct it"});
+          {"the tensor '", t.name, "' has a shape or dtype ('", t.dtype, "') that cannot be saved; correct it"});
     if (*needed != t.bytes.size())
       throw error({"the tensor '", t.name, "' has ", t.bytes.size(), " bytes, but its dtype '", t.dtype,
                    "' and shape need ", *needed, "; correct one of them"});

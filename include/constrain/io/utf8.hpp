@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Offset of the first ill-formed UTF-8 sequence in `text` (RFC 3629: surrogates and overlong forms are ill-formed), or
-/// `text.size()` if there is none.
+/// The offset of the first ill-formed UTF-8 sequence in `text` (RFC 3629: surrogates and overlong forms are
+/// ill-formed), or `text.size()` if there is none.
 constexpr std::size_t find_invalid_utf8(std::string_view text) {
   std::size_t i = 0;
   while (i < text.size()) {
@@ -29,7 +29,7 @@ constexpr std::size_t find_invalid_utf8(std::string_view text) {
   return i;
 }
 
-/// The code point at byte `at` of well-formed UTF-8; advances `at` past it.
+/// Returns the code point at byte `at` of well-formed UTF-8, and advances `at` past it.
 constexpr char32_t get_utf8(std::string_view text, std::size_t& at) {
   auto const lead = static_cast<unsigned char>(text[at++]);
   if (lead < 0x80) return lead;
@@ -39,7 +39,7 @@ constexpr char32_t get_utf8(std::string_view text, std::size_t& at) {
   return code;
 }
 
-/// Writes a code point (at most U+10FFFF, no surrogate) as UTF-8 to `out`, at most 4 bytes; returns the end.
+/// Writes a code point (at most U+10FFFF, no surrogate) as UTF-8 to `out`, at most 4 bytes. Returns the end.
 constexpr char* put_utf8(char* out, char32_t code) {
   if (code < 0x80) {
     *out++ = static_cast<char>(code);
