@@ -27,7 +27,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return text;
 }
 
-/// Splits [low, high], the range of x, into `columns` columns and replaces the points of each column by their mean.
+/// Splits [low, high], the range of x, into `columns` columns and returns the mean point of each non-empty column.
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::pair<double, double>> thinned(
     std::vector<std::pair<double, double>> const& points, double low, double high, int columns) {
   std::vector<std::pair<double, double>> result;
