@@ -36,8 +36,8 @@ template <diagnosis d> struct inputs_do_not_fit_the_model {
 /// A ct::port_spec of the model or the objective is invalid.
 template <diagnosis d> struct port_is_not_sound {
   static_assert(d.ok(), "task: the model's `inputs` or the objective's `labels` hold a ct::port_spec without a name, "
-                        "two with the same name, negative `.features`, or an input that has one entry per row or logit; "
-                        "give each its own .name, and inputs .each = ct::per::token or ct::per::sequence");
+                        "two with the same name, negative `.features`, or an input that has one entry per row or "
+                        "logit; give each its own .name, and inputs .each = ct::per::token or ct::per::sequence");
 };
 
 /// The objective cannot be called with logits and labels.
