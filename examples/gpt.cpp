@@ -29,7 +29,7 @@ void scale_down(arguments& a) {
   if (std::string_view(ct::gemm_provider()) == "built-in" && !a.smoke) {
     a.tokens /= 4;
     a.row_tokens /= 4;
-    std::printf("using the built-in GEMM, so training on a quarter of the tokens; install libdnnl-dev to train on all\n");
+    std::printf("the built-in GEMM is in use: training on a quarter of the tokens; install libdnnl-dev to use all\n");
   }
 }
 
