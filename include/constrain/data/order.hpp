@@ -53,8 +53,8 @@ private:
     auto const mask = (std::uint64_t{1} << half_) - 1;
     auto left = x >> half_, right = x & mask;
     philox_key const key{{static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)}};
-    // Twelve rounds: after six, for counts up to about 16, some pairs of samples follow each other measurably more
-    // often than others. For larger counts, six suffice.
+    // Twelve rounds: after only six, some pairs of samples follow each other measurably more often than others if
+    // `count` is at most about 16. For larger counts, six rounds suffice.
     for (std::uint32_t round = 0; round < 12; ++round) {
       auto const draw = philox({{static_cast<std::uint32_t>(right), static_cast<std::uint32_t>(epoch_),
                                  static_cast<std::uint32_t>(epoch_ >> 32), purpose + round}},

@@ -16,14 +16,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The state of a run, which `fit` passes to its callbacks. "The whole run" includes the steps before a resume.
 class fit_context {
 public:
-  optimizer_steps step = 0;               // optimizer steps done so far, of the whole run
-  optimizer_steps steps = 0;              // steps that the whole run will take
-  optimizer_steps first_step = 0;         // steps done before this call of fit
+  optimizer_steps step = 0;               // optimizer steps of the whole run done so far
+  optimizer_steps steps = 0;              // optimizer steps that the whole run will take
+  optimizer_steps first_step = 0;         // optimizer steps done before this call of `fit`
   double epoch = 0;                       // epochs of the data read so far; 1.5: the first and half of the second
   step_result last{};                     // result of the last step; default-constructed in on_start
   std::optional<evaluation> validation{}; // result of this call's last evaluation, if any
   std::string saved{};                    // directory of the last save; empty: none so far
-  fit_result result{};                    // result so far; in on_end, what fit returns
+  fit_result result{};                    // result so far; in on_end, the result that `fit` returns
 
   /// Ends the run on all ranks: before the first step if called in on_start, otherwise after the current step. If the
   /// call precedes this step's evaluation or save, `fit` still evaluates or saves. `result.stop_reason` is then

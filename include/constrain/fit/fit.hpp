@@ -10,9 +10,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Trains on a corpus or on examples: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints progress lines,
-/// evaluates, saves the run and writes records as `options` say. Equivalent to your own loop over `t.batches` and
-/// `t.step`, with the same arena. SIGINT and SIGTERM end the run after the current step or during an evaluation; the
-/// run is saved first, if `.directory` is set.
+/// evaluates, saves the run and writes records as `options` specify. `fit` is equivalent to a loop of your own over
+/// `t.batches` and `t.step`, and uses the same arena. SIGINT and SIGTERM end the run after the current step or during
+/// an evaluation; the run is saved first, if `.directory` is set.
 ///
 /// The callback `called` runs on every rank. It is a function that `fit` calls after every step with a
 /// `step_result const&` or a `fit_context&` (a result of false stops the run), or an object with any of the members

@@ -27,8 +27,8 @@ struct fit_options {
   interval save_every = 0;                    // when to save to `.directory`, besides the end; 0: only at the end
   std::FILE* log = stdout;                    // stream for the header and the progress lines; null: silent
   interval log_every = 1;                     // when to print a progress line; 0: never. `.records` has every step
-  std::int64_t keep_last = 0; // saved runs to keep, at least 0, each in directory/step-<n>; 0: one, in the directory
-                              // itself
+  std::int64_t keep_last = 0; // number of saved runs to keep, at least 0, each in directory/step-<n>; 0: one, in the
+                              // directory itself
   std::string best{};         // directory to save the run in after each evaluation with a lower loss; needs
                               // `.validation`; empty: not saved
   bool load_best = false;     // at the end of the run, load the weights saved in `.best`; needs `.best`

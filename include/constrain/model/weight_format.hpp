@@ -10,8 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The name of a parameter in files that other programs read and write.
 struct stored_name {
-  std::string_view name;   // in this library, such as "block.mlp.up.weight"
-  std::string_view stored; // in files; a '*' stands for the iteration of a repeat: one tensor per iteration
+  std::string_view name;   // name in this library, such as "block.mlp.up.weight"
+  std::string_view stored; // name in files; '*' is the index of a repeat's iteration: one tensor per iteration
   bool transposed = false; // whether the matrix is [in, out] in files; in this library it is [out, in]
 };
 

@@ -20,7 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return 10 * power;
 }
 
-/// A number with four significant digits.
+/// `x` as text, with four significant digits.
 [[gnu::cold]] CONSTRAIN_INLINE std::string short_number(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", std::abs(x) < 1e-12 ? 0.0 : x);

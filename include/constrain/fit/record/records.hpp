@@ -22,11 +22,11 @@ struct metric {
 /// The record of one optimizer step, and of the evaluation after the step, if any.
 struct step_record {
   std::int64_t step = 0;                                 // optimizer steps done, including this one
-  double loss = 0, gradient_norm = 0, learning_rate = 0; // of this step; the norm is before clipping
+  double loss = 0, gradient_norm = 0, learning_rate = 0; // of this step; the norm before clipping
   double seconds = 0;                                    // duration of this step, without the wait for data
   double tokens_per_second = 0; // of all ranks together, averaged since the run began or was resumed; the time
                                 // includes waiting for data, but not callbacks, evaluation or saving
-  double labels_per_second = 0; // valid labels instead of tokens; 0 in older records, which lack this field
+  double labels_per_second = 0; // the same mean for valid labels; 0 in older records, which lack this field
   std::int64_t tokens = 0;      // valid labels of this step
   bool skipped = false;         // a gradient was not finite, so nothing was updated
   std::optional<double> validation_loss{}, accuracy{}; // of the evaluation after this step, if any
