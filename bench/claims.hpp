@@ -10,15 +10,15 @@
 
 namespace constrain::bench {
 
-/// A claim of the guides about strategies, with our figure beside theirs.
+/// A claim about a strategy in guides to efficient training, with the guides' figure and the figure found here.
 struct claim {
-  std::string text;     // what is claimed
-  std::string theirs;   // the guides' figure
-  std::string ours;     // measured or planned here; "not run" if a strategy is missing
+  std::string text;     // the claim
+  std::string theirs;   // the figure in the guides
+  std::string ours;     // the figure measured or planned here; "not run" if a strategy is missing
   std::string judgment; // "holds", "does not hold here", or ""
 };
 
-/// The claims, judged by the rows that were run.
+/// The claims, judged by the measured rows.
 inline std::vector<claim> judged_claims(std::vector<strategy_row> const& rows) {
   auto const find = [&](char const* key) -> strategy_row const* {
     auto const at = std::find_if(rows.begin(), rows.end(), [&](auto const& r) { return r.key == key; });

@@ -22,7 +22,7 @@
 
 namespace constrain::bench {
 
-/// op(A) op(B), row-major and dense: op(A) is [m, k], op(B) is [k, n].
+/// The GEMM op(A) op(B), row-major and dense: op(A) is [m, k], op(B) is [k, n].
 struct gemm_shape {
   bool a_transposed = false, b_transposed = false;
   std::int64_t m = 0, n = 0, k = 0;
@@ -32,7 +32,7 @@ struct gemm_shape {
   auto key() const { return std::tuple(a_transposed, b_transposed, m, n, k); }
 };
 
-/// One way to compute a GEMM with elements `stored` and results `result`.
+/// An implementation of GEMM with factors of type `stored` and a result of type `result`.
 template <class stored, class result> struct provider {
   std::string name;
   std::function<void(gemm_shape const&, stored const*, stored const*, result*)> multiply;
@@ -45,8 +45,8 @@ inline constrain::transpose transposed(bool t) { return t ? transpose::yes : tra
 using cblas_sgemm_function = void (*)(int, int, int, int, int, int, float, float const*, int, float const*, int, float,
                                       float*, int);
 
-/// OpenBLAS's GEMM, or null if it is not installed. Opened by name, so that it cannot be confused with the CBLAS that
-/// the library may be built with.
+/// OpenBLAS's GEMM; null if OpenBLAS is not installed. The library is opened by name, so that its GEMM is not confused
+/// with that of the CBLAS that ConsTrain may be built with.
 inline cblas_sgemm_function find_openblas() {
   static auto const found = [] {
     unsetenv("OPENBLAS_CORETYPE"), unsetenv("OPENBLAS_L2_SIZE");
@@ -67,7 +67,7 @@ inline void openblas(gemm_shape const& p, float const* a, float const* b, float*
 
 #if defined(CONSTRAIN_WITH_ONEDNN)
 
-/// oneDNN's matmul on plain layouts. Makes one primitive per shape, once.
+/// oneDNN's matmul on plain layouts. Creates one primitive per shape, on first use.
 template <class stored, class result> class matmul_primitives {
 public:
   void operator()(gemm_shape const& p, stored const* a, stored const* b, result* c) {
@@ -114,7 +114,7 @@ private:
 
 #endif
 
-/// Widens to fp32, multiplies in fp32 and rounds the result: the way of machines without bf16 GEMMs.
+/// Converts to fp32, multiplies in fp32 and rounds the result, as machines without a bf16 GEMM do.
 template <class result> class converted_gemm {
 public:
   void operator()(gemm_shape const& p, bfloat16 const* a, bfloat16 const* b, result* c) {
@@ -150,7 +150,7 @@ private:
 
 } // namespace detail
 
-/// All ways that this machine has.
+/// All providers that are available on this machine.
 template <class stored, class result> std::vector<provider<stored, result>> providers() {
   using detail::transposed;
   std::vector<provider<stored, result>> all;
@@ -184,13 +184,14 @@ template <class stored, class result> std::vector<provider<stored, result>> prov
   return all;
 }
 
-/// The providers that were tried for one shape, and the fastest.
+/// The fastest provider for one shape, and the times of all that were tried.
 template <class stored, class result> struct chosen_provider {
   provider<stored, result> best;
-  std::vector<std::pair<std::string, double>> tried; // seconds
+  std::vector<std::pair<std::string, double>> tried; // name and seconds
 };
 
-/// Times every provider on these operands, alternating. Ignores providers that fail or give a wrong result.
+/// Times every provider on these operands, alternating. Ignores providers that throw, and those whose result differs
+/// from the first provider's.
 template <class stored, class result>
 chosen_provider<stored, result> choose(std::vector<provider<stored, result>> const& all, gemm_shape const& p,
                                        stored const* a, stored const* b, result* c) {

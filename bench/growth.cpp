@@ -1,4 +1,4 @@
-// How the time of a step grows with layers, width and tokens, and the executor's cost per call.
+// Measures how the time of a step grows with layers, width and tokens, and the executor's time per call.
 
 #include "measure.hpp"
 #include "step_of_plan.hpp"
@@ -17,7 +17,7 @@ using namespace constrain::bench;
 
 namespace own {
 
-/// Does nothing, so that all measured time is the executor's.
+/// An op that does nothing, so that all measured time is the executor's.
 struct nothing {
   static constexpr char const* name = "nothing";
   static constexpr ct::inferred infer(ct::operand_types const& in) {
@@ -34,7 +34,7 @@ template <> struct constrain::kernel<own::nothing, ct::cpu> {
 
 namespace {
 
-/// GPT-2 without attention, so that no work is quadratic in the tokens.
+/// GPT-2 without attention, so that no work is quadratic in the number of tokens.
 struct without_attention {
   int layers, width, vocabulary;
 
@@ -73,9 +73,9 @@ template <int tokens> point with_tokens() {
       4 * tokens);
 }
 
-/// Measures the points, alternating, fits seconds = a + b n and prints the distance of each point from the line. The
-/// fit minimises the squares of the relative residuals. With absolute ones, long steps would outweigh short ones,
-/// because noise is proportional to time.
+/// Measures the points, alternating, fits seconds = a + b n and prints each point's residual. The fit minimizes the
+/// squares of the relative residuals. With absolute residuals, long steps would outweigh short steps, because noise is
+/// proportional to time.
 void fit(char const* what, char const* unit, std::vector<point> points, int rounds, ct::io::json_writer& json) {
   for (int i = 0; i < rounds; ++i)
     for (auto& p : points) p.seconds.push_back(seconds_of(p.run));
@@ -124,7 +124,7 @@ struct count_calls {
   void after(int, ct::step const&, ct::bound_operand const*, ct::loop_state const&) {}
 };
 
-/// Nanoseconds per call: addresses, the loop, and the call of a kernel that does nothing.
+/// Measures the nanoseconds per call: computing addresses, looping, and calling a kernel that does nothing.
 template <int inputs> void measure_executor(char const* what, ct::io::json_writer& json) {
   using task = ct::task<calls_of_nothing<inputs>{}, ct::causal_lm, ct::micro_batch{.sequences = 1, .tokens = 1}>;
   using entries = ct::entries<task, ct::policies<ct::optimizer::sgd>>;

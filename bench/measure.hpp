@@ -30,7 +30,7 @@ template <class function> double median_seconds_of(int rounds, function const& f
   return median(seconds);
 }
 
-/// The process's peak memory.
+/// The process's peak resident memory.
 inline std::int64_t process_peak_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -47,7 +47,7 @@ inline std::string machine_name() {
     else if (line.starts_with("cpu family")) family = value;
     else if (line.starts_with("model")) model = value;
   }
-  // A virtual machine may only say "AMD EPYC".
+  // In a virtual machine, the model name may be only "AMD EPYC".
   name += " family " + family + " model " + model;
   std::string words;
   for (unsigned char c : name)

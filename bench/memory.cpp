@@ -1,5 +1,5 @@
-// The memory that attention and the loss need besides their inputs and results, for sequences of 256 to 8192 tokens.
-// The numbers come from the plan; no kernel runs.
+// Prints the memory that attention and the loss need besides their inputs and results, for sequences of 256 to 8192
+// tokens. The figures come from the plan; no kernel runs.
 
 #include <constrain/constrain.hpp>
 
@@ -13,8 +13,8 @@ namespace {
 constexpr int layers = 12;
 constexpr int vocabulary = 50257;
 
-/// Bytes of the last output of the attention ops, which is no result and no gradient: kept for the backward pass, or
-/// scratch.
+/// The bytes of the last outputs of the attention ops, which are neither results nor gradients. `scratch`: whether to
+/// count those that are scratch memory, or those that are kept for the backward pass.
 template <class entries> std::int64_t attention_bytes(bool scratch) {
   auto const& p = entries::step_program::final;
   std::int64_t total = 0;
@@ -28,7 +28,7 @@ template <class entries> std::int64_t attention_bytes(bool scratch) {
   return total;
 }
 
-/// Bytes of values as wide as the vocabulary, without parameters and their gradients, states and copies.
+/// The bytes of values as wide as the vocabulary, except parameters and their gradients, states and copies.
 template <class entries> std::int64_t logits_bytes() {
   auto const& p = entries::step_program::final;
   std::int64_t total = 0;

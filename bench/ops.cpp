@@ -1,5 +1,5 @@
-// Measures every op of a GPT-2 124M step separately, with the operands of the plan, so after fusion and selection. A
-// call repeats on the same bytes, so small operands stay in the caches. training_step measures the ops within a step.
+// Measures every op of a GPT-2 124M step separately, with the operands of the plan, that is, after all passes. A call
+// repeats on the same bytes, so small operands stay in the caches. training_step measures the ops within a step.
 
 #include "cpu_limits.hpp"
 #include "step_of_plan.hpp"
@@ -22,8 +22,8 @@ namespace {
 
 limits most;
 
-/// Copies of a call's operands, and a function that runs its kernel on them. Every operand has its own bytes, because
-/// an in-place output would change its input from run to run.
+/// Copies of a call's operands, and a function that runs its kernel on them. The copies do not overlap, because an
+/// in-place output would change its input from run to run.
 class captured_call {
 public:
   captured_call(measured_plan const& plan, int index, ct::bound_operand const* bound, ct::loop_state const& loops,
@@ -57,7 +57,7 @@ private:
     std::int64_t end = 0;
     for (int k = 0; k < step_.inputs + step_.outputs; ++k) {
       if (offsets) offsets->push_back(end);
-      // A power of two plus one cache line, so that operands do not compete for the same cache sets.
+      // A multiple of 4096 plus one cache line, so that operands do not compete for the same cache sets.
       end += (static_cast<std::int64_t>(size_of_operand(plan, bound, k)) + 4095) / 4096 * 4096 + 64;
     }
     return end;
@@ -74,7 +74,7 @@ private:
 
 using captured_calls = std::map<std::string, std::unique_ptr<captured_call>>;
 
-/// Keeps the first call of each name.
+/// Hooks that keep the first call of each name.
 struct capture_hooks {
   measured_plan plan;
   ct::step_parameters const& parameters;
@@ -89,7 +89,7 @@ struct capture_hooks {
   void after(int, ct::step const&, ct::bound_operand const*, ct::loop_state const&) {}
 };
 
-/// Registers one plan's calls at a time. Benchmarks run in the order of registration.
+/// The captured calls of one plan at a time, which suffices because benchmarks run in the order of registration.
 captured_calls held;
 void const* held_plan = nullptr;
 

@@ -15,7 +15,7 @@
 
 namespace constrain::bench {
 
-/// The time of all calls of one kind in a step.
+/// The time of all calls of one kind in a step, and their work.
 struct profile_row {
   std::string name;
   std::int64_t calls = 0;
@@ -41,7 +41,7 @@ public:
     row.least_seconds += done.seconds_at(most_);
   }
 
-  /// By kind, in the order of their names.
+  /// The rows by kind, sorted by name.
   std::vector<profile_row> rows() const {
     std::map<std::string, profile_row> kinds;
     for (auto const& [index, row] : rows_) {
@@ -57,7 +57,7 @@ public:
     return result;
   }
 
-  /// By step of the plan, in the order of execution; each name begins with the step's index.
+  /// The rows by step of the plan, in the plan's order. Each name starts with the step's index.
   std::vector<profile_row> rows_by_step() const {
     std::vector<profile_row> result;
     for (auto const& [index, row] : rows_) {
@@ -92,7 +92,7 @@ private:
   std::chrono::steady_clock::time_point began_;
 };
 
-/// The median time of each kind over several profiles of the same plan, the longest first.
+/// The median time of each kind over several profiles of the same plan, longest first.
 inline std::vector<profile_row> median_of(std::vector<std::vector<profile_row>> const& profiles) {
   auto result = profiles.front();
   for (std::size_t i = 0; i < result.size(); ++i) {
@@ -104,7 +104,7 @@ inline std::vector<profile_row> median_of(std::vector<std::vector<profile_row>> 
   return result;
 }
 
-/// How a table is printed: FLOP/s divided by `per_flops`, times with `digits` digits.
+/// The units of a printed table: FLOP/s are divided by `per_flops`; times in ms have `digits` digits after the point.
 struct table_units {
   char const* flops = "GFLOP/s";
   double per_flops = 1e9;
@@ -125,7 +125,7 @@ inline void print(std::vector<profile_row> const& rows, std::FILE* out, table_un
                least / total, unit.digits, 1e3 * (total - least));
 }
 
-/// Writes the rows as an array.
+/// Writes the rows as a JSON array.
 inline void write(io::json_writer& json, std::vector<profile_row> const& rows, char const* array = "ops") {
   json.array(array);
   for (auto const& row : rows) {

@@ -46,7 +46,7 @@ public:
     auto& arena = runner_.arena();
     auto const& plan = entry::value;
     arena.write(plan.hyper.offset, &hyper, sizeof hyper);
-    // Written again before every step, because a step may reuse their bytes.
+    // The tokens and labels are written again before every step, because a step may reuse their bytes.
     arena.write(plan.nth(constrain::port_kind::input, 0).view.offset, tokens_.data(),
                 plan.nth(constrain::port_kind::input, 0).view.elements * 4);
     arena.write(plan.nth(constrain::port_kind::label, 0).view.offset, labels_.data(),

@@ -1,5 +1,5 @@
-// Strategies side by side on one task: memory by component, speed, the loss after equal tokens, and what the guides
-// claim about them. Writes a table, JSON and one HTML page.
+// Compares strategies on one task: memory by component, speed, the loss after equally many tokens, and the claims of
+// guides to efficient training. Writes a table, JSON and an HTML page.
 
 #include "claims.hpp"
 #include "strategies_page.hpp"
@@ -26,15 +26,15 @@ template <int sequences> using task_of = ct::task<model, ct::causal_lm, ct::micr
 using task = task_of<8>;
 
 struct arguments {
-  std::string text = CONSTRAIN_BENCH_TEXT; // file or directory; the library's own headers
+  std::string text = CONSTRAIN_BENCH_TEXT; // file or directory; by default, the library's headers
   std::string only;                        // keys, separated by commas; empty: all
   std::string out;                         // directory for the JSON and the page; empty: not written
-  std::int64_t tokens = 40'960;            // each strategy trains on
-  std::uint64_t seed = 42;                 // of the initial weights and of the order of the samples
+  std::int64_t tokens = 40'960;            // tokens that each strategy trains on
+  std::uint64_t seed = 42;                 // seed of the initial weights and of the order of samples
   int rounds = 3;                          // short passes that measure only the speed, alternating
 };
 
-/// A limit between the peaks of the trainer that keeps everything and of the one that keeps nothing.
+/// The mean of the peaks of two trainers: one keeps all activations for the backward pass, the other keeps none.
 template <class... list>
 constexpr ct::bytes half_way = (ct::entries<task, ct::policies<list...>>::memory.peak +
                                 ct::entries<task, ct::policies<list..., ct::checkpoint::keep<>>>::memory.peak) /
@@ -72,7 +72,7 @@ bool is_wanted(std::string const& only, std::string const& key) {
   return only.empty() || ("," + only + ",").find("," + key + ",") != std::string::npos;
 }
 
-/// Trains every strategy on all tokens, then measures the speeds again, one strategy after another in every round.
+/// Trains every strategy on all tokens, then measures the speeds again. Every round runs each strategy once.
 void measure(std::vector<strategy_row>& rows, arguments const& a) {
   for (int round = -1; round < a.rounds; ++round)
     for (std::size_t k = 0; k < rows.size(); ++k) {

@@ -12,8 +12,8 @@
 
 namespace constrain::bench {
 
-/// One HTML page without other files: memory by component, speed against memory with the Pareto front, the loss after
-/// equal tokens, the table and the guides' claims.
+/// A self-contained HTML page: memory by component, speed against memory with the Pareto front, the loss after equally
+/// many tokens, the table, and the guides' claims.
 class strategies_page {
 public:
   strategies_page(std::vector<strategy_row> const& rows, std::string subtitle)
@@ -82,7 +82,7 @@ private:
       double x = 160;
       int k = 0;
       for (auto const& p : parts) {
-        // In a small plan, values of other components can lie in the bytes of the activations' peak.
+        // `activations` is the rest of the peak, which is negative if the other components share much memory.
         double const size = std::max(0.0, (r.memory.*p.member).mebibytes());
         double const width = 640 * size / most;
         out += formatted("<rect x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"20\" fill=\"var(--c%d)\"><title>%s: %s "
@@ -96,7 +96,7 @@ private:
     return out + "</svg>\n";
   }
 
-  /// The strategies that no other beats in both speed and memory, the smallest first.
+  /// The Pareto front: the strategies that no other strategy beats in both speed and memory, smallest memory first.
   std::vector<strategy_row const*> front() const {
     std::vector<strategy_row const*> out;
     for (auto const& r : rows_) {

@@ -11,20 +11,20 @@
 
 namespace constrain::bench {
 
-/// One strategy: what the compiler knows of it, and what was measured.
+/// One strategy: its figures at compile time, and its measurements.
 struct strategy_row {
   std::string key;                              // short name, for the command line and the figures
-  std::string name;                             // of its policies
-  memory_plan memory;                           // planned
-  double estimate = 0;                          // tokens per second, by the cost model
-  std::function<comparison(token_count)> train; // trains on that many tokens and evaluates
-  std::vector<double> speeds{};                 // tokens per second, of each pass
-  comparison result{};                          // of the long pass
+  std::string name;                             // name of its policies
+  memory_plan memory;                           // memory plan
+  double estimate = 0;                          // tokens per second, estimated by the cost model
+  std::function<comparison(token_count)> train; // trains on this many tokens and evaluates
+  std::vector<double> speeds{};                 // tokens per second of each pass
+  comparison result{};                          // result of the long pass
 
   double speed() const { return median(speeds); }
 };
 
-/// A row for `task` with the policies `set`.
+/// Makes a row for `task` with the policies `set`.
 template <class task, class set>
 strategy_row make_row(std::string key, data::corpus const& corpus, compare_options const& options) {
   strategy_row row;
@@ -40,8 +40,8 @@ strategy_row make_row(std::string key, data::corpus const& corpus, compare_optio
   return row;
 }
 
-/// Of all pairs whose measured speeds differ by more than 5 %: how many there are, and how many the cost model orders
-/// as the measurement does.
+/// The number of pairs of strategies whose measured speeds differ by more than 5 %, and how many of them the cost model
+/// orders as the measurement does.
 struct pair_order {
   int pairs = 0, right = 0;
 };

@@ -1,5 +1,5 @@
-// A full AdamW step of GPT-2 124M and its lower bound (composition.hpp), alternating in the same process, and where the
-// step's time goes.
+// Measures a full AdamW step of GPT-2 124M and its lower bound (composition.hpp), alternating in the same process, and
+// the time of each op in the step.
 
 #include "composition.hpp"
 #include "cpu_limits.hpp"
@@ -54,7 +54,7 @@ template <class configuration> struct running {
   }
 };
 
-/// For comparisons between processes: only the median step.
+/// Measures only the median step and the process's peak memory, for comparisons between processes.
 template <class configuration> void measure_alone(arguments const& a, std::FILE* out) {
   running<configuration> r;
   r.step(), r.step();
@@ -72,7 +72,7 @@ void write(ct::io::json_writer& json, limits const& most) {
   json.member("update_gbytes", most.update * 1e-9).end();
 }
 
-/// What the rounds took, in seconds.
+/// The measurements of all rounds. Times are in seconds.
 struct rounds {
   std::vector<double> steps{}, compositions{}, gemms{}, updates{}, ratios{};
   std::vector<std::vector<profile_row>> profiles{};
@@ -92,7 +92,7 @@ void print(rounds const& t, composition<typename configuration::stored> const& c
               1e3 * *std::min_element(t.steps.begin(), t.steps.end()),
               1e3 * *std::max_element(t.steps.begin(), t.steps.end()), trainer::batch_tokens / step,
               trainer::flops / step * 1e-9);
-  std::printf("  composition   %9.1f ms  = products %.1f (%.1f GFLOP/s) + AdamW %.1f\n", 1e3 * median(t.compositions),
+  std::printf("  composition   %9.1f ms  = GEMMs %.1f (%.1f GFLOP/s) + AdamW %.1f\n", 1e3 * median(t.compositions),
               1e3 * median(t.gemms), c.flops() / median(t.gemms) * 1e-9, 1e3 * median(t.updates));
   std::printf("  step / composition, median of the rounds' ratios: %.3f  (%.3f to %.3f)\n", median(t.ratios), *low,
               *high);
@@ -167,13 +167,13 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
   std::fprintf(out, "%s", json_of<configuration>(all, c, most, peak, rows).c_str());
 }
 
-/// Runs one configuration in its own process, so that the peak memory is its own. Returns the process's output.
+/// Runs one configuration in a separate process, to measure its peak memory separately. Returns the process's output.
 template <class configuration> std::string measure_apart(arguments const& a) {
   int ends[2];
-  if (pipe(ends) != 0) throw ct::error("training_step: there is no pipe to be had");
+  if (pipe(ends) != 0) throw ct::error("training_step: a pipe cannot be created");
   std::fflush(nullptr);
   auto const child = fork();
-  if (child < 0) throw ct::error("training_step: no process can be started");
+  if (child < 0) throw ct::error("training_step: a process cannot be started");
   if (child == 0) {
     close(ends[0]);
     auto* const out = fdopen(ends[1], "w");

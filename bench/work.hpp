@@ -14,7 +14,7 @@ namespace constrain::bench {
 
 inline bool calls(step const& s, op_info const& op) { return s.op->identity == op.identity; }
 
-/// Operations and bytes of one call.
+/// The floating-point operations and the bytes of one call.
 struct work {
   double flops = 0;
   double bytes = 0;
@@ -22,7 +22,7 @@ struct work {
   double seconds_at(limits const& most) const { return most.seconds(flops, bytes); }
 };
 
-/// A plan and its ops' rules.
+/// A plan and the rules of its ops.
 struct measured_plan : plan_view {
   op_info const* const* rules = nullptr; // one for every step
 
@@ -33,12 +33,12 @@ template <class holder, class device = cpu> measured_plan measured_plan_of() {
   return {view_of<holder, device>(), step_rules<holder>.data()};
 }
 
-/// The op's cost rule with two corrections: an output that accumulates or is updated is also read, and an embedding
-/// reads only the rows of its tokens.
+/// The op's cost rule, with corrections: an output that accumulates or is updated is also read, an embedding reads only
+/// the rows of its tokens, and an embedding gradient that accumulates adds only to these rows.
 inline work work_of(measured_plan const& plan, step const& s, bound_operand const* bound, unsigned adds) {
   operand_types inputs, outputs;
   double stack = 1, added_to = 0;
-  bool const updates = std::string_view(s.op->name) == "update"; // an op for each optimizer
+  bool const updates = std::string_view(s.op->name) == "update"; // every optimizer has an op of this name
   for (int k = 0; k < s.inputs + s.outputs; ++k) {
     auto const& o = plan.operands[s.first_operand + k];
     (k < s.inputs ? inputs : outputs).push_back({o.type, o.shape});
@@ -61,14 +61,14 @@ inline work work_of(measured_plan const& plan, step const& s, bound_operand cons
   return {stack * c.flops, stack * (c.bytes_read + c.bytes_written + added_to)};
 }
 
-/// "4x256x768"
+/// The shape as text, for example "4x256x768".
 inline std::string text_of(shape const& s) {
   std::string text;
   for (int i = 0; i < s.rank; ++i) text.append(i > 0 ? "x" : "").append(std::to_string(s.extent[i]));
   return text.empty() ? "scalar" : text;
 }
 
-/// An op and the shapes that distinguish its calls.
+/// The op's name and the shapes of its first one or two operands, which distinguish its calls.
 inline std::string name_of_call(plan_view const& plan, step const& s) {
   auto const& first = plan.operands[s.first_operand];
   std::string text = s.op->name;
@@ -78,7 +78,7 @@ inline std::string name_of_call(plan_view const& plan, step const& s) {
   return text;
 }
 
-/// An op; for a GEMM, with the shape of its weight.
+/// The op's name; for a GEMM, also the shape of its weight.
 inline std::string name_of_kind(plan_view const& plan, step const& s) {
   std::string_view const name = s.op->name;
   auto const shape_of = [&](int k) { return text_of(plan.operands[s.first_operand + k].shape); };

@@ -13,11 +13,11 @@ using main_job::trainer;
 
 struct arguments {
   std::string text = CONSTRAIN_STANDARD_LIBRARY; // file or directory
-  std::int64_t tokens = 1'000'000;               // to train on
-  std::int64_t row_tokens = 50'000;              // to train on in each row of the comparison
+  std::int64_t tokens = 1'000'000;               // tokens to train on
+  std::int64_t row_tokens = 50'000;              // tokens to train on in each row of the comparison
   std::string checkpoint;                        // directory to save the trained model in; empty: not saved
   std::string rows;                              // file for the comparison as JSON; empty: not written
-  bool smoke = false;                            // few tokens
+  bool smoke = false;                            // whether to train on few tokens
 };
 
 // Reduces the number of tokens in a smoke run, and in a full run with the built-in GEMM, which is slower than oneDNN.
@@ -29,7 +29,7 @@ void scale_down(arguments& a) {
   if (std::string_view(ct::gemm_provider()) == "built-in" && !a.smoke) {
     a.tokens /= 4;
     a.row_tokens /= 4;
-    std::printf("the built-in GEMM is in use: trains on a quarter of the tokens; install libdnnl-dev for all\n");
+    std::printf("the built-in GEMM is in use: training on a quarter of the tokens; install libdnnl-dev to use all\n");
   }
 }
 
@@ -74,7 +74,7 @@ int main(int count, char** values) {
       ->check(CLI::Range(std::int64_t{2048}, std::int64_t{1} << 40));
   app.add_option("--checkpoint", a.checkpoint, "a directory to save the trained model in");
   app.add_option("--json", a.rows, "a file for the table of strategies");
-  app.add_flag("--smoke", a.smoke, "a run of seconds: does everything, learns little");
+  app.add_flag("--smoke", a.smoke, "a run of a few seconds that does everything but learns little");
   CLI11_PARSE(app, count, values);
   try {
     scale_down(a);

@@ -1,4 +1,4 @@
-// refused: the body of ct::repeat returns another shape than its argument's
+// refused: the body of ct::repeat returns a value whose shape differs from its argument's
 // shows: repeat_changes_the_shape
 // diagnosis: refused, line, any, 16384, 8192
 #include <constrain/constrain.hpp>

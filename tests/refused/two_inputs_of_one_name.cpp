@@ -1,4 +1,4 @@
-// refused: hold a ct::port_spec without a name, two of one name
+// refused: hold a ct::port_spec without a name, two with the same name
 // shows: port_is_not_sound
 // diagnosis: refused, 0, 0, 0, 0
 #include <constrain/constrain.hpp>

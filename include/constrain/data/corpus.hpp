@@ -23,21 +23,22 @@ enum class token_width : std::uint8_t { byte = 1, uint16 = 2 };
 class corpus {
 public:
   /// One token per byte, vocabulary size 256. If `prompt[i]` is true, token i is part of a prompt and has no loss; if
-  /// `prompt` is empty, all tokens are labels. Throws `error` if `bytes` is empty or `prompt` has another length.
+  /// `prompt` is empty, all tokens are labels. Throws `error` if `bytes` is empty or `prompt` has a different length.
   static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {});
 
-  /// Tokens in memory (`view`) that `storage` keeps alive: bytes, or 16-bit little-endian numbers. The memory must not
+  /// Tokens in memory (`view`) that `storage` keeps alive: bytes, or 16-bit little-endian integers. The memory must not
   /// change while the corpus or a copy exists. Throws `error` if there is no token or the last token is incomplete.
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
-  /// 16-bit little-endian tokens from byte `begin` of a file on. This call scans the file once; later the file is read
-  /// as tokens are used. Throws `error` if there is no token, the last token is incomplete or the file cannot be read.
+  /// 16-bit little-endian tokens of a file, from byte `begin` to its end. This call scans the file once; later, the
+  /// file is read as tokens are used. Throws `error` if there is no token, the last token is incomplete or the file
+  /// cannot be read.
   static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin);
 
-  /// Number of tokens.
+  /// The number of tokens.
   std::int64_t size() const { return length_; }
-  /// The vocabulary size: 256 for byte tokens, else the largest token + 1. A part has the vocabulary of the whole
-  /// corpus.
+  /// The vocabulary size: 256 for byte tokens, else the largest token + 1. A part has the same vocabulary size as the
+  /// corpus that was split.
   std::int32_t vocabulary() const { return vocabulary_; }
   /// The vocabulary size of byte tokens.
   static constexpr std::int32_t byte_vocabulary = 256;
@@ -45,20 +46,20 @@ public:
   /// Token `index`. Throws `error` unless 0 <= `index` < `size()`, and as `copy` does.
   std::int32_t token(std::int64_t index) const;
 
-  /// Fills `tokens` with the tokens from `first` on. Throws `error` if the corpus has fewer tokens or `first` is
-  /// negative (then nothing is written), if its file cannot be read, or if its file or memory is found to have changed
-  /// since the corpus was made.
+  /// Fills `tokens` with the tokens from `first` on. Throws `error` if the corpus has too few tokens or `first` is
+  /// negative (then nothing is written), if its file cannot be read, or if it detects that its file or memory has
+  /// changed since the corpus was made.
   void copy(std::int64_t first, std::span<std::int32_t> tokens) const;
 
   /// Fills `labels` with the tokens from `first` on, but `ignored_label` for prompt tokens. Throws as `copy` does.
   void copy_labels(std::int64_t first, std::span<std::int32_t> labels) const;
 
-  /// Number of labels (tokens outside of prompts) among `count` tokens from `first` on. Throws `error` if the corpus
-  /// has fewer tokens or `first` is negative.
+  /// The number of labels (tokens outside of prompts) among `count` tokens from `first` on. Throws `error` if the
+  /// corpus has too few tokens or `first` is negative.
   std::int64_t labels(std::int64_t first, std::int64_t count) const;
 
-  /// Hash of the content. Upper 32 bits: length in bytes, modulo 2^32. Lower 32 bits: CRC-32C of the tokens, XORed with
-  /// the CRC-32C of the prompt mask (a byte per token) if the corpus has one.
+  /// A hash of the content. Upper 32 bits: length in bytes, modulo 2^32. Lower 32 bits: CRC-32C of the tokens, XORed
+  /// with the CRC-32C of the prompt mask (one byte per token) if the corpus has a mask.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
   struct parts;
@@ -75,8 +76,8 @@ public:
 private:
   /// A range of tokens that are contiguous in the storage; it ends at the `begin` of the next run.
   struct run {
-    std::int64_t begin; ///< Index of its first token in the corpus.
-    std::int64_t first; ///< Index of its first token in the storage.
+    std::int64_t begin; ///< Index of the first token in the corpus.
+    std::int64_t first; ///< Index of the first token in the storage.
   };
 
   token_source source_;
@@ -100,7 +101,8 @@ private:
   static std::int32_t largest(std::span<std::byte const> tokens);
 
   /// Splits the `count` tokens from `first` on into ranges that are contiguous in the storage, and calls
-  /// `visit(begin in the storage, length)` for each range, in tokens. Throws `error` if the corpus has fewer tokens.
+  /// `visit(begin, length)` for each range, where `begin` is the index of a token in the storage. Throws `error` if the
+  /// corpus has too few tokens.
   void for_runs(std::int64_t first, std::int64_t count, function_ref<void(std::int64_t, std::int64_t)> visit) const;
 
   /// Calls `visit(bytes)` for consecutive parts of the bytes of `count` tokens from `first` on.

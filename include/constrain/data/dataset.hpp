@@ -11,10 +11,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// Whether a type is `corpus`.
 template <class type> inline constexpr bool is_corpus = std::is_convertible_v<type const*, corpus const*>;
 
-/// Data that `trainer::batches`, `trainer::evaluate`, `fit` and `compare` take: a `corpus`, or `examples`.
+/// Data that `trainer::batches`, `trainer::evaluate`, `fit` and `compare` accept: a `corpus`, or `examples`.
 template <class type> concept is_dataset = is_corpus<type> || std::is_convertible_v<type const*, examples const*>;
 
-/// The name of a type of data set in errors.
+/// The name of a data set type in error messages.
 template <is_dataset type> inline constexpr char const* kind_of = is_corpus<type> ? "a corpus" : "examples";
 
 /// A pointer to a corpus or to examples, or null.
@@ -32,7 +32,7 @@ public:
     if constexpr (is_corpus<dataset>) return corpus_;
     else return examples_;
   }
-  /// Whether both point to the same data.
+  /// Whether two pointers point to the same data.
   friend constexpr bool operator==(dataset_pointer const&, dataset_pointer const&) = default;
 
 private:

@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// Adds numbers to the checksum.
+/// Adds `count` integers to the checksum.
 [[gnu::cold]] CONSTRAIN_INLINE void add_numbers(io::crc32c& check, std::uint64_t const* first, std::size_t count) {
   check.update({reinterpret_cast<std::byte const*>(first), count * sizeof *first});
 }

@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Options of `json_lines`.
 struct json_lines_options {
-  std::string end = "\n";  ///< Appended to every text; its tokens are labels; may be empty.
-  std::int64_t length = 0; ///< Cut or pad every text, with its end, to this many tokens, at least 0; 0: neither.
+  std::string end = "\n";  ///< Appended to every text, as labels; may be empty.
+  std::int64_t length = 0; ///< Tokens to which each text with its end is cut or padded, at least 0; 0: neither.
 };
 
 namespace detail {
@@ -33,7 +33,7 @@ struct joined_texts {
 /// Collects the texts of JSON lines into a corpus. The options must outlive this object.
 class json_line_texts {
 public:
-  /// `path`: for errors. Throws `error` for a negative length.
+  /// `path` appears in errors. Throws `error` for a negative length.
   json_line_texts(std::string path, json_lines_options const& options);
 
   /// Adds the text of one line; skips a blank line. Throws `error`, with path and line number, for a malformed line.
@@ -77,11 +77,11 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
 
 } // namespace detail
 
-/// A corpus from a JSON Lines file: an object per line, with the text in "text", or a prompt in "input" and its answer
-/// in "output". Each byte is a token. Prompt tokens have no loss. With `.length`, padding (byte 0) and the first token
-/// of each text have no loss either. Blank lines are skipped. Throws `error` for a malformed line, with the line's
-/// number, if there is no text, if the file cannot be read, if `.length` is negative, or if the texts cut or padded to
-/// `.length` exceed this machine's physical memory.
+/// A corpus from a JSON Lines file. Each line is an object that has a text in "text", or a prompt in "input" and its
+/// answer in "output". Each byte is a token. Prompt tokens have no loss. With `.length`, padding (byte 0) and the first
+/// token of each text have no loss either. Blank lines are skipped. Throws `error`, with the line's number, for a
+/// malformed line. Also throws `error` if there is no text, if the file cannot be read, if `.length` is negative, or if
+/// the texts, cut or padded to `.length`, exceed this machine's physical memory.
 corpus json_lines(std::string const& path, json_lines_options const& options = {});
 
 } // namespace constrain::data

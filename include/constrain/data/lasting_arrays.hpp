@@ -16,7 +16,7 @@ class lasting_array : public array_view {
 public:
   /// A view of `array`.
   template <constrain::detail::is_array array> constexpr lasting_array(array const& a) : array_view(a) {}
-  /// The same view.
+  /// A copy of a view.
   constexpr lasting_array(array_view const& a) : array_view(a) {}
 
   // A temporary array would not live as long as its view.
@@ -24,7 +24,7 @@ public:
   template <class T, std::size_t size> lasting_array(std::array<T, size> const&&) = delete;
 };
 
-/// As `array_list`, but of arrays that outlive the list: a temporary std::vector or std::array does not compile.
+/// An `array_list` of arrays that outlive the list: a temporary std::vector or std::array does not compile.
 class lasting_arrays : public array_list {
 public:
   /// One array.
@@ -34,9 +34,9 @@ public:
   /// Several arrays.
   constexpr lasting_arrays(std::initializer_list<lasting_array> several)
       : array_list(several.begin(), several.size()) {}
-  /// Several arrays, whose number is known at run time.
+  /// Several arrays, if their number is known only at run time.
   constexpr lasting_arrays(std::span<array_view const> several) : array_list(several) {}
-  /// The same list.
+  /// A copy of a list.
   constexpr lasting_arrays(array_list const& all) : array_list(all) {}
 
   // A temporary array would not live as long as the list.

@@ -9,9 +9,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// Number of samples in a corpus of `tokens` tokens. With T = `context`, sample s has the inputs [s T, s T + T) and the
-/// labels [s T + 1, s T + T + 1), as indices of tokens; tokens after the last label are not used. Throws `error`
-/// if `context` is below 1 or the corpus is too short for one sample.
+/// The number of samples in a corpus of `tokens` tokens. With T = `context`, sample s has the inputs [s T, s T + T) and
+/// the labels [s T + 1, s T + T + 1), as indices of tokens; tokens after the last label are not used. Throws `error` if
+/// `context` is below 1 or the corpus is too short for one sample.
 constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context) {
   if (context < 1) throw error({"a context of ", context, " tokens is empty; give at least 1"});
   if (tokens <= context)
@@ -33,7 +33,7 @@ public:
     if (count < 1) throw error({"an order of ", count, " samples is empty; give at least 1"});
   }
 
-  /// The number that `index` maps to. Throws `error` unless 0 <= `index` < count.
+  /// The value that `index` maps to. Throws `error` unless 0 <= `index` < count.
   constexpr std::int64_t operator()(std::int64_t index) const {
     if (index < 0 || static_cast<std::uint64_t>(index) >= count_)
       throw error({"the sample ", index, " is outside an epoch of ", count_,
@@ -53,8 +53,8 @@ private:
     auto const mask = (std::uint64_t{1} << half_) - 1;
     auto left = x >> half_, right = x & mask;
     philox_key const key{{static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)}};
-    // Twelve rounds: after six, for counts up to about 16, some pairs of samples follow each other measurably more
-    // often than others. For larger counts, six suffice.
+    // Twelve rounds: after only six, some pairs of samples follow each other measurably more often than others if
+    // `count` is at most about 16. For larger counts, six rounds suffice.
     for (std::uint32_t round = 0; round < 12; ++round) {
       auto const draw = philox({{static_cast<std::uint32_t>(right), static_cast<std::uint32_t>(epoch_),
                                  static_cast<std::uint32_t>(epoch_ >> 32), purpose + round}},
@@ -67,7 +67,7 @@ private:
   }
 };
 
-/// A position in the endless sequence of a data set's samples, which is shuffled anew in each epoch. With the same
+/// A position in the endless sequence of a data set's samples, which are shuffled again in each epoch. With the same
 /// data, context and seed, a position suffices to resume reading.
 struct position {
   std::int64_t epoch = 0;  ///< Number of complete epochs before this position.

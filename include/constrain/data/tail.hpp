@@ -8,9 +8,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// What happens to the last samples of an epoch if they do not fill a batch.
 enum class tail : std::uint8_t {
-  carry, ///< The batch is filled with samples of the next epoch: every sample is used once per epoch.
+  carry, ///< The batch is filled with samples of the next epoch. Every sample is used once per epoch.
   drop,  ///< The samples are skipped in this epoch.
-  pad,   ///< The samples form a smaller batch, padded with inputs of 0, real ones included, and ignored labels.
+  pad,   ///< The batch is padded with inputs of 0 (integers and reals) and with ignored labels.
 };
 
 } // namespace constrain::data

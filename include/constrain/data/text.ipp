@@ -24,7 +24,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
   auto const more = std::min(static_cast<std::size_t>(status.st_size), maximum - std::min(maximum, bytes.size()));
   check_room(concat({"the text '", path, "', with the texts before it,"}),
              static_cast<std::int64_t>(bytes.size() + more));
-  // The file's status gives its size only as a hint: files in /proc report 0, and a file may still be growing.
+  // The size in the file's status is only a hint: files in /proc report 0, and a file may still be growing.
   std::size_t room = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : std::size_t{1} << 16;
   while (bytes.size() < maximum) {
     auto const begin = bytes.size();

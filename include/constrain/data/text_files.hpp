@@ -14,8 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 /// end.
 class file_tree {
 public:
-  /// Paths relative to `root`, sorted by bytes. Empty `extensions`: all files. Throws `error` if a directory cannot be
-  /// read.
+  /// Returns paths relative to `root`, sorted by bytes. If `extensions` is empty, lists all files. Throws `error` if a
+  /// directory cannot be read.
   [[gnu::cold]] static std::vector<std::string> list(std::string const& root,
                                                      std::vector<std::string> const& extensions);
 
@@ -29,7 +29,7 @@ private:
   std::string const& root_;
   std::vector<std::string> const& extensions_;
   std::vector<std::string> files_, links_;
-  std::vector<directory_id> seen_; ///< Directories read so far and those above the root, sorted.
+  std::vector<directory_id> seen_; ///< Directories read so far, and directories above the root; sorted.
 
   file_tree(std::string const& root, std::vector<std::string> const& extensions)
       : root_(root), extensions_(extensions) {}

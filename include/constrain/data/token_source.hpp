@@ -24,11 +24,11 @@ public:
   /// Opens the file. Throws `error` if `path` is not a readable regular file.
   explicit token_file(std::string path) : path_(std::move(path)), file_(io::open_file(path_, "the tokens", &seen_)) {}
 
-  /// The path with which the file was opened.
+  /// The path that was given to the constructor.
   std::string const& path() const { return path_; }
-  /// Size of the file in bytes when it was opened.
+  /// The size of the file in bytes when it was opened.
   std::int64_t size() const { return seen_.st_size; }
-  /// Offset of the first token in bytes; 0 before `remember`.
+  /// The offset of the first token in bytes; 0 before `remember`.
   std::int64_t begin() const { return begin_; }
 
   /// Fills `bytes` with the file's content at offset `first`. Throws `error` if the file has become shorter or cannot
@@ -81,7 +81,7 @@ public:
   /// The bytes of a file from `file->begin()` on.
   explicit token_source(std::shared_ptr<token_file const> file) : file_(std::move(file)) {}
 
-  /// Size of all tokens in bytes.
+  /// The size of all tokens in bytes.
   std::int64_t size() const { return file_ ? file_->size() - file_->begin() : static_cast<std::int64_t>(view_.size()); }
 
   /// Calls `visit(bytes)` for consecutive parts of `count` bytes from `first` on. All parts but the last have an even

@@ -11,8 +11,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 namespace detail {
 
-/// Offset of the first token in a file of `size` bytes that begins with `head`. Throws `error` for an llm.c header of
-/// a version other than 1 or with a wrong number of tokens, for a file without tokens and for an odd number of bytes.
+/// The offset of the first token in a file of `size` bytes whose first bytes are `head`. Throws `error` for an llm.c
+/// header of a version other than 1 or with a wrong number of tokens, for a file without tokens and for an odd number
+/// of bytes.
 std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t size, std::string const& path);
 
 } // namespace detail

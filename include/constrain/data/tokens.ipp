@@ -12,7 +12,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
-/// The header of llm.c's token files: 256 32-bit integers, of which the first three are used.
+/// The header of llm.c's token files has 256 integers of 32 bits. Only the first three are used.
 struct llm_c_header {
   static constexpr std::int64_t bytes = 256 * 4;
   static constexpr std::uint32_t magic = 20240520;

@@ -9,14 +9,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The default callback of `fit`: does nothing.
+/// The default callback of `fit`, which does nothing.
 struct no_callback {
   void operator()(step_result const&) const {}
 };
 
 namespace detail {
 
-/// The type-erased callbacks of `fit`, each called as `step(object, context)`; null: nothing to call.
+/// The type-erased callbacks of `fit`. Each is called as `f(object, context)`; null means that there is no callback.
 struct fit_callbacks {
   using function = void (*)(void* object, fit_context&);
   void* object = nullptr;
@@ -54,7 +54,7 @@ CONSTRAIN_CALLBACK(on_save)
 CONSTRAIN_CALLBACK(on_end)
 #undef CONSTRAIN_CALLBACK
 
-/// Whether a function can be called with `argument` after every step: it must return void, or a bool (false: stop).
+/// Whether a function can be called with `argument` after every step. It must return void or bool (false: stop).
 template <class function, class argument> constexpr bool is_after_step() {
   if constexpr (std::is_invocable_v<function&, argument>) {
     using result = std::invoke_result_t<function&, argument>;
@@ -62,10 +62,11 @@ template <class function, class argument> constexpr bool is_after_step() {
   } else return false;
 }
 
-/// The argument that a callback function takes after a step; `nothing`: the function cannot be called.
+/// The argument that a callback function accepts after a step; `nothing`: it accepts neither a `step_result` nor a
+/// `fit_context`.
 enum class after_step { nothing, result, context };
 /// The argument of a callback function. `context` is tried only if `result` does not compile: trying both would
-/// instantiate a generic lambda with both.
+/// instantiate a generic lambda for both argument types.
 template <class function> constexpr after_step argument_after_step() {
   if constexpr (is_after_step<function, step_result const&>()) return after_step::result;
   else if constexpr (is_after_step<function, fit_context&>()) return after_step::context;
@@ -79,8 +80,8 @@ template <class function, class argument> constexpr decltype(auto) call_with(fun
   else return f(a);
 }
 
-/// Calls a callback after a step: as a function, if it is callable (a result of false stops the run), then its
-/// `on_step`, if it has one.
+/// Calls a callback after a step. Calls the object itself if it is callable, and stops the run if the result is false.
+/// Then calls its `on_step`, if it has one.
 template <class function> void call_after_step(void* object, fit_context& c) {
   auto& f = *static_cast<function*>(object);
   auto const call = [&](auto& argument) {
@@ -93,7 +94,7 @@ template <class function> void call_after_step(void* object, fit_context& c) {
   if constexpr (calls_on_step<function>) f.on_step(c);
 }
 
-/// The compile-time errors for a callback that `fit` cannot call.
+/// The compile-time errors for an argument that `fit` cannot use as a callback.
 template <class object> struct callback_is_usable {
   static constexpr bool named = names_on_start<object>() || names_on_step<object>() || names_on_evaluation<object>() ||
                                 names_on_save<object>() || names_on_end<object>();

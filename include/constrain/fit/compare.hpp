@@ -15,20 +15,19 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `compare`, shared by all rows. Each row is one training run with one set of policies. As in `fit`, an
-/// example counts as the tokens of one sequence (`micro_batch::tokens`), whatever the number of inputs and labels; in a
-/// task without tokens, as one token.
+/// example counts as the tokens of one sequence (`micro_batch::tokens`), regardless of its number of inputs and labels.
+/// In a task without tokens, it counts as one token.
 struct compare_options {
   token_count tokens = 100'000; // training tokens per row, at least 1, over all ranks; rounded up to whole steps
   double learning_rate = 0; // for rows without a `strategy`, at least 0; replaces the learning rates of the optimizer
-                            // and of its `base`, if they have any; 0: their defaults
+                            // and of its `base`, if they have any; 0: the defaults
   double clip_norm = 0;     // maximum L2 norm of all gradients together, at least 0; 0: no clipping
   double dropout = 0;       // probability with which ct::dropout zeroes an element, in [0, 1)
   std::uint64_t seed = 0;   // determines the initial weights, the order of samples and dropout
-  double validation_fraction = 0.02; // share of the corpus, at its end, or of the examples, drawn at random, on which
-                                     // a row's `loss` is measured; above 0, at most 1: `.validation_tokens` limits it
-                                     // too
-  std::int64_t validation_tokens = 16'384; // maximum number of tokens in the validation part (of a corpus: of labels;
-                                           // it has one more token); at least 1
+  double validation_fraction = 0.02; // fraction of the data that is held out to measure a row's `loss`: the end of a
+                                     // corpus, or randomly drawn examples; above 0, at most 1
+  std::int64_t validation_tokens = 16'384; // second limit: maximum number of tokens held out, at least 1; for a corpus,
+                                           // maximum number of labels; one example is always allowed
 };
 
 /// A row with hyperparameters and a name:
@@ -41,11 +40,11 @@ template <class set> struct strategy {
 /// Result of one row.
 struct comparison {
   std::string name;             // name of the strategy, or of its policies
-  double tokens_per_second = 0; // of the median step, over all ranks, without the wait for data; tokens are counted as
-                                // for `compare_options::tokens`, those whose label is ignored included
+  double tokens_per_second = 0; // throughput of the median step, over all ranks, without the wait for data; tokens
+                                // count as in `compare_options::tokens`, even if their label is ignored
   bytes planned_peak;           // size of the arena (the trainer's only memory block), planned at compile time
   bytes used_peak;              // bytes of the arena up to the last one written, plus the workspace of a GPU
-  double loss = 0;              // on the validation part, after training: the mean over its labels
+  double loss = 0;              // mean over the labels of the validation data, after training
 };
 
 namespace detail {
@@ -56,24 +55,24 @@ template <class task, class... list> struct trainer_with<task, policies<list...>
   using type = trainer<task, list...>;
 };
 
-/// Throws `error`, which names the field, for an option out of range.
+/// Throws an `error` that names the field if an option is out of range.
 void check_comparison(compare_options const& o);
 
-/// The corpus's training and validation part. Throws `error` for an option out of range, or if a part is too short for
-/// one sequence of `tokens` tokens.
+/// Splits the corpus into training and validation parts. Throws `error` for an option out of range, or if a part is too
+/// short for one sequence of `tokens` tokens.
 data::corpus::parts parts_to_compare(data::corpus const& corpus, compare_options const& options, std::int64_t tokens);
-/// The training and the validation part of examples, drawn at random, the same for every seed of the options. Throws
+/// Splits examples at random into training and validation parts, which do not depend on the seed of the options. Throws
 /// `error` for an option out of range.
 data::examples::parts parts_to_compare(data::examples const& examples, compare_options const& options,
                                        std::int64_t tokens);
 
-/// Trains one row and measures its speed, memory and loss. Empty `name`: the row gets the name of its policies.
+/// Trains one row and measures its speed, memory and loss. If `name` is empty, the row is named after its policies.
 template <class trainer, class parts_of_data>
 comparison measure(parts_of_data const& parts, compare_options const& options, typename trainer::hyper const& hyper,
                    std::string name) {
   trainer t(hyper,
             {.seed = options.seed, .clip_norm = options.clip_norm, .dropout = options.dropout, .measure_memory = true});
-  // Data that does not fit is refused before a row is trained.
+  // Data that does not fit the trainer is refused before training.
   auto const training = samples_of<trainer, true>("compare", parts.train, "a smaller .validation_fraction");
   auto const validation = samples_of<trainer, false>("compare", parts.validation, "a larger .validation_fraction");
   std::vector<double> seconds;
@@ -96,7 +95,7 @@ comparison measure(parts_of_data const& parts, compare_options const& options, t
   return row;
 }
 
-/// The optimizer's default hyperparameters, with `options.learning_rate` as every learning rate if it is above 0.
+/// The optimizer's default hyperparameters. If `options.learning_rate` is above 0, it replaces every learning rate.
 template <class trainer> typename trainer::hyper common_hyper(compare_options const& options) {
   typename trainer::hyper hyper{};
   if (options.learning_rate > 0) set_learning_rates(hyper, options.learning_rate);
@@ -105,8 +104,8 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 
 } // namespace detail
 
-/// Trains a task with each set of policies on the same data, one after another, and returns speed, memory and
-/// validation loss of each:
+/// Trains a task with each set of policies in turn, on the same data, and returns the speed, memory and validation loss
+/// of each:
 ///
 ///     compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})
 ///
@@ -124,7 +123,7 @@ std::vector<comparison> compare(dataset const& d, compare_options const& options
 ///     compare<task>(corpus, {.tokens = 100'000}, strategy<policies<>>{.hyper = {.learning_rate = 3e-3f}},
 ///                   strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate = 0.3f}})
 ///
-/// Throws as the other `compare`, and throws `error` if `options.learning_rate` is set.
+/// Throws as the first `compare` does, and throws `error` if `options.learning_rate` is set.
 template <class task, class first, class... rest, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options, strategy<first> const& one,
                                 strategy<rest> const&... others) {

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   check_number("compare_options", ".learning_rate", o.learning_rate, number_range::from_zero);
   check_number("compare_options", ".clip_norm", o.clip_norm, number_range::from_zero);
   check_number("compare_options", ".dropout", o.dropout, number_range::below_one);
-  if (o.validation_fraction != 0) // 0 has a sentence of its own
+  if (o.validation_fraction != 0) // 0 gets a different error message
     check_number("compare_options", ".validation_fraction", o.validation_fraction, number_range::from_zero_to_one);
   else check_number("compare_options", ".validation_fraction", o.validation_fraction, number_range::above_zero);
   check_count("compare_options", ".validation_tokens", o.validation_tokens, 1);

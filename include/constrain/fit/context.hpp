@@ -16,24 +16,24 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The state of a run, which `fit` passes to its callbacks. "The whole run" includes the steps before a resume.
 class fit_context {
 public:
-  optimizer_steps step = 0;               // optimizer steps done so far, of the whole run
-  optimizer_steps steps = 0;              // steps that the whole run will take
-  optimizer_steps first_step = 0;         // steps done before this call of fit
-  double epoch = 0;                       // epochs of the data read so far: at 1.5, half of the second epoch is read
+  optimizer_steps step = 0;               // optimizer steps of the whole run done so far
+  optimizer_steps steps = 0;              // optimizer steps that the whole run will take
+  optimizer_steps first_step = 0;         // optimizer steps done before this call of `fit`
+  double epoch = 0;                       // epochs of the data read so far; 1.5: the first and half of the second
   step_result last{};                     // result of the last step; default-constructed in on_start
   std::optional<evaluation> validation{}; // result of this call's last evaluation, if any
   std::string saved{};                    // directory of the last save; empty: none so far
-  fit_result result{};                    // result so far; in on_end, what fit returns
+  fit_result result{};                    // result so far; in on_end, the result that `fit` returns
 
-  /// Ends the run on all ranks: before the first step if called in on_start, else after the current step, with a final
-  /// evaluation (not from on_save) and save. `result.stop_reason` is then `stop_reason::by_callback`, unless the run
-  /// already ends for another reason.
+  /// Ends the run on all ranks: before the first step if called in on_start, otherwise after the current step. If the
+  /// call precedes this step's evaluation or save, `fit` still evaluates or saves. `result.stop_reason` is then
+  /// `stop_reason::by_callback`, unless the run already ends for another reason.
   void stop() { stops_ = true; }
 
-  /// Adds the value of a user-defined metric to the records. A value from on_step or on_evaluation is written with the
-  /// current step; from on_start, with the first step; from on_save, with the next step (after a save to `.best`, with
-  /// the current step); after the last step, only to summary.json. A second value of a metric for the same step
-  /// replaces the first. Throws `error` if the name is empty or not UTF-8.
+  /// Adds the value of a user-defined metric to the records. A value from on_start is written with the first step, a
+  /// value from on_step or on_evaluation with the current step, and a value from on_save with the next step (with the
+  /// current step, if the save was to `.best`). A value added after the last step is written only to summary.json. A
+  /// second value of a metric for the same step replaces the first. Throws `error` if the name is empty or not UTF-8.
   void metric(std::string_view name, double value) {
     if (name.empty() || io::find_invalid_utf8(name) != name.size())
       throw error(

@@ -10,14 +10,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Number of batches from position `from` on that begin before `epochs` epochs are complete, at most `limit`. Batches
-/// without any label do not count. A batch has `sequences` samples over all ranks. `seed`: of the order of samples.
-/// `tail`: what happens to samples at an epoch's end that do not fill a batch. Throws `error` if the data gives no
-/// batch, or if `from` lies outside an epoch.
+/// The number of batches, starting at position `from`, that begin before `epochs` epochs are complete; at most `limit`.
+/// Batches without any label do not count. A batch has `sequences` samples over all ranks. `seed` determines the order
+/// of samples. `tail`: what happens to samples at an epoch's end that do not fill a batch. Throws `error` if the data
+/// yields no batch, or if `from` is outside an epoch.
 [[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, sample_set const& samples, std::uint64_t seed,
                                          data::position from, std::int64_t sequences, data::tail tail,
                                          std::int64_t limit = std::numeric_limits<std::int64_t>::max());
-/// The same for a corpus, in samples of `tokens` tokens.
+/// `batches_until` for a corpus, with samples of `tokens` tokens.
 [[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, data::corpus const& corpus, std::uint64_t seed,
                                          data::position from, std::int64_t sequences, std::int64_t tokens,
                                          data::tail tail,
@@ -35,7 +35,7 @@ std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, sample_set c
                               trainer::micro_batches * trainer::task::sequences * t.data_ranks(), tail,
                               std::max<std::int64_t>(limit - done, 0));
 }
-/// The same for a corpus or examples. Also throws `error` if they do not fit the trainer.
+/// `steps_of_epochs` for a corpus or examples. Also throws `error` if the data does not fit the trainer.
 template <class trainer, data::is_dataset dataset>
 std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, dataset const& d, data::tail tail,
                              std::int64_t limit) {

@@ -10,14 +10,14 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Trains on a corpus or on examples: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints progress lines,
-/// evaluates, saves the run and writes records as `options` say. Equivalent to your own loop over `t.batches` and
-/// `t.step`, with the same arena. SIGINT and SIGTERM end the run after the current step or during an evaluation; the
-/// run is saved first, if `.directory` is set.
+/// evaluates, saves the run and writes records as `options` specify. `fit` is equivalent to a loop of your own over
+/// `t.batches` and `t.step`, and uses the same arena. SIGINT and SIGTERM end the run after the current step or during
+/// an evaluation; the run is saved first, if `.directory` is set.
 ///
-/// `called`, the callback, runs on every rank: a function, called after every step with a `step_result const&` or a
-/// `fit_context&` (returning false stops the run), or an object with any of on_start, on_step, on_evaluation, on_save
-/// and on_end, each taking a `fit_context&`. on_save is called after every save, including saves to `.best`; on_end is
-/// called last, but not after an exception.
+/// The callback `called` runs on every rank. It is a function that `fit` calls after every step with a
+/// `step_result const&` or a `fit_context&` (a result of false stops the run), or an object with any of the members
+/// on_start, on_step, on_evaluation, on_save and on_end, each of which takes a `fit_context&`. on_save is called after
+/// every save, including saves to `.best`. on_end is called last, unless an exception ended the run.
 ///
 /// Throws `error` for options that are out of range or contradict one another, for data that does not fit the
 /// trainer, for files that cannot be written, and for options, data or training states that differ between ranks.

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Replaces the program's handler of one signal by the library's (`ours`), and later restores it.
+/// Replaces the program's handler for one signal with the library's handler (`ours`), and restores it later.
 class signal_disposition {
 public:
   using handler = void (*)(int, siginfo_t*, void*);
@@ -22,13 +22,13 @@ public:
   /// Restores the program's handler, unless the program has installed another one since.
   void restore(handler ours);
 
-  // The next three functions are called from the library's handler and concern the program's own handler.
+  // The library's handler calls the next three functions. They apply to the handler that `install` replaced.
   bool has_handler() const { return (before_.sa_flags & SA_SIGINFO) != 0 || before_.sa_handler != SIG_DFL; }
   void call_handler(siginfo_t* info, void* context) const;
   void end_process() const;
 
 private:
-  // Reads the current handler into `now_`: for a local variable g++ 12 warns of a dangling pointer.
+  // Reads the current handler into `now_`, which is a member because g++ 12 warns that a local variable would dangle.
   void look() { ::sigaction(number_, nullptr, &now_); }
 
   int number_;
@@ -41,8 +41,8 @@ private:
 
 /// While an object of this class exists, the first SIGINT or SIGTERM only sets a flag; the second signal ends the
 /// process as usual. Several objects may exist, in any threads: a signal sets the flag of all of them. If the program
-/// has installed a handler earlier, every signal also calls this handler, and the second does not end the process. A
-/// handler installed later is kept, and an ignored signal stays ignored.
+/// installed a handler before, every signal also calls that handler, and the second signal does not end the process. A
+/// handler installed later stays in place, and an ignored signal stays ignored.
 class interruption {
 public:
   /// Starts to watch SIGINT and SIGTERM.
@@ -59,7 +59,7 @@ private:
 
   static inline detail::mutex changes_;
   static inline std::atomic<int> living_{0};              // objects of this class that exist
-  static inline std::atomic<int> noted_{0};               // signals that set the flag, since the program's start
+  static inline std::atomic<int> noted_{0};               // signals that have set the flag since the program's start
   static inline std::atomic<int> noted_before_newest_{0}; // noted_ when the newest object was created
   static inline detail::signal_disposition interrupt_{SIGINT}, terminate_{SIGTERM};
 

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   look();
   installed_ = (now_.sa_flags & SA_SIGINFO) != 0 || now_.sa_handler != SIG_IGN;
   if (!installed_) return;
-  // If the program itself has put `ours` back, `before_` already holds the program's handler.
+  // If the program itself reinstalled `ours`, `before_` already holds the program's handler.
   if (now_.sa_sigaction != ours) before_ = now_;
   struct sigaction action {};
   action.sa_sigaction = ours;

@@ -12,37 +12,38 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `fit`. "The whole run" includes the steps before a resume; "a lower loss" is a validation loss lower than
-/// all before. An `interval` is a number of steps or a part of the whole run (train/interval.hpp). `fit` throws `error`
-/// for a field out of range, and if a save would replace or remove another output: if `.best` or `.records` is, or lies
-/// in, a directory of a saved run of `.directory`, or if `.directory` or `.records` is or lies in `.best`.
+/// all earlier ones. An `interval` is a number of steps or a part of the whole run (train/interval.hpp). `fit` throws
+/// `error` for a field out of range, and if a save would replace or remove another output. This is the case if `.best`
+/// or `.records` is, or is inside, a directory that a save to `.directory` replaces or removes, or if `.directory` or
+/// `.records` is, or is inside, `.best`.
 struct fit_options {
   optimizer_steps steps = -1; // steps of the whole run, at least 0; -1: no limit if `.epochs` is set, else 100
   std::int64_t epochs = 0;    // epochs of the whole run, at least 0; 0: no limit. If `.steps` is set too, the limit
                               // reached first ends the run
-  data::dataset_pointer validation = nullptr; // validation data, with at least one label, of the type of the training
-                                              // data: `&corpus` or `&examples`; null: no evaluation
+  data::dataset_pointer validation = nullptr; // validation data with at least one label, of the training data's type:
+                                              // `&corpus` or `&examples`; null: no evaluation
   interval evaluate_every = 0;                // when to evaluate, besides the end; 0: only at the end
   std::string directory{};                    // directory to save the run in; empty: the run is not saved
   interval save_every = 0;                    // when to save to `.directory`, besides the end; 0: only at the end
   std::FILE* log = stdout;                    // stream for the header and the progress lines; null: silent
   interval log_every = 1;                     // when to print a progress line; 0: never. `.records` has every step
-  std::int64_t keep_last = 0; // saved runs to keep, at least 0, each in directory/step-<n>; 0: one, in the directory
-                              // itself
-  std::string best{};         // directory to save the run in at its lowest validation loss, which needs `.validation`;
-                              // empty: not saved
+  std::int64_t keep_last = 0; // number of saved runs to keep, at least 0, each in directory/step-<n>; 0: one, in the
+                              // directory itself
+  std::string best{};         // directory to save the run in after each evaluation with a lower loss; needs
+                              // `.validation`; empty: not saved
   bool load_best = false;     // at the end of the run, load the weights saved in `.best`; needs `.best`
   std::int64_t patience = 0; // end the run after this many evaluations in a row without a lower loss, at least 0; needs
                              // `.validation`; 0: never
   std::int64_t plateau = 0;  // scale the learning rate each time this many evaluations in a row had no lower loss, at
                              // least 0; needs `.validation`; 0: never
-  double plateau_factor = 0.1;         // factor of the learning rate for `.plateau`, above 0
+  double plateau_factor = 0.1;         // factor by which `.plateau` scales the learning rate, above 0
   data::tail tail = data::tail::carry; // what happens to samples at an epoch's end that do not fill a batch
   std::string records{}; // directory for steps.jsonl, steps.csv, summary.json, report.html, event file; empty: none
 };
 
 namespace detail {
 
-/// Throws `error` for an option that is out of range or that depends on another option which is not set.
+/// Throws `error` for an option that is out of range, or that needs another option that is not set.
 [[gnu::cold]] void check_fit_options(fit_options const& options);
 
 } // namespace detail

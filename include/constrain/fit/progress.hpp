@@ -25,7 +25,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 void print_waiting_threads(std::FILE* out);
 
 /// Prints the run's header: policies, parameters, batch, device, seed, memory plan and, for a resumed run, the position
-/// in the corpus. `peak`: the processor's measured FLOP/s; 0: not measured.
+/// in the data. `peak`: the processor's measured FLOP/s; 0: not measured.
 template <class trainer> [[gnu::noinline, gnu::cold]] void print_start(std::FILE* out, trainer const& t, double peak) {
   auto const number = [](auto n) { return static_cast<long long>(n); };
   constexpr auto const& parameters = trainer::entries::parameters;
@@ -57,15 +57,15 @@ template <class trainer> [[gnu::noinline, gnu::cold]] void print_start(std::FILE
   std::fflush(out);
 }
 
-/// Prints progress lines: on a terminal, each step's line overwrites the line of the step before; in a file, every line
+/// Prints progress lines. On a terminal, each step's line overwrites the line of the step before; in a file, every line
 /// stays.
 class step_lines {
 public:
   explicit step_lines(std::FILE* out) : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) == 1) {}
 
-  /// Prints a step. `steps`: of the whole run; `seconds_left`: estimated time to the end of the run; `share_of_peak`:
-  /// FLOP/s of the step as a share of the processor's peak, 0 if unknown; `loss_scale`: of the step, 0 if the precision
-  /// has none.
+  /// Prints a step. `steps`: steps of the whole run; `seconds_left`: estimated time to the end of the run;
+  /// `share_of_peak`: FLOP/s of the step as a share of the processor's peak, 0 if unknown; `loss_scale`: loss scale of
+  /// the step, 0 if the precision has none.
   void step(step_record const& r, std::int64_t steps, double seconds_left, double share_of_peak, double loss_scale);
   /// Prints a line that is not overwritten, printf-style.
   [[gnu::cold, gnu::format(printf, 2, 3)]] void line(char const* format, ...);

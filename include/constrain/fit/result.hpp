@@ -9,18 +9,18 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Why a run ended. all_steps: all steps are done; no_improvement: `.patience` evaluations in a row had no lower loss;
-/// interrupted: by SIGINT or SIGTERM; by_callback: a callback stopped the run.
+/// interrupted: SIGINT or SIGTERM arrived; by_callback: a callback stopped the run.
 enum class stop_reason : std::uint8_t { all_steps, no_improvement, interrupted, by_callback };
 
 /// Result of `fit`.
 struct fit_result {
-  optimizer_steps steps = 0;              // steps done in the whole run, steps before a resume included
+  optimizer_steps steps = 0;              // steps done in the whole run, including steps before a resume
   double loss = 0;                        // training loss of the last step of this call
   std::optional<evaluation> validation{}; // result of this call's last evaluation, if any
   double seconds = 0;                     // duration of this call
   double tokens_per_second = 0; // training throughput of all ranks together: padding and tokens with ignored labels
-                                // count as tokens, further inputs do not; the time includes waiting for data, but not
-                                // callbacks, evaluation and saving
+                                // count as tokens, additional inputs do not; the time includes waiting for data, but
+                                // not callbacks, evaluation or saving
   double labels_per_second = 0; // training throughput in valid labels
   double share_of_peak = 0; // FLOP/s as a share of the processor's measured peak in fp32 (fp64 for precision::fp64);
                             // 0 on a GPU, or if the peak could not be measured

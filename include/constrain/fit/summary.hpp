@@ -15,7 +15,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether some labels are ignored, so that tokens and valid labels per second differ visibly.
+/// Whether tokens and valid labels per second differ visibly, because some labels are ignored.
 inline bool has_two_rates(fit_result const& r) { return r.labels_per_second < 0.9995 * r.tokens_per_second; }
 
 /// The content of summary.json. `metrics`: the user-defined metrics recorded after the last step.
@@ -37,12 +37,12 @@ template <class trainer>
   return json.member("stop_reason", reason_of(r.stop_reason)).end(), json;
 }
 
-/// The last line of the log. `directory`: where the run is saved; empty: not saved.
+/// The last line of the log. `directory`: where the run is saved; empty: it is not saved.
 template <class trainer>
 [[gnu::noinline, gnu::cold]] std::string ending(trainer const& t, fit_result const& r, std::string const& directory) {
   auto text =
       formatted("stopped after step %lld: %s", static_cast<long long>(r.steps.count()), reason_of(r.stop_reason));
-  if (r.tokens_per_second == 0) return text; // this call of `fit` did no step
+  if (r.tokens_per_second == 0) return text; // this call of `fit` took no step
   text += formatted(" | %.0f s | ", r.seconds);
   if (r.share_of_peak > 0) text += formatted("%.0f %% of peak | ", r.share_of_peak * 100);
   text += formatted("%.0f tok/s | ", r.tokens_per_second);

@@ -28,7 +28,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// One call of `fit`, one function per phase: check, prepare_outputs, start, train, end.
+/// One call of `fit`, with one function per phase: check, prepare_outputs, start, train, end.
 template <class trainer, class dataset> class training_run {
 public:
   [[gnu::cold]] training_run(trainer& t, dataset const& d, fit_options const& options, fit_callbacks const& callbacks)
@@ -79,8 +79,8 @@ private:
   [[gnu::noinline, gnu::cold]] void prepare_outputs() {
     check_places(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{path_to_save(steps_)};
-    // An existing directory of a later step that cannot be replaced (for example, another user's) would end the run at
-    // that step.
+    // If a directory of a later step exists and cannot be replaced, because it belongs to another user for example, the
+    // run would fail at that step.
     for (auto const step : options_.keep_last > 0 ? series_.steps() : std::vector<std::int64_t>{})
       if (step > first_step_ && step < steps_) io::directory_writer{path_to_save(step)};
     if (!options_.best.empty()) io::directory_writer{options_.best};
@@ -97,7 +97,7 @@ private:
   }
 
   [[gnu::cold]] void train() {
-    stopwatch since_asked; // started when the next batch is requested: includes the wait for data
+    stopwatch since_asked; // started when the next batch is requested, so that it includes the wait for data
     for (auto const& batch : t_.batches(samples_, options_.tail)) {
       auto record = step(batch, since_asked);
       call(callbacks_.step);
@@ -144,7 +144,7 @@ private:
     return record;
   }
 
-  /// The settings of the model, as the next step reads them.
+  /// The model's settings, with the values that the next step reads.
   [[gnu::noinline, gnu::cold]] std::vector<metric> settings() const {
     auto const all = trainer::entries::parameters.view();
     std::vector<metric> values;
@@ -180,8 +180,8 @@ private:
     if (options_.patience > 0 && since_best >= options_.patience) end_because(stop_reason::no_improvement);
   }
 
-  /// Writes the step's record, then saves the run if a save is due: a resumed run thus finds the record of its last
-  /// step.
+  /// Writes the step's record, then saves the run if a save is due. In this order, a resumed run finds the record of
+  /// its last step.
   void keep(step_record& record) {
     record.saved = !options_.directory.empty() && (done_ || options_.save_every.due(record.step, steps_));
     record.metrics = context_.take_metrics();
@@ -243,12 +243,12 @@ private:
 
   trainer& t_;
   dataset const& data_;
-  sample_set samples_{}, validation_{}; // of `data_` and of `.validation`
+  sample_set samples_{}, validation_{}; // samples of `data_` and of `.validation`
   fit_options const& options_;
   fit_callbacks const& callbacks_;
   bool const is_rank_0_;          // rank 0 logs, writes records and removes old saved runs
   std::int64_t const first_step_; // steps done before this call
-  std::int64_t steps_ = 0;        // of the whole run, steps before a resume included
+  std::int64_t steps_ = 0;        // steps of the whole run, including those before a resume
   bool done_ = false;
   fit_context context_{};
   step_lines lines_;

@@ -14,18 +14,18 @@ template <diagnosis d> struct repeat_of_nothing {
   static_assert(d.ok(), "ct::repeat needs at least one iteration; write `repeat(name, 1 or more, ...)`");
 };
 
-/// The body of a repeat returns a value of another shape than its argument: `got` elements for `expected`, or the same
-/// number of elements.
+/// The body of a repeat returns a value whose shape differs from its argument's: it has `got` elements instead of
+/// `expected`, or equally many.
 template <diagnosis d> struct repeat_changes_the_shape {
-  static_assert(d.ok(), "the body of ct::repeat returns another shape than its argument's; move the layers that "
-                        "change the shape before or after the repeat");
+  static_assert(d.ok(), "the body of ct::repeat returns a value whose shape differs from its argument's; move the "
+                        "layers that change the shape before or after the repeat");
 };
 
 } // namespace refusals
 
-/// x = body(x), `iterations` times; returns the last x. Each iteration has separate parameters: a parameter that the
-/// body makes is stored stacked, [iterations, ...]. Adds `name` and a dot to the prefix of the names of the body's
-/// parameters, as `apply` does. The program contains the body once, so its size does not depend on the number of
+/// Computes x = body(x) `iterations` times and returns the last x. Each iteration has separate parameters: a parameter
+/// of the body is stored as one tensor [iterations, ...]. Appends `name` and a dot to the prefix of the body's
+/// parameter names, as `apply` does. The program contains the body once, so its size does not depend on the number of
 /// iterations. The body must use x and return a value of x's shape. The body may read values from outside the repeat
 /// and may contain repeats. Refused: fewer than one iteration; an x of token ids; a body whose result does not depend
 /// on x or has another shape.

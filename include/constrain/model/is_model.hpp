@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-// A struct, since nvcc replaces an alias with `value`, and then finds no parameter pack to expand.
+// A struct instead of an alias: nvcc would replace an alias with `value` and then find no parameter pack to expand.
 template <std::size_t> struct nth_value { using type = value; };
 
 template <class type, class indices> inline constexpr bool makes_a_value = false;
@@ -33,9 +33,9 @@ inline constexpr bool takes_several = takes_some<type, std::make_integer_sequenc
 
 } // namespace detail
 
-/// A model: a constexpr function on values (ct::value, a tensor of the program that is being built), from tokens
-/// [sequences, tokens] to logits [sequences, tokens, classes] or [sequences, classes]. Layers are functions on values
-/// too, from any shape to any shape.
+/// A model: a constexpr function on values from tokens [sequences, tokens] to logits [sequences, tokens, classes] or
+/// [sequences, classes]. A value (ct::value) is a tensor of the program that is being built. Layers are functions on
+/// values too, from any shape to any shape.
 ///
 ///     constexpr ct::value operator()(ct::value tokens) const;
 ///
@@ -43,8 +43,8 @@ inline constexpr bool takes_several = takes_some<type, std::make_integer_sequenc
 ///
 ///     int context; // maximum tokens of a sequence, and the default of `micro_batch::tokens`
 ///
-/// A model with other inputs than one array of tokens lists them, at most `maximum_ports`, in the order of its
-/// parameters. The list may depend on the fields: then `inputs` is a function.
+/// A model whose inputs are not just one array of tokens lists them, at most `maximum_ports`, in the order of the
+/// function's parameters. If the list depends on the fields, `inputs` is a function that returns it.
 ///
 ///     static constexpr ct::port_spec inputs[] = {{.name = "tokens"}, {.name = "lengths", .each = ct::per::sequence}};
 ///     constexpr ct::value operator()(ct::value tokens, ct::value lengths) const;

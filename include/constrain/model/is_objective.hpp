@@ -11,14 +11,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///
 ///     constexpr ct::value operator()(ct::value logits, ct::value labels) const;
 ///
-/// An objective with other labels lists them, in the order of its parameters:
+/// An objective with labels of another kind lists them in the order of the function's parameters:
 ///
 ///     static constexpr ct::port_spec labels[] = {
 ///         {.name = "targets", .type = ct::port_type::real, .each = ct::per::logit}};
 ///
-/// The loss is divided by the number of valid labels in the first array of labels: integers other than `ignored_label`,
-/// or all reals. An objective whose labels are the next tokens has the following member, and the trainer then refuses
-/// labels that equal the inputs:
+/// The library's losses divide by the number of valid labels in the first array of labels (`ct::inverse_label_count`):
+/// integers other than `ignored_label`, or all reals. An objective whose labels are the next tokens has the following
+/// member, which makes the trainer refuse labels that equal the inputs:
 ///
 ///     static constexpr bool labels_are_next_tokens = true;
 template <class type>

@@ -19,8 +19,8 @@ template <class list> constexpr port_specs copy_ports(list const& from) {
   return out;
 }
 
-/// Whether there is a port, the names are neither empty nor equal, and the task can give every port its shape.
-/// `of_model`: the ports are inputs, whose shapes cannot depend on the logits.
+/// Whether there is at least one port, the names are distinct and not empty, and the task can compute every port's
+/// shape. `of_model`: whether the ports are inputs, whose shapes cannot depend on the logits.
 constexpr bool are_sound(port_specs const& ports, bool of_model) {
   for (int i = 0; i < ports.size(); ++i) {
     bool const of_logits = ports[i].each == per::row || ports[i].each == per::logit;
@@ -48,15 +48,16 @@ constexpr port_specs only_tokens() {
 
 } // namespace detail
 
-/// The inputs of a model: its member `inputs`, a list of `port_spec` or a function that returns one; else one port of
-/// token ids named "tokens".
+/// The inputs of a model: its member `inputs`, a list of `port_spec` or a function that returns such a list. Without
+/// this member, the only input is a port of token ids named "tokens".
 template <class model> constexpr port_specs inputs_of(model const& m) {
   if constexpr (detail::computes_inputs<model>) return detail::copy_ports(m.inputs());
   else if constexpr (detail::has_inputs<model>) return detail::copy_ports(m.inputs);
   else return detail::only_tokens();
 }
 
-/// The labels of an objective: its static member `labels`, a list of `port_spec`; else one class per row of logits.
+/// The labels of an objective: its static member `labels`, a list of `port_spec`. Without this member, the only label
+/// is one class per row of logits.
 template <class objective> constexpr port_specs labels_of() {
   if constexpr (requires { requires detail::lists_ports<decltype(objective::labels)>; })
     return detail::copy_ports(objective::labels);

@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::refusals {
 
-// Why a task is refused.
+// The reasons for refusing a task.
 
 /// The first template argument of ct::trainer is not a task.
 template <diagnosis d> struct task_is_none {
@@ -25,7 +25,7 @@ template <diagnosis d> struct model_is_no_function {
                         "ct::value operator()(ct::value tokens) const` that returns the logits");
 };
 
-/// The model lists `got` inputs, but its call operator takes another number.
+/// The model lists `got` inputs, but its call operator takes a different number.
 template <diagnosis d> struct inputs_do_not_fit_the_model {
   static_assert(d.ok(), "task: the model lists `got` inputs, but its call operator does not take that many values; "
                         "write one ct::port_spec for each parameter, as in `static constexpr ct::port_spec inputs[] = "
@@ -36,8 +36,8 @@ template <diagnosis d> struct inputs_do_not_fit_the_model {
 /// A ct::port_spec of the model or the objective is invalid.
 template <diagnosis d> struct port_is_not_sound {
   static_assert(d.ok(), "task: the model's `inputs` or the objective's `labels` hold a ct::port_spec without a name, "
-                        "two of one name, negative `.features`, or an input that has one entry per row or logit; "
-                        "give each its own .name, and inputs .each = ct::per::token or ct::per::sequence");
+                        "two with the same name, negative `.features`, or an input that has one entry per row or "
+                        "logit; give each its own .name, and inputs .each = ct::per::token or ct::per::sequence");
 };
 
 /// The objective cannot be called with logits and labels.

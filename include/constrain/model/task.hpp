@@ -14,7 +14,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The size of one forward and backward pass.
+/// The size of a micro-batch, the data of one forward and backward pass.
 struct micro_batch {
   int sequences = 1; // sequences in the micro-batch
   int tokens = 0;    // tokens of each sequence; 0: the model's context
@@ -31,7 +31,7 @@ template <class task> concept constant_program = requires {
   typename std::bool_constant<(static_cast<void>(task::write(entry::step, dtype::f32)), true)>;
 };
 
-/// The program of a refused task. It contains the error, and a placeholder for every value that later passes look up.
+/// The program of a refused task. It contains the error, and placeholders for the values that later passes look up.
 constexpr program refused_program(diagnosis const& reason) {
   builder b;
   b.program.fail(reason);
@@ -60,22 +60,23 @@ constexpr shape shape_of(port_spec const& spec, std::int64_t sequences, std::int
 
 } // namespace detail
 
-/// What a trainer trains. `model`: a function on values, from tokens [sequences, tokens], or from the inputs that it
-/// lists, to logits [..., classes]. `objective_`: a type, whose objects are functions from logits and labels to the
-/// loss. `batch`: the size of a micro-batch.
+/// A training task. `model`: a function on values from tokens [sequences, tokens], or from the inputs that it lists, to
+/// logits [..., classes]. `objective_`: the type of a function from logits and labels to the loss. `batch`: the size of
+/// a micro-batch.
 template <auto model, class objective_, micro_batch batch> struct task {
   using objective = objective_;               // the type of the loss function
   static constexpr auto architecture = model; // the model
 
-  /// The model's inputs. If the model lists none, `model` is not read: after an error in it, nvcc could not read it.
+  /// The model's inputs. If the model lists none, this does not read `model`, because nvcc cannot read a `model` that
+  /// contains an error.
   static constexpr port_specs inputs = [] {
     if constexpr (detail::lists_inputs<decltype(model)>) return inputs_of(model);
     else return detail::only_tokens();
   }();
   static constexpr port_specs labels = labels_of<objective>(); // the objective's inputs besides the logits
 
-  /// Tokens per sequence: those of the micro-batch; if they are 0, the model's `context`; without a `context`, 1 if no
-  /// input has one entry per token, otherwise 0 (an error).
+  /// Tokens per sequence: `batch.tokens`, or the model's `context` if that is 0. Without a `context`: 1 if no input has
+  /// one entry per token, otherwise 0 (an error).
   static constexpr std::int64_t said_tokens = [] {
     if constexpr (requires { model.context; }) return batch.tokens == 0 ? model.context : batch.tokens;
     bool per_token = false;
@@ -106,7 +107,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
     else return write(e, real);
   }
 
-  /// The same as `build`, without the checks: the model and the objective must be functions on values.
+  /// Like `build`, but without the checks: the model and the objective must be functions on values.
   static constexpr program write(entry e, dtype real) {
     builder b;
     b.real = real;
@@ -141,19 +142,19 @@ template <auto model, class objective_, micro_batch batch> struct task {
   }
 
 private:
-  /// Adds the value of an input or label, and its port. `rows`: sequences of the entry. `logits`: the shape of the
-  /// logits, which only labels need.
+  /// Adds the value of an input or label, and its port. `rows`: sequences in the entry's program. `logits`: the shape
+  /// of the logits, which only labels need.
   static constexpr value add_port(builder& b, port_kind kind, port_spec const& spec, std::int64_t rows, shape logits) {
     auto const type = spec.type == port_type::ids ? dtype::i32 : b.real;
     auto const s = detail::shape_of(spec, rows, tokens, logits);
     value const added{b, {b.new_value({type, s}, role::input, 0), at::current}};
-    // An op that looks the labels up, such as `embedding`, sets `ignorable` to false.
+    // An op that uses the labels as indices, such as `embedding`, sets `ignorable` to false.
     b.program.set_port({kind, spec, added.where(), 0, kind == port_kind::label && spec.type == port_type::ids});
     if (spec.each == per::row) b.program.limit(added.where(), logits.features(), true);
     return added;
   }
 
-  /// Copies `v` to the value with the index `result`, which the host reads.
+  /// Copies `v` to the value with index `result`, which the host reads.
   static constexpr ref observe(value v, int result) {
     ref const out{result, at::current};
     v.owner().check_reach(v.where(), v.info().line);
@@ -162,8 +163,8 @@ private:
   }
 };
 
-/// A type that ct::trainer takes as its task: ct::task, or another type with the members below and `architecture` (the
-/// model, whose weight format saved runs use).
+/// A type that ct::trainer accepts as its task: ct::task, or another type with the members below and `architecture`
+/// (the model, whose weight format saved runs use).
 template <class type> concept is_task = requires(entry e, dtype real) {
   typename type::objective;
   type::sequences + type::tokens;
@@ -172,7 +173,7 @@ template <class type> concept is_task = requires(entry e, dtype real) {
 
 namespace detail {
 
-/// Stands in for a type that is not a task, so that only one error is reported: the sentence of `refusal`.
+/// Stands in for a type that is not a task, so that the compiler reports only the error of `refusal`.
 template <template <diagnosis> class refusal> struct no_task_for {
   using objective = void;
   static constexpr int architecture = 0;
@@ -180,7 +181,7 @@ template <template <diagnosis> class refusal> struct no_task_for {
   static constexpr program build(entry, dtype) { return refused_program(diagnosis_with<refusal>()); }
 };
 
-using no_task = no_task_for<refusals::task_is_none>; // of a trainer
+using no_task = no_task_for<refusals::task_is_none>; // for ct::trainer
 
 /// `type`, or `no_task_for<refusal>` if `type` is not a task.
 template <class type, template <diagnosis> class refusal = refusals::task_is_none> struct task_or_refusal {

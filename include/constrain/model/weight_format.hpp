@@ -10,25 +10,25 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The name of a parameter in files that other programs read and write.
 struct stored_name {
-  std::string_view name;   // in this library, such as "block.mlp.up.weight"
-  std::string_view stored; // in files; a '*' stands for the iteration of a repeat: one tensor per iteration
+  std::string_view name;   // name in this library, such as "block.mlp.up.weight"
+  std::string_view stored; // name in files; '*' is the index of a repeat's iteration: one tensor per iteration
   bool transposed = false; // whether the matrix is [in, out] in files; in this library it is [out, in]
 };
 
-/// Names of parameters in files. A parameter that is not listed has the same name in files. If it belongs to a repeat,
-/// one tensor holds it for all iterations.
+/// The names of parameters in files. A parameter that is not listed has the same name in files; if it belongs to a
+/// repeat, one tensor holds its values for all iterations.
 using stored_names = std::span<stored_name const>;
 
-/// Names of a model's files in the model's directory: the weights, and the configuration.
+/// The names of the files in a model's directory: the weights, and the configuration.
 inline constexpr char const* weights_file = "model.safetensors";
 inline constexpr char const* configuration_file = "config.json";
 
 /// How the weights of a model are stored in files that this library shares with other programs.
 struct weight_format {
-  stored_names names{};                     // of the parameters that files name differently
-  std::string configuration{};              // the text of config.json; empty: none is written
-  std::string_view prefix{};                // of the stored names; files may leave this prefix out
-  std::span<std::string_view const> also{}; // suffixes of tensor names that files may have and the model does not need
+  stored_names names{};                         // names of the parameters that files name differently
+  std::string configuration{};                  // the text of config.json; empty: none is written
+  std::string_view prefix{};                    // prefix of the stored names; files may omit it
+  std::span<std::string_view const> also{};     // suffixes of the names of tensors that the model does not need
   std::span<std::string_view const> required{}; // keys that a config.json must have; others may be missing
 };
 

@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A trainer's single memory block, on the trainer's device; never resized. The host reads and writes it by byte
-/// offset; an access out of bounds throws `error` and changes nothing.
+/// The single memory block of a trainer, on the trainer's device. It is never resized. The host reads and writes it by
+/// byte offset; an access out of bounds throws `error` and changes nothing.
 class arena {
 public:
   /// `size`: bytes of the memory block.
@@ -37,7 +37,7 @@ public:
     check(offset, count), set(offset, count, value);
   }
 
-  /// Size of the memory block.
+  /// The size of the memory block.
   bytes size() const { return size_; }
 
   /// Calls `f(std::byte*)` to change `count` bytes at `offset`: in place if the host can address the arena, else
@@ -64,8 +64,8 @@ public:
   /// Fills the first `count` bytes with a pattern, so that `used` can later find the last overwritten byte.
   void fill_pattern(bytes count) { fill(0, count.count(), pattern); }
 
-  /// Bytes from the arena's start through the last byte that no longer holds the pattern of `fill_pattern`; only the
-  /// first `count` bytes are searched. 0 if all of them hold the pattern.
+  /// The number of bytes from the arena's start through the last byte that no longer holds the pattern of
+  /// `fill_pattern`; 0 if there is none. Searches only the first `count` bytes.
   bytes used(bytes count) const {
     std::byte block[4096];
     for (auto end = count.count(); end > 0;) {

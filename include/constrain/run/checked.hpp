@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The properties of a value that checked mode (`checked_hooks`) needs.
 struct checked_value {
-  int tagged_as = -1;                 // index of the value; of a view: of the value that it slices
+  int tagged_as = -1;                 // index of the value; for a view, of the value that it slices
   axis_list axes;                     // loops over which the value is stacked (one instance per iteration)
   int loop_carried_axis = -1;         // axis of the loop that carries the value; -1: not loop-carried
   bool persistent = false;            // the value keeps its bytes between runs; its tags are not checked
@@ -39,8 +39,8 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
 /// The executor hooks of checked mode. Every write tags the 64-byte blocks that it covers with the value's index and
 /// the loop iterations. Every read must find the tag of the value that it reads, or the tag of a host write. This
 /// detects values that are overwritten while still needed; filling memory with NaN does not always reveal them. The
-/// first output of each plan step (kernel call) must be finite if its dtype is floating-point. A failed check throws
-/// `error`, which names the plan step.
+/// first output of each plan step (kernel call) must be finite if its dtype is floating-point. A failed check throws an
+/// `error` that names the plan step.
 class checked_hooks {
 public:
   static constexpr std::int64_t block = 64; // bytes that share one tag
@@ -55,13 +55,13 @@ public:
   /// Checks the inputs of a plan step: bounds and tags.
   void before(int index, step const& s, bound_operand const* bound, loop_state const& loops);
 
-  /// Tags the outputs of a plan step, and checks their bounds and that the first output is finite.
+  /// Tags the outputs of a plan step. Checks their bounds, and that the first output is finite.
   void after(int index, step const& s, bound_operand const* bound, loop_state const& loops);
 
 private:
   static constexpr std::uint64_t from_host = ~std::uint64_t{0};
 
-  /// The tag of an operand: value index in the upper 24 bits, a hash of the iterations in the lower 40.
+  /// The tag of an operand: the value's index in the upper 24 bits, a hash of the iterations in the lower 40.
   std::uint64_t tag(operand const& o, checked_value const& value, loop_state const& loops) const;
 
   void check_bounds(int index, step const& s, operand const& o, bound_operand const& b) const;

@@ -13,14 +13,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Bytes from the first through the last element of an operand, including the gaps between its rows.
+/// The bytes from the first through the last element of an operand, including the gaps between its rows.
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t reach(operand const& o, bound_operand const& b) {
   auto const features = o.shape.features();
   auto const between = b.row_stride == 0 ? 0 : (b.count / features - 1) * (b.row_stride - features);
   return (b.count + between) * size_of(o.type);
 }
 
-/// Number of elements before the first non-finite one; `n` if all `n` elements are finite.
+/// The number of elements before the first non-finite one; `n` if all `n` elements are finite.
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t finite_elements(dtype type, std::byte const* elements, std::int64_t n) {
   return visit_real(type, [&]<class real>(real) {
     std::int64_t i = 0;

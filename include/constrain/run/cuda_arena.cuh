@@ -7,12 +7,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// An arena in a CUDA device's memory. Reads and writes run after all earlier work on the stream; a read returns when
-/// its copy is complete. The members neither depend on the host thread's current device nor change it. The
+/// An arena in the memory of a CUDA device. Reads and writes run after all earlier work on the stream. A read returns
+/// when its copy is complete. The members neither depend on the host thread's current device nor change it. The
 /// constructor throws `error` if the memory cannot be allocated.
 class cuda_arena final : public arena {
 public:
-  /// Allocates on the stream's device. The stream must live as long as the arena.
+  /// Allocates on the stream's device. The stream must outlive the arena.
   cuda_arena(bytes size, cuda_stream const& stream) : arena(size), stream_(stream) {
     current_device const here(stream.device());
     auto const status = cudaMalloc(reinterpret_cast<void**>(&memory_), static_cast<std::size_t>(size.count()));

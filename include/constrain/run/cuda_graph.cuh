@@ -18,7 +18,7 @@ public:
   /// Whether a graph is captured.
   bool captured() const { return executable_ != nullptr; }
 
-  /// Captures the kernels that `f` launches on `stream`, without running them. Throws `error` if CUDA refuses.
+  /// Captures the kernels that `f` launches on `stream`, without running them. Throws `error` if CUDA reports an error.
   template <class function> void capture(cudaStream_t stream, function const& f) {
     cudaGraph_t graph{};
     cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "begin to capture a graph");
@@ -30,13 +30,13 @@ public:
       throw;
     }
     cuda_check(cudaStreamEndCapture(stream, &graph), "capture a graph");
-    cudaGraphExec_t made{}; // after a failure, what CUDA has written here is not a graph
+    cudaGraphExec_t made{}; // not `executable_`: after a failure, the handle is not valid
     auto const status = cudaGraphInstantiate(&made, graph, 0);
     cudaGraphDestroy(graph);
     cuda_check(status, "instantiate a graph");
     executable_ = made;
   }
-  /// Launches the captured graph on `stream`. Throws `error` if CUDA refuses.
+  /// Launches the captured graph on `stream`. Throws `error` if CUDA reports an error.
   void replay(cudaStream_t stream) const { cuda_check(cudaGraphLaunch(executable_, stream), "launch a graph"); }
 
 private:

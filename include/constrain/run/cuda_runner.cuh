@@ -21,8 +21,8 @@ public:
   using device = cuda<architecture>;
 
   /// `size`: bytes of the arena. Its last `scratch` bytes are the scratch memory that all plans share; the step
-  /// parameters lie just before them. `index`: device index; -1: the host thread's current device. Throws `error` if
-  /// the device does not exist, if the executable has no code for it, or if the memory cannot be allocated.
+  /// parameters are stored just before them. `index`: device index; -1: the host thread's current device. Throws
+  /// `error` if the device does not exist, if the executable has no code for it, or if the memory cannot be allocated.
   runner(bytes size, std::int64_t scratch, int index = -1)
       : runner(size, scratch, current_device(cuda_device(index))) {}
 
@@ -30,12 +30,12 @@ public:
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 
-  /// The context of the kernels, and the scratch memory of all plans.
+  /// The context of the kernels, and the scratch memory that all plans share.
   cuda_context& context() { return context_; }
   std::byte* scratch() const { return scratch_; }
 
   /// Runs the plan `planned_entry::value` once. With `graph` and no hooks, the plan's launches are captured in a graph
-  /// after the first run, and later runs replay the graph. Throws `error` if CUDA refuses.
+  /// after the first run, and later runs replay the graph. Throws `error` if CUDA reports an error.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters parameters, hooks&& h = {}) {
     current_device const here(stream_.device());
     parameters.context = &context_;
@@ -52,7 +52,7 @@ public:
       launches.has_run = true;
       try {
         launches.captured.capture(stream_, start);
-      } catch (std::exception const&) {} // this run is complete; the next one retries before it changes anything
+      } catch (std::exception const&) {} // this run is complete; the next run first tries to capture again
     } else {
       context_.write_parameters(parameters);
       start();
@@ -60,13 +60,13 @@ public:
   }
 
 private:
-  /// The launches of a plan.
+  /// The captured launches of a plan.
   struct plan_launches {
     cuda_graph captured;
     bool has_run = false; // whether the plan has run once without a graph
   };
 
-  /// The public constructor, on the device of `here`, which stays current until the constructor returns.
+  /// Implements the public constructor on the device of `here`, which stays current until the constructor returns.
   runner(bytes size, std::int64_t scratch, current_device const& here)
       : stream_(can_run_on(here.device())), arena_(size, stream_), scratch_(arena_.data() + size.count() - scratch),
         context_(stream_, scratch_ - device::parameters) {}

@@ -11,11 +11,11 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The scratch memory and the launches of one step of a plan. Every default must be zero: in a constant array, g++ 12
-/// stores zeros for the elements that a constexpr function has not assigned, whatever their member initializers.
+/// stores zeros for the elements that a constexpr function has not assigned, regardless of their member initializers.
 struct device_step {
-  std::int64_t scratch = 0;      // byte offset of its scratch memory in the plan's scratch memory
+  std::int64_t scratch = 0;      // byte offset of the step's scratch memory in the plan's scratch memory
   std::int64_t bytes = 0;        // bytes of scratch memory
-  std::int64_t launches = 0;     // number of launches; of merged calls, the last holds the total, the others 0
+  std::int64_t launches = 0;     // number of launches; of merged calls, the last has the total, the others have 0
   int merged_before = 0;         // number of preceding calls that are merged with this one
   bool merged_with_next = false; // whether the next call is merged with this one
 };
@@ -23,7 +23,7 @@ struct device_step {
 /// The part of a plan that depends on the device.
 template <int step_count> struct device_plan {
   device_step steps[step_count == 0 ? 1 : step_count]{}; // by index of the step
-  std::int64_t scratch = 0;                              // bytes of scratch memory; calls that are not merged reuse it
+  std::int64_t scratch = 0;                              // bytes of scratch memory, which unmerged calls share
   bool has_needs = false;         // whether any kernel has `needs_of`; if not, no step has scratch memory or is merged
   int refused = -1;               // the first step with impossible needs (`needs_are_possible`); -1: none
   std::int64_t refused_bytes = 0; // bytes of scratch memory that the refused step asks for
@@ -41,7 +41,7 @@ template <class plan> constexpr kernel_needs needs_of_step(plan const& p, step c
   return rule(inputs, outputs, s.attributes);
 }
 
-/// A range of bytes of the arena.
+/// A range of bytes in the arena.
 struct byte_range {
   std::int64_t begin = 0; // from the arena's start
   std::int64_t end = 0;   // one past the last byte
@@ -64,8 +64,8 @@ template <class plan> constexpr byte_range reach_of(plan const& p, operand const
   return r;
 }
 
-/// Whether two calls can run in any order: neither reads or writes what the other writes, except that both may add to
-/// the same value. `reach`: the `reach_of` of each operand, by its index in the plan.
+/// Whether two calls can run in any order: neither reads or writes memory that the other writes, except that both may
+/// add to the same value. `reach`: the `reach_of` of each operand, by its index in the plan.
 template <class plan> constexpr bool independent(plan const& p, step const& a, step const& b, byte_range const* reach) {
   for (int i = 0; i < a.inputs + a.outputs; ++i)
     for (int j = i < a.inputs ? b.inputs : 0; j < b.inputs + b.outputs; ++j) {
@@ -149,7 +149,8 @@ template <class op, class device> struct needs_can_be_called {
                 "them");
 };
 
-/// The compile-time error for a kernel that asks for impossible scratch memory. Merged calls share the limit.
+/// The compile-time error for a kernel that asks for an impossible amount of scratch memory. The limit applies to
+/// merged calls together.
 template <class op, class device, std::int64_t bytes> struct scratch_of_kernel {
   static_assert(bytes >= 0 && bytes <= maximum_scratch,
                 "run: `needs_of` of this kernel asks for a negative number of bytes of scratch memory, or for more "

@@ -15,7 +15,7 @@ struct plan_view {
   operand const* operands = nullptr;         // operands of all steps
   plan_axis const* axes = nullptr;           // by axis index
   int micro_batches = -1;                    // axis of the micro-batch loop; -1: none
-  launcher const* launchers = nullptr;       // the kernel of each step; null: begin or end of a loop
+  launcher const* launchers = nullptr;       // the kernel of each step; null: begin or end step of a loop
   device_step const* device_steps = nullptr; // scratch memory and merged calls of each step; null: none
 };
 
@@ -30,7 +30,7 @@ template <class holder, class device> plan_view view_of() {
   return view;
 }
 
-/// The executor's loop state: the current index and number of iterations of every axis (program/axis.hpp).
+/// The executor's loop state: for every axis (program/axis.hpp), the current index and the number of iterations.
 struct loop_state {
   std::int64_t index[maximum_axes]{};  // current index of each axis
   std::int64_t extent[maximum_axes]{}; // iterations of each axis's current loop
@@ -49,13 +49,13 @@ struct loop_state {
 
 /// Executor hooks that do nothing. `execute` calls hooks before and after every kernel; `checked_hooks` is an example.
 struct no_hooks {
-  /// `before` and `after` get the step's index in the plan, the step, its bound operands and the loop state.
+  /// `before` and `after` receive the step's index in the plan, the step, its bound operands and the loop state.
   void before(int, step const&, bound_operand const*, loop_state const&) {}
   void after(int, step const&, bound_operand const*, loop_state const&) {}
 };
 
 /// Whether calls may be merged while these hooks are in use; true for `no_hooks`. A merged call may be incomplete until
-/// the last call of its group returns. Other hooks allow merging by `static constexpr bool merges_calls = true`.
+/// the last call of its group returns. Other hooks allow merging with `static constexpr bool merges_calls = true`.
 template <class hooks> inline constexpr bool merges_calls = std::is_same_v<hooks, no_hooks> || requires {
   requires hooks::merges_calls;
 };
@@ -73,8 +73,8 @@ inline bound_operand bind(operand const& o, std::byte* arena, loop_state const& 
   return {arena + address, &o.shape, o.count, o.row_stride};
 }
 
-/// Iterations of an axis's current loop: its extent, or fewer in two cases. The last segment of a repeat that
-/// activation checkpointing has split can be shorter, and a loop over rows can skip rows with ignored labels.
+/// The iterations of an axis's current loop: the axis's extent, or fewer in two cases. The last segment of a repeat
+/// that activation checkpointing has split can be shorter, and a loop over rows can skip rows with ignored labels.
 inline std::int64_t iterations_now(plan_view const& plan, int axis, loop_state const& loops,
                                    std::int64_t const* valid_labels) {
   auto const& a = plan.axes[axis];
@@ -87,8 +87,8 @@ inline std::int64_t iterations_now(plan_view const& plan, int axis, loop_state c
   return left < a.extent ? left : a.extent;
 }
 
-/// Bit mask of the outputs that add to their memory in the current iteration: all that accumulate, except on their
-/// first write of a run. (Outputs with a bit in `step::adds` always add: an earlier step has written them.)
+/// A bit mask of the outputs that add to their memory in the current iteration. An output that accumulates adds, except
+/// on its first write of a run. (Outputs with a bit in `step::adds` always add: an earlier step has written them.)
 inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const& loops) {
   unsigned adds = s.accumulates;
   for (int j = 0; j < s.outputs; ++j) {

@@ -39,7 +39,7 @@ concept takes_operands = requires(call_of<op> const& c, operands... o) {
 };
 
 /// The compile-time error for a call without a kernel. Compilers print the op, the device, the types of the operands,
-/// and the diagnosis with the source line of the call in the model. (clang prints a `why` only if it is itself a
+/// and the diagnosis, which has the source line of the call in the model. (clang prints a `why` only if it is itself a
 /// template argument.)
 template <class op, class device, class... operands> struct kernel_is_there {
   template <why, diagnosis d> struct refused {
@@ -50,15 +50,16 @@ template <class op, class device, class... operands> struct kernel_is_there {
   };
 };
 
-/// The compile-time error for a kernel that was defined after the plan was made, so that the plan lacks its needs.
+/// The compile-time error for a kernel that was defined after the plan was made, so that the plan does not include the
+/// kernel's needs.
 template <class op, class device, bool is_planned> struct needs_are_planned {
   static_assert(is_planned,
                 "run: this kernel has `needs_of`, but is defined after the first use of a trainer that calls "
                 "it; specialize ct::kernel<op, device> before the trainer");
 };
 
-/// Calls the kernel of `op` with typed operands. One instantiation per op, device and dtypes; all nodes with the same
-/// op and dtypes share it.
+/// Calls the kernel of `op` with typed operands. There is one instantiation per op, device and dtypes, which all nodes
+/// with the same op and dtypes share.
 template <op_label const* op, class device, int inputs, class indices, dtype... types> struct typed_call;
 template <op_label const* op, class device, int inputs, std::size_t... i, dtype... types>
 struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
@@ -94,7 +95,7 @@ using typed_call_of =
 
 /// The distinct calls of a plan: calls of one op with operands of the same dtypes share one launcher.
 template <int steps> struct distinct_calls {
-  int of_step[steps == 0 ? 1 : steps]{}; // by step: index of its call; -1: the begin or end of a loop
+  int of_step[steps == 0 ? 1 : steps]{}; // by step: index of its call; -1: begin or end step of a loop
   int first[steps == 0 ? 1 : steps]{};   // by call: the first step that makes it
   int count = 0;                         // number of distinct calls
 };
@@ -124,7 +125,7 @@ template <int steps, class plan> constexpr distinct_calls<steps> find_calls(plan
 template <class holder> inline constexpr auto calls_of = find_calls<holder::value.steps_size>(holder::value);
 template <class holder> using call_indices = std::make_index_sequence<static_cast<std::size_t>(calls_of<holder>.count)>;
 
-/// The typed call with this index among the distinct calls of a plan.
+/// The typed call with index `call` among the distinct calls of a plan.
 template <class holder, class device, std::size_t call>
 using distinct_call = typed_call_of<holder, device, calls_of<holder>.first[call]>;
 
@@ -134,7 +135,7 @@ template <class typed_call> constexpr launcher launcher_of() {
   else return nullptr;
 }
 
-/// Index of the first step whose kernel is missing; -1: no such step.
+/// The index of the first step whose kernel is missing; -1: there is none.
 template <class holder, class device, std::size_t... call> constexpr int first_missing(std::index_sequence<call...>) {
   bool const has[] = {distinct_call<holder, device, call>::has..., true};
   for (std::size_t k = 0; k < sizeof...(call); ++k)
@@ -151,7 +152,7 @@ template <class holder, class device, std::size_t... call> constexpr auto make_l
   return all;
 }
 
-/// The error for step `index` without a kernel. Source lines are known only if the holder has the plan's program,
+/// The error for step `index`, which has no kernel. Source lines are known only if the holder has the plan's program,
 /// `holder::final`.
 template <class holder, int index> constexpr diagnosis missing_kernel_at() {
   if constexpr (requires { holder::final; }) {
@@ -162,7 +163,7 @@ template <class holder, int index> constexpr diagnosis missing_kernel_at() {
 
 } // namespace detail
 
-/// The launcher of every step of the plan `holder::value`; null for the begin or end of a loop, and for a missing
+/// The launcher of every step of the plan `holder::value`; null for a loop's begin and end steps, and for a missing
 /// kernel.
 template <class holder, class device>
 inline constexpr auto launchers = detail::make_launchers<holder, device>(detail::call_indices<holder>{});

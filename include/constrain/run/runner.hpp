@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Runs plans on a device: owns the arena and the other resources that the kernels need. `graph`: whether
-/// the kernel launches of each plan are captured in a CUDA graph once, then replayed.
+/// Runs plans on a device. Owns the arena and the other resources that the kernels need. `graph`: whether the kernel
+/// launches of each plan are captured once in a CUDA graph, then replayed.
 template <class device, bool graph> class runner;
 
 /// The runner for the CPU.

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The `op_info` of step i; null for the begin or end of a loop.
+/// The `op_info` of step i; null for a loop's begin or end step.
 template <class holder, std::size_t i> constexpr op_info const* rules_of_step() {
   if constexpr (holder::value.steps[i].kind != node_kind::call) return nullptr;
   else return &info_of<op_type<holder::value.steps[i].op>>;
@@ -23,7 +23,7 @@ template <class holder, std::size_t... i> constexpr auto make_step_rules(std::in
 
 } // namespace detail
 
-/// The `op_info` of every step of the plan `holder::value`; null for the begin or end of a loop. Hooks that need cost
+/// The `op_info` of every step of the plan `holder::value`; null for a loop's begin and end steps. Hooks that need cost
 /// or shape rules find them here: a plan holds only op labels, so that an executable without such hooks does not
 /// contain the rules.
 template <class holder>

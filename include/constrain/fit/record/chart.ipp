@@ -20,14 +20,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return 10 * power;
 }
 
-/// A number with four significant digits.
+/// `x` as text, with four significant digits.
 [[gnu::cold]] CONSTRAIN_INLINE std::string short_number(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", std::abs(x) < 1e-12 ? 0.0 : x);
   return text;
 }
 
-/// Splits [low, high], the range of x, into `columns` columns and replaces the points of each column by their mean.
+/// Splits [low, high], the range of x, into `columns` columns and returns the mean point of each non-empty column.
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::pair<double, double>> thinned(
     std::vector<std::pair<double, double>> const& points, double low, double high, int columns) {
   std::vector<std::pair<double, double>> result;

@@ -21,12 +21,12 @@ struct metric {
 
 /// The record of one optimizer step, and of the evaluation after the step, if any.
 struct step_record {
-  std::int64_t step = 0;                                 // optimizer steps done, this one included
-  double loss = 0, gradient_norm = 0, learning_rate = 0; // of this step; the norm is before clipping
+  std::int64_t step = 0;                                 // optimizer steps done, including this one
+  double loss = 0, gradient_norm = 0, learning_rate = 0; // of this step; the norm before clipping
   double seconds = 0;                                    // duration of this step, without the wait for data
   double tokens_per_second = 0; // of all ranks together, averaged since the run began or was resumed; the time
-                                // includes waiting for data, not callbacks, evaluation and saving
-  double labels_per_second = 0; // the same in valid labels; 0 in older records, which do not contain it
+                                // includes waiting for data, but not callbacks, evaluation or saving
+  double labels_per_second = 0; // the same mean for valid labels; 0 in older records, which lack this field
   std::int64_t tokens = 0;      // valid labels of this step
   bool skipped = false;         // a gradient was not finite, so nothing was updated
   std::optional<double> validation_loss{}, accuracy{}; // of the evaluation after this step, if any
@@ -35,15 +35,15 @@ struct step_record {
   std::vector<metric> settings{};                      // of the model (ct::setting), as this step read them
 };
 
-/// Adds the member `name` to the object that `json` is writing: an object of names and values, on one line. Adds
-/// nothing if there are none.
+/// Adds the metrics to the object that `json` is writing, as a member `name`: an object of names and values, on one
+/// line. Adds nothing if there are no metrics.
 [[gnu::cold]] void write_metrics(io::json_writer& json, std::vector<metric> const& metrics,
                                  char const* name = "metrics");
 
 /// The records of a run in a directory: steps.jsonl and steps.csv with a line per step, and an event file for
 /// TensorBoard. The columns of steps.csv are fixed: it lacks labels_per_second, saved, resumed, the settings and the
-/// user-defined metrics. A run resumed after `last_step` appends to steps.jsonl and steps.csv, from which the lines of
-/// later steps are removed, and starts a new event file. Throws `error` if a file cannot be written.
+/// user-defined metrics. A run that is resumed after `last_step` removes the lines of later steps from steps.jsonl and
+/// steps.csv, appends to both files, and starts a new event file. Throws `error` if a file cannot be written.
 class records {
 public:
   /// Creates the directory if it does not exist. `last_step`: last step before the resume; 0 for a new run.

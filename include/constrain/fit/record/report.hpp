@@ -19,9 +19,9 @@ struct report_head {
   memory_plan memory{};                                   // the trainer's memory plan
 };
 
-/// A run's report as one self-contained HTML page: diagnosis, charts of losses, learning rate, gradient norm,
-/// throughput and user-defined metrics, with marks where the run was saved (dotted) and resumed (dashed), and the
-/// memory plan.
+/// A run's report as one self-contained HTML page: diagnosis, facts, charts and memory plan. The charts show losses,
+/// learning rate, gradient norm, throughput, user-defined metrics and settings that change. They mark the steps at
+/// which the run was saved (dotted) and resumed (dashed).
 [[gnu::cold]] std::string report(report_head const& head, std::span<step_record const> steps);
 
 } // namespace constrain

@@ -20,23 +20,23 @@ enum class run_condition : std::uint8_t {
   getting_worse
 };
 
-/// A run's diagnosis, with a sentence that says what to do.
+/// A run's diagnosis, with a recommendation.
 struct run_diagnosis {
   run_condition condition = run_condition::too_early; // the verdict
-  std::int64_t step = 0; // of the lowest validation loss; for `not_finite`, the first step with a non-finite loss
-  std::string text{};    // the verdict in a sentence, with the losses and what to do
+  std::int64_t step = 0; // step with the lowest validation loss; for `not_finite`, first step with a non-finite loss
+  std::string text{};    // the verdict and the losses in words, and what to do
 };
 
 namespace detail {
 
-/// A run's losses: validation losses, and training losses as means over a tenth of all steps (half, if fewer than ten),
-/// since single losses are noisy. Non-finite training losses are left out.
+/// A run's losses: validation losses, and training losses as means over a tenth of all steps (over half, if there are
+/// fewer than ten steps), since single losses are noisy. Non-finite training losses are left out.
 class losses {
 public:
   [[gnu::cold]] explicit losses(std::span<step_record const> steps);
 
-  /// The first step with a non-finite validation loss. If there is none, but the last tenth of the training losses or
-  /// more are not finite: the first of these steps. Null: neither.
+  /// The first step with a non-finite validation loss. If there is none, and the training losses of at least the last
+  /// tenth of the steps are not finite, the first of these steps. Otherwise null.
   step_record const* not_finite() const { return not_finite_; }
   /// Which loss is not finite: "training" or "validation".
   char const* which() const { return which_; }
@@ -67,13 +67,13 @@ private:
 } // namespace detail
 
 /// Diagnoses a run from the losses of its steps: returns the first verdict below that applies. A change of the
-/// validation loss counts only if it exceeds both the given percentage and 1/1000 of the total fall of the training
+/// validation loss counts only if it exceeds both the percentage below and 1/1000 of the total fall of the training
 /// loss; smaller changes are noise.
 /// - not finite: a validation loss, or the training losses of the last tenth of the steps, are NaN or infinite;
 /// - too early: fewer than four evaluations;
 /// - overfitting: the validation loss ended more than 2 % above its lowest value, and the training loss fell further;
-/// - getting worse: the validation loss ended as far above its lowest value, but the training loss did not fall
-///   further;
+/// - getting worse: the validation loss ended more than 2 % above its lowest value, and the training loss did not
+///   fall further;
 /// - still improving: in the last quarter of the evaluations the validation loss reached its lowest value and fell by
 ///   more than 1 %;
 /// - underfit: the training loss fell by less than a tenth and is still above 0.01 nats per label;

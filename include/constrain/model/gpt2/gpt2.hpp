@@ -54,8 +54,8 @@ struct gpt2_mlp {
 
 /// GPT-2 (Radford et al. 2019): tokens [sequences, tokens] -> logits [sequences, tokens, vocabulary]. Pre-norm blocks,
 /// learned position embedding, and a head tied to the token embedding. Dropout, with the run's `.dropout` as
-/// probability, follows the embeddings and both layers of a block; attention probabilities have no dropout. By default,
-/// the sizes are those of the 124M model.
+/// probability, follows the embeddings and both layers of a block; attention probabilities have no dropout. The default
+/// sizes are the 124M model's.
 struct gpt2 {
   int layers = 12;        // transformer blocks
   int heads = 12;         // attention heads; their number must divide the width
@@ -65,7 +65,7 @@ struct gpt2 {
 
   /// The logits of every token.
   constexpr value operator()(value tokens) const {
-    // Residual projections of deeper models have smaller initial weights (Radford et al. 2019, section 2.3).
+    // The residual projections of deeper models have smaller initial weights (Radford et al. 2019, section 2.3).
     double const projection_stddev = 0.02 * detail::inverse_square_root(2.0 * layers);
     auto const table = parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.stddev = 0.02});
     auto x = position_embedding("position", embedding(table, tokens), {.context = context});

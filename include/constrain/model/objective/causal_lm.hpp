@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Causal language modeling: the mean cross-entropy of the next token. logits [sequences, tokens, vocabulary], labels
-/// [sequences, tokens] (i32: the next token at each position, or `ignored_label`). Refused: token ids as logits,
+/// Causal language modeling: the mean cross-entropy of the next token, from logits [sequences, tokens, vocabulary] and
+/// labels [sequences, tokens] (i32: the next token at each position, or `ignored_label`). Refused: token ids as logits,
 /// and logits without one row per token.
 struct causal_lm {
   static constexpr bool labels_are_next_tokens = true; // the trainer refuses labels that equal the inputs
@@ -37,7 +37,7 @@ struct causal_lm {
 ///
 ///     using objective = ct::causal_lm_with<ct::cross_entropy_options{.label_smoothing = 0.1, .z_loss = 1e-4}>;
 ///
-/// `evaluate` computes the plain cross-entropy. Refused: what `causal_lm` refuses, and an option out of range.
+/// `evaluate` computes the plain cross-entropy. Refused: logits that `causal_lm` refuses, and options out of range.
 template <cross_entropy_options options> struct causal_lm_with {
   static constexpr bool labels_are_next_tokens = true; // the trainer refuses labels that equal the inputs
   /// The loss, a scalar.

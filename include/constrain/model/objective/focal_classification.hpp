@@ -4,12 +4,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Classification with the focal loss (Lin et al. 2017) in place of the cross-entropy: logits [..., classes], labels
-/// [...] (i32: the class, or `ignored_label`):
+/// Classification with the focal loss (Lin et al. 2017) instead of the cross-entropy, from logits [..., classes] and
+/// labels [...] (i32: the class, or `ignored_label`):
 ///
 ///     using objective = ct::focal_classification<ct::focal_loss_options{.gamma = 2}>; // 2 is the default
 ///
-/// `perplexity` of `evaluate` is the exponential of this loss. Refused: token ids as logits, a negative gamma.
+/// `perplexity` of `evaluate` is the exponential of this loss. Refused: token ids as logits, and a negative gamma.
 template <focal_loss_options options = focal_loss_options{}> struct focal_classification {
   /// The loss, a scalar.
   constexpr value operator()(value logits, value labels) const { return focal_loss(logits, labels, options); }
