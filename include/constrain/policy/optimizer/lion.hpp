@@ -12,9 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 ///     w = w - lr (sign(c) + weight_decay w)            sign(0) = 0
 ///     m = beta2 m + (1 - beta2) g
 ///
-/// Apart from weight decay, every weight moves by the learning rate in each step. The paper recommends a learning rate 3
-/// to 10 times smaller than AdamW's, and a weight decay larger by the same factor. The state is one value per weight: 4
-/// bytes in fp32.
+/// Apart from weight decay, every weight moves by the learning rate in each step. The paper recommends a learning rate
+/// 3 to 10 times smaller than AdamW's, and a weight decay larger by the same factor. The state is one value per weight:
+/// 4 bytes in fp32.
 struct lion {
   static constexpr char const* name = "lion";
 
