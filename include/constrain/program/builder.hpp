@@ -109,15 +109,15 @@ struct builder {
     return n;
   }
 
-  /// As `append`, for the op type `op`: outputs that `outputs` lacks or leaves empty become new values. `line`: source
-  /// line where the model calls the operation; 0: none.
+  /// Like `append`, for the op type `op`: outputs that `outputs` lacks or leaves empty become new values. `line`:
+  /// source line where the model calls the operation; 0: none.
   template <class op>
   constexpr node call(std::initializer_list<ref> inputs, std::initializer_list<ref> outputs = {},
                       options_of<op> const& options = {}, int line = 0) {
     return call_with(info_of<op>, inputs, outputs, pack(options), line);
   }
 
-  /// As `call`, with packed options.
+  /// Like `call`, with packed options.
   constexpr node call_with(op_info const& info, std::initializer_list<ref> inputs, std::initializer_list<ref> outputs,
                            attributes const& options, int line) {
     node n;

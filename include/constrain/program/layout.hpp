@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// How the ranks that train together hold a tensor, in the terms of PyTorch's DTensor and of ZeRO (Rajbhandari et al.
 /// 2020).
 enum class layout : std::uint8_t {
-  replicated, // every rank holds the full tensor; of an activation, the one for its own samples
+  replicated, // every rank holds the full tensor, or, of an activation, the tensor for its samples
   partial,    // the tensor is the sum of the tensors that the ranks hold
   flat,       // every rank holds a range of the flattened tensor, its shard (shard_map)
   divided,    // every rank of a tensor group holds a range of one dimension (`value_info::divided`)
@@ -23,7 +23,7 @@ struct layout_change {
   layout to = layout::replicated;   // of output 0
 };
 
-/// Which elements of an op's operands depend on each other. An op declares it in one line, with a pattern for each
+/// Which elements of an op's operands depend on each other. An op declares this in one line, with a pattern for each
 /// input and, after `->`, for each output:
 ///
 ///     static constexpr char const* layouts = "...i, oi, +o -> ...o"; // linear: x, weight, bias -> y
@@ -41,7 +41,7 @@ struct layout_change {
 struct layout_rule {
   /// The operands of one side that have each pattern: bit k is operand k.
   struct side {
-    static constexpr int most_named = 4; // operands whose dimensions have names
+    static constexpr int most_named = 4; // maximum number of operands with named dimensions
 
     unsigned elements = 0;    // `*`
     unsigned rows = 0;        // `...`

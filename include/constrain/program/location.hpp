@@ -16,7 +16,7 @@ struct location {
   std::int64_t step = 0;       // elements of `root` by which one iteration moves them
 };
 
-/// The number of consecutive elements with one index of dimension `dimension`, in a tensor of shape `s`.
+/// The number of consecutive elements that share an index of dimension `dimension`, in a tensor of shape `s`.
 constexpr std::int64_t inner_elements(shape const& s, int dimension) {
   std::int64_t product = 1;
   for (int d = dimension + 1; d < s.rank; ++d) product *= s.extent[d];

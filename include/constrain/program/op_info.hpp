@@ -100,9 +100,9 @@ struct op_info : op_label {
   bool (*divide)(attributes&, division&) = nullptr;   // changes the options to one rank's (division.hpp)
   bool has_divide = false;                            // whether `divide` is set
   layout_change change;                               // of a collective, or of an op that works only on shards
-  void (*flat_form)(builder&, node const&) = nullptr; // appends what replaces a call whose input 0 is flat
+  void (*flat_form)(builder&, node const&) = nullptr; // appends the replacement of a call whose input 0 is flat
   bool has_flat_form = false;                         // whether `flat_form` is set
-  // appends what replaces a call whose input 0 is divided over a tensor group
+  // appends the replacement of a call whose input 0 is divided over a tensor group
   void (*divided_form)(builder&, node const&) = nullptr;
   bool has_divided_form = false;               // whether `divided_form` is set
   bool exchanges = false;                      // exchanges data between ranks

@@ -62,8 +62,8 @@ struct step {
   int partner = 0;       // of the beginning of a loop: index of the end; of the end: index of the beginning
 };
 
-/// The part of an axis that the executor needs to count iterations. "Within a segment" means: of an axis that
-/// strip-mining made for the iterations within a segment (axis.hpp).
+/// The part of an axis that the executor needs to count iterations. "Within a segment" marks an axis that strip-mining
+/// made for the iterations within a segment (axis.hpp).
 struct plan_axis {
   std::int64_t extent = 0;       // iterations; within a segment: of a full segment
   std::int64_t whole_extent = 0; // within a segment: extent of the axis that was split, to shorten the last segment
@@ -90,8 +90,8 @@ struct plan_port {
 
 /// A program with addresses: constant tables that the executor runs.
 template <int step_count, int operand_count> struct plan {
-  step steps[step_count == 0 ? 1 : step_count]{};             // in the order of execution
-  operand operands[operand_count == 0 ? 1 : operand_count]{}; // of all calls, one call after the other
+  step steps[step_count == 0 ? 1 : step_count]{};             // in execution order
+  operand operands[operand_count == 0 ? 1 : operand_count]{}; // of all calls, call by call
   plan_axis axes[maximum_axes]{};                             // by index
   int micro_batches = -1;                                     // the axis of gradient accumulation; -1: one micro-batch
   fixed_vector<plan_port, maximum_program_ports> ports;       // tensors that the host writes or reads

@@ -55,7 +55,7 @@ namespace optimizer {
 ///     w = (1 - a weight_decay) w - a u / max(1, rms(u) / clip_threshold)
 ///
 /// rms is the root mean square over the tensor. A tensor with more than two dimensions is a stack of matrices: each has
-/// a separate row and column, but rms is taken over the stack. For biases, norms and other vectors, v = beta2 v +
+/// a separate `row` and `column`, but rms is taken over the stack. For biases, norms and other vectors, v = beta2 v +
 /// (1 - beta2) (g^2 + epsilon1) is stored for each element, and u = g / sqrt(v). Each part of a parameter (`in_parts`)
 /// is a separate tensor. In fp32, the state of a matrix takes 4 (rows + columns) bytes, and the state of a vector 4
 /// bytes per element.

@@ -23,15 +23,15 @@ template <class type> concept has_update = requires(float weight, typename type:
 ///     template <class real>                                      // returns the new weight; changes the state
 ///     static real update(real weight, real gradient, state<real>&, hyper const&, optimizer_step); // CT_HOST_DEVICE
 ///
-/// If `hyper` has a field `learning_rate`, the factors of the schedule and of `scale_learning_rate` multiply it. If it
-/// has a field `weight_decay`, the field is 0 for parameters that do not decay (program/role.hpp). The same applies to
-/// the fields of `base`, if `hyper` has a member `base`: the `hyper` of another optimizer, the member type `base`.
-/// Optional members:
+/// If `hyper` has a field `learning_rate`, the trainer multiplies it by the factors of the schedule and of
+/// `scale_learning_rate`. If `hyper` has a field `weight_decay`, it is 0 for parameters that do not decay
+/// (program/role.hpp). An optimizer that wraps another one names it by a member type `base`; the same then applies to
+/// the field `base` of its `hyper`, the `hyper` of the other optimizer. Optional members:
 ///
 ///     static constexpr char const* name = "lion";                // in saved runs and prints; default: the type's name
 ///     static constexpr char const* state_names[] = {"exp_avg"};  // of the state's fields, in saved runs and prints
 ///     static constexpr bool state_signed[] = {true};             // whether a field may be negative; default: true.
-///                                                                // `quantized` stores other fields more precisely
+///                                                                // `quantized` is more precise if it may not
 ///     static void check(hyper const&);                           // throws `error` if a value is outside its range;
 ///                                                                // the trainer's constructor calls it
 ///     template <class real> static prepared<real> prepare(hyper const&, optimizer_step); // on the host, once a step;
