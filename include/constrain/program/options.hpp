@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The options of an op that has none.
+/// The options of an op without a member type `options`.
 struct no_options {};
 
 namespace detail {

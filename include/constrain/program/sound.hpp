@@ -33,7 +33,7 @@ template <diagnosis d> struct refusal<why::values_of_two_programs, d> {
   static_assert(d.ok(), "an operation combines values of two models; use only values of the same model");
 };
 template <diagnosis d> struct refusal<why::role_of_no_parameter, d> {
-  static_assert(d.ok(), "ct::parameter takes the role of a parameter: ct::role::weight, bias, norm, embedding, head "
+  static_assert(d.ok(), "ct::parameter needs the role of a parameter: ct::role::weight, bias, norm, embedding, head "
                         "or frozen");
 };
 template <diagnosis d> struct refusal<why::parameter_named_twice, d> {
