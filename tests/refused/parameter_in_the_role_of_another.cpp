@@ -1,4 +1,4 @@
-// refused: ct::parameter takes the role of a parameter
+// refused: ct::parameter needs the role of a parameter
 // diagnosis: role_of_no_parameter, line, 0, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -10,7 +10,7 @@ namespace slot_of {
 
 /// The slot of gradient accumulation; is_slot.hpp explains its members.
 struct accumulation {
-  int micro_batches = 1; // micro-batches of one optimizer step
+  int micro_batches = 1; // micro-batches per optimizer step
   friend constexpr bool operator==(accumulation const&, accumulation const&) = default;
 
   template <class...> using otherwise = accumulate<1>;

@@ -2,8 +2,8 @@
 
 #include "constrain/policy/rule.hpp"
 
-/// Algorithms for `self_attention`. The model calls only `self_attention`: an attention policy chooses the algorithm,
-/// and the pass `select_attention` (pass/select.hpp) puts it into the program.
+/// Algorithms for `self_attention`. The model calls only `self_attention`. An attention policy chooses the algorithm,
+/// and the pass `select_attention` (pass/select.hpp) inserts it into the program.
 namespace constrain::inline CONSTRAIN_VARIANT::attention {
 
 struct automatic;
@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 /// The slot of the attention algorithm; is_slot.hpp explains its members.
 struct attention {
   bool tiled = false;             // whether the algorithm is flash attention
-  bool only_with_kernels = false; // whether to keep the reference on a device without kernels for the algorithm
+  bool only_with_kernels = false; // whether to use `reference` on a device without kernels for the algorithm
   friend constexpr bool operator==(attention const&, attention const&) = default;
 
   template <class...> using otherwise = constrain::attention::automatic;
@@ -41,14 +41,14 @@ struct automatic {
   static constexpr slot value{.tiled = true, .only_with_kernels = true};
 };
 
-/// Attention computed directly from its formula: stores the probabilities, [sequences, heads, tokens, tokens], for the
-/// backward pass, so memory is quadratic in the number of tokens. Tests compare `flash` with this algorithm.
+/// Attention computed directly from its formula. It stores the probabilities, [sequences, heads, tokens, tokens], for
+/// the backward pass, so memory is quadratic in the number of tokens. Tests compare `flash` with this algorithm.
 struct reference {
   using slot = slot_of::attention;
   static constexpr slot value{.tiled = false};
 };
 
-/// Flash attention (Dao et al. 2022; Dao 2023): computes the scores a tile at a time, so memory is linear in the number
+/// Flash attention (Dao et al. 2022; Dao 2023). It computes the scores tile by tile, so memory is linear in the number
 /// of tokens. Only the CPU has kernels for it. Attention with lengths always uses `reference`.
 struct flash {
   using slot = slot_of::attention;

@@ -23,18 +23,18 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
 /// The slot of activation checkpointing; is_slot.hpp explains its members.
 struct checkpointing {
-  bool recomputes = false;   // whether the backward pass computes the activations of repeats again
-  int iterations = 0;        // k of checkpoint::every<k>; 0 for the others
-  bool square_root = false;  // whether it is checkpoint::sqrt
-  bool by_operation = false; // whether it is checkpoint::keep
+  bool recomputes = false;   // whether the backward pass recomputes the activations of repeats
+  int iterations = 0;        // k of checkpoint::every<k>; 0 for other policies
+  bool square_root = false;  // whether the policy is checkpoint::sqrt
+  bool by_operation = false; // whether the policy is checkpoint::keep
   op_set kept{};             // the ops of checkpoint::keep
-  int unknown_ops = 0;       // template arguments of checkpoint::keep that are not ops, or beyond the set's capacity
-  bool has_limit = false;    // whether it is checkpoint::budget
-  bytes limit{};             // of checkpoint::budget: the most bytes that a trainer may need
+  int unknown_ops = 0;       // arguments of checkpoint::keep that are not ops, plus 1 if there are more than 16
+  bool has_limit = false;    // whether the policy is checkpoint::budget
+  bytes limit{};             // of checkpoint::budget: maximum memory of a trainer
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;
 
-  /// The number of iterations of a segment, of which only the input is kept, in a repeat with `extent` iterations; 0:
-  /// all activations are kept.
+  /// The number of iterations per segment in a repeat with `extent` iterations. Only the input of each segment is kept.
+  /// 0: all activations are kept.
   constexpr int segment_of(std::int64_t extent) const {
     if (!square_root) return iterations;
     int root = 1;
@@ -42,7 +42,7 @@ struct checkpointing {
     return root;
   }
 
-  /// Whether a search chooses what is computed again. A limit of nothing is refused, without a search.
+  /// Whether a search chooses what to recompute. False for a limit below 1 byte, which a rule refuses.
   constexpr bool searches() const { return has_limit && limit > bytes(0); }
 
   template <class...> using otherwise = checkpoint::none;
@@ -75,16 +75,16 @@ struct none {
   static constexpr slot value{};
 };
 
-/// Keeps the input of every `iterations`-th iteration of a `repeat` (layer/repeat.hpp); the backward pass computes the
-/// other activations of the repeat again. The weights after training are the same as with `none`, bit for bit.
+/// Keeps the input of every `iterations`-th iteration of each outermost `repeat` (layer/repeat.hpp). The backward pass
+/// recomputes the other activations of the repeat. Training gives the same weights as with `none`, bit for bit.
 template <int iterations> struct every {
   using slot = slot_of::checkpointing;
   static constexpr slot value{.recomputes = true, .iterations = iterations};
 };
 
-/// `every<k>` with k = the square root of each repeat's number of iterations, rounded up, so that as many inputs are
-/// kept as iterations are computed again at a time (Chen et al. 2016, section 4.1). If the activations of an iteration
-/// take much more memory than its input, as in a transformer, every<1> takes less.
+/// `every<k>` with a separate k for each repeat: the square root of its number of iterations, rounded up. The repeat
+/// then keeps about k inputs and recomputes k iterations at a time (Chen et al. 2016, section 4.1). If the activations
+/// of an iteration take much more memory than its input, as in a transformer, every<1> takes less memory.
 struct sqrt {
   using slot = slot_of::checkpointing;
   static constexpr slot value{.recomputes = true, .square_root = true};
@@ -106,12 +106,11 @@ template <class... ops> constexpr slot_of::checkpointing keeping() {
 
 } // namespace detail
 
-/// Selective recomputation (Korthikanti et al. 2022, section 5): keeps what calls of these ops produce, the inputs of
-/// the iterations of each repeat, and the results of collectives; the backward pass computes everything else of the
-/// forward pass again, inside repeats and outside, each value just before its first reader. An op is the one that the
-/// model calls: `keep<op::attention>` also keeps the results of flash attention. An element-wise function f is
-/// `op::elementwise<f>`. `keep<>` keeps only the inputs. Weights after training are the same as with `none`, bit for
-/// bit.
+/// Selective recomputation (Korthikanti et al. 2022, section 5). Keeps the results of these ops, the inputs of the
+/// iterations of each repeat, and the results of collectives. The backward pass recomputes the other activations that
+/// it needs, inside and outside repeats, each just before its first use. Name the ops that the model calls:
+/// `keep<op::attention>` also keeps the results of flash attention. An element-wise function f is `op::elementwise<f>`.
+/// `keep<>` keeps no op's results. Training gives the same weights as with `none`, bit for bit.
 template <class... ops> struct keep {
   using slot = slot_of::checkpointing;
   static constexpr slot value = detail::keeping<ops...>();
@@ -119,7 +118,7 @@ template <class... ops> struct keep {
 
 namespace detail {
 
-/// "checkpoint::budget<mebibytes(16)>", with the largest unit of which the limit is a multiple.
+/// The name of a budget, such as "checkpoint::budget<mebibytes(16)>", in the largest unit that divides the limit.
 constexpr fixed_vector<char, 64> text_of_budget(bytes limit) {
   fixed_vector<char, 64> text;
   auto const append = [&](char const* s) {
@@ -132,7 +131,7 @@ constexpr fixed_vector<char, 64> text_of_budget(bytes limit) {
   append("checkpoint::budget<"), append(units[unit]);
   if (n < 0) append("-");
   char digits[24]{};
-  int k = 23; // the last one ends the text
+  int k = 23; // the last character is the terminating null
   do digits[--k] = static_cast<char>('0' + (n < 0 ? -(n % 10) : n % 10)), n /= 10;
   while (n != 0);
   append(digits + k), append(")>");
@@ -141,10 +140,10 @@ constexpr fixed_vector<char, 64> text_of_budget(bytes limit) {
 
 } // namespace detail
 
-/// Chooses what the backward pass computes again, so that a trainer needs at most `limit` bytes: of the choices whose
-/// plan fits, one with as little recomputation as the search finds (recomputation_search.hpp). If the limit is large
-/// enough, this is `none`. Compile-time error, with the missing bytes: no choice fits. Weights after training are the
-/// same as with `none`, bit for bit.
+/// Chooses what the backward pass recomputes, so that a trainer needs at most `limit` bytes. A search at compile time
+/// looks for a plan that fits with little recomputation (recomputation_search.hpp). If the limit is large enough,
+/// nothing is recomputed. If the search finds no plan that fits, compilation fails, and the error gives the number of
+/// missing bytes. Training gives the same weights as with `none`, bit for bit.
 ///
 ///     ct::trainer<task, ct::checkpoint::budget<ct::gibibytes(16)>> t;
 template <bytes limit_> struct budget {

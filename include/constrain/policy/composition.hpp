@@ -6,16 +6,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A list of policies as a user gives it, legal or not. When a rule refuses the list, compilers print this type, and so
-/// the names of the policies.
+/// A list of policies as a user writes it, legal or not. If a rule refuses the list, compilers print this type, which
+/// shows the names of the policies.
 template <class... list> struct composition {
-  /// The slots of the library, then those of the user's policies.
+  /// The library's slots, then the slots of the user's policies.
   using slots = typename detail::slots_with<library_slots, list...>::type;
   using choices = detail::choices_of<slots, rules_between_slots, list...>; // holds the value of every slot
 
   /// Whether a rule holds for this list.
   template <class rule> static constexpr bool holds = detail::holds(&rule::holds, choices::value);
-  /// Index of the first rule that does not hold; -1: none.
+  /// Index of the first rule that does not hold; -1: all hold.
   static constexpr int broken = detail::first_broken(typename choices::rules{}, choices::value);
 };
 
@@ -24,10 +24,10 @@ template <class... list> constexpr auto composition_of() { return composition<li
 
 namespace detail {
 
-/// Stands for the refusal of a legal composition.
+/// The base of `composition_is_legal` for a legal composition.
 struct nothing_refused {};
 
-// The refusal of rule `index`. A function, not a class: compilers print the template arguments of every class on the
+// The refusal of rule `index`. This is a function because compilers print the template arguments of every class on the
 // way to an error.
 template <int index, class composition, class first, class... rest>
 constexpr auto find_refusal(rule_list<first, rest...>) {
@@ -41,14 +41,14 @@ template <class composition> constexpr auto find_refusal() {
 
 } // namespace detail
 
-/// Stops compilation with the sentence of the first rule that the composition breaks; compiles if all rules hold.
+/// Fails to compile, with the sentence of the first broken rule, unless the composition keeps all rules.
 template <class composition> struct composition_is_legal : decltype(detail::find_refusal<composition>())::type {
   static constexpr bool value = true;
 };
 
-/// A rule as a row of the table of rules, for documentation and tests.
+/// One row of the table of rules, for documentation and tests.
 template <class choices> struct policy_rule {
-  char const* name;              // of the rule
+  char const* name;              // name of the rule
   bool (*holds)(choices const&); // whether the rule holds for these values of the slots
   char const* sentence;          // what is wrong, where, and what to write instead
 };

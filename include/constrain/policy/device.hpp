@@ -19,9 +19,9 @@ struct device {
   bool is_cuda = false; // whether the device is a CUDA device
   int capability = 0;   // CUDA compute capability that kernels are compiled for: 90 is 9.0; 0 on the CPU
 #if defined(CONSTRAIN_WITH_CUDA)
-  bool compiled = true; // whether this translation unit can have CUDA kernels
+  bool compiled = true; // whether this translation unit can contain CUDA kernels
 #else
-  bool compiled = false; // whether this translation unit can have CUDA kernels
+  bool compiled = false; // whether this translation unit can contain CUDA kernels
 #endif
   friend constexpr bool operator==(device const&, device const&) = default;
 
@@ -56,8 +56,8 @@ struct cpu {
   static constexpr slot value{};
 };
 
-/// A CUDA device: the run option `.cuda_device`, or by default the current one of the host thread that constructs the
-/// trainer. `architecture`: compute capability that kernels are compiled for; `sm<90>` is 9.0.
+/// A CUDA device. The run option `.cuda_device` selects it; the default is the current device of the thread that
+/// constructs the trainer. `architecture`: compute capability that kernels are compiled for; `sm<90>` is 9.0.
 template <class architecture> struct cuda {
   using slot = slot_of::device;
   using target = constrain::cuda<architecture>;

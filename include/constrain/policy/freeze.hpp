@@ -19,7 +19,7 @@ struct freezing {
   bool norm = false;      // role::norm is frozen
   bool embedding = false; // role::embedding is frozen
   bool head = false;      // role::head is frozen
-  bool other = false;     // a role was given that parameters do not have; a rule refuses the policy
+  bool other = false;     // the policy names a role that no parameter has; a rule refuses the policy
   friend constexpr bool operator==(freezing const&, freezing const&) = default;
 
   /// The value that freezes `roles`.
@@ -28,12 +28,11 @@ struct freezing {
     ((f.of_role(roles) = true), ...);
     return f;
   }
-  /// The value with the five roles of parameters inverted: it trains the roles that this value freezes, and the
-  /// reverse.
+  /// The value that freezes the roles of parameters that this value trains, and trains those that it freezes.
   constexpr freezing opposite() const { return {!weight, !bias, !norm, !embedding, !head, other}; }
   /// Whether parameters of role `r` are frozen.
   constexpr bool freezes(role r) const { return freezing(*this).of_role(r); }
-  /// The field for role `r`; `other` for a role that parameters do not have.
+  /// The field for role `r`; `other` for a role that no parameter has.
   constexpr bool& of_role(role r) {
     switch (r) {
     case role::weight: return weight;
@@ -64,7 +63,8 @@ struct freezing {
 
 namespace detail {
 
-/// The pass of `freeze` and `train_only`: parameters of frozen roles get role::frozen, which no later pass trains.
+/// The pass of `freeze` and `train_only`. It gives parameters of frozen roles the role `frozen`; later passes do not
+/// train them.
 struct freezes_by_role {
   static constexpr auto after = pass_name::built;
   static constexpr program pass(program const& p, slot_of::freezing const& freezing) {
@@ -77,8 +77,8 @@ struct freezes_by_role {
 
 } // namespace detail
 
-/// Does not train parameters of these roles: they have no gradient and no optimizer state, are not part of the gradient
-/// norm and do not decay. The default, `freeze<>`, trains all parameters.
+/// Does not train parameters of these roles. They have no gradient and no optimizer state, are not part of the gradient
+/// norm, and do not decay. The default, `freeze<>`, trains all parameters.
 template <role... roles> struct freeze : detail::freezes_by_role {
   using slot = slot_of::freezing;
   static constexpr slot value = slot::template of_roles<roles...>();

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-/// Kernel fusion: one kernel for several operations, so that not all values between them need to be stored.
+/// Kernel fusion: one kernel computes several operations, so that intermediate values need not be stored.
 namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 struct automatic;
@@ -20,7 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 struct fusion {
   bool fuses = true;                // whether the pass `fuse` runs
   bool only_with_kernels = false;   // whether to fuse only into ops for which the device has a kernel
-  std::int64_t smallest_logits = 0; // bytes; the head is fused with the loss only if the logits are at least as large
+  std::int64_t smallest_logits = 0; // bytes; the head is fused with the loss only if the logits are at least this large
   friend constexpr bool operator==(fusion const&, fusion const&) = default;
 
   template <class...> using otherwise = constrain::fusion::automatic;
@@ -37,20 +37,19 @@ struct fusion {
 
 namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
-/// The default: fuses where that saves time and the device has a kernel for the fused operation. The head (the linear
-/// layer that computes the logits) and the loss become a loop over chunks of rows if the logits of a micro-batch take
-/// 256 MiB or more: the loop stores at most an eighth of the logits at a time, but takes more time than one call for
-/// all rows. It leaves out chunks without a valid label, as `all` does.
+/// The default. Fuses operations if the device has a kernel for the fused operation. If the logits of a micro-batch
+/// take 256 MiB or more, the head (the linear layer that computes the logits) and the loss become a loop over chunks of
+/// rows. The loop stores at most an eighth of the logits at a time, but is slower than one call for all rows. It skips
+/// chunks without a valid label, as `all` does.
 struct automatic {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .only_with_kernels = true, .smallest_logits = 256 << 20};
 };
 
-/// Fuses everything that the library has a fused kernel for, and runs the head and the loss in chunks of rows, whatever
-/// the size of the logits: training and evaluation store at most an eighth of the logits of a micro-batch at a time
-/// (`logit_rows`). The chunks need no fused kernel; only the CPU has the fused kernels. Rows whose label is ignored
-/// move behind the others, and chunks of only such rows are not computed, except with launch::graph, whose captured
-/// graph holds all chunks.
+/// Fuses everything that the library has a fused kernel for; only the CPU has these kernels. Runs the head and the loss
+/// in chunks of rows, whatever the size of the logits: training and evaluation store at most an eighth of the logits of
+/// a micro-batch at a time (`logit_rows`). Rows with an ignored label are moved to the end, and chunks that consist of
+/// them are skipped. With launch::graph, all chunks run, because a captured graph always runs the same kernels.
 struct all {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .smallest_logits = 0};

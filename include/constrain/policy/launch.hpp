@@ -31,15 +31,15 @@ struct launching {
 
 namespace constrain::inline CONSTRAIN_VARIANT::launch {
 
-/// The host launches the kernels one after another, in every run of an entry program (step, evaluate, ...).
+/// The host launches each kernel separately in every run of an entry program (step, evaluate, ...).
 struct eager {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::eager";
   static constexpr slot value{.captures = false};
 };
 
-/// Every entry program runs as one CUDA graph, captured after the first run of the entry program: the same kernels on
-/// the same memory, without the gaps between launches.
+/// Each entry program runs as one CUDA graph, which is captured after the program's first run. The graph runs the same
+/// kernels on the same memory, without the gaps between launches.
 struct graph {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::graph";

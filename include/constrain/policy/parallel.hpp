@@ -2,7 +2,7 @@
 
 #include "constrain/policy/rule.hpp"
 
-/// Training in several processes. With data parallelism, every process trains on its own part of each batch, and
+/// Training in several processes. With data parallelism, each process trains on a different part of each batch, and
 /// gradients are summed over the processes. With tensor parallelism, several processes train on the same batches, and
 /// each computes a part of every divided layer.
 namespace constrain::inline CONSTRAIN_VARIANT::parallel {
@@ -24,7 +24,7 @@ struct parallelism {
   int stage = 3;            // the stage of ZeRO: 1, 2 or 3
   int shards = 1;           // processes over which tensors are sharded; 1: not sharded
   int tensor = 1;           // processes over which layers are divided; 1: not divided
-  bool combines = true;     // false: a mesh of policies that cannot be combined
+  bool combines = true;     // whether the policies of a mesh can be combined
 #if defined(CONSTRAIN_WITH_MPI)
   bool has_mpi = true; // whether the program is compiled with MPI
 #else
@@ -72,7 +72,7 @@ struct none {
   static constexpr slot value{};
 };
 
-/// Distributed data parallelism (Li et al. 2020, as PyTorch's DDP): every process holds all parameters, gradients and
+/// Distributed data parallelism (Li et al. 2020), like PyTorch's DDP. Every process holds all parameters, gradients and
 /// optimizer states. Works with any number of processes.
 struct ddp {
   using slot = slot_of::parallelism;
@@ -80,12 +80,12 @@ struct ddp {
 };
 
 /// ZeRO (Rajbhandari et al. 2020): tensors are sharded over groups of `ranks` processes. The number of processes is any
-/// multiple of `ranks`; every group holds one full set of shards. The stages:
+/// multiple of `ranks`; every group holds one full set of shards. Each stage also shards what the earlier stages shard:
 ///
-/// 1. Optimizer states are sharded; gradients are reduced once per batch, after the last micro-batch.
-/// 2. Also gradients: each is reduced as soon as a micro-batch has computed it, and only its shard is kept.
-/// 3. Also parameters, as with PyTorch's fully sharded data parallelism: a parameter is gathered just before its use,
-///    and its memory is free for other values afterwards.
+/// 1. Optimizer states. Gradients are reduced once per batch, after the last micro-batch.
+/// 2. Gradients. Each is reduce-scattered as soon as a micro-batch has computed it.
+/// 3. Parameters, as in PyTorch's FSDP. Each is all-gathered just before its use, and the memory of the full parameter
+///    is free for other values afterwards.
 ///
 /// In mixed precision, all stages shard the master weights; stages 1 and 2 keep the full compute copies.
 template <int stage, int ranks> struct zero {
@@ -97,10 +97,10 @@ template <int stage, int ranks> struct zero {
 /// computes a part of every divided layer. Two linear layers with element-wise ops or attention between them are
 /// divided together: each process computes a range of the features, or some of the heads, of the first layer. The
 /// second layer sums over these features, and the sums of all processes are added. Each process also has a range of the
-/// rows of a table of tokens, and of the classes of a head. The weights of divided layers and tables are divided too,
+/// rows of a token embedding, and of the classes of a head. The weights of divided layers and tables are divided too,
 /// with their gradients and optimizer states; every process holds all other tensors. A layer is not divided if `ranks`
 /// does not divide the number of its features or heads. The number of processes is `ranks`. Refused at compile time:
-/// fewer heads than ranks, and a model of which nothing can be divided.
+/// fewer heads than ranks, and a model without a layer that can be divided.
 template <int ranks> struct tensor {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true, .same_data = true, .tensor = ranks};
@@ -108,8 +108,8 @@ template <int ranks> struct tensor {
 
 /// Data parallelism and tensor parallelism together: `data` is ddp or zero<stage, ranks>, and `layers` is
 /// tensor<ranks>. Consecutive processes form a tensor group: they divide the layers of one model, and train on the same
-/// batches. The groups train on different data, as the processes do with `data` only. The number of processes is a
-/// multiple of the ranks of `layers`; with zero<stage, ranks>, of the product of both numbers of ranks.
+/// batches. The groups train on different data, as single processes do without `layers`. The number of processes is a
+/// multiple of the ranks of `layers`; with zero<stage, ranks>, a multiple of the product of both numbers of ranks.
 template <class data, class layers> struct mesh {
   using slot = slot_of::parallelism;
   static constexpr slot value = [] {

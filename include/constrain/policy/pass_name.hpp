@@ -4,14 +4,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The library's passes that the pass of a policy may follow, in the order in which they run. Entry programs without
-/// gradients (evaluate, predict, generate) run only the passes marked "forward".
+/// The library's passes after which a policy's pass can run, in order. Entry programs without gradients (evaluate,
+/// predict, generate) run only the passes marked "forward".
 enum class pass_name {
   built,             // forward: the model and the objective, before any pass
   selected,          // forward: the attention algorithm is chosen
   without_dead_code, // forward: dead code is removed
   accumulated,       // the loop over micro-batches is added
-  cast,              // forward: matrices are cast for mixed precision
+  cast,              // forward: parameters are cast for mixed precision
   differentiated,    // the backward pass is added
   updated,           // gradient norm, clipping and the update of every trained parameter are added
   recomputed,        // activation checkpointing

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Stands for `named<policy>` of a slot without this member.
+/// Replaces `named<policy>` for a slot without this member.
 template <class slot, class policy> struct nameless_in_slot {};
 template <class slot, class policy> constexpr auto find_named() {
   if constexpr (requires { typename slot::template named<policy>; })
@@ -23,7 +23,7 @@ template <class slot, class policy> constexpr auto find_named() {
 template <class slots, class... list> struct chosen;
 template <class... slots, class... list>
 struct chosen<slot_list<slots...>, list...> : decltype(find_named<slots, policy_in<slots, list...>>())::type... {
-  /// Names the policies that are not the default, and the policies of slots that are always named: "fp32, adamw".
+  /// The names of the policies that are not the default, or whose slot is `always_named`, such as "fp32, adamw".
   static std::string name() {
     std::string text;
     (append_name<slots, list...>(text), ...);
@@ -44,13 +44,13 @@ template <class... slots, class... list> struct legal_in_order<true, slot_list<s
 
 } // namespace detail
 
-/// A list of policies in any order, at most one per slot; the other slots have their default. A list that breaks a rule
-/// does not compile: the compiler reports the sentence of the first broken rule.
+/// A list of policies in any order, at most one per slot; the other slots have their default policies. A list that
+/// breaks a rule does not compile: the compiler reports the sentence of the first broken rule.
 template <class... list> struct policies : detail::chosen<typename composition<list...>::slots, list...> {
   using composition = constrain::composition<list...>;
   static_assert(composition_is_legal<composition>::value);
 
-  /// The policy of a slot, of the library or of a user.
+  /// The policy of a slot. The slot may be the library's or a user's.
   template <class slot> using in = policy_in<slot, list...>;
 
   /// The optimizer.
@@ -63,8 +63,8 @@ template <class... list> struct policies : detail::chosen<typename composition<l
   /// optimizer of the same name. Control characters become '?', since the name is printed to terminals.
   static std::string optimizer_name() { return policy_name<optimizer>(); }
 
-  /// The number and type of the values that an element-wise optimizer stores per weight: "2 x fp32"; empty for an
-  /// optimizer with a rule.
+  /// The number and type of the values that an element-wise optimizer stores per weight, such as "2 x fp32"; empty for
+  /// an optimizer with an update rule.
   static std::string optimizer_state() {
     if constexpr (has_update_rule<optimizer>) return {};
     else {
@@ -75,7 +75,7 @@ template <class... list> struct policies : detail::chosen<typename composition<l
                                            : "fp32"});
     }
   }
-  /// The names of the fields of the optimizer's state: "exp_avg, exp_avg_sq"; empty for an optimizer without
+  /// The names of the fields of the optimizer's state, such as "exp_avg, exp_avg_sq"; empty for an optimizer without
   /// `state_names`.
   [[gnu::cold]] static std::string optimizer_state_names() {
     std::string names;

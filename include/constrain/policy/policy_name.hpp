@@ -11,8 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The name, without "constrain::" unless it keeps its namespace, and with every control character replaced by '?',
-/// since the name is printed to terminals.
+/// The name, without "constrain::" unless `keeps_namespace`, and with every control character replaced by '?', since
+/// the name is printed to terminals.
 [[gnu::noinline, gnu::cold]] inline std::string plain_policy_name(std::string name, bool keeps_namespace) {
   if (!keeps_namespace) remove_all(name, "constrain::");
   for (char& c : name)
@@ -28,8 +28,8 @@ namespace detail {
 
 } // namespace detail
 
-/// A policy's `name`; "averaged<adamw>" for a policy that is made from another, its `base`. If the policy has no name:
-/// the policy's type as a user writes it, "checkpoint::every<2>".
+/// A policy's `name`, followed by the name of its `base` if it wraps another policy: "averaged<adamw>". For a policy
+/// without a `name`, the type as a user writes it: "checkpoint::every<2>".
 template <class policy> std::string policy_name() {
   std::string name;
   if constexpr (requires { policy::name; }) name = policy::name;

@@ -19,11 +19,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
 /// The slot of precision; is_slot.hpp explains its members.
 struct precision {
-  dtype master = dtype::f32;  // of parameters, gradients and, unless an update rule says otherwise, optimizer states
+  dtype master = dtype::f32;  // of parameters, gradients and, unless the optimizer chooses a type, optimizer states
   dtype compute = dtype::f32; // of activations and of the operands of GEMMs
-  bool masters = true;        // parameters with a compute copy have a copy in `master` too
-  bool tf32 = false;          // the GEMMs of layers round their fp32 factors to TF32
-  bool loss_scale = false;    // the loss is scaled, so that small gradients do not become zero
+  bool masters = true;        // whether parameters with a compute copy are also stored in `master`
+  bool tf32 = false;          // whether the GEMMs of layers round their fp32 operands to TF32
+  bool loss_scale = false;    // whether the loss is scaled, so that small gradients do not underflow
   friend constexpr bool operator==(precision const&, precision const&) = default;
 
   template <class...> using otherwise = constrain::precision::fp32;
@@ -43,17 +43,17 @@ struct precision {
 namespace constrain::inline CONSTRAIN_VARIANT::precision {
 
 /// Parameters, gradients, optimizer states and activations in 32-bit floating point, without master weights. The loss
-/// and the gradient norm are sums in fp64, in every precision.
+/// and the gradient norm are summed in fp64, in every precision.
 struct fp32 {
   using slot = slot_of::precision;
   static constexpr char const* name = "fp32";
   static constexpr slot value{.master = dtype::f32, .compute = dtype::f32};
 };
 
-/// fp32 in memory; the GEMMs of layers (`linear` and its gradients) round their factors to TF32, 10 bits of fraction
-/// instead of 23, and add in fp32 (NVIDIA 2020, "NVIDIA A100 Tensor Core GPU Architecture"). On a CUDA device, cuBLASLt
-/// then uses tensor cores; on the CPU, a step takes longer than with fp32, and shows what the rounding does to the
-/// loss. The products of attention and of Muon stay in fp32.
+/// fp32 in memory; the GEMMs of layers (`linear` and its gradients) round their operands to TF32, with 10 bits of
+/// fraction instead of 23, and add in fp32 (NVIDIA 2020, "NVIDIA A100 Tensor Core GPU Architecture"). On a CUDA device,
+/// cuBLASLt then uses tensor cores. On the CPU, a step is slower than with fp32, but shows the effect of the rounding
+/// on the loss. The GEMMs of attention and of Muon stay in fp32.
 struct tf32 {
   using slot = slot_of::precision;
   static constexpr char const* name = "tf32";
@@ -70,7 +70,7 @@ struct bf16 {
 };
 
 /// Mixed precision with fp16 in place of bf16 (Micikevicius et al. 2018): 11 bits of precision instead of 8, but the
-/// largest value is 65504, and values below 6e-5 lose precision. Gradients smaller than 6e-8 would become zero, so the
+/// largest value is 65504, and values below 6e-5 lose precision. Gradients smaller than 6e-8 would underflow, so the
 /// loss is multiplied by a dynamic scale before the backward pass: see `run_options::loss_scale`.
 struct fp16 {
   using slot = slot_of::precision;
@@ -78,12 +78,11 @@ struct fp16 {
   static constexpr slot value{.master = dtype::f32, .compute = dtype::f16, .loss_scale = true};
 };
 
-/// Everything in bf16 that `bf16` computes in bf16, and the weights too, without master weights: parameters of two or
-/// more dimensions take 2 bytes per element. Biases, norms and gradients are in fp32, and so is the update, on an fp32
-/// copy of one tensor at a time. An updated weight is rounded stochastically (op/narrow_weight/narrow_weight.hpp),
-/// since rounding to nearest would lose updates of less than 1/512 of the weight; with an optimizer::states_in, it is
-/// rounded to nearest, and a state "compensation" keeps what the rounding has left out (as torchdistx'
-/// AnyPrecisionAdamW).
+/// Like `bf16`, but without master weights: parameters of two or more dimensions are stored in bf16, 2 bytes per
+/// element. Biases, norms and gradients are in fp32. The update computes in fp32, on an fp32 copy of one tensor at a
+/// time. An updated weight is rounded stochastically (op/narrow_weight/narrow_weight.hpp), since rounding to nearest
+/// would lose updates of less than 1/512 of the weight. With optimizer::states_in, the weight is rounded to nearest
+/// instead, and a state "compensation" keeps the rounding error (like torchdistx's AnyPrecisionAdamW).
 struct pure_bf16 {
   using slot = slot_of::precision;
   static constexpr char const* name = "pure_bf16";

@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// Rules between slots: which values of different slots exclude one another. A rule about one slot is a member of the
+// Rules between slots, for values of different slots that cannot be combined. A rule about one slot is a member of the
 // slot.
 
 CONSTRAIN_RULE(graph_on_cuda, (slot_of::launching const& l, slot_of::device const& d), !l.captures || d.is_cuda,

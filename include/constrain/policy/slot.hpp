@@ -16,7 +16,7 @@ struct unknown;
 
 namespace detail {
 
-// Any type with `hyper` is an optimizer, and needs no member that names the slot.
+// A type with `hyper` is an optimizer even if it has no member `slot`.
 template <class type> constexpr auto find_slot() {
   if constexpr (slotted_policy<type>) return std::type_identity<typename type::slot>{};
   else if constexpr (optimizer_like<type>) return std::type_identity<slot_of::optimizer>{};
@@ -28,7 +28,7 @@ template <class type> constexpr auto find_slot() {
 /// The slot of a policy; `slot_of::unknown` for a type that is not a policy.
 template <class policy> using policy_slot = typename decltype(detail::find_slot<policy>())::type;
 
-/// How many policies of a list belong to a slot.
+/// The number of policies in a list that belong to the slot `wanted`.
 template <class wanted, class... policies>
 inline constexpr int count_in_slot = (0 + ... + (std::is_same_v<policy_slot<policies>, wanted> ? 1 : 0));
 
@@ -53,9 +53,9 @@ template <class policy> constexpr policy_slot<policy> value_of() {
   else return policy_slot<policy>::template of<policy>();
 }
 
-/// The value of a slot, and how many policies of the list belong to the slot.
+/// The value of a slot, and the number of policies in the list that belong to it.
 template <class slot> struct said : slot {
-  int given = 0; // policies of this slot in the list; the value comes from the first, or from the default
+  int given = 0; // policies of this slot in the list; the first, or else the default, gives the value
   friend constexpr bool operator==(said const&, said const&) = default;
 };
 

@@ -13,7 +13,7 @@ namespace slot_of {
 struct unknown {
   friend constexpr bool operator==(unknown const&, unknown const&) = default;
 
-  /// The default policy: none.
+  /// The default policy, which does nothing.
   struct nothing {};
   /// The slot's value for any type.
   template <class> static constexpr unknown of() { return {}; }
@@ -38,8 +38,8 @@ struct slots_with<slot_list<slots...>, first, rest...>
                                     slot_list<slots..., policy_slot<first>>>,
                  rest...> {};
 
-/// For a list of policies: the value of every slot, and the rules to check (the rules of each slot, then the rules
-/// between slots).
+/// The value of every slot for a list of policies, and the rules to check: the rules of each slot, then the rules
+/// between slots.
 template <class slots, class between, class... list> struct choices_of;
 template <class... slots, class between, class... list> struct choices_of<slot_list<slots...>, between, list...> {
   using rules = typename join_rules<typename slots::rules..., between>::type;

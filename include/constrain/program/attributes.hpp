@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The compile-time options of one call of an op, such as heads and epsilon, as `pack` stores them (options.hpp).
 struct attributes {
-  static constexpr int capacity = 6; // numbers
+  static constexpr int capacity = 6; // maximum number of elements
 
   std::int64_t number[capacity]{}; // the fields in order; a floating-point field as the bits of a double
 

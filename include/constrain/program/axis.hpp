@@ -6,16 +6,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Which rows the iterations of a loop over rows work on, if a pass has moved the rows with a valid label to the front
-/// (op/valid_first). Iterations without such a row do not run. The valid labels of each micro-batch are counted by the
-/// host when it takes the batch, so that no device is read for them. Memory and cost are planned for all iterations.
-/// If the loop begins behind row 0, another node must have written the accumulators to which it adds.
+/// The rows of each iteration of a loop over rows, if a pass has moved the rows with a valid label to the front
+/// (op/valid_first). Iterations without a valid label do not run. The host counts the valid labels of each micro-batch
+/// when it gets the batch, so that it need not read them from the device. Memory and cost are planned for all
+/// iterations. If the first row of a loop is not row 0, an earlier node must have written the accumulators to which the
+/// loop adds.
 struct labelled_rows {
   std::int64_t begin = 0;         // first row of the first iteration; if it is 0, the first iteration always runs
   std::int64_t per_iteration = 0; // rows of one iteration; 0: all iterations run
 
-  /// The iterations that begin before row `valid`, and the one that begins at row 0: the first writes to accumulators
-  /// are in it.
+  /// The number of iterations to run if the first `valid` rows have a valid label. The iteration that begins at row 0
+  /// always runs, since it makes the first writes to accumulators.
   constexpr std::int64_t iterations(std::int64_t valid) const {
     std::int64_t const rows = valid - begin, first = begin == 0 ? 1 : 0;
     return rows > first ? (rows + per_iteration - 1) / per_iteration : first;
@@ -32,11 +33,11 @@ struct axis_info {
   name_ref name;           // shown with the axis's loops in printed programs
   std::int64_t extent = 0; // iterations; within a segment: iterations of a full segment (the last may be shorter)
   int whole = -1;          // the axis that was split to make this one; -1: not made by a split
-  std::int64_t factor = 1; // of an axis made by a split: by how much one iteration moves the index of `whole`
-  labelled_rows rows{};    // of a loop that leaves out rows whose labels are ignored
+  std::int64_t factor = 1; // of an axis made by a split: step of the index of `whole` per iteration
+  labelled_rows rows{};    // of a loop that skips rows whose labels are ignored
 };
 
-/// The most axes of one program.
+/// The maximum number of axes of a program.
 inline constexpr int maximum_axes = 24;
 
 } // namespace constrain

@@ -9,10 +9,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// nodes call ops, as the nodes of the forward pass do.
 class backward {
 public:
-  /// One addend of the gradient of an input.
+  /// One term of the gradient of an input.
   struct contribution {
     int input = 0;  // index of the input
-    value gradient; // the addend, of the input's shape
+    value gradient; // the term, with the input's shape
   };
 
   /// For the pass `differentiate`, which makes one `backward` for each node `forward` that it differentiates. The
@@ -27,12 +27,12 @@ public:
   template <class op> constexpr options_of<op> options() const { return unpack<options_of<op>>(forward_.attributes); }
   constexpr int line() const { return forward_.line; }
 
-  /// The gradient of output 0. Other outputs (saved statistics, scratch) have none.
+  /// The gradient of output 0. Other outputs (saved statistics, scratch) have no gradient.
   constexpr value gradient() const { return {out_, gradient_}; }
   /// Whether input i is a trained parameter or depends on one, so that its gradient is needed.
   constexpr bool needs(int i) const { return needs_[i]; }
 
-  /// Adds `g`, of the shape of input i, to the gradient of input i. Does nothing if that gradient is not needed.
+  /// Adds `g`, which has the shape of input i, to the gradient of input i. Does nothing if that gradient is not needed.
   constexpr void add(int i, value g) {
     if (needs_[i]) contributions_.push_back({i, g});
   }
@@ -48,8 +48,8 @@ public:
 
   /// For the pass `differentiate`, like the next two functions: sets the gradient of output 0.
   constexpr void set_gradient(ref g) { gradient_ = g; }
-  /// Marks input i as one that needs a gradient. `buffer` is the buffer in which that gradient accumulates, or an empty
-  /// `ref`; a write to the buffer sets `*written`.
+  /// Marks input i as needing a gradient. `buffer` is the buffer in which this gradient accumulates, or an empty `ref`;
+  /// a write to the buffer sets `*written`.
   constexpr void set_needs(int i, ref buffer, bool* written) {
     needs_[i] = true;
     buffer_[i] = buffer;

@@ -17,7 +17,7 @@ struct builder {
   dtype real = dtype::f32;    // type of new parameters and activations
   name_ref scope;             // of the layer being built, such as "block.mlp": prefix of its parameters' names
   int called_from = 0;        // source line of the outermost layer or repeat being built; 0: none
-  int random_keys = 0;        // the last random key given to a call that draws random numbers
+  int random_keys = 0;        // the last random key assigned to a call that draws random numbers
 
   /// Opens a loop over an axis: the nodes appended until close() are its body. Loops nested deeper than
   /// `axis_list::capacity` are refused.
@@ -26,7 +26,7 @@ struct builder {
     if (!enclosing.push_back(axis))
       program.fail({why::program_too_large, 0, called_from, axis_list::capacity, axis_list::capacity + 1});
   }
-  /// Opens loops over those of the axes that have no open loop, and returns their number.
+  /// Opens a loop over each axis in `axes` that has no open loop, and returns the number of loops opened.
   constexpr int open_all(axis_list const& axes) {
     int opened = 0;
     for (int axis : axes)
@@ -72,13 +72,14 @@ struct builder {
     return add_checked(info);
   }
 
-  /// How many instances of a value the next call works on: one for each index of the axes without an open loop.
+  /// The number of instances of a value that the next call works on: the product of the extents of the value's axes
+  /// without an open loop.
   constexpr std::int64_t instances(value_info const& info) const {
     std::int64_t product = 1;
     for (int axis : info.axes) product *= is_open(axis) ? 1 : program.axes[axis].extent;
     return product;
   }
-  /// Whether a loop over the axis, or over a part of it, is around the next node.
+  /// Whether a loop over the axis, or over an axis that was split from it, encloses the next node.
   constexpr bool is_open(int axis) const {
     for (int around : enclosing)
       if (program.is_part_of(around, axis)) return true;
@@ -108,15 +109,15 @@ struct builder {
     return n;
   }
 
-  /// As `append`, for the op type `op`: outputs that `outputs` lacks or leaves empty become new values. `line`: source
-  /// line where the model calls the operation; 0: none.
+  /// Like `append`, for the op type `op`: outputs that `outputs` lacks or leaves empty become new values. `line`:
+  /// source line where the model calls the operation; 0: none.
   template <class op>
   constexpr node call(std::initializer_list<ref> inputs, std::initializer_list<ref> outputs = {},
                       options_of<op> const& options = {}, int line = 0) {
     return call_with(info_of<op>, inputs, outputs, pack(options), line);
   }
 
-  /// As `call`, with packed options.
+  /// Like `call`, with packed options.
   constexpr node call_with(op_info const& info, std::initializer_list<ref> inputs, std::initializer_list<ref> outputs,
                            attributes const& options, int line) {
     node n;

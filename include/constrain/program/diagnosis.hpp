@@ -6,9 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Why a program is refused at compile time. The list holds only the rules of the representation, which every program
-/// must keep, whatever layer, op or pass built it; sound.hpp has their error sentences. All other errors have the
-/// reason `refused`: the op, layer, task or pass that finds one has its sentence (refusal.hpp).
+/// Why a program is refused at compile time. Only the rules of the intermediate representation, which apply to every
+/// program, have a reason in this list; sound.hpp has their error sentences. All other errors have the reason
+/// `refused`, and their sentence is in the op, layer, task or pass that finds them (refusal.hpp).
 enum class why {
   nothing,
   refused,
@@ -45,13 +45,13 @@ struct diagnosis {
   std::int64_t expected = 0; // the number that the sentence calls `expected`
   std::int64_t got = 0;      // the number that the sentence calls `got`
   refusal_label const* refusal = nullptr; // if the reason is `refused`: the refusal with its sentence
-  op_label const* op = nullptr;           // of an error of layouts: the op that the sentence calls `op`
-  layout held = layout::replicated;       // of an error of layouts: how the ranks hold a tensor
-  layout needed = layout::replicated;     // of an error of layouts: how `op` needs the tensor
+  op_label const* op = nullptr;           // of a layout error: the op that the sentence calls `op`
+  layout held = layout::replicated;       // of a layout error: how the ranks hold a tensor
+  layout needed = layout::replicated;     // of a layout error: how `op` needs the tensor
 
   /// Whether there is no error.
   constexpr bool ok() const { return reason == why::nothing; }
-  /// The same error, of a call of `op`, which needs a tensor in another layout than the ranks hold it in.
+  /// The same error for a call of the op `of`: the ranks hold a tensor as `is`, but the op needs it as `should_be`.
   constexpr diagnosis with_layouts(op_label const* of, layout is, layout should_be) const {
     auto out = *this;
     out.op = of, out.held = is, out.needed = should_be;

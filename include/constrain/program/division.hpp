@@ -9,12 +9,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// every part. An op whose options depend on this dimension has a function `divide(options&, division&)`, which changes
 /// them to the options of one rank, and returns whether that is possible.
 struct division {
-  int ranks = 1;       // over which the call is divided
-  int dimensions = 0;  // of input 0
-  part_list parts;     // in the innermost dimension: of the full input 0; `divide` changes them to those of output 0
-  diagnosis failure{}; // if the model is refused because its call cannot be divided; else the call is not divided
+  int ranks = 1;       // ranks over which the call is divided
+  int dimensions = 0;  // number of dimensions of input 0
+  part_list parts;     // of the innermost dimension of the full input 0; `divide` changes them to those of output 0
+  diagnosis failure{}; // set by `refuse`; no error: the call can stay undivided
 
-  /// Refuses the model, with the numbers of the sentence. Returns false, as `divide` then does.
+  /// Refuses the model, with the two numbers of the sentence. Returns false, which `divide` then returns.
   template <template <diagnosis> class sentence> constexpr bool refuse(std::int64_t expected, std::int64_t got) {
     failure = diagnosis_with<sentence>(0, 0, expected, got);
     return false;

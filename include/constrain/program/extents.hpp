@@ -4,11 +4,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The most elements of one value over all its iterations and micro-batches: 2^46 (256 TiB in fp32), so that sums of
-/// bytes over a program fit into 64 bits.
+/// The maximum number of elements of a value over all its iterations and micro-batches: 2^46 (256 TiB in fp32). Sums of
+/// bytes over a program then fit into 64 bits.
 inline constexpr std::int64_t maximum_elements = std::int64_t{1} << 46;
 
-/// The diagnosis of a value with an extent below 1 or more than `maximum_elements` elements; else no error. Values of a
+/// The error of a value with an extent below 1 or more than `maximum_elements` elements; else no error. Values of a
 /// model are checked before any other code multiplies their extents, so that no product overflows.
 constexpr diagnosis check_extents(program const& p, value_info const& info) {
   std::int64_t total = 1;

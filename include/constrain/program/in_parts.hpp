@@ -28,7 +28,7 @@ template <diagnosis d> struct parts_do_not_fit {
 
 namespace detail {
 
-/// Why a value cannot hold these parts; `why::nothing` if it can.
+/// The error if a value cannot have these parts; else no error.
 constexpr diagnosis check_parts(value parameter, part_list const& parts, int dimension, int line) {
   auto const& info = parameter.info();
   int const from = parameter.owner().called_from, rank = info.shape.rank;
@@ -49,11 +49,11 @@ constexpr diagnosis check_parts(value parameter, part_list const& parts, int dim
 } // namespace detail
 
 /// Declares that a parameter holds several tensors one after the other along `dimension` (0: the outermost), and
-/// returns the parameter. Optimizers with a rule update each part as a tensor of its own: Muon orthogonalizes each
-/// matrix, Adafactor factors each. The parameter stays one tensor everywhere else: in `parameters()`, in saved weights
-/// and in files of other programs. Element-wise optimizers ignore parts. Refused: a value that is not a parameter, a
-/// dimension that it does not have, more than eight parts, and extents that are below 1 or do not add up to the extent
-/// of the parameter.
+/// returns the parameter. Optimizers with an update rule update each part as a separate tensor: Muon orthogonalizes
+/// each matrix, Adafactor factors each. Everywhere else, the parameter is one tensor: in `parameters()`, in saved
+/// weights and in files of other programs. Element-wise optimizers ignore parts. Refused: a value that is not a
+/// parameter, a dimension that it does not have, and extents that are below 1 or do not add up to the extent of the
+/// parameter. Only the first eight parts count.
 ///
 ///     auto const w = ct::in_parts(ct::parameter(x, "qkv", ct::shape(12, 8), ct::role::weight), {8, 2, 2});
 constexpr value in_parts(value parameter, part_list parts, int dimension = 0, int line = __builtin_LINE()) {

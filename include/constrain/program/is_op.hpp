@@ -5,18 +5,18 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
-/// Whether `type::infer` takes these arguments and returns an `inferred`.
+/// Whether `type::infer` accepts these arguments and returns an `inferred`.
 template <class type, class... arguments> concept has_rule = requires(arguments const&... a) {
   requires std::is_same_v<decltype(type::infer(a...)), inferred>;
 };
 } // namespace detail
 
-/// Requirements on a type to be an op, which nodes of a program can call:
+/// An op, which nodes of a program can call. Required members:
 ///
 ///     static constexpr char const* name = "rms_norm";
 ///     static constexpr inferred infer(operand_types const& inputs, options const&); // the shape rule
 ///
-/// It may also have (without `cost_of`, the cost rule is `cost_by_operands`):
+/// Optional members (without `cost_of`, the cost rule is `cost_by_operands`):
 ///
 ///     struct options { double epsilon = 1e-5; };        // constant options of a call (options.hpp); default: none
 ///     static constexpr cost cost_of(operand_types const& inputs, operand_types const& outputs, options const&);
@@ -30,22 +30,22 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr unsigned label_inputs = 1u << 1; // bit i: input i holds labels; see op_info
 ///     static constexpr bool only_in_training = true;    // in evaluation, readers of output 0 read input 0 (dropout)
 ///     using in_evaluation = other_op;                   // replaces this op in evaluation: same operands, no options
-///     using written_as = other_op;                      // a pass puts this op in the place of the one that a model
-///                                                       // calls (checkpoint::keep)
-///     static constexpr unsigned multiplied = 0b11;      // bit i: input i is a factor of a GEMM (precision::tf32)
+///     using written_as = other_op;                      // the op that a model calls and that a pass replaces with
+///                                                       // this one (checkpoint::keep)
+///     static constexpr unsigned multiplied = 0b11;      // bit i: input i is an operand of a GEMM (precision::tf32)
 ///     static constexpr bool draws_random = true;        // each call gets its own random key
 ///     static constexpr void flat_form(builder&, node const&); // appends the nodes that replace a call whose input 0
 ///                                                       // is a shard; without it, the call gets the full tensor
-///     static constexpr void divided_form(builder&, node const&); // the same where each rank of a tensor group has a
+///     static constexpr void divided_form(builder&, node const&); // the same, if each rank of a tensor group has a
 ///                                                       // part of input 0; without it, the program is refused
 ///     static constexpr bool promotes_types = true;      // in mixed precision, inputs of several floating-point types
 ///                                                       // are cast to the widest (torch.result_type)
 ///     static constexpr bool guarded = true;             // writes nothing if the scale of op::clip_coefficient is 0
 ///     using with_bias_gradient = other_op;              // this op fused with linear_bias_gradient of output 0
 ///
-/// `infer` and `cost_of` may leave out the options, or take them as stored: `attributes const&`.
+/// `infer` and `cost_of` may omit the options, or take the stored `attributes const&` instead.
 ///
-/// `infer` refuses calls with the op's error sentences: see refusal.hpp. The op's kernels are specializations of
+/// `infer` refuses calls with the op's error sentences (refusal.hpp). The op's kernels are specializations of
 /// `kernel<op, device>` (device/kernel.hpp).
 template <class type> concept is_op = requires {
   requires std::is_convertible_v<decltype(type::name), char const*>;

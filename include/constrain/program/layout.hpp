@@ -10,53 +10,53 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// How the ranks that train together hold a tensor, in the terms of PyTorch's DTensor and of ZeRO (Rajbhandari et al.
 /// 2020).
 enum class layout : std::uint8_t {
-  replicated, // every rank holds the full tensor; of an activation, the tensor of its own samples
+  replicated, // every rank holds the full tensor, or, of an activation, the tensor for its samples
   partial,    // the tensor is the sum of the tensors that the ranks hold
   flat,       // every rank holds a range of the flattened tensor, its shard (shard_map)
   divided,    // every rank of a tensor group holds a range of one dimension (`value_info::divided`)
 };
 
-/// What an op does to the layout of a tensor: input 0 has the layout `from`, output 0 the layout `to`. Both are equal
-/// for all ops but the collectives.
+/// How an op changes the layout of a tensor: input 0 has the layout `from`, output 0 the layout `to`. They differ only
+/// for collectives.
 struct layout_change {
   layout from = layout::replicated; // of input 0
   layout to = layout::replicated;   // of output 0
 };
 
-/// Which elements of an op's operands depend on each other. An op declares it in one line, with a pattern for each
-/// input and, behind `->`, for each output:
+/// Which elements of an op's operands depend on each other. An op declares this in one line, with a pattern for each
+/// input and, after `->`, for each output:
 ///
 ///     static constexpr char const* layouts = "...i, oi, +o -> ...o"; // linear: x, weight, bias -> y
 ///
 ///     *    element i of every output needs only element i of this input; then all outputs have this pattern
 ///     ...  has the rows of the call: row i of these outputs needs only row i of these inputs
 ///     #    only the type and the shape are read
-///     -    anything else; of an output of a call with rows: the sum over the rows
-///     oi   as -, and names the innermost dimensions, as einsum does: an index of `o` in an output needs only this
-///          index of `o` in the inputs, and outputs are sums over letters that only inputs have; also behind ... and -
-///     +o   as o, of the last input, which is added to output 0
+///     -    anything else; for an output of a call with rows, the sum over the rows
+///     oi   like -, and names the innermost dimensions, as in einsum: an index of `o` in an output needs only this
+///          index of `o` in the inputs, and outputs are sums over letters that only inputs have; also after ... and -
+///     +o   like o, for the last input, which is added to output 0
 ///
-/// The last pattern of each side also holds for all operands behind it, without its letters. An op that declares
-/// nothing has `-` everywhere.
+/// The last pattern of each side, without its letters, also applies to all operands after it. Without `layouts`, every
+/// operand has `-`.
 struct layout_rule {
   /// The operands of one side that have each pattern: bit k is operand k.
   struct side {
-    static constexpr int most_named = 4; // operands whose dimensions have names
+    static constexpr int most_named = 4; // maximum number of operands with named dimensions
 
     unsigned elements = 0;    // `*`
     unsigned rows = 0;        // `...`
     unsigned unread = 0;      // `#`
-    char inner[most_named]{}; // of each operand: the name of the innermost dimension; 0: none
-    char outer[most_named]{}; // of each operand: the name of the dimension around it; 0: none
+    char inner[most_named]{}; // per operand: the name of the innermost dimension; 0: none
+    char outer[most_named]{}; // per operand: the name of the second-innermost dimension; 0: none
     int added = -1;           // the input with `+`; -1: none
     /// The name of the innermost dimension of operand k; 0: none.
     constexpr char inner_of(int k) const { return k < most_named ? inner[k] : '\0'; }
-    /// The name of the dimension around the innermost one of operand k; 0: none.
+    /// The name of the second-innermost dimension of operand k; 0: none.
     constexpr char outer_of(int k) const { return k < most_named ? outer[k] : '\0'; }
   };
   side inputs;       // of the inputs
   side outputs;      // of the outputs
-  bool valid = true; // whether the text is a rule
+  bool valid = true; // whether the parsed text is a rule
 
   /// Whether a call can work on shards of the operands with the pattern `*`.
   constexpr bool by_elements() const { return outputs.elements != 0; }
@@ -64,7 +64,7 @@ struct layout_rule {
 
 namespace detail {
 
-/// Removes the letters at the end of a pattern, and a `+` before them, and stores them as those of an operand.
+/// Removes the letters at the end of an operand's pattern, and a `+` before them, and stores them in `side`.
 constexpr void take_names(layout_rule::side& side, int operand, std::string_view& pattern) {
   auto const take = [&](char& name) {
     if (pattern.empty() || pattern.back() < 'a' || pattern.back() > 'z') return;

@@ -4,29 +4,29 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Where the elements of one instance of a value lie: in the bytes of the value `root`, which shares its bytes with no
-/// value that it is a view of or is overwritten by. A row is a vector along the innermost dimension.
+/// Where the elements of one instance of a value are stored: in the buffer of the value `root`, which is not a view and
+/// is not overwritten in place by another value. A row is a vector along the innermost dimension.
 struct location {
-  static constexpr int maximum_views = 12; // most views of each other
+  static constexpr int maximum_views = 12; // maximum length of a chain of views
 
-  ref root;                    // the value that has the bytes
-  std::int64_t begin = 0;      // elements of `root` before the first one
+  ref root;                    // the value that owns the buffer
+  std::int64_t begin = 0;      // elements of `root` before the first element
   std::int64_t row_stride = 0; // elements of `root` from one row to the next; 0: the elements are contiguous
-  int axis = -1;               // of a loop with whose iterations the elements move; -1: they do not
-  std::int64_t step = 0;       // elements of `root` by which they move
+  int axis = -1;               // of the loop whose iterations move the elements; -1: none
+  std::int64_t step = 0;       // elements of `root` by which one iteration moves them
 };
 
-/// Elements that follow each other for one index of dimension `dimension` of a tensor of shape `s`.
+/// The number of consecutive elements that share an index of dimension `dimension`, in a tensor of shape `s`.
 constexpr std::int64_t inner_elements(shape const& s, int dimension) {
   std::int64_t product = 1;
   for (int d = dimension + 1; d < s.rank; ++d) product *= s.extent[d];
   return product;
 }
 
-/// The location of `r`. The passes behind `slice_views` ask this function.
+/// The location of `r`. For the pass `slice_views` and the code that runs after it.
 constexpr location locate(program const& p, ref r) {
-  // From the value to its root, then back: only the root's rows are as wide as its shape says.
-  fixed_vector<ref, location::maximum_views> way; // the views
+  // From the value to its root, then back: only the root is certain to have contiguous rows.
+  fixed_vector<ref, location::maximum_views> way; // the views on the way to the root
   location out{r};
   for (bool found = false; !found;) {
     auto const& info = p.values[out.root.value];
@@ -51,10 +51,10 @@ constexpr location locate(program const& p, ref r) {
   return out;
 }
 
-/// The value whose bytes hold `r`.
+/// The value whose buffer holds `r`.
 constexpr ref root_of(program const& p, ref r) { return locate(p, r).root; }
 
-/// Whether `r` and `s` have an element of their common root's instance in common, in any iterations.
+/// Whether `r` and `s` share an element of an instance of a common root, in any iterations.
 constexpr bool overlap(program const& p, ref r, ref s) {
   auto const a = locate(p, r), b = locate(p, s);
   if (!(a.root == b.root)) return false;
@@ -62,7 +62,7 @@ constexpr bool overlap(program const& p, ref r, ref s) {
   auto const moves = [&](location const& l) { return l.axis < 0 ? 0 : (p.axes[l.axis].extent - 1) * l.step; };
   if (a.row_stride == 0 && b.row_stride == 0)
     return a.begin < b.begin + y.elements() + moves(b) && b.begin < a.begin + x.elements() + moves(a);
-  // Both lie in rows of one width.
+  // Both are stored in rows of the same width.
   auto const width = a.row_stride == 0 ? b.row_stride : a.row_stride;
   auto const columns = [&](location const& l, shape const& of) { return l.row_stride == 0 ? width : of.features(); };
   auto const rows = [&](location const& l, shape const& of) {

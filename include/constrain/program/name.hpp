@@ -15,8 +15,8 @@ struct name_ref {
 
 /// The characters of all names of a program.
 struct name_pool {
-  static constexpr int capacity = 4096; // most characters of all names together
-  char characters[capacity]{};          // name after name, without separators
+  static constexpr int capacity = 4096; // maximum number of characters of all names
+  char characters[capacity]{};          // the names one after another, without separators
   int used = 0;                         // characters in use
 
   /// The characters of one name.

@@ -81,7 +81,7 @@ struct builder;
 /// Compare ops by `identity`: g++ -fsanitize=undefined rejects a comparison of two addresses in a constant expression.
 struct op_info : op_label {
   op_label const* label = nullptr; // name and identity; plans point only to these, so that a binary holds no rules
-  std::uint64_t written_as = 0;    // identity of the op that a model calls, if a pass puts this one in its place
+  std::uint64_t written_as = 0;    // identity of the op that a model calls, if a pass replaces it with this op
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
   // the cost rule
   cost (*cost_of)(operand_types const& inputs, operand_types const& outputs, attributes const&) = nullptr;
@@ -90,23 +90,23 @@ struct op_info : op_label {
   unsigned in_place = 0;                 // bit i: output 0 may be written over input i
   unsigned accumulating = 0;             // bit j: the kernel can add to output j
   unsigned workspace = 0;                // bit j: output j is scratch
-  unsigned multiplied = 0;               // bit i: input i is a factor of a GEMM
+  unsigned multiplied = 0;               // bit i: input i is an operand of a GEMM
   unsigned strided_inputs = 0;           // bit i: input i may be strided
   unsigned strided_outputs = 0;          // bit j: output j may be strided
   layout_rule layouts;                   // which elements of the operands depend on each other
   // bit i: input i holds a label for each row; a row with the label `ignored_label` adds nothing to output 0 or, if
   // output 0 has the rows of the call, is 0 there
   unsigned label_inputs = 0;
-  bool (*divide)(attributes&, division&) = nullptr;   // changes the options to those of one rank (division.hpp)
+  bool (*divide)(attributes&, division&) = nullptr;   // changes the options to one rank's (division.hpp)
   bool has_divide = false;                            // whether `divide` is set
   layout_change change;                               // of a collective, or of an op that works only on shards
-  void (*flat_form)(builder&, node const&) = nullptr; // appends what replaces a call whose input 0 is flat
+  void (*flat_form)(builder&, node const&) = nullptr; // appends the replacement of a call whose input 0 is flat
   bool has_flat_form = false;                         // whether `flat_form` is set
-  // appends what replaces a call whose input 0 is divided over a tensor group
+  // appends the replacement of a call whose input 0 is divided over a tensor group
   void (*divided_form)(builder&, node const&) = nullptr;
   bool has_divided_form = false;               // whether `divided_form` is set
   bool exchanges = false;                      // exchanges data between ranks
-  bool same_data = false;                      // the ranks that exchange data have the same batches
+  bool same_data = false;                      // the ranks that exchange data train on the same batches
   bool has_bias_gradient = false;              // whether `with_bias_gradient` is set
   op_info const* with_bias_gradient = nullptr; // this op fused with linear_bias_gradient of output 0
   bool only_in_training = false;               // in evaluation, readers of output 0 read input 0 (dropout)
@@ -116,12 +116,12 @@ struct op_info : op_label {
   bool promotes_types = false;                 // inputs of several types are cast to the widest
   bool guarded = false;                        // writes nothing if the gradient norm is not finite
 
-  /// Whether output 0 has another layout than the inputs of other ops have: of collectives, and of ops on shards only.
+  /// Whether the op is a collective or works only on shards.
   constexpr bool changes_layout() const { return change.from != layout::replicated || change.to != layout::replicated; }
 };
 
-/// The default cost rule: every input is read once, every output written once, with one operation per output element.
-/// The options do not matter.
+/// The default cost rule: every input is read once, every output is written once, and each output element takes one
+/// operation. The options are ignored.
 constexpr cost cost_by_operands(operand_types const& inputs, operand_types const& outputs, attributes const& = {}) {
   cost result;
   for (auto const& input : inputs)
@@ -135,8 +135,8 @@ constexpr cost cost_by_operands(operand_types const& inputs, operand_types const
 
 namespace detail {
 
-/// The shape rule of an op. It may take the op's `options`, stored `attributes`, or only the operands. Refused: a shape
-/// among the options with an extent below 1.
+/// Calls the shape rule of an op, with the op's `options`, the stored `attributes`, or only the operands. Refused: a
+/// shape in the `options` with an extent below 1.
 template <class op> constexpr inferred infer_of(operand_types const& in, attributes const& a) {
   if constexpr (requires { op::infer(in); }) return op::infer(in);
   else if constexpr (requires { op::infer(in, a); }) return op::infer(in, a);
@@ -147,7 +147,7 @@ template <class op> constexpr inferred infer_of(operand_types const& in, attribu
   }
 }
 
-/// The cost rule of an op, with the same choice of arguments.
+/// Calls the cost rule of an op, with the same choice of arguments.
 template <class op> constexpr cost cost_of_op(operand_types const& in, operand_types const& out, attributes const& a) {
   if constexpr (requires { op::cost_of(in, out); }) return op::cost_of(in, out);
   else if constexpr (requires { op::cost_of(in, out, a); }) return op::cost_of(in, out, a);

@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The options of an op that has none.
+/// The options of an op without a member type `options`.
 struct no_options {};
 
 namespace detail {
@@ -41,10 +41,10 @@ template <class options> constexpr int option_count() {
 template <class field>
 concept is_option = std::is_arithmetic_v<field> || std::is_enum_v<field> || std::is_same_v<field, shape>;
 
-/// Stands for an extent of 0, since 0 stands for a dimension that the shape does not have.
+/// Encodes an extent of 0, since 0 encodes a dimension that the shape does not have.
 inline constexpr std::int64_t packed_zero_extent = std::numeric_limits<std::int64_t>::min();
 
-/// Converts fields to numbers, one after the other. Fields beyond the capacity are counted, but not stored.
+/// Converts fields to 64-bit integers, in order. Integers beyond the capacity are counted, but not stored.
 struct option_packer {
   attributes packed;
   int next = 0;
@@ -63,7 +63,7 @@ struct option_packer {
   }
 };
 
-/// Converts numbers back to fields.
+/// Converts the integers back to fields.
 struct option_unpacker {
   attributes const& packed;
   int next = 0;
@@ -85,7 +85,7 @@ struct option_unpacker {
   }
 };
 
-/// Finds out whether fields can be packed, and how many numbers they are.
+/// Checks whether fields can be packed, and counts the integers that they need.
 struct option_check {
   bool all = true;
   int numbers = 0;
@@ -111,11 +111,11 @@ template <class options> constexpr bool are_options() {
 } // namespace detail
 
 /// The options of an op: its member type `options`, or `no_options` if it has none. `options` is a struct of at most
-/// six fields, each an integer, a bool, an enum, a float, a double or a `shape` (which takes the room of four fields).
+/// six fields, each an integer, a bool, an enum, a float, a double or a `shape` (which counts as four fields).
 /// A call is refused if a shape in its options has an extent below 1.
 template <class op> using options_of = typename detail::options_in<op>::type;
 
-/// Options as a node stores them.
+/// Converts options to the form in which a node stores them.
 template <class options> constexpr attributes pack([[maybe_unused]] options const& o) {
   static_assert(detail::are_options<options>(),
                 "an op's `options` must be a struct of at most six fields, each an integer, a bool, an enum, a float, "
@@ -128,7 +128,7 @@ template <class options> constexpr attributes pack([[maybe_unused]] options cons
 
 namespace detail {
 
-/// The options that `pack` stored, and an extent below 1 in one of their shapes; 1: none.
+/// The options that `pack` stored. `bad_extent`: an extent below 1 in one of their shapes; 1: none.
 template <class options> struct unpacked {
   options values{};
   std::int64_t bad_extent = 1;

@@ -7,17 +7,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The tensors that lie one after the other in a parameter, such as the matrices of queries, keys and values in the
-/// weight of one matmul.
+/// The tensors that a parameter holds one after another, such as the matrices of queries, keys and values in the weight
+/// of one matmul.
 struct part_list {
-  static constexpr int maximum = 8; // most parts of a parameter
+  static constexpr int maximum = 8; // maximum number of parts of a parameter
 
-  int dimension = 0;                           // along which the parts lie; 0: the outermost
+  int dimension = 0;                           // the dimension that is divided into parts; 0: the outermost
   fixed_vector<std::int64_t, maximum> extents; // of the parts in this dimension; empty: the parameter is one tensor
 
   /// No parts.
   constexpr part_list() = default;
-  /// Parts with these extents along dimension 0. Extents after the eighth are dropped: `in_parts` refuses the sum.
+  /// Parts with these extents along dimension 0. Extents after the eighth are dropped.
   constexpr part_list(std::initializer_list<std::int64_t> e) {
     for (auto extent : e) extents.push_back(extent);
   }

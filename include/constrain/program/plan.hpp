@@ -48,12 +48,12 @@ struct step {
   int outputs = 0;                  // number of outputs
   constrain::attributes attributes; // the constant options of the op
   int random_key = 0;               // of a call that draws random numbers
-  // terms whose sum numbers the iterations of the loops around the call, except micro-batches
+  // terms whose sum is the index of the iteration over all loops around the call except micro-batches
   index_terms iteration;
-  unsigned accumulates = 0; // bit j: output j accumulates: its first write in a run overwrites, later ones add
+  unsigned accumulates = 0; // bit j: output j accumulates; its first write in a run overwrites, later writes add
   unsigned adds = 0;        // bit j: an earlier step has written output j, so that this step always adds
-  // per output j: the loops around the call over whose iterations output j accumulates, by the index of the step that
-  // begins the loop; at the first write in a run, all of them are in their first iteration
+  // per output j: the loops around the call over which output j accumulates, each as the index of the step that begins
+  // the loop; at the first write in a run, all of these loops are in their first iteration
   fixed_vector<int, axis_list::capacity> first[node::maximum_outputs];
   int source = 0; // index of the node in the program, for messages
 
@@ -62,13 +62,13 @@ struct step {
   int partner = 0;       // of the beginning of a loop: index of the end; of the end: index of the beginning
 };
 
-/// The part of an axis that the executor needs to count iterations. "Within a segment" means an axis that strip-mining
-/// made for the iterations of one segment (axis.hpp).
+/// The part of an axis that the executor needs to count iterations. "Within a segment" marks an axis that strip-mining
+/// made for the iterations within a segment (axis.hpp).
 struct plan_axis {
   std::int64_t extent = 0;       // iterations; within a segment: of a full segment
-  std::int64_t whole_extent = 0; // within a segment: extent of the split axis, to shorten the last segment
+  std::int64_t whole_extent = 0; // within a segment: extent of the axis that was split, to shorten the last segment
   int segments = -1;             // within a segment: the axis of the segments; -1 for every other axis
-  labelled_rows rows{};          // of a loop that leaves out rows whose labels are ignored
+  labelled_rows rows{};          // of a loop that skips rows whose labels are ignored
 };
 
 /// A tensor in the arena that the host writes or reads. `elements` is 0 if the program has no such tensor.
@@ -80,33 +80,33 @@ struct host_view {
 
 /// A port with its tensor in the arena.
 struct plan_port {
-  port_kind kind = port_kind::result; // who writes it and who reads it
-  port_spec spec;                     // its name, unique among the ports of its kind; of an input or label, all else
+  port_kind kind = port_kind::result; // whether the host writes or reads it
+  port_spec spec;                     // the name is unique among the ports of this kind; a result has only a name
   std::int64_t limit = 0;             // integers from the host are in [0, limit); 0: not checked
   bool ignorable = false;             // of labels: the host may pass `ignored_label` too
   std::int64_t elements = 0;          // of all micro-batches
-  host_view view;                     // the tensor; one of no elements if no node reads or writes it
+  host_view view;                     // the tensor; without elements if no node reads or writes it
 };
 
 /// A program with addresses: constant tables that the executor runs.
 template <int step_count, int operand_count> struct plan {
-  step steps[step_count == 0 ? 1 : step_count]{};             // in the order of execution
-  operand operands[operand_count == 0 ? 1 : operand_count]{}; // of all calls, one call after the other
+  step steps[step_count == 0 ? 1 : step_count]{};             // in execution order
+  operand operands[operand_count == 0 ? 1 : operand_count]{}; // of all calls, call by call
   plan_axis axes[maximum_axes]{};                             // by index
   int micro_batches = -1;                                     // the axis of gradient accumulation; -1: one micro-batch
   fixed_vector<plan_port, maximum_program_ports> ports;       // tensors that the host writes or reads
-  host_view hyper;                                            // the hyperparameters, which the host writes
-  host_view inverse_label_count;                              // the setting, which the host writes
+  host_view hyper;                                            // the optimizer's hyperparameters; the host writes them
+  host_view inverse_label_count;                              // the setting of this name; the host writes it
 
   static constexpr int steps_size = step_count; // entries of `steps` in use
 
-  /// The tensor of a result: "logits", "loss", ...; one of no elements if the program has no such result.
+  /// The tensor of a result, such as "logits" or "loss"; without elements if the program has no such result.
   constexpr host_view result(std::string_view name) const {
     for (auto const& p : ports)
       if (p.kind == port_kind::result && p.spec.name == name) return p.view;
     return {};
   }
-  /// Input or label `index`, in the order of declaration; a port of no elements if there are fewer.
+  /// Port `index` of a kind, in the order of declaration; a port without elements if `index` is too large.
   constexpr plan_port nth(port_kind kind, int index) const {
     for (auto const& p : ports)
       if (p.kind == kind && index-- == 0) return p;

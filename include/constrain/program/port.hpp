@@ -30,18 +30,18 @@ struct port_spec {
   port_type type = port_type::ids; // type of the elements
   per each = per::token;           // the leading dimensions
   std::int64_t features = 0;       // extent of one more dimension, the innermost; 0: no such dimension
-  /// Whether two ports are declared alike.
+  /// Whether two ports have the same declaration.
   friend constexpr bool operator==(port_spec const& a, port_spec const& b) {
     return std::string_view(a.name) == b.name && a.type == b.type && a.each == b.each && a.features == b.features;
   }
 };
 
-/// The most inputs of a model, and the most labels of an objective.
+/// The maximum number of inputs of a model, and of labels of an objective.
 inline constexpr int maximum_ports = 8;
-/// The inputs of a model or the labels of an objective, in the order in which it takes them.
+/// The inputs of a model or the labels of an objective, in the order in which the caller passes them.
 using port_specs = fixed_vector<port_spec, maximum_ports>;
 
-/// The most ports of a program: inputs, labels and results.
+/// The maximum number of ports of a program: inputs, labels and results.
 inline constexpr int maximum_program_ports = 2 * maximum_ports + 8;
 
 /// Whether the host writes or reads the tensor of a port.

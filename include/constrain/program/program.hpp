@@ -13,26 +13,26 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The intermediate representation of a model, written by the model's layers, transformed by passes and lowered to a
-/// plan: the nodes in the order in which they run, with `loop ... end` around those that repeat. A value that is
-/// defined inside loops has one instance per iteration; the instances together are its stack. Each instance is assigned
-/// once, except accumulators and values that persist (parameters, optimizer state).
+/// The intermediate representation of a model. The model's layers write it, passes transform it, and it is lowered to a
+/// plan. It consists of nodes in execution order, with `loop ... end` around those that repeat. A value that is defined
+/// inside loops has one instance per iteration; the instances together are its stack. Each instance is assigned once,
+/// except accumulators and values that persist (parameters, optimizer state).
 struct program {
-  static constexpr int maximum_nodes = 640;     // most nodes
-  static constexpr int maximum_values = 512;    // most values
-  static constexpr int maximum_part_lists = 16; // most different lists of parts
+  static constexpr int maximum_nodes = 640;     // maximum number of nodes
+  static constexpr int maximum_values = 512;    // maximum number of values
+  static constexpr int maximum_part_lists = 16; // maximum number of different lists of parts
 
-  fixed_vector<node, maximum_nodes> nodes;                // in the order in which they run
+  fixed_vector<node, maximum_nodes> nodes;                // in execution order
   fixed_vector<value_info, maximum_values> values;        // a `ref` holds an index into them
   fixed_vector<axis_info, maximum_axes> axes;             // a loop and a value's `axes` hold indices into them
-  fixed_vector<part_list, maximum_part_lists> part_lists; // of parameters that hold several tensors; every list once
+  fixed_vector<part_list, maximum_part_lists> part_lists; // of parameters that hold several tensors; no two are equal
   name_pool names;                                        // of parameters, optimizer states, scopes and axes
   diagnosis failure;                                      // the first error; passes return a refused program unchanged
 
   fixed_vector<port, maximum_program_ports> ports; // values that the host writes or reads
   ref loss_scale;           // the setting that multiplies the loss before the backward pass; empty: none
   int micro_batches = -1;   // the axis of gradient accumulation; -1: one micro-batch
-  bool distributed = false; // each rank (process) runs the program on its own part of the batch
+  bool distributed = false; // whether each rank (process) runs the program on a part of the batch
   std::int64_t shards = 1;  // ranks over which a flat tensor is sharded
   int tensor_ranks = 1;     // ranks over which parameters are divided
 
@@ -70,9 +70,9 @@ struct program {
   }
   /// Makes `r` a result that the host reads under this name.
   constexpr void set_result(char const* port_name, ref r) { set_port({port_kind::result, {.name = port_name}, r}); }
-  /// For ops that index by integers: requires the integers of `r` to be in [0, limit) if the host writes `r`. The
-  /// trainer checks them. The smallest limit counts. `ignores`: the op skips each `ignored_label`. The host may pass
-  /// `ignored_label` only if all ops that limit `r` skip it.
+  /// For ops that index by integers. If the host writes `r`, requires the integers of `r` to be in [0, limit); the
+  /// trainer checks them. The smallest of several limits applies. `ignores`: whether the op skips each `ignored_label`.
+  /// The host may pass `ignored_label` only if all ops that limit `r` skip it.
   constexpr void limit(ref r, std::int64_t limit, bool ignores = false) {
     for (auto& p : ports) {
       if (p.kind == port_kind::result || p.where != r) continue;
@@ -81,12 +81,12 @@ struct program {
     }
   }
 
-  /// Refuses the program. The first error is kept.
+  /// Refuses the program with this error, unless the program already has one.
   constexpr void fail(diagnosis d) {
     if (failure.ok()) failure = d;
   }
 
-  /// Appends a value and returns its index. Refuses the program if there is no room, as the next two functions do.
+  /// Appends a value and returns its index. Refuses the program if there is no room, like the next two functions.
   constexpr int add_value(value_info const& info) {
     if (!values.push_back(info)) fail({why::program_too_large, info.line, 0, maximum_values, maximum_values + 1});
     return values.count - 1;
@@ -103,12 +103,13 @@ struct program {
     if (!part_lists.push_back(parts)) fail({why::program_too_large, 0, 0, maximum_part_lists, maximum_part_lists + 1});
     return part_lists.count - 1;
   }
-  /// The parts of a value of shape `s` in one dimension: one, unless it is a parameter with parts in this dimension.
+  /// The parts of a value of shape `s` in one dimension: one, unless the value is a parameter with parts in this
+  /// dimension.
   constexpr part_list parts_along(value_info const& info, shape const& s, int dimension) const {
     if (info.parts >= 0 && part_lists[info.parts].dimension == dimension) return part_lists[info.parts];
     return {s.extent[dimension]};
   }
-  /// Whether each rank of a tensor group has a part of a value: of a divided parameter, its copy, gradient or state.
+  /// Whether a value is a divided parameter, or its copy, gradient or state: each rank of a tensor group has a part.
   constexpr bool is_divided(int value) const {
     auto const& info = values[value];
     return info.divided >= 0 || (info.belongs_to >= 0 && values[info.belongs_to].divided >= 0);

@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// Compile-time errors (refusals) stand beside the code that finds them: in an op, an objective, a layer, a pass. Each
-// is a class template with one static_assert, whose message is the error.
+// Each compile-time error (refusal) is defined next to the code that finds it: in an op, an objective, a layer or a
+// pass. It is a class template with one static_assert, whose message is the error.
 //
 //     struct split {
 //       template <diagnosis d> struct parts_do_not_divide_the_width {
@@ -20,7 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The object whose address stands for a refusal.
+/// The object whose address identifies a refusal.
 template <template <diagnosis> class refusal_template> inline constexpr refusal_label refusal_of{};
 
 /// A refusal's template as a type.
@@ -56,13 +56,13 @@ using own_refusal = typename decltype(refusal_at(detail::refusal_key<d.refusal>{
 
 } // namespace detail
 
-/// The address that stands for a refusal in `diagnosis::refusal`; also registers the refusal for `own_refusal`.
+/// The address that identifies a refusal in `diagnosis::refusal`. Also registers the refusal for `own_refusal`.
 template <template <diagnosis> class refusal_template> constexpr refusal_label const* refusal_with() {
   static_assert(sizeof(detail::registered_refusal<refusal_template>) > 0); // the instantiation registers the refusal
   return &detail::refusal_of<refusal_template>;
 }
 
-/// The diagnosis of a refusal; arguments as in `diagnosis`. In `infer`, ops use `inferred::failure` instead.
+/// The diagnosis of a refusal, with these fields. In `infer`, ops use `inferred::failure` instead.
 template <template <diagnosis> class refusal_template>
 constexpr diagnosis diagnosis_with(int line = 0, int called_from = 0, std::int64_t expected = 0, std::int64_t got = 0) {
   return {why::refused, line, called_from, expected, got, refusal_with<refusal_template>()};

@@ -6,22 +6,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What a value is for. Roles decide which parameters are trained and decayed, where memory is counted, and what
+/// The purpose of a value. Roles decide which parameters are trained and decayed, where memory is counted, and what
 /// persists between steps. The library never infers these from a value's name.
 enum class role : std::uint8_t {
   activation,      // computed from inputs and parameters
   input,           // inputs and labels, written by the host
   hyperparameters, // the optimizer's hyperparameters of this step, written by the host
   weight,          // a trained matrix, or a trained parameter that no other role fits
-  bias,            // a trained vector that is added
+  bias,            // a trained vector that a layer adds
   norm,            // scale and shift of a normalization
   embedding,       // a table whose rows are looked up
-  head,            // the matrix that makes the logits
+  head,            // the matrix of the linear layer that computes the logits
   frozen,          // a parameter that is not trained
   compute_copy,    // a parameter cast to the type that GEMMs read
   gradient,        // of a parameter
   state,           // of the optimizer
-  setting,         // a number that the trainer can change between steps
+  setting,         // a scalar that the trainer can change between steps
   result,          // read by the host after the run
   workspace,       // scratch of one kernel
   communication,   // temporary full tensors of sharded parameters and gradients, and buffers of collectives

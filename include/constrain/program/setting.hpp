@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace refusals {
 
-/// A setting of the model has the name of one of the library's settings.
+/// A setting of the model has the same name as one of the library's settings.
 template <diagnosis d> struct setting_is_taken {
   static_assert(d.ok(), "the model has a setting named dropout, clip_norm, inverse_label_count, loss_scale or "
                         "loss_scale_steps, which the library uses itself; give the setting another name");
@@ -30,7 +30,7 @@ struct setting_spec {
   bool per_run = false; // the trainer writes it before each step and evaluation; `set` refuses it, and it is not saved
 };
 
-// The settings that the library makes. No setting of a model has their names.
+// The library's settings. A model's setting must not have one of these names.
 inline constexpr setting_spec dropout_setting{"dropout", number_range::below_one};
 inline constexpr setting_spec clip_norm_setting{"clip_norm", number_range::from_zero};
 inline constexpr setting_spec inverse_label_count_setting{.name = "inverse_label_count", .per_run = true};
@@ -39,7 +39,7 @@ inline constexpr setting_spec loss_scale_setting{"loss_scale", number_range::los
 /// The number of steps since the loss scale last changed.
 inline constexpr setting_spec loss_scale_steps_setting{"loss_scale_steps", number_range::from_zero};
 
-/// The library's setting of this name; null if the library has none.
+/// The library's setting with this name; null if there is none.
 constexpr setting_spec const* find_library_setting(std::string_view name) {
   for (auto const* known : {&dropout_setting, &clip_norm_setting, &inverse_label_count_setting, &loss_scale_setting,
                             &loss_scale_steps_setting})
@@ -47,13 +47,13 @@ constexpr setting_spec const* find_library_setting(std::string_view name) {
   return nullptr;
 }
 
-/// The values that the setting of this name may have.
+/// The range of values of the setting with this name.
 constexpr number_range range_of_setting(std::string_view name) {
   auto const* const known = find_library_setting(name);
   return known != nullptr ? known->range : number_range::finite;
 }
 
-/// The program's setting `which`; made by the first call.
+/// The setting `which` of the program of `like`. The first call creates it, with the value `initial`.
 constexpr value setting_of(value like, setting_spec const& which, double initial = 0, int line = 0) {
   auto& owner = like.owner();
   auto& program = owner.program;
@@ -76,10 +76,10 @@ constexpr value setting_of(value like, setting_spec const& which, double initial
 
 } // namespace detail
 
-/// A number that ops read at run time, fp64, a scalar: for example the strength of a noise. It begins as `initial`, is
-/// changed by `trainer::set(name, x)` between steps, and is saved and resumed. `like`: any value of the model. All
-/// calls with one name give the same setting; the first call gives the initial value. Scopes do not prefix the name.
-/// Refused: an empty name, the names of the library's own settings, and more names than the program holds.
+/// A scalar in fp64 that ops read at run time, for example a noise level. Its first value is `initial`.
+/// `trainer::set(name, x)` changes it between steps, and a saved run contains it. `like`: any value of the model. All
+/// calls with the same name return the same setting; the first call decides the initial value. Scopes do not prefix the
+/// name. Refused: an empty name, the names of the library's settings, and more names than the program holds.
 constexpr value setting(value like, std::string_view name, double initial, int line = __builtin_LINE()) {
   if (name.empty())
     like.owner().program.fail(diagnosis_with<refusals::setting_without_a_name>(line, like.owner().called_from));
@@ -88,9 +88,9 @@ constexpr value setting(value like, std::string_view name, double initial, int l
   return detail::setting_of(like, {name}, initial, line);
 }
 
-/// 1 / the number of valid labels of the batch in all micro-batches on all ranks (fp64, a scalar), for ops that average
-/// over labels. A valid label is not `ignored_label`. Only the labels of the objective's first label array count. The
-/// trainer writes the number before each step and evaluation. Only an objective may use it. `like`: any value of the
+/// 1 / the number of valid labels of the batch, in all micro-batches on all ranks: a scalar in fp64, for ops that
+/// average over labels. A label is valid unless it is `ignored_label`. Only the objective's first label array counts.
+/// The trainer writes the value before each step and evaluation. Only an objective may use it. `like`: any value of the
 /// model.
 constexpr value inverse_label_count(value like, int line = __builtin_LINE()) {
   return detail::setting_of(like, detail::inverse_label_count_setting, 0, line);

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Extents of one instance of a value, outermost first, row-major; rank 0 is a scalar. The iterations over which a
 /// value is stacked are not part of its shape: see axis.hpp.
 struct shape {
-  static constexpr int maximum_rank = 4; // most dimensions
+  static constexpr int maximum_rank = 4; // maximum number of dimensions
 
   std::int64_t extent[maximum_rank]{}; // the first `rank` are in use
   int rank = 0;                        // number of dimensions
@@ -36,7 +36,7 @@ struct shape {
   /// The number of vectors of `features()` elements: the product of the other extents.
   constexpr std::int64_t rows() const { return elements() / (features() == 0 ? 1 : features()); }
 
-  /// The same shape with another innermost extent; not for a scalar.
+  /// The same shape with another innermost extent. The shape must not be a scalar.
   constexpr shape with_features(std::int64_t features) const {
     auto copy = *this;
     copy.extent[rank - 1] = features;

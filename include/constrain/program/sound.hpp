@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 // The specializations of `refusal` are written without a macro, because compilers would print each step of the macro's
 // expansion beside the error.
 
-/// The error sentence of each reason: what is wrong, and what to write instead.
+/// The error sentence of a reason: what is wrong, and what to write instead.
 template <why reason, diagnosis d> struct refusal;
 template <diagnosis d> struct refusal<why::nothing, d> {};
 
@@ -33,7 +33,7 @@ template <diagnosis d> struct refusal<why::values_of_two_programs, d> {
   static_assert(d.ok(), "an operation combines values of two models; use only values of the same model");
 };
 template <diagnosis d> struct refusal<why::role_of_no_parameter, d> {
-  static_assert(d.ok(), "ct::parameter takes the role of a parameter: ct::role::weight, bias, norm, embedding, head "
+  static_assert(d.ok(), "ct::parameter needs the role of a parameter: ct::role::weight, bias, norm, embedding, head "
                         "or frozen");
 };
 template <diagnosis d> struct refusal<why::parameter_named_twice, d> {
@@ -86,14 +86,14 @@ template <diagnosis d> struct refusal<why::skipped_iteration_is_read, d> {
 };
 template <diagnosis d> struct refusal<why::exchange_may_be_skipped, d> {
   static_assert(d.ok(), "ranks exchange data in a loop over rows whose iterations without a valid label do not run, so "
-                        "some ranks would wait for others; if a pass of yours opens the loop, let the collective stand "
-                        "before or behind it");
+                        "some ranks would wait for others; if a pass of yours opens the loop, move the collective "
+                        "before or after it");
 };
 
 namespace detail {
 
-/// The refusal of a call of `op`, which needs a tensor in the layout `needed` where the ranks hold it as `held`:
-/// compilers print these names beside the sentence.
+/// The refusal of a call of `op`, which needs a tensor in the layout `needed`, but the ranks hold it as `held`.
+/// Compilers print these names beside the sentence.
 template <class op, layout held, layout needed, class refusal> struct op_held_needed : refusal {};
 
 template <class refusal, op_label const* op, layout held, layout needed> struct with_layouts {

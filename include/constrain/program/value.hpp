@@ -40,7 +40,7 @@ private:
 struct value_at_line {
   constrain::value value; // the operand
   int line;               // source line of the expression
-  /// Implicit, so that an operator takes a `value` and its line.
+  /// Implicit, so that a `value` can be an operand.
   constexpr value_at_line(constrain::value v, int at = __builtin_LINE()) : value(v), line(at) {}
 };
 
@@ -54,7 +54,7 @@ constexpr node emit_node(op_info const& info, std::initializer_list<value> input
   node n;
   n.attributes = options;
   n.line = line;
-  // Only calls that draw random numbers are counted, so that adding any other node does not change what they draw.
+  // Only calls that draw random numbers get a key, so that adding any other node does not change these numbers.
   if (info.draws_random) n.random_key = ++owner.random_keys;
   // Only the first error is reported; appending nothing after it saves compile time.
   if (!owner.program.failure.ok()) return n;

@@ -23,7 +23,7 @@ struct initial_value {
 /// The properties of a value in a program.
 struct value_info {
   dtype type = dtype::f32;                 // of an element
-  constrain::role role = role::activation; // what the value is for
+  constrain::role role = role::activation; // the purpose of the value
   constrain::shape shape;                  // of one instance; of one rank's shard of the instance if the layout is flat
   axis_list axes;                          // the value has one instance per iteration of these axes; outermost first
   int loop_carried_axis = -1; // axis this loop-carried value runs along (n + 1 instances for n iterations); -1: none
@@ -32,17 +32,17 @@ struct value_info {
   int line = 0;               // source line in the model
   name_ref name;              // of a parameter; of an optimizer state: its name within the parameter ("exp_avg")
   initial_value initial;      // of a parameter or an optimizer state
-  bool per_run = false;       // of an input: a number for all micro-batches, which the trainer writes before each run
+  bool per_run = false;       // of an input: one value for all micro-batches, which the trainer writes before each run
   bool decays = false;        // of a parameter: an update rule applies weight decay to it
-  bool ends_with_update = false; // of a gradient: no node reads it after the update of its parameter, nor the host
-  bool is_average = false; // of an optimizer state: the average of the parameter, read instead of it in evaluation
-  int block = 1;           // of an optimizer state: elements of the parameter that one element describes
-  int parts = -1;          // of a parameter: index of its parts in `program::part_lists`; -1: it is one tensor
-  ref overwritten_by;      // the value that an op writes in place over this one, so that both share bytes
-  constrain::view view;    // the value whose slice this one is, so that both share bytes
+  bool ends_with_update = false; // of a gradient: neither a node nor the host reads it after the parameter's update
+  bool is_average = false;       // of an optimizer state: the parameter's average, which evaluation reads instead
+  int block = 1;                 // of an optimizer state: elements of the parameter that one element describes
+  int parts = -1;                // of a parameter: index of its parts in `program::part_lists`; -1: it is one tensor
+  ref overwritten_by;            // the value that an op writes in place over this one; both share bytes
+  constrain::view view;          // the value that this one is a slice of; both share bytes
   constrain::layout layout = layout::replicated; // how ranks hold one instance
   constrain::shape full_shape;                   // of one instance of the full tensor, if the layout is flat
-  int divided = -1;        // of a parameter: the dimension of which each rank of a tensor group has a range; -1: none
+  int divided = -1;        // of a parameter: the dimension in which each rank of a tensor group has a range; -1: none
   std::int64_t unused = 0; // of a divided value: elements that the last rank of the group lacks in this dimension
 
   /// The shape of one instance of the full tensor, in every layout.

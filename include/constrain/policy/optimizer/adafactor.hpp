@@ -43,8 +43,8 @@ namespace optimizer {
 
 // Each variant lists all its hyperparameters, since a designated initializer cannot name a member of a base class.
 
-/// Adafactor (Shazeer & Stern 2018, algorithms 4 and 5) with a given learning rate, as Hugging Face's
-/// transformers.Adafactor(relative_step=False). The second moment of a matrix is factored: only a moving average per
+/// Adafactor (Shazeer & Stern 2018, algorithms 4 and 5) with a learning rate, like Hugging Face's
+/// transformers.Adafactor(relative_step=False). The second moment of a matrix is factored: only one moving average per
 /// row and one per column are stored. For a matrix w [rows, columns] and its gradient g at step t:
 ///
 ///     beta2 = 1 - t^decay_rate
@@ -54,14 +54,15 @@ namespace optimizer {
 ///     a = learning_rate max(epsilon2, rms(w))        // without `scale_parameter`: learning_rate
 ///     w = (1 - a weight_decay) w - a u / max(1, rms(u) / clip_threshold)
 ///
-/// rms is the root mean square of the tensor. A tensor with more than two dimensions is a stack of matrices: each has
-/// its row and column, and rms is taken over the whole stack. For biases, norms and other vectors, v = beta2 v +
+/// rms is the root mean square over the tensor. A tensor with more than two dimensions is a stack of matrices: each has
+/// a separate `row` and `column`, but rms is taken over the stack. For biases, norms and other vectors, v = beta2 v +
 /// (1 - beta2) (g^2 + epsilon1) is stored for each element, and u = g / sqrt(v). Each part of a parameter (`in_parts`)
-/// is a separate tensor. The state of a matrix in fp32 is 4 (rows + columns) bytes, of a vector 4 bytes per element.
+/// is a separate tensor. In fp32, the state of a matrix takes 4 (rows + columns) bytes, and the state of a vector 4
+/// bytes per element.
 struct adafactor {
   static constexpr char const* name = "adafactor";
 
-  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
+  /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
   struct hyper {
     float learning_rate = 1e-3f; // at least 0, before the schedule
     float epsilon1 = 1e-30f;     // added to the squared gradient, above 0
@@ -81,13 +82,13 @@ struct adafactor {
   static constexpr void update(update_rule& u) { op::update_adafactor<adafactor, false>(u); }
 };
 
-/// Adafactor as in `adafactor`, with a relative step size that depends only on the step t, in place of the learning
-/// rate: min(0.01, 1 / sqrt(t)), or min(1e-6 t, 1 / sqrt(t)) with `warmup_init`. As Hugging Face's
-/// transformers.Adafactor(relative_step=True), which is the default there. A schedule has no effect.
+/// `adafactor` with a relative step size instead of a learning rate, like Hugging Face's
+/// transformers.Adafactor(relative_step=True), the default there. The step size depends only on the step t:
+/// min(0.01, 1 / sqrt(t)), or min(1e-6 t, 1 / sqrt(t)) with `warmup_init`. A schedule has no effect.
 struct adafactor_relative_step {
   static constexpr char const* name = "adafactor_relative_step";
 
-  /// Hyperparameters, as in `adafactor`; the trainer's constructor throws `error` for one out of range.
+  /// Hyperparameters, as in `adafactor`. The trainer's constructor throws `error` if one is out of range.
   struct hyper {
     float epsilon1 = 1e-30f;     // added to the squared gradient, above 0
     float epsilon2 = 1e-3f;      // lower bound of rms(w), at least 0
@@ -109,8 +110,8 @@ struct adafactor_relative_step {
   static constexpr void update(update_rule& u) { op::update_adafactor<adafactor_relative_step, false>(u); }
 };
 
-/// Adafactor as in `adafactor`, with a first moment, as Hugging Face's transformers.Adafactor(relative_step=False,
-/// beta1=...): the parameter moves along the moving average of its updates:
+/// `adafactor` with a first moment, like Hugging Face's transformers.Adafactor(relative_step=False, beta1=...): the
+/// parameter moves along the moving average of its updates:
 ///
 ///     m = beta1 m + (1 - beta1) a u / max(1, rms(u) / clip_threshold)
 ///     w = (1 - a weight_decay) w - m
@@ -119,10 +120,10 @@ struct adafactor_relative_step {
 struct adafactor_with_momentum {
   static constexpr char const* name = "adafactor_with_momentum";
 
-  /// Hyperparameters, as in `adafactor`; the trainer's constructor throws `error` for one out of range.
+  /// Hyperparameters, as in `adafactor`. The trainer's constructor throws `error` if one is out of range.
   struct hyper {
     float learning_rate = 1e-3f; // at least 0, before the schedule
-    float beta1 = 0.9f;          // factor of m per step, in [0, 1)
+    float beta1 = 0.9f;          // decay rate of m, in [0, 1)
     float epsilon1 = 1e-30f;     // added to the squared gradient, above 0
     float epsilon2 = 1e-3f;      // lower bound of rms(w), at least 0
     float clip_threshold = 1;    // upper bound of rms(u), above 0

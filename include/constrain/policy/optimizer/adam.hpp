@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
-/// Adam (Kingma & Ba 2015, algorithm 1), as torch.optim.Adam: AdamW whose weight decay is an L2 term, which is added to
-/// the gradient, so that it enters the moving averages:
+/// Adam (Kingma & Ba 2015, algorithm 1), like torch.optim.Adam. Unlike in AdamW, weight decay is an L2 term, which is
+/// added to the gradient and enters the moving averages:
 ///
 ///     g = g + weight_decay w
 ///     m = beta1 m + (1 - beta1) g
@@ -20,14 +20,13 @@ struct adam {
   template <class real> using state = adamw::state<real>;
   static constexpr char const* state_names[] = {"exp_avg", "exp_avg_sq"};
   static constexpr bool state_signed[] = {true, false};
-  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
+  /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
   struct hyper {
     float learning_rate = 1e-3f; // at least 0, before the schedule
-    float beta1 = 0.9f;          // factor of m per step, in [0, 1)
-    float beta2 = 0.999f;        // factor of v per step, in [0, 1)
+    float beta1 = 0.9f;          // decay rate of m, in [0, 1)
+    float beta2 = 0.999f;        // decay rate of v, in [0, 1)
     float epsilon = 1e-8f;       // added to the root, at least 0
-    float weight_decay = 0;      // at least 0; L2: times the weight, added to the gradient; only for matrices and
-                                 // embeddings
+    float weight_decay = 0;      // at least 0; adds weight_decay w to the gradients of matrices and embeddings
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {
@@ -39,8 +38,8 @@ struct adam {
   }
   /// Hyperparameters of one step.
   template <class real> struct prepared {
-    adamw::prepared<real> moments; // of AdamW without weight decay
-    real weight_decay;             // the factor of the L2 term
+    adamw::prepared<real> moments; // hyperparameters of AdamW without weight decay
+    real weight_decay;             // coefficient of the L2 term
   };
 
   /// The hyperparameters of step t, computed in double on the host. t counts from 1.
@@ -48,7 +47,7 @@ struct adam {
     return {adamw::prepare<real>({h.learning_rate, h.beta1, h.beta2, h.epsilon, 0}, t), real(h.weight_decay)};
   }
 
-  /// Returns the new weight, and changes the state.
+  /// Updates the state and returns the new weight.
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, prepared<real> const& h,
                                     optimizer_step t) {

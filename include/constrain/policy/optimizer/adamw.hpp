@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
-/// Adam (Kingma & Ba 2015) with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), as torch.optim.AdamW
+/// Adam (Kingma & Ba 2015) with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), like torch.optim.AdamW
 /// but with other defaults:
 ///
 ///     m = beta1 m + (1 - beta1) g
@@ -23,11 +23,11 @@ struct adamw {
   template <class real> struct state { real exp_avg, exp_avg_sq; };
   static constexpr char const* state_names[] = {"exp_avg", "exp_avg_sq"};
   static constexpr bool state_signed[] = {true, false};
-  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
+  /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
   struct hyper {
     float learning_rate = 5e-5f; // at least 0, before the schedule
-    float beta1 = 0.9f;          // factor of m per step, in [0, 1)
-    float beta2 = 0.999f;        // factor of v per step, in [0, 1)
+    float beta1 = 0.9f;          // decay rate of m, in [0, 1)
+    float beta2 = 0.999f;        // decay rate of v, in [0, 1)
     float epsilon = 1e-8f;       // added to the root, at least 0
     float weight_decay = 0;      // at least 0; decoupled, so multiplied by the learning rate; only matrices and
                                  // embeddings decay
@@ -61,7 +61,7 @@ struct adamw {
             static_cast<real>(1 / detail::libm::sqrt(correction2))};
   }
 
-  /// Returns the new weight, and changes the state.
+  /// Updates the state and returns the new weight.
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, prepared<real> const& h,
                                     optimizer_step) {

@@ -5,21 +5,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
-/// Any optimizer, with an exponential moving average of the weights (Polyak & Juditsky 1992; Tarvainen & Valpola 2017),
-/// as torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn:
+/// Adds an exponential moving average of the weights to any optimizer (Polyak & Juditsky 1992; Tarvainen & Valpola
+/// 2017), like torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn:
 ///
 ///     average = decay average + (1 - decay) w    after each update; average = w after the first
 ///
-/// `evaluate`, `predict` and `generate` read the average instead of the weights. A saved run has both. The trainer's
-/// `state(parameter, "average")` returns a view of the average, which takes one value per weight: 4 bytes in fp32.
+/// `evaluate`, `predict` and `generate` read the average instead of the weights. A saved run contains weights and
+/// average. The trainer's `state(parameter, "average")` returns a view of the average. The average is one more value
+/// per weight: 4 bytes in fp32.
 template <class optimizer> struct averaged {
   using base = optimizer;
   static constexpr char const* name = "averaged";
 
-  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
+  /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
   struct hyper {
-    typename optimizer::hyper base; // of the optimizer
-    float decay = 0.999f;           // of the average per step, in [0, 1)
+    typename optimizer::hyper base; // hyperparameters of the optimizer
+    float decay = 0.999f;           // decay rate of the average, in [0, 1)
   };
   /// Throws `error` if `decay` is outside its range, or if the optimizer's `check` throws.
   static void check(hyper const& h) {

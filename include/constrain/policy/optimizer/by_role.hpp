@@ -15,9 +15,9 @@ template <bool decays> struct role_factors {
   float weight_decay = decays ? 1 : 0; // at least 0
 };
 
-/// An element-wise optimizer with a separate learning rate and weight decay for each role (program/role.hpp), as with
+/// An element-wise optimizer with a separate learning rate and weight decay for each role (program/role.hpp), like
 /// torch.optim's parameter groups. The factors multiply `base.learning_rate`, after the schedule, and
-/// `base.weight_decay`. With the default factors, training gives the same bits as with `O`.
+/// `base.weight_decay`. With the default factors, training gives the same weights as with `O`, bit for bit.
 ///
 ///     using optimizer = ct::optimizer::by_role<ct::optimizer::adamw>;
 ///     optimizer::hyper h{.base = {.learning_rate = 1e-3f, .weight_decay = 0.1f},
@@ -29,9 +29,9 @@ template <class O> struct by_role {
   using base = O; // in prints and saved runs, the name is "by_role<...>" with the name of the base
   static constexpr char const* name = "by_role";
 
-  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
+  /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
   struct hyper {
-    typename O::hyper base{};       // of the optimizer, for all roles
+    typename O::hyper base{};       // hyperparameters of the optimizer, for all roles
     role_factors<true> weight{};    // for role::weight
     role_factors<false> bias{};     // for role::bias
     role_factors<false> norm{};     // for role::norm
@@ -65,16 +65,16 @@ template <class O> struct by_role {
     return {with(h.weight), with(h.bias), with(h.norm), with(h.embedding), with(h.head)};
   }
 
-  /// `O` for the parameters of one role: an element-wise optimizer that takes its hyperparameters from the ones of
+  /// `O` for the parameters of one role: an element-wise optimizer that selects its hyperparameters from those of
   /// `by_role`.
   template <role r> struct of : O {
     using base = O;
     using hyper = by_role::hyper;
-    /// As `by_role::prepare`.
+    /// The same as `by_role::prepare`.
     template <class real> static prepared<real> prepare(hyper const& h, optimizer_step t) {
       return by_role::prepare<real>(h, t);
     }
-    /// Returns the new weight, and changes the state.
+    /// Updates the state and returns the new weight.
     template <class real>
     CT_HOST_DEVICE static real update(real weight, real gradient, typename O::template state<real>& s,
                                       prepared<real> const& h, optimizer_step t) {
@@ -105,7 +105,7 @@ template <class O> struct by_role {
   }
 
 private:
-  /// `h` for the parameters of a role.
+  /// `h` with its learning rate and weight decay multiplied by the factors of a role.
   template <class hyper_of_base, class factors>
   static hyper_of_base multiplied(hyper_of_base h, factors const& of_role) {
     if constexpr (requires { h.learning_rate; }) h.learning_rate *= of_role.learning_rate;

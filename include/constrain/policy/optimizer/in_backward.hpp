@@ -9,14 +9,14 @@ template <class optimizer> concept updates_in_backward = requires { optimizer::u
 
 namespace detail {
 
-/// Whether an optimizer, or one that it is made from, updates in the backward pass.
+/// Whether an optimizer, or one that it wraps, updates in the backward pass.
 template <class optimizer> constexpr bool has_in_backward() {
   if constexpr (updates_in_backward<optimizer>) return true;
   else if constexpr (requires { typename optimizer::base; }) return has_in_backward<typename optimizer::base>();
   else return false;
 }
 
-/// Whether an optimizer is made from one that updates in the backward pass.
+/// Whether an optimizer wraps one that updates in the backward pass.
 template <class optimizer> constexpr bool has_in_backward_inside() {
   if constexpr (requires { typename optimizer::base; }) return has_in_backward<typename optimizer::base>();
   else return false;
@@ -26,12 +26,12 @@ template <class optimizer> constexpr bool has_in_backward_inside() {
 
 namespace optimizer {
 
-/// Any optimizer, which updates each parameter in the backward pass as soon as its gradient is complete (Lv et al.
-/// 2023, "Full Parameter Fine-tuning for Large Language Models with Limited Resources", LOMO; as PyTorch's optimizer
-/// step in backward hooks). The memory of a gradient is then free for the next one: gradients take the bytes of the
-/// largest one instead of the sum. The weights after a step are the same as with `O`, bit for bit.
+/// Any optimizer, but each parameter is updated in the backward pass as soon as its gradient is complete (Lv et al.
+/// 2023, "Full Parameter Fine-tuning for Large Language Models with Limited Resources", LOMO), like PyTorch's optimizer
+/// step in backward hooks. The next gradient then reuses the memory, so gradients take as many bytes as the largest one
+/// instead of the sum of all. The weights after a step are the same as with `O`, bit for bit.
 ///
-/// Before the last gradient is complete, no norm of all gradients is known. So a gradient that is not finite only skips
+/// The norm of all gradients is not known before the last one is complete. So a gradient that is not finite skips only
 /// the update of its own tensor: `step_result::not_finite` names its parameter, and `step_result::skipped` is false.
 /// `run_options::clip_norm` must be 0, and `trainer::gradient` throws. Refused at compile time: accumulate<N>,
 /// precision::fp16, parallel::zero, and `in_backward` inside another optimizer.

@@ -16,27 +16,28 @@ template <class type> concept has_update = requires(float weight, typename type:
   type::template update<float>(weight, weight, s, {}, optimizer_step{});
 };
 
-/// What a type must have to be an element-wise optimizer:
+/// An optimizer. An element-wise optimizer has these members:
 ///
 ///     struct hyper { float learning_rate = 1e-3f, ...; };        // hyperparameters: trivially copyable, with defaults
 ///     template <class real> struct state { real ...; };          // per weight: at most four fields, all of type real
 ///     template <class real>                                      // returns the new weight; changes the state
 ///     static real update(real weight, real gradient, state<real>&, hyper const&, optimizer_step); // CT_HOST_DEVICE
 ///
-/// If `hyper` has these fields: `learning_rate` is multiplied by the factors of the schedule and of
-/// `scale_learning_rate`; `weight_decay` is 0 for parameters that do not decay (program/role.hpp). The same applies to
-/// the field `base`, the `hyper` of another optimizer (the member type `base`). Optional members:
+/// If `hyper` has a field `learning_rate`, the trainer multiplies it by the factors of the schedule and of
+/// `scale_learning_rate`. If `hyper` has a field `weight_decay`, it is 0 for parameters that do not decay
+/// (program/role.hpp). An optimizer that wraps another one names it by a member type `base`; the same then applies to
+/// the field `base` of its `hyper`, the `hyper` of the other optimizer. Optional members:
 ///
 ///     static constexpr char const* name = "lion";                // in saved runs and prints; default: the type's name
 ///     static constexpr char const* state_names[] = {"exp_avg"};  // of the state's fields, in saved runs and prints
 ///     static constexpr bool state_signed[] = {true};             // whether a field may be negative; default: true.
-///                                                                // `quantized` stores other fields more precisely
+///                                                                // `quantized` is more precise if it may not
 ///     static void check(hyper const&);                           // throws `error` if a value is outside its range;
 ///                                                                // the trainer's constructor calls it
 ///     template <class real> static prepared<real> prepare(hyper const&, optimizer_step); // on the host, once a step;
-///                                                                // `update` then takes the result instead of `hyper`
+///                                                                // `update` then gets the result instead of `hyper`
 ///
-/// An optimizer that needs more than one element at a time has `hyper` and a rule instead of `state` and `update`:
+/// An optimizer that needs full tensors has `hyper` and an update rule instead of `state` and `update`:
 ///
 ///     static constexpr void update(ct::update_rule&); // emits the update of one parameter (op/update/update_rule.hpp)
 template <class type>

@@ -12,19 +12,20 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 ///     w = w - lr (sign(c) + weight_decay w)            sign(0) = 0
 ///     m = beta2 m + (1 - beta2) g
 ///
-/// Every weight moves by the learning rate in each step. The paper recommends a learning rate 3 to 10 times smaller
-/// than AdamW's, and a weight decay larger by the same factor. The state is one value per weight: 4 bytes in fp32.
+/// Apart from weight decay, every weight moves by the learning rate in each step. The paper recommends a learning rate
+/// 3 to 10 times smaller than AdamW's, and a weight decay larger by the same factor. The state is one value per weight:
+/// 4 bytes in fp32.
 struct lion {
   static constexpr char const* name = "lion";
 
   /// m of the equations: an exponential moving average of the gradient.
   template <class real> struct state { real exp_avg; };
   static constexpr char const* state_names[] = {"exp_avg"};
-  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
+  /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
   struct hyper {
     float learning_rate = 1e-4f; // at least 0, before the schedule
-    float beta1 = 0.9f;          // share of m in c, in [0, 1)
-    float beta2 = 0.99f;         // factor of m per step, in [0, 1)
+    float beta1 = 0.9f;          // weight of m in c, in [0, 1)
+    float beta2 = 0.99f;         // decay rate of m, in [0, 1)
     float weight_decay = 0;      // at least 0; decoupled, so multiplied by the learning rate; only matrices and
                                  // embeddings decay
   };
@@ -36,7 +37,7 @@ struct lion {
     check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
   }
 
-  /// Returns the new weight, and changes the state.
+  /// Updates the state and returns the new weight.
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, optimizer_step) {
     real const c = real(h.beta1) * s.exp_avg + (1 - real(h.beta1)) * gradient;

@@ -20,8 +20,8 @@ enum class muon_rate : std::uint8_t {
   spectral_unclamped, // sqrt(rows / columns) (Bernstein 2025)
 };
 
-/// Muon (Jordan et al. 2024), as torch.optim.Muon, but computed in the type of the master weights instead of bfloat16,
-/// and with another default weight decay:
+/// Muon (Jordan et al. 2024), like torch.optim.Muon, but computed in the type of the master weights instead of
+/// bfloat16, and with another default weight decay:
 ///
 ///     m = m + (1 - momentum) (g - m)
 ///     X = g + momentum (m - g), or m if nesterov is false
@@ -36,17 +36,17 @@ template <class O = adamw> struct muon {
   using base = O; // in prints and saved runs, the name is "muon<...>" with the name of the base
   static constexpr char const* name = "muon";
 
-  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
+  /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
   struct hyper {
     float learning_rate = 1e-3f;                 // at least 0, before the schedule and before the factor of `rate`
-    float momentum = 0.95f;                      // factor of m per step, in [0, 1)
+    float momentum = 0.95f;                      // decay rate of m, in [0, 1)
     float weight_decay = 0;                      // at least 0; decoupled, so multiplied by the learning rate
-    float epsilon = 1e-7f;                       // lower bound of the norm, above 0
+    float epsilon = 1e-7f;                       // lower bound of |X|, above 0
     float a = 3.4445f, b = -4.775f, c = 2.0315f; // coefficients of the Newton-Schulz iteration, finite
     int newton_schulz_steps = 5;                 // from 1 to 99
-    bool nesterov = true;                        // whether X begins as an average of g and m
-    muon_rate rate = muon_rate::original;        // the learning rate's factor for a matrix
-    typename O::hyper base{};                    // of the optimizer of the other parameters
+    bool nesterov = true;                        // whether X starts as a weighted mean of g and m
+    muon_rate rate = muon_rate::original;        // the factor of the learning rate for a matrix
+    typename O::hyper base{};                    // hyperparameters of `O`
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {

@@ -23,13 +23,13 @@ namespace slot_of {
 struct optimizer {
   bool has_state = true;    // whether the optimizer has a `state` template
   bool has_update = true;   // whether the optimizer has an `update` that can be called
-  bool base_fits = true;    // whether the optimizer can be made from its `base`
+  bool base_fits = true;    // whether the optimizer can wrap its `base`
   bool type_fits = true;    // whether the optimizer's states can be stored in its `state_type`
   bool in_backward = false; // whether parameters are updated in the backward pass
-  bool is_outermost = true; // whether no optimizer is made from one that updates in the backward pass
+  bool is_outermost = true; // whether no optimizer wraps one that updates in the backward pass
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
 
-  /// The value for an optimizer. Without a `state`, `has_update` is true, so that only one error is reported.
+  /// The value for an optimizer. If it has no `state`, `has_update` is true, so that only one error is reported.
   template <class policy> static constexpr optimizer of() {
     optimizer o{.in_backward = updates_in_backward<policy>, .is_outermost = !detail::has_in_backward_inside<policy>()};
     if constexpr (requires { policy::base_fits; }) o.base_fits = policy::base_fits;

@@ -6,22 +6,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
-/// For `quantized`: states in 8 bits for tensors of at least 4096 elements that are no embeddings.
+/// The default tensors with 8-bit states in `quantized`: all of at least 4096 elements that are not embeddings.
 struct large_tensors {
-  /// Whether a tensor of this role and number of elements has states in 8 bits.
+  /// Whether a tensor of this role and number of elements has 8-bit states.
   static constexpr bool contain(role r, std::int64_t elements) { return r != role::embedding && elements >= 4096; }
 };
-/// For `quantized`: states in 8 bits for all tensors, embeddings and vectors included.
+/// For `quantized`: 8-bit states for all tensors, including embeddings and vectors.
 struct everything {
-  /// Whether a tensor of this role and number of elements has states in 8 bits: always.
+  /// Always true.
   static constexpr bool contain(role, std::int64_t) { return true; }
 };
 
-/// An element-wise optimizer with states in 8 bits (Dettmers et al. 2022, "8-bit Optimizers via Block-wise
-/// Quantization"), as in bitsandbytes: each field of the state has a byte per element and an fp32 scale per 256
-/// elements (op/quantized_update/quantized_update.hpp). `quantized<adamw>` stores 2 (1 + 4 / 256) bytes per weight.
-/// Embeddings and tensors of fewer than 4096 elements keep the states of `O`, as there; with `quantized<O, everything>`
-/// they have states in 8 bits too. Each layer of a stack is a separate tensor.
+/// An element-wise optimizer with 8-bit states (Dettmers et al. 2022, "8-bit Optimizers via Block-wise Quantization"),
+/// as in bitsandbytes: each field of the state has a byte per element and an fp32 scale per 256 elements
+/// (op/quantized_update/quantized_update.hpp). `quantized<adamw>` stores 2 (1 + 4 / 256) bytes per weight. As in
+/// bitsandbytes, embeddings and tensors of fewer than 4096 elements keep the states of `O`; with
+/// `quantized<O, everything>`, they have 8-bit states too. Each layer of a stack is a separate tensor.
 template <class O, class tensors = large_tensors> struct quantized {
   static_assert(op::has_sign_per_field<O>(),
                 "optimizer::quantized<O>: `state_signed` and `state` of O have different lengths; give each field of "
@@ -45,7 +45,7 @@ template <class O, class tensors = large_tensors> struct quantized {
   }
 };
 
-/// AdamW with states in 8 bits.
+/// AdamW with 8-bit states.
 using adamw_8bit = quantized<adamw>;
 
 } // namespace constrain::optimizer

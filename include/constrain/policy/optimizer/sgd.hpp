@@ -7,17 +7,16 @@
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
 /// Stochastic gradient descent (Robbins & Monro 1951): w = w - learning_rate (g + weight_decay w).
-/// Nothing is stored per weight.
+/// It stores nothing per weight.
 struct sgd {
   static constexpr char const* name = "sgd";
 
-  /// Empty.
+  /// No state.
   template <class real> struct state {};
-  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
+  /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
   struct hyper {
     float learning_rate = 1e-3f; // at least 0, before the schedule
-    float weight_decay = 0;      // at least 0; L2: times the weight, added to the gradient; only for matrices and
-                                 // embeddings
+    float weight_decay = 0;      // at least 0; adds weight_decay w to the gradients of matrices and embeddings
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {
@@ -32,7 +31,7 @@ struct sgd {
   }
 };
 
-/// SGD with momentum (Polyak 1964), as torch.optim.SGD without dampening:
+/// SGD with momentum (Polyak 1964), like torch.optim.SGD without dampening:
 ///
 ///     v = momentum v + g + weight_decay w
 ///     w = w - learning_rate v
@@ -44,12 +43,11 @@ struct momentum {
   /// v of the equations.
   template <class real> struct state { real momentum_buffer; };
   static constexpr char const* state_names[] = {"momentum_buffer"};
-  /// Hyperparameters; the trainer's constructor throws `error` for one out of range.
+  /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
   struct hyper {
     float learning_rate = 1e-3f; // at least 0, before the schedule
-    float momentum = 0.9f;       // factor of v per step, at least 0
-    float weight_decay = 0;      // at least 0; L2: times the weight, added to the gradient; only for matrices and
-                                 // embeddings
+    float momentum = 0.9f;       // multiplies v in each step, at least 0
+    float weight_decay = 0;      // at least 0; adds weight_decay w to the gradients of matrices and embeddings
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {
@@ -58,7 +56,7 @@ struct momentum {
     check_number(name, ".momentum", h.momentum, number_range::from_zero);
   }
 
-  /// Returns the new weight, and changes the state.
+  /// Updates the state and returns the new weight.
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, optimizer_step) {
     s.momentum_buffer = real(h.momentum) * s.momentum_buffer + gradient + real(h.weight_decay) * weight;
@@ -66,7 +64,7 @@ struct momentum {
   }
 };
 
-/// SGD with Nesterov momentum (Nesterov 1983; Sutskever et al. 2013), as torch.optim.SGD with nesterov=True:
+/// SGD with Nesterov momentum (Nesterov 1983; Sutskever et al. 2013), like torch.optim.SGD with nesterov=True:
 ///
 ///     v = momentum v + g + weight_decay w
 ///     w = w - learning_rate (g + weight_decay w + momentum v)
@@ -86,7 +84,7 @@ struct nesterov {
     check_number(name, ".momentum", h.momentum, number_range::from_zero);
   }
 
-  /// Returns the new weight, and changes the state.
+  /// Updates the state and returns the new weight.
   template <class real>
   CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, optimizer_step) {
     real const g = gradient + real(h.weight_decay) * weight;

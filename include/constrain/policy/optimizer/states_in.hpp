@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The type of the states of an optimizer, or of the one that it is made from, if optimizer::states_in gives it; else
-/// `otherwise`.
+/// The type that optimizer::states_in sets for the states of an optimizer, or of an optimizer that it wraps;
+/// `otherwise` without a states_in.
 template <class optimizer> constexpr dtype given_state_type(dtype otherwise) {
   if constexpr (requires { optimizer::state_type; }) return optimizer::state_type;
   else if constexpr (requires { typename optimizer::base; })
@@ -18,8 +18,9 @@ namespace optimizer {
 
 /// An element-wise optimizer whose states are stored in `type`: dtype::bf16 or dtype::f32. The update computes in the
 /// type of the master weights, and rounds the new states to nearest when it stores them. In bf16, adamw takes 4 bytes
-/// of states per weight instead of 8. A moving average in bf16 keeps its value if a step would change it by less than
-/// 1/512 of it: with beta2 = 0.999, the second moment of adamw can grow but not shrink; with 0.99 it can do both.
+/// of states per weight instead of 8. A moving average in bf16 does not change if a step would change it by less than
+/// 1/512 of its value. With beta2 = 0.999, the second moment of adamw can grow but not shrink; with 0.99, it can do
+/// both.
 ///
 ///     using optimizer = ct::optimizer::states_in<ct::dtype::bf16, ct::optimizer::adamw>;
 template <dtype type, class O> struct states_in : O {
