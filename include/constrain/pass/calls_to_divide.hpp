@@ -6,9 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Decides which calls of a program `divide` divides over the ranks of a tensor group, and how. These are the calls
-/// from a linear layer whose features the ranks compute separately to the layer that sums over the features, and the
-/// calls that read a vocabulary: a table of tokens, or the weight of a head.
+/// Decides which calls of a program `divide` divides over the ranks of a tensor group, and how. A division begins at a
+/// linear layer, whose features the ranks compute separately, and ends at the layer that sums over these features.
+/// Calls that read a vocabulary (a table of tokens, or the weight of a head) are divided too.
 class calls_to_divide {
 public:
   /// How a call is divided.
@@ -67,7 +67,7 @@ public:
   constexpr part_list parts_of(ref parameter, int dimension) const {
     return p_.parts_along(p_.values[parameter.value], shape_of(parameter), dimension);
   }
-  /// By how many elements the last rank's range is shorter than the others in a dimension with these parts.
+  /// The number of elements by which the last rank's range is shorter than the others, in a dimension with these parts.
   constexpr std::int64_t unused(part_list const& parts) const {
     return parts.extents.size() == 1 ? range_of(parts.extents[0]) * ranks_ - parts.extents[0] : 0;
   }
@@ -76,7 +76,7 @@ private:
   /// A value that is divided along its innermost dimension: each rank has a range of every part.
   struct divided {
     part_list parts;           // of the full value, in this dimension; empty: the value is not divided
-    std::uint64_t begins_at{}; // bit k: the value depends on the beginning call with number k
+    std::uint64_t begins_at{}; // bit k: the value depends on the call with number k, which begins a division
   };
   constexpr layout_rule const& rule_of(int i) const { return p_.nodes[i].op->layouts; }
   constexpr shape const& shape_of(ref r) const { return p_.values[r.value].shape; }
@@ -104,8 +104,8 @@ private:
     auto const& op = *p_.nodes[i].op;
     return k == 0 && op.has_divided_form && (op.layouts.inputs.rows & 1u) == 0;
   }
-  /// Whether all calls that read vocabularies work on one rank's rows. Parameters that other calls read then no longer
-  /// count as vocabularies.
+  /// Whether all calls that read vocabularies work on one rank's rows. If not, parameters that other calls read no
+  /// longer count as vocabularies.
   constexpr bool all_divide_vocabularies() {
     bool all = true;
     for (int i = 0; i < p_.nodes.size(); ++i)

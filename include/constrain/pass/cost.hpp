@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The memory of a trainer by use. `peak` covers every entry program (step, evaluate, predict, generate); the other
+/// How a trainer uses its memory. `peak` covers every entry program (step, evaluate, predict, generate); the other
 /// members describe only the step program.
 struct memory_plan {
   bytes weights;         // of parameters as kernels read them: the compute copy where there is one

@@ -121,7 +121,7 @@ constexpr program dividing::run() {
     case how::begins:
       divide_parameters(i, rule.outputs.inner_of(0));
       for (int k = 0; k < n.inputs.size(); ++k)
-        // An op with `divide` gets no copies: attention reads its lengths as they are.
+        // An op with `divide` needs no copies: the lengths of attention have no gradient.
         if (calls_.dimension_of(i, k, rule.outputs.inner_of(0)) < 0 && !n.op->has_divide &&
             !calls_.is_divided(n.inputs[k]))
           n.inputs[k] = copy_of(n.inputs[k], i);

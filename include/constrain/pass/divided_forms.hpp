@@ -50,7 +50,7 @@ private:
 
   program const& p_;
   bool parts_[program::maximum_values]{};   // each rank has a part
-  bool weights_[program::maximum_values]{}; // parameters, copies, and element-wise results of one of these
+  bool weights_[program::maximum_values]{}; // parameters, their copies, and element-wise functions of one of these
 };
 
 } // namespace detail

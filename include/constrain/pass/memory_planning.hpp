@@ -92,7 +92,7 @@ private:
   }
 
   constexpr void lay_out_persistent() {
-    // In the order: parameters, settings, optimizer states, hyperparameters. Programs without optimizer states then
+    // In this order: parameters, settings, optimizer states, hyperparameters. Programs without optimizer states then
     // have the parameters and settings at the same offsets.
     for (int pass = 0; pass < 4; ++pass)
       for (int v = 0; v < p_.values.size(); ++v) {

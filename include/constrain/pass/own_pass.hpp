@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A policy with a pass. The constant `after` names the library's pass that the policy's pass follows; `static
+/// A policy with its own pass. The constant `after` names the library's pass that the policy's pass follows; `static
 /// constexpr program pass(program const&, slot const&)` is the policy's pass.
 template <class policy> concept has_own_pass = requires(program const& p) {
   requires std::is_same_v<std::remove_cv_t<decltype(policy::after)>, pass_name>;
@@ -55,9 +55,9 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
     return p;
   }
 
-  /// The result of the policies' passes that follow the library's pass `at`, on `before`, the result of `at`. If there
-  /// are none, a reference to `before` itself, which saves the compiler a copy. Refused if one of these passes is not a
-  /// constant expression.
+  /// Applies the policies' passes that follow the library's pass `at` to `before`, the result of `at`. Returns a
+  /// reference to `before` itself if there are none, which saves the compiler a copy. Refused: a pass that is not a
+  /// constant expression. `before` has static storage.
   template <pass_name at, program const& before> static constexpr decltype(auto) after() {
     if constexpr (!follow<at>) return (before);
     else if constexpr (detail::constant_passes<own_passes, at, before>) return run<at>(before);
@@ -88,8 +88,9 @@ private:
   }
 };
 
-/// The result of the policies' passes that follow the library's pass `at`, on `before`, the result of `at`. If there
-/// are none, a reference to `before` itself. `before` has static storage.
+/// Applies the policies' passes that follow the library's pass `at` to `before`, the result of `at`. Returns a
+/// reference to `before` itself if there are none, which saves the compiler a copy. Refused: a pass that is not a
+/// constant expression. `before` has static storage.
 template <class policies, pass_name at, program const& before> constexpr decltype(auto) with_own() {
   return own_passes<typename policies::in_order>::template after<at, before>();
 }

@@ -174,7 +174,7 @@ private:
       if (!layouts_.reads_in_full(n, input)) continue;
       int const value = n.inputs[input].value;
       int const k = find_gathered(value, i);
-      bool old = k < 0; // stale if none: an earlier node of the loop writes the value
+      bool old = k < 0; // not found: an earlier node of the loop writes the value
       int const last = nest_.end[nest_.child(level_of(in_, nest_, in_.values[value], i), i)];
       for (int later = i; later < last; ++later) old = old || writes_elsewhere(value, k, later);
       if (old) refuse(diagnosis_with<refusals::loop_writes_what_it_reads>(), n, value);
@@ -227,8 +227,8 @@ private:
       if (layouts_.writes_in_full(in_.nodes[i], j)) keep_shard(n.outputs[j], in_.nodes[i].outputs[j], n.line);
   }
 
-  /// Appends a call that works on shards. Of an input that is stored in full, each rank takes its shard. If a result is
-  /// stored in full, the ranks gather its shards.
+  /// Appends a call that works on shards. Each rank takes its shard of an input that is stored in full; the ranks
+  /// gather the shards of a result that is stored in full.
   constexpr void append_on_shards(node n, int i) {
     auto const& original = in_.nodes[i];
     exchange_operands(n, i);

@@ -27,9 +27,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 // The result of nearly every pass is a separate constant, because compilers limit the work of one constant expression,
-// and because each result can be printed. For one constant nvcc takes 30 MB, and as much again for each call in its
-// arguments, but nothing for calls in a function that takes the program. Such functions run passes that no policy's
-// pass can come between.
+// and because each result can be printed. For each constant, nvcc takes 30 MB of memory, and as much again for each
+// call in its arguments, but nothing for calls inside a function that takes the program. Such functions run the passes
+// that no policy's pass can come between.
 
 namespace detail {
 
@@ -165,7 +165,8 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
 
 namespace detail {
 
-/// The choices of checkpoint::budget: the bytes of a trainer whose backward pass recomputes the nodes in `dropped`.
+/// For checkpoint::budget: `bytes<dropped>` are the bytes that a trainer needs if its backward pass recomputes the
+/// nodes in `dropped`.
 template <class source> struct recomputation_plans {
   static constexpr decltype(auto) program() { return passes_to_update<source>::before_recomputation(); }
   template <node_set dropped>

@@ -14,16 +14,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     while (!s.is_done()) s = s.after(p, bytes_of_plan(rematerialize(p, s.candidate)), limit);
 ///     // s.best
 ///
-/// The candidates, in order: drop nothing; drop everything; by bisection, drop the fewest groups of nodes in the order
-/// of bytes per cost; then change the best choice by keeping one of its groups and dropping up to two others, the
-/// cheapest change first. The state of a search is public, so that a search can be a template argument.
+/// The candidates, in order: drop nothing; drop everything; by bisection, drop the fewest groups of nodes that suffice,
+/// most bytes per cost first; then change the best choice by keeping one of its groups and dropping up to two others,
+/// the cheapest change first. The state of a search is public, so that a search can be a template argument.
 struct recomputation_search {
-  /// The kinds of candidates.
+  /// The stages of a search, by the candidate that comes next.
   enum class phase : std::uint8_t { nothing, everything, bisection, change, done };
   static constexpr std::int64_t refused = std::numeric_limits<std::int64_t>::max(); // the bytes of a refused plan
   static constexpr int most_plans = 32;                                             // the most plans of a search
 
-  phase now = phase::nothing;        // the kind of `candidate`
+  phase now = phase::nothing;        // the stage that `candidate` belongs to
   node_set candidate;                // the set whose plan the caller makes next
   node_set best;                     // the best set so far; if no set fits, the one with the smallest plan
   std::int64_t best_bytes = refused; // the bytes of its plan
@@ -34,7 +34,7 @@ struct recomputation_search {
   /// Whether the search is over and `best` is its result.
   constexpr bool is_done() const { return now == phase::done; }
 
-  /// The next state of the search. `bytes`: what the plan of `candidate` takes.
+  /// The next state of the search. `bytes`: the bytes that the plan of `candidate` takes.
   constexpr recomputation_search after(program const& p, std::int64_t bytes, std::int64_t limit) const;
 };
 
@@ -55,8 +55,7 @@ public:
   }
 
   constexpr int size() const { return groups_.size(); }
-  /// The first `count` groups in the order of bytes per cost, and the nodes whose results the backward pass does not
-  /// read.
+  /// The first `count` groups, most bytes per cost first, and the nodes whose results the backward pass does not read.
   constexpr node_set first(int count) const {
     node_set out = unread_;
     for (int k = 0; k < count; ++k) out = with(out, groups_[k]);
@@ -72,12 +71,12 @@ public:
     std::int64_t cost = -1; // approximate cost of the recomputation; -1: there is no such change
   };
 
-  /// The cheapest change of `dropped` that costs more than `tried` and at least 1 % less than `dropped`. `bytes`: what
-  /// the plan of `dropped` takes. A change that drops more groups must be likely to fit into `limit`.
+  /// The cheapest change of `dropped` that costs more than `tried` and at least 1 % less than `dropped`. `bytes`: the
+  /// bytes that the plan of `dropped` takes. A change that drops more groups must be likely to fit into `limit`.
   constexpr change cheapest_change(node_set const& dropped, std::int64_t bytes, std::int64_t limit,
                                    std::int64_t tried) const {
     double const now = cost_of(dropped);
-    double difference[most]{}; // of the cost, if a dropped group is kept again, or another group is dropped
+    double difference[most]{}; // by which the cost falls if a dropped group is kept, or rises if another is dropped
     for (int k = 0; k < groups_.size(); ++k)
       difference[k] = (contains(dropped, k) ? now - cost_of(without(dropped, groups_[k]))
                                             : cost_of(with(dropped, groups_[k])) - now);
@@ -89,7 +88,7 @@ public:
       for (int const k : {one, other})
         if (k >= 0) cost += difference[k], more -= groups_[k].bytes;
       if (cost >= least || cost < static_cast<double>(tried) + 1) return;
-      // The kept group may not take all of its bytes at the peak of the plan.
+      // The kept group need not take all of its bytes at the peak of the plan.
       if (one >= 0 && (spare < 0 || more > spare + groups_[kept].bytes / 4)) return;
       least = cost;
       best.dropped = without(dropped, groups_[kept]);
@@ -115,7 +114,7 @@ private:
   /// Nodes that are dropped together.
   struct group {
     node_set nodes;
-    double bytes = 0; // of the nodes' results, which the backward pass keeps
+    double bytes = 0; // of the nodes' results
     double cost = 0;  // of recomputing the nodes
     int reads = -1;   // the value that all nodes need and the backward pass does not read; -1: none
   };

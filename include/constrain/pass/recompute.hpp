@@ -189,8 +189,8 @@ private:
 
 } // namespace detail
 
-/// Activation checkpointing (Chen et al. 2016): each outermost repeat keeps the input of every k-th iteration, k =
-/// `checkpointing.segment_of(iterations)`, and the backward pass recomputes the other activations. The number of
+/// Activation checkpointing (Chen et al. 2016): each outermost repeat keeps the input of every k-th iteration, where k
+/// is `checkpointing.segment_of(iterations)`, and the backward pass recomputes the other activations. The number of
 /// iterations need not be a multiple of k. With checkpoint::keep, the results of the ops in `checkpointing.kept` are
 /// kept instead; with checkpoint::budget, only the nodes in `dropped` are recomputed. The weights after training are
 /// the same with every policy, bit for bit.

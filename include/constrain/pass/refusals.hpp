@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::refusals {
 
-// The reasons for which a pass refuses a program. program/sound.hpp has those that `verify` finds.
+// The reasons for which a pass refuses a program. The violations that `verify` finds are in program/sound.hpp.
 
 /// A policy names the pass that its own pass follows, but has no valid pass.
 template <diagnosis d> struct own_pass_is_none {
@@ -59,8 +59,8 @@ template <diagnosis d> struct gradient_is_not_constant {
                         "constexpr, and pass it only indices of inputs and outputs that the op has");
 };
 
-/// A gradient rule gives a value of `expected` elements a gradient of `got` elements. If the two numbers are equal, the
-/// shapes differ.
+/// A gradient rule gives a value of `expected` elements a gradient of `got` elements. If the two numbers are equal,
+/// only the shapes differ.
 template <diagnosis d> struct gradient_has_another_shape {
   static_assert(d.ok(), "an op's gradient rule gives an input of `expected` elements a gradient of `got`; give each "
                         "gradient the shape of its input");
@@ -72,7 +72,7 @@ template <diagnosis d> struct repeat_ignores_its_input {
                         "+ layer(x)");
 };
 
-/// The body of a repeat takes elements of `expected` bytes and returns elements of `got` bytes.
+/// The argument of a repeat's body has elements of `expected` bytes, and its result elements of `got` bytes.
 template <diagnosis d> struct repeat_changes_the_type {
   static_assert(d.ok(), "in mixed precision, the body of ct::repeat takes elements of `expected` bytes but returns "
                         "elements of `got`; `+` and `*` with an fp32 value (a real label, a parameter of one "
@@ -124,7 +124,7 @@ template <diagnosis d> struct update_is_not_constant {
                         "functions it calls `constexpr`, and let none throw, overflow or index beyond an array");
 };
 
-/// An entry program has parameters or settings that the step program does not have.
+/// The parameters or settings of an entry program differ from the step program's.
 template <diagnosis d> struct entries_differ {
   static_assert(d.ok(),
                 "the model declares different parameters or settings for different entries (step, evaluate, predict, "

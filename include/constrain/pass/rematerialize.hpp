@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A set of nodes of a program, by index.
 struct node_set {
-  static constexpr int bits = 64;                            // bits of a word
+  static constexpr int bits = 64;                            // bits per word
   static constexpr int size = program::maximum_nodes / bits; // number of words
   static_assert(program::maximum_nodes % bits == 0);
   std::uint64_t words[size]{}; // bit i % 64 of word i / 64: whether node i is in the set
@@ -61,7 +61,7 @@ public:
       if (first_reader_[output.value] != never) return true;
     return false;
   }
-  /// The forward call that writes the value, if it writes plain results and reads no accumulator; -1: none.
+  /// The forward call that writes the value, if the call meets the conditions of `find_droppable`; -1: none.
   constexpr int writer(int value) const { return writer_[value]; }
   /// The number of nodes before the backward pass.
   constexpr int forward_nodes() const { return first_backward_; }
@@ -164,8 +164,8 @@ private:
     droppable_.add(i);
   }
 
-  /// Records node i as a reader of its inputs. A result cannot be dropped if a node outside of loops over the same axes
-  /// reads it.
+  /// Records node i as a reader of its inputs. The writer of an input cannot be dropped unless node i is in loops over
+  /// the same axes.
   constexpr void find_readers(int i) {
     for (auto const& input : p_.nodes[i].inputs) {
       int const writer = writer_[input.value];

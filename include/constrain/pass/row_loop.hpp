@@ -192,7 +192,7 @@ private:
       for (auto& r : of) r = ref();
     }
   };
-  /// The loop's inputs that are read by rows, reshaped to (rows, features) or, with one element per row, to (rows).
+  /// Flattens the loop's inputs that are read by rows to (rows, features) or, with one element per row, to (rows).
   constexpr body flatten(builder& out) const;
   /// Appends the loop body, which processes `extent` rows in each of `iterations` iterations, from row `begin` on.
   /// `order`: the row indices in the order in which the loop processes them; empty: 0, 1, 2, ...
@@ -213,7 +213,7 @@ private:
   nest nest_;
   int head_, last_ = 0;
   std::int64_t smallest_bytes_;
-  ref labels_;                                 // the loop skips rows whose label is ignored; empty: no rows
+  ref labels_;                                 // the labels by which the loop leaves out rows; empty: none
   bool loss_ = false;                          // a node of the loop computes a scalar sum over all rows
   bool in_[program::maximum_nodes]{};          // node i is in the loop
   bool behind_[program::maximum_nodes]{};      // node i runs after the loop
@@ -336,7 +336,7 @@ constexpr program loop_over_rows(program const& p, std::int64_t smallest_bytes) 
   if (!p.failure.ok()) return p;
   for (int i = 0; i < p.nodes.size(); ++i) {
     if (!calls(p.nodes[i], info_of<op::linear>)) continue;
-    // A head whose input is a slice of rows already is in a loop over rows.
+    // A head whose input is a slice of rows is already in a loop over rows.
     int const source = detail::writer_of(p, p.nodes[i].inputs[0]);
     bool const sliced = source >= 0 && calls(p.nodes[source], info_of<op::slice>);
     if (sliced && unpack<op::slice::options>(p.nodes[source].attributes).dimension == 0) continue;

@@ -22,7 +22,8 @@ public:
     for (int i = 0; i < p_.nodes.size(); ++i)
       if (calls(p_.nodes[i], info_of<op::slice>) || calls(p_.nodes[i], info_of<op::reshape>))
         removed[i] = view_result(i);
-    // From last to first: the result of one concatenation may be an operand of another, which needs to find its writer.
+    // From last to first: a concatenation must still find the writer of an operand that is itself the result of a
+    // concatenation.
     for (int i = p_.nodes.size() - 1; i >= 0; --i) {
       auto const& n = p_.nodes[i];
       bool const joins = calls(n, info_of<op::concatenate>) || calls(n, info_of<op::stack>);
