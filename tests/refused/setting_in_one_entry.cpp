@@ -1,4 +1,4 @@
-// refused: the model makes other parameters or settings for one entry (step, evaluate, predict, generate) than for
+// refused: the model declares different parameters or settings for different entries (step, evaluate, predict,
 // shows: entries_differ
 #include <constrain/constrain.hpp>
 

@@ -6,14 +6,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether a value has a separate instance in every micro-batch: it neither persists, nor belongs to the run, nor
-/// accumulates.
+/// Whether a value has a separate instance for every micro-batch: it is not persistent, not written once per run, and
+/// not an accumulator.
 constexpr bool is_transient(value_info const& info) {
   return !is_persistent(info.role) && !info.per_run && !info.accumulates;
 }
 
-/// Gradient accumulation: puts the program into a loop over `accumulation.micro_batches` micro-batches. Accumulators
-/// (the loss, and the gradients that a later pass adds) sum over the loop's iterations. With one micro-batch the
+/// Gradient accumulation: wraps the program in a loop over `accumulation.micro_batches` micro-batches. Accumulators
+/// (the loss, and the gradients that a later pass adds) sum over the loop's iterations. With one micro-batch, the
 /// program does not change.
 constexpr program accumulate_over(program const& p, slot_of::accumulation const& accumulation) {
   auto const micro_batches = accumulation.micro_batches;

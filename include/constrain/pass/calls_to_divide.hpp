@@ -6,17 +6,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Which calls of a program `divide` divides over the ranks of a tensor group, and how: the calls from a linear layer,
-/// whose features are computed separately, to the layer that sums over them, and the calls that read a vocabulary: a
-/// table of tokens, or the weight of a head.
+/// Decides which calls of a program `divide` divides over the ranks of a tensor group, and how. A division begins at a
+/// linear layer, whose features the ranks compute separately, and ends at the layer that sums over these features.
+/// Calls that read a vocabulary (a table of tokens, or the weight of a head) are divided too.
 class calls_to_divide {
 public:
   /// How a call is divided.
   enum class how : unsigned char {
     not_at_all,
-    begins,
-    goes_on,
-    ends,
+    begins,   // reads divided parameters; output 0 is divided
+    goes_on,  // reads divided values; output 0 is divided
+    ends,     // sums over the divided features
     gathers,  // reads all features
     replaced, // by the op's `divided_form`
   };
@@ -37,17 +37,17 @@ public:
     failure_ = failure_.with_layouts(stopped_by_, layout::divided, layout::replicated);
   }
 
-  /// Why the program is refused.
+  /// Why the program is refused; `why::nothing` if it is not.
   constexpr diagnosis const& failure() const { return failure_; }
   constexpr how how_to_divide(int i) const { return how_[i]; }
-  /// Whether each rank has a part of value `r`, which is no parameter.
+  /// Whether each rank has a part of the value `r`, which is not a parameter.
   constexpr bool is_divided(ref r) const { return !values_[r.value].parts.extents.empty(); }
-  /// The parts of a divided value, in its innermost dimension.
+  /// The parts of a divided value along its innermost dimension.
   constexpr part_list const& parts_of(ref r) const { return values_[r.value].parts; }
   constexpr bool is_vocabulary(ref parameter) const { return is_vocabulary_[parameter.value]; }
 
-  /// Whether input k of node i is a parameter that can be divided along `dimension`: no other node reads it, or all can
-  /// read a part.
+  /// Whether input k of node i is a parameter that can be divided along `dimension`: node i is its only reader, or it
+  /// is a vocabulary and `dimension` is 0.
   constexpr bool is_own_parameter(int i, int k, int dimension) const {
     ref const r = p_.nodes[i].inputs[k];
     if (!is_parameter(p_.values[r.value].role)) return false;
@@ -57,7 +57,7 @@ public:
       for (auto const& input : n.inputs) readers += input.value == r.value ? 1 : 0;
     return readers == 1;
   }
-  /// The dimension of input k that has this name; -1: none.
+  /// The dimension of input k of node i that has this name in the op's `layouts`; -1: none.
   constexpr int dimension_of(int i, int k, char name) const {
     auto const& side = rule_of(i).inputs;
     int const rank = shape_of(p_.nodes[i].inputs[k]).rank;
@@ -67,7 +67,7 @@ public:
   constexpr part_list parts_of(ref parameter, int dimension) const {
     return p_.parts_along(p_.values[parameter.value], shape_of(parameter), dimension);
   }
-  /// Elements of a dimension with these parts that the last rank lacks.
+  /// The number of elements by which the last rank's range is shorter than the others, in a dimension with these parts.
   constexpr std::int64_t unused(part_list const& parts) const {
     return parts.extents.size() == 1 ? range_of(parts.extents[0]) * ranks_ - parts.extents[0] : 0;
   }
@@ -76,13 +76,13 @@ private:
   /// A value that is divided along its innermost dimension: each rank has a range of every part.
   struct divided {
     part_list parts;           // of the full value, in this dimension; empty: the value is not divided
-    std::uint64_t begins_at{}; // bit k: it depends on the beginning call with number k
+    std::uint64_t begins_at{}; // bit k: the value depends on the call with number k, which begins a division
   };
   constexpr layout_rule const& rule_of(int i) const { return p_.nodes[i].op->layouts; }
   constexpr shape const& shape_of(ref r) const { return p_.values[r.value].shape; }
 
-  /// Whether a rank can have a range of the rows of parameter v, because every call that reads it looks up rows, or has
-  /// the rows as features. Wide tables of few rows, as of token types, are cheaper on every rank.
+  /// Whether the rows of parameter v can be divided over the ranks: every call that reads v looks up rows, or computes
+  /// one feature for each row. A table with fewer rows than columns, such as one of token types, is cheaper replicated.
   constexpr bool can_be_vocabulary(int v) const {
     auto const& info = p_.values[v];
     auto const& s = info.shape;
@@ -99,13 +99,13 @@ private:
       }
     return is_read;
   }
-  /// Whether input k of node i is a table of which the call reads some rows, and can read those of one rank.
+  /// Whether node i looks up rows in its input k, a table, and has a form that works on one rank's rows.
   constexpr bool looks_up(int i, int k) const {
     auto const& op = *p_.nodes[i].op;
     return k == 0 && op.has_divided_form && (op.layouts.inputs.rows & 1u) == 0;
   }
-  /// Whether every call that reads a vocabulary works on a rank's rows. If not, forgets the vocabularies of those that
-  /// do not.
+  /// Whether all calls that read vocabularies work on one rank's rows. If not, parameters that other calls read no
+  /// longer count as vocabularies.
   constexpr bool all_divide_vocabularies() {
     bool all = true;
     for (int i = 0; i < p_.nodes.size(); ++i)
@@ -114,7 +114,7 @@ private:
           is_vocabulary_[input.value] = all = false;
     return all;
   }
-  /// Elements in the range of a rank, out of `extent`; the last rank may have fewer.
+  /// The number of elements in one rank's range, out of `extent`; the last rank may have fewer.
   constexpr std::int64_t range_of(std::int64_t extent) const { return (extent + ranks_ - 1) / ranks_; }
   constexpr bool can_divide(part_list const& parts, bool is_vocabulary) const {
     if (is_vocabulary) return parts.extents.size() == 1;
@@ -123,7 +123,8 @@ private:
     return !parts.extents.empty();
   }
 
-  /// Whether node i can begin: only its own parameters have the innermost dimension of output 0, and can be divided.
+  /// Whether node i can begin a division: the innermost dimension of output 0 appears only in parameters that no other
+  /// layer shares, and these can be divided.
   constexpr bool finds_parameters(int i) {
     auto const& n = p_.nodes[i];
     if (n.kind != node_kind::call || begins_ == 64) return false;
@@ -144,8 +145,8 @@ private:
     return found;
   }
 
-  /// Follows the divided values through all nodes. If some reader cannot work on parts, marks the calls that began them
-  /// as unable to begin, and returns false.
+  /// Follows the divided values through all nodes. If a reader cannot work on parts, marks the calls that began the
+  /// division as unable to begin, and returns false.
   constexpr bool follow_all() {
     for (auto& v : values_) v = {};
     for (int i = 0; i < p_.nodes.size(); ++i) {
@@ -165,10 +166,10 @@ private:
     auto const& n = p_.nodes[i];
     return n.kind == node_kind::call && !n.inputs.empty() && looks_up(i, 0) && is_vocabulary_[n.inputs[0].value];
   }
-  /// Whether a value that these calls began is gathered for readers that cannot work on parts: so all entries divide
-  /// the same head, whatever reads the logits.
+  /// Whether a value that these calls began can be gathered for readers that cannot work on parts. Only heads allow
+  /// this, so that all entries divide the same head, whatever reads the logits.
   constexpr bool can_gather(std::uint64_t begins_at) const { return (begins_at & ~begin_tables_) == 0; }
-  /// `op`: what cannot work on parts, if it is a call.
+  /// Marks these calls, except heads, as unable to begin. Returns false. `op`: the op that cannot work on parts.
   constexpr bool give_up(std::uint64_t begins_at, op_label const* op = nullptr) {
     if (stopped_by_ == nullptr) stopped_by_ = op;
     begins_at &= ~begin_tables_;
@@ -181,7 +182,7 @@ private:
     values_[p_.nodes[i].outputs[0].value] = {begin_parts_[i], std::uint64_t(1) << number_[i]};
   }
 
-  /// Whether node i, which reads divided values, can work on the ranges of one rank.
+  /// Whether node i, which reads divided values, can work on one rank's ranges.
   constexpr bool follow(int i, std::uint64_t begins_at) {
     auto const& n = p_.nodes[i];
     auto const& rule = rule_of(i);
@@ -189,7 +190,7 @@ private:
       how_[i] = how::replaced;
       return true;
     }
-    char name = 0; // of the divided dimension
+    char name = 0; // the name of the divided dimension
     part_list parts;
     for (int k = 0; k < n.inputs.size(); ++k) {
       if (!is_divided(n.inputs[k])) continue;
@@ -226,14 +227,14 @@ private:
   program const& p_;
   int ranks_;
   diagnosis failure_;
-  op_label const* stopped_by_ = nullptr; // the first op that could not work on parts
-  int begins_ = 0;                       // number of calls that could begin before the first give_up
-  std::uint64_t begin_tables_ = 0;       // bit k: number k is a head, with a vocabulary as its weight
+  op_label const* stopped_by_ = nullptr; // the first op that cannot work on parts
+  int begins_ = 0;                       // number of calls that can begin before any is ruled out
+  std::uint64_t begin_tables_ = 0;       // bit k: the call with number k is a head with a vocabulary as its weight
   bool is_vocabulary_[program::maximum_values]{};
   bool can_begin_[program::maximum_nodes]{}; // the output of this call may be divided
-  int number_[program::maximum_nodes]{};     // of a call that can begin
+  int number_[program::maximum_nodes]{};     // the number of a call that can begin
   how how_[program::maximum_nodes]{};
-  part_list begin_parts_[program::maximum_nodes]{}; // of the output of a call that can begin
+  part_list begin_parts_[program::maximum_nodes]{}; // the parts of the output of a call that can begin
   divided values_[program::maximum_values]{};
 };
 

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether node `i` is a copy that can be removed, so that the node that computes its source writes its target instead.
+/// Whether node `i` is a copy that can be removed: the node that computes its source then writes its target.
 constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   auto const& n = p.nodes[i];
   if (!calls(n, info_of<op::copy>)) return false;
@@ -20,8 +20,8 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
     return false;
   if (source.type != target.type) return false;
 
-  // The next loop after the copy, at the same depth. If the copy initializes a value that this loop carries, the loop
-  // overwrites the target: readers of the source after the loop would read a new value.
+  // The next loop after the copy, at the same depth. If the copy initializes a loop-carried value of this loop, the
+  // loop overwrites the target: readers of the source after the loop would read a new value.
   int const loop = where.parent[i];
   int next_loop = p.nodes.size();
   for (int j = i + 1; j < p.nodes.size(); ++j)
@@ -41,8 +41,8 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
       defined_here = true;
     }
     if (j == i || !p.nodes[j].inputs.contains(from)) continue;
-    // A reader in the same iteration of the same loop finds the same value in the target as in the source. If the copy
-    // initializes a loop-carried value, this holds only for readers before that loop.
+    // A reader in the same iteration of the same loop reads the same value from the target as from the source. If the
+    // copy initializes a loop-carried value, this holds only for readers before that loop.
     bool const same_iteration = where.contains(loop, j);
     bool const enters_loop = to.where == at::initial || to.where == at::final;
     if (!same_iteration || (enters_loop && j > next_loop)) return false;
@@ -62,7 +62,7 @@ constexpr void rename(program& p, ref from, ref to) {
 
 } // namespace detail
 
-/// Copy elision: removes a copy if the node that computes the copy's source can write the copy's target instead.
+/// Copy elision: removes a copy if the node that computes its source can write its target instead.
 constexpr program coalesce(program const& p) {
   if (!p.failure.ok()) return p;
   program renamed = p;

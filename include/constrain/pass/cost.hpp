@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How the memory of a trainer is used. `peak` covers every entry program (step, evaluate, predict, generate), the
-/// other parts describe only the step program.
+/// How a trainer uses its memory. `peak` covers every entry program (step, evaluate, predict, generate); the other
+/// members describe only the step program.
 struct memory_plan {
   bytes weights;         // of parameters as kernels read them: the compute copy where there is one
   bytes master_weights;  // of parameters that have a compute copy; the optimizer updates these, not the copy
@@ -17,17 +17,17 @@ struct memory_plan {
   bytes activations;     // the rest: values kept for the backward pass, temporaries, inputs, results
   bytes workspace;       // scratch of kernels, the maximum at any time, and what the device reserves
   bytes communication;   // full tensors of sharded parameters and gradients, and buffers: the maximum at any time
-  bytes offloaded;       // always 0: everything lies in the arena, on the device
+  bytes offloaded;       // always 0: everything is in the arena, on the device
   bytes peak;            // size of the arena, the single memory block of a trainer
 };
 
-/// Work of one run of a program, all loop iterations counted: an upper bound if a loop leaves out rows whose label is
-/// ignored (`labelled_rows`).
+/// The work of one run of a program over all loop iterations. It is an upper bound if a loop leaves out rows whose
+/// label is ignored (`labelled_rows`).
 struct work_plan {
   double flops = 0;                 // floating-point additions and multiplications: a multiply-add counts 2
   double bytes_moved = 0;           // bytes that kernels read and write, by the cost rules
   std::int64_t kernel_launches = 0; // on a CUDA device: launches of kernels and GEMMs; on the CPU: calls of kernels
-  std::int64_t collectives = 0;     // those launches that exchange data between ranks
+  std::int64_t collectives = 0;     // calls that exchange data between ranks
 };
 
 /// Whether kernels read a copy of this parameter in another type. `parameter`: index of the value.
@@ -49,7 +49,7 @@ constexpr bytes bytes_where(program const& p, memory_layout const& where, predic
 /// The most bytes that values of one role need at the same time.
 constexpr bytes most_at_once(program const& p, memory_layout const& where, role wanted) {
   std::int64_t
-      change[program::maximum_nodes + 2]{}; // bytes first needed at a node, less the bytes last needed before it
+      change[program::maximum_nodes + 2]{}; // bytes first needed at a node, minus the bytes last needed before it
   for (int v = 0; v < p.values.size(); ++v) {
     auto const& s = where.buffers[v];
     if (p.values[v].role != wanted || s.offset < 0) continue;
@@ -67,9 +67,9 @@ constexpr bytes most_at_once(program const& p, memory_layout const& where, role 
 /// Memory that a device needs after the buffers of all programs: step parameters and scratch memory of kernels.
 struct device_reserve {
   std::int64_t bytes = 0;     // of the arena
-  std::int64_t alignment = 1; // of its beginning, in bytes
+  std::int64_t alignment = 1; // of the beginning of this memory, in bytes
 
-  /// Where it begins if the buffers end at `end`.
+  /// The offset at which this memory begins if the buffers end at `end`.
   constexpr std::int64_t begin(std::int64_t end) const {
     return bytes == 0 ? end : (end + alignment - 1) / alignment * alignment;
   }
@@ -97,8 +97,9 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
 
 namespace detail {
 
-/// Calls f(i, cost, runs) for each call at node i of a program, with the cost of one run of it by the cost rule of its
-/// op, and how often it runs. A call outside all loops works on all iterations of stacked operands: its cost is theirs.
+/// Calls f(i, cost, runs) for each node i that is a call. `cost`: the cost of one run of the call, by the cost rule of
+/// its op; `runs`: how often it runs. A call outside all loops works on all tensors of its stacked operands, and its
+/// cost covers all of them.
 template <class function> constexpr void for_each_cost(program const& p, function const& f) {
   double iterations = 1;
   fixed_vector<double, axis_list::capacity> around; // for each open loop: `iterations` outside of it
@@ -130,7 +131,7 @@ template <class function> constexpr void for_each_cost(program const& p, functio
 
 } // namespace detail
 
-/// Work of one run of a program, by the cost rules of its ops. `launches(i)`: of the call at node i.
+/// The work of one run of a program, by the cost rules of its ops. `launches(i)`: the launches of the call at node i.
 template <class function> constexpr work_plan work_of(program const& p, function const& launches) {
   work_plan total;
   detail::for_each_cost(p, [&](int i, cost const& c, double iterations) {
@@ -142,14 +143,14 @@ template <class function> constexpr work_plan work_of(program const& p, function
   });
   return total;
 }
-/// The same with one launch per call.
+/// The work of one run of a program, with one launch per call.
 constexpr work_plan work_of(program const& p) {
   return work_of(p, [](int) { return std::int64_t{1}; });
 }
 
-/// About how many seconds one run of a program takes on a device with these rates: each call takes the time of its
-/// operations or of its bytes, whichever is longer, and a launch (the roofline of Williams et al. 2009). `tf32`: GEMMs
-/// of fp32 factors round them to TF32.
+/// Estimates the seconds that one run of a program takes on a device with these rates. By the roofline model (Williams
+/// et al. 2009), each call takes the time of its operations or of its bytes, whichever is longer, plus a launch.
+/// `tf32`: GEMMs round fp32 operands to TF32.
 constexpr double estimated_seconds(program const& p, device_rates const& rates, bool tf32 = false) {
   double total = 0;
   detail::for_each_cost(p, [&](int i, cost const& c, double iterations) {

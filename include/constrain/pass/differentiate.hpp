@@ -73,8 +73,8 @@ private:
     }
   }
 
-  /// Adds an accumulating buffer for the gradient of each captured value: a value that is read in a deeper loop than
-  /// the loop of its definition gets a gradient from every iteration of the deeper loop.
+  /// Adds an accumulating buffer for the gradient of each captured value. A captured value is read in a deeper loop
+  /// than the loop of its definition, so every iteration of the deeper loop contributes to its gradient.
   constexpr void add_buffers_of_captured_values() {
     auto& p = out_.program;
     int depth = 0;
@@ -101,7 +101,7 @@ private:
     }
   }
 
-  /// Adds the gradient of a parameter, an accumulating buffer.
+  /// Adds the gradient of a parameter as an accumulating buffer.
   constexpr ref add_parameter_gradient(int parameter) {
     auto const& info = out_.program.values[parameter];
     value_info g;
@@ -115,7 +115,7 @@ private:
     return {out_.program.add_value(g), at::current};
   }
 
-  /// Starts with the gradient of the scaled loss with respect to the loss: 1, or the loss scale.
+  /// Seeds the backward pass with the gradient of the scaled loss with respect to the loss: the loss scale, or 1.
   constexpr void seed() {
     auto const loss = out_.program.result("loss");
     if (scale_loss_) {
@@ -139,7 +139,7 @@ private:
   /// Appends a node that copies the gradient `from` into `to`.
   constexpr void copy_gradient(ref from, ref to, int line) { out_.call<op::copy>({from}, {to}, {}, line); }
 
-  /// Adds `g` to the gradient of `to`. Refused: a `g` of another shape than `to`.
+  /// Adds `g` to the gradient of `to`. Refused: a `g` whose shape differs from the shape of `to`.
   constexpr void contribute(ref to, ref g, int line) {
     auto const& values = out_.program.values;
     if (values[to.value].shape != values[g.value].shape)
@@ -193,8 +193,8 @@ private:
     out_.called_from = 0;
   }
 
-  /// Appends the reversed loop for a repeat's loop; it carries the gradient of the loop-carried value from `final` to
-  /// `initial`. Appends nothing if `final` has no gradient.
+  /// Appends the reversed loop for a repeat's loop, which carries the gradient of the loop-carried value from `final`
+  /// to `initial`. Appends nothing if `final` has no gradient.
   constexpr void reverse_loop(int loop, int end) {
     int const axis = out_.program.nodes[loop].axis;
     int carried = -1;
@@ -221,17 +221,17 @@ private:
   bool trained_[program::maximum_values]{}; // is a trained parameter, or depends on one
   ref gradient_[keys]{};                    // sum of the gradients so far, for references without a buffer
   ref buffer_[keys]{};                      // accumulating buffers, for parameters and captured values
-  bool written_[keys]{};                    // whether a node adds to the buffer
+  bool written_[keys]{};                    // whether a node writes the buffer
 };
 
 } // namespace detail
 
 /// Appends the backward pass (reverse-mode automatic differentiation). A parameter's gradient is an accumulating buffer
 /// with the parameter's axes: the first write of a step overwrites it, so nothing needs zeroing, and all later writes
-/// add. Tied weights, weights shared over iterations and gradient accumulation need no other rule. Refused: an op
-/// without a gradient rule, a gradient of another shape than its value, a repeat that ignores its input, a trained
-/// parameter that does not reach the loss. `scale_loss`: the backward pass starts with the setting "loss_scale" instead
-/// of 1, so that all gradients are multiplied by it (Micikevicius et al. 2018, section 3.2).
+/// add. Tied weights, weights shared over iterations and gradient accumulation need no other rule. `scale_loss`: the
+/// backward pass starts with the setting "loss_scale" instead of 1, so that all gradients are multiplied by it
+/// (Micikevicius et al. 2018, section 3.2). Refused: an op without a gradient rule, a gradient whose shape differs from
+/// its value's, a repeat that ignores its input, a trained parameter that does not reach the loss.
 constexpr program differentiate(program const& p, bool scale_loss = false) {
   if (!p.failure.ok()) return p;
   return detail::differentiation(p, scale_loss).run();

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Writes the program of one rank of a tensor group.
+/// Builds the program of one rank of a tensor group.
 class dividing {
 public:
   constexpr dividing(program const& p, int ranks)
@@ -23,11 +23,11 @@ public:
 private:
   using how = calls_to_divide::how;
 
-  /// Replaces a parameter by the ranges of one rank.
+  /// Replaces a parameter by one rank's ranges of it.
   constexpr void divide_parameter(ref parameter, int dimension) {
     auto local = calls_.parts_of(parameter, dimension);
     auto& info = out_.program.values[parameter.value];
-    if (info.divided >= 0) return; // by another call
+    if (info.divided >= 0) return; // another call has divided it
     info.divided = dimension;
     info.unused = calls_.unused(local);
     info.shape.extent[dimension] = (info.shape.extent[dimension] + info.unused) / ranks_;
@@ -59,7 +59,7 @@ private:
     out_.program.add_node(n);
   }
 
-  /// Appends a call that computes each rank's part of a sum, and the sum over the ranks, which also adds the bias.
+  /// Appends a call that computes one rank's part of a sum, then the sum over the ranks, which also adds the bias.
   constexpr void append_sum(node n) {
     int const added = n.op->layouts.inputs.added;
     node sum;
@@ -75,15 +75,14 @@ private:
   }
   constexpr void to_communication(ref buffer) { out_.program.values[buffer.value].role = role::communication; }
 
-  /// All features of the divided value `r`.
+  /// Appends a gather of all features of the divided value `r`. Returns the result.
   constexpr ref gathered(ref r, int line) {
     auto const& extents = calls_.parts_of(r).extents;
     auto const node = out_.call<op::tensor_gather>({r}, {}, {.features = extents[0], .ranks = ranks_}, line);
     to_communication(node.outputs[1]);
     return node.outputs[0];
   }
-  /// The copy of `r` that divided calls read, or, of a divided value, all its features. All calls in one loop body
-  /// share it.
+  /// The copy of `r` that divided calls read; if `r` is divided, all its features. The calls in one loop body share it.
   constexpr ref copy_of(ref r, int i) {
     for (auto const& c : copies_)
       if (c.of == r && c.loop == nest_.parent[i]) return c.copy;
@@ -97,7 +96,7 @@ private:
 
   struct shared_copy {
     ref of;        // the value
-    int loop = -1; // around the copy
+    int loop = -1; // the loop around the copy
     ref copy;      // the value's copy
   };
 
@@ -122,7 +121,7 @@ constexpr program dividing::run() {
     case how::begins:
       divide_parameters(i, rule.outputs.inner_of(0));
       for (int k = 0; k < n.inputs.size(); ++k)
-        // Also not the lengths of attention.
+        // An op with `divide` needs no copies: the lengths of attention have no gradient.
         if (calls_.dimension_of(i, k, rule.outputs.inner_of(0)) < 0 && !n.op->has_divide &&
             !calls_.is_divided(n.inputs[k]))
           n.inputs[k] = copy_of(n.inputs[k], i);
@@ -149,11 +148,11 @@ constexpr program dividing::run() {
 } // namespace detail
 
 /// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): each of `ranks` ranks computes an equal range of the features
-/// of a linear layer, and applies the following ops to this range. Of the next linear layer, which sums over the
-/// features, each rank computes a part of the sum, and the parts are added. The parameters of both layers are divided.
-/// Each rank also has a range of the rows of a vocabulary, and of the logits: calls that read these are replaced by
-/// their op's `divided_form`. All other parameters and values are the same on every rank. A layer is divided if all ops
-/// up to the next layer declare letters in their `layouts`, and if `ranks` divides the number of features and of heads.
+/// of a linear layer, and applies the following ops to this range. The next linear layer sums over the features: each
+/// rank computes a part of the sum, and the parts are added. The parameters of both layers are divided. Each rank also
+/// has a range of the rows of a vocabulary, and of the logits; calls that read these are replaced by their op's
+/// `divided_form`. All other parameters and values are the same on every rank. A layer is divided if all ops up to the
+/// next layer declare letters in their `layouts`, and if `ranks` divides the number of features and of heads.
 constexpr program divide(program const& p, int ranks) {
   if (ranks <= 1 || !p.failure.ok()) return p;
   return detail::dividing(p, ranks).run();

@@ -7,8 +7,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The values of which each rank of a tensor group has a part: divided parameters, their copies, gradients and states,
-/// and what element-wise calls compute from these.
+/// Tracks the values that are divided over the ranks of a tensor group: divided parameters, their copies, gradients and
+/// states, and the results of element-wise calls on these.
 class divided_values {
 public:
   constexpr explicit divided_values(program const& p) : p_(p) {
@@ -18,8 +18,8 @@ public:
     }
   }
 
-  /// Whether node n needs the full tensor of its input k, but has a part. The calls of divided layers read parts of
-  /// weights, and write activations.
+  /// Whether node n needs the full tensor of its input k, but has only a part. Calls of divided layers do not need it:
+  /// they read parts of weights and write activations.
   constexpr bool needs_more(node const& n, int k) const {
     int const value = n.inputs[k].value;
     if (!parts_[value] || (n.op->layouts.inputs.unread >> k & 1u) != 0) return false;
@@ -32,7 +32,7 @@ public:
     return !(weights_[value] && writes_activations);
   }
 
-  /// Records what node n computes.
+  /// Records which outputs of node n are divided.
   constexpr void follow(node const& n) {
     bool has_part = false, is_weight = n.inputs.size() == 1;
     for (int k = 0; k < n.inputs.size(); ++k) {
@@ -50,14 +50,13 @@ private:
 
   program const& p_;
   bool parts_[program::maximum_values]{};   // each rank has a part
-  bool weights_[program::maximum_values]{}; // parameters, their copies, and what an element-wise call makes of one
+  bool weights_[program::maximum_values]{}; // parameters, their copies, and element-wise functions of one of these
 };
 
 } // namespace detail
 
-/// Tensor parallelism, behind the backward pass: replaces each call that reads a tensor of which a rank has a part by
-/// the op's `divided_form`, if it has one. Element-wise calls work on the part. Refused: calls that need the full
-/// tensor.
+/// Tensor parallelism after differentiation: replaces each call whose input 0 is divided by the op's `divided_form`, if
+/// it has one. Element-wise calls work on each rank's part. Refused: calls that need the full tensor.
 constexpr program use_divided_forms(program const& p) {
   detail::divided_values values(p);
   return rewrite(p, [&](builder& out, node const& n, int) {

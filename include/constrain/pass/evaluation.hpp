@@ -5,7 +5,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Removes training-only ops (dropout) from a program without gradients: nodes that read the output of such an op read
-/// the op's input instead. Other ops become their form in evaluation (`in_evaluation`).
+/// the op's input instead. An op with a separate form for evaluation (`op_info::in_evaluation`) is replaced by it.
 constexpr program remove_training_ops(program const& p) {
   if (!p.failure.ok()) return p;
   ref instead[program::maximum_values]{};

@@ -21,7 +21,7 @@ template <class source, class passes, std::size_t... i> constexpr op_set missing
 }
 
 /// The fused ops without a kernel for `source::device` that `fuse` might put into the program
-/// `passes::before_fusion()`.
+/// `passes::before_fusion()`. Empty unless the fusion policy sets `only_with_kernels`.
 template <class source, class passes> constexpr op_set missing_for_fusion() {
   if constexpr (!passes::set::fusion::value.only_with_kernels) return {};
   else
@@ -32,10 +32,10 @@ template <class source, class passes> constexpr op_set missing_for_fusion() {
 } // namespace detail
 
 /// Peephole fusion: replaces a group of nodes by one node that moves or stores fewer bytes, if no other node reads the
-/// values that the new node does not write. Each pattern is a function in a file of pass/fuse/. If the logits take
-/// `fusion.smallest_logits` bytes or more, the head and the loss become a loop over rows (row_loop.hpp). Unless
-/// `fusion.fuses`, the program does not change. `missing`: ops without a kernel; with `fusion.only_with_kernels`, nodes
-/// stay separate instead of becoming a call of such an op.
+/// values that the new node does not write. Each pattern is a function in a file of pass/fuse/. If the logits take at
+/// least `fusion.smallest_logits` bytes, the head and the loss become a loop over rows (row_loop.hpp). Without
+/// `fusion.fuses`, the program does not change. `missing`: the ops without a kernel; with `fusion.only_with_kernels`,
+/// no nodes are fused into a call of one of these ops.
 constexpr program fuse(program const& p, slot_of::fusion const& fusion, op_set const& missing = {}) {
   if (!fusion.fuses || !p.failure.ok()) return p;
   auto const avoided = fusion.only_with_kernels ? missing : op_set{};
@@ -43,7 +43,7 @@ constexpr program fuse(program const& p, slot_of::fusion const& fusion, op_set c
   for (int i = 0; i < out.nodes.size(); ++i)
     if (detail::fuse_add_layer_norm(out, i, avoided) || detail::fuse_layer_norm_gradient_add(out, i, avoided) ||
         detail::fuse_bias_gradient(out, i, avoided))
-      i = -1; // indices have changed: start again
+      i = -1; // the indices have changed: start again
   return out;
 }
 

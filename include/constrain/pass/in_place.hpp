@@ -8,10 +8,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The value that each value is a view of, through all views.
+/// For each value, the root of its chain of views: a value that is not a view.
 struct full_values {
-  int of[program::maximum_values]{};       // the value itself if it is no view
-  int last_use[program::maximum_values]{}; // the last node that refers to the value, itself or through views
+  int of[program::maximum_values]{};       // the root; the value itself if it is not a view
+  int last_use[program::maximum_values]{}; // of a root: the last node that refers to it, directly or through views
 
   constexpr explicit full_values(program const& p) {
     for (int v = 0; v < p.values.size(); ++v) {
@@ -25,8 +25,9 @@ struct full_values {
   }
 };
 
-/// Whether node `i` is the last one that refers to the bytes of `from`, itself or through views, reads no view of it,
-/// and `from` is written in the same iteration of the same loop as node `i`.
+/// Whether node `i` may overwrite `from`: it is the last node that refers to `from`, directly or through views; it
+/// reads no view of `from`; and every node that refers to `from` runs in the same iteration of the loop around node
+/// `i`. False for loop-carried values, accumulators, inputs and observed values.
 constexpr bool dies_at(program const& p, nest const& where, full_values const& full, ref from, int i) {
   auto const& info = p.values[from.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info) || info.role == role::input) return false;

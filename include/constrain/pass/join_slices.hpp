@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Joins sums of gradients of adjacent slices.
+/// Replaces sums of gradients of adjacent slices by concatenations.
 class slice_joining {
 public:
   constexpr explicit slice_joining(program const& p) : p_(p), nest_(p) {}
@@ -25,14 +25,14 @@ public:
   }
 
 private:
-  /// The call of op::pad in the loop of node i that computes `r`, which only node i reads; -1: none.
+  /// The call of op::pad that computes `r`, if it is in the loop of node i and only node i reads `r`; -1: none.
   constexpr int pad_of(ref r, int i) const {
     int const writer = writer_of(p_, r);
     bool const is_pad = writer >= 0 && !removed_[writer] && calls(p_.nodes[writer], info_of<op::pad>);
     return is_pad && nest_.parent[writer] == nest_.parent[i] && read_by_only(p_, r, {i}) ? writer : -1;
   }
 
-  /// Replaces the sum at node i by the gradient of one slice, if it adds the gradients of two adjacent slices. Returns
+  /// If node i adds the gradients of two adjacent slices, replaces the sum by the gradient of one longer slice. Returns
   /// whether it does.
   constexpr bool join(int i) {
     auto const sum = p_.nodes[i].inputs;
@@ -54,7 +54,7 @@ private:
     removed_[first] = removed_[second] = true;
     auto& n = p_.nodes[i];
     if (joined != a.extent) {
-      // The sum remains the gradient of a slice, now of a longer one.
+      // The sum remains the gradient of a slice, but of a longer one.
       ref const whole = p_.nodes[later].outputs[0];
       p_.values[whole.value].shape = p_.values[parts[0].value].shape;
       p_.values[whole.value].shape.extent[a.dimension] = joined;
@@ -68,7 +68,7 @@ private:
     return true;
   }
 
-  /// Makes `n` a call that joins the two parts.
+  /// Makes `n` a call that concatenates the two parts.
   static constexpr void concatenate(node& n, ref const (&parts)[2], int dimension) {
     n.op = &info_of<op::concatenate>;
     n.attributes = pack(op::concatenate::options{.dimension = dimension});
@@ -83,8 +83,8 @@ private:
 
 } // namespace detail
 
-/// Replaces a sum of gradients of slices by one concatenation if the slices lie side by side, so that nothing is padded
-/// with zeros: the gradients of queries, keys and values become the gradient of the tensor that holds all three.
+/// Replaces a sum of gradients of adjacent slices by one concatenation, so that no gradient is padded with zeros. For
+/// example, the gradients of queries, keys and values become the gradient of the tensor that holds all three.
 constexpr program join_slices(program const& p) {
   if (!p.failure.ok()) return p;
   for (auto const& n : p.nodes)

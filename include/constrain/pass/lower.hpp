@@ -5,14 +5,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The number of inputs and outputs of all calls of a program.
+/// The number of inputs and outputs of all calls in a program.
 constexpr int count_operands(program const& p) {
   int count = 0;
   for (auto const& n : p.nodes) count += n.inputs.size() + n.outputs.size();
   return count;
 }
 
-/// Bit j: output j of node `i` is an accumulator that an earlier node writes too, so that node `i` adds to it even in
+/// Bit j: output j of node `i` is an accumulator that an earlier node also writes, so that node `i` adds to it even in
 /// the first iteration.
 constexpr unsigned adds_of(program const& p, int i) {
   auto const& n = p.nodes[i];
@@ -29,13 +29,13 @@ constexpr unsigned adds_of(program const& p, int i) {
 
 namespace detail {
 
-/// Replaces references by addresses, node by node.
+/// Replaces references with addresses, node by node.
 class lowering {
 public:
   constexpr lowering(program const& p, memory_layout const& where) : p_(p), where_(where), nest_(p) {}
 
-  /// By how much one iteration of a loop over `loop_axis` moves the index of `axis`; 0 if `loop_axis` is neither `axis`
-  /// nor split from it.
+  /// How far one iteration of a loop over `loop_axis` moves the index of `axis`; 0 if `loop_axis` is neither `axis` nor
+  /// split from it.
   constexpr std::int64_t factor(int loop_axis, int axis) const {
     std::int64_t product = 1;
     for (; loop_axis >= 0; loop_axis = p_.axes[loop_axis].whole) {
@@ -85,10 +85,10 @@ public:
     return out;
   }
 
-  /// Terms whose sum numbers the iterations of the loops around node i; the loop over micro-batches does not count.
+  /// Terms whose sum is the index of the current iteration over all loops around node i, except the micro-batch loop.
   constexpr index_terms iteration(int i) const {
     index_terms out;
-    std::int64_t iterations = 1; // of the loops visited so far, which are the inner ones
+    std::int64_t iterations = 1; // of the loops visited so far (the inner ones)
     int last_whole = -1;
     std::int64_t last_iterations = 1;
     for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
@@ -153,13 +153,13 @@ public:
     return out;
   }
 
-  /// Elements of all instances of a value.
+  /// The number of elements of all instances of a value.
   constexpr std::int64_t elements(ref r) const {
     auto const& info = p_.values[r.value];
     return info.shape.elements() * p_.iterations(info);
   }
 
-  /// Where the host finds a value in the arena; a view of no elements if the program does not have the value.
+  /// The host's view of a value in the arena; it has no elements if the program does not have the value.
   constexpr host_view view(ref r) const {
     if (!r) return {};
     auto const& info = p_.values[r.value];
@@ -180,8 +180,8 @@ private:
 
 } // namespace detail
 
-/// Lowering: replaces every reference by an address (offset + sum of index * stride). The result is the table that the
-/// executor runs. `steps`: number of nodes; `operands`: result of `count_operands`; with 0 steps the plan is empty.
+/// Lowering: replaces every reference with an address (offset + sum of index * stride). The result is the table that
+/// the executor runs. `steps`: the number of nodes, or 0 for an empty plan; `operands`: the result of `count_operands`.
 template <int steps, int operands> constexpr plan<steps, operands> lower(program const& p, memory_layout const& where) {
   plan<steps, operands> out;
   if (steps == 0) return out;

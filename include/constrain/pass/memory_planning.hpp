@@ -32,8 +32,8 @@ struct memory_layout {
   std::int64_t end = 0;                                  // bytes that the program needs
 };
 
-/// Whether every buffer begins at a multiple of `alignment` bytes, and every instance of a value whose rows have a
-/// multiple of 16 bytes at a multiple of 16. `where`: the buffers of `p`.
+/// Whether every buffer begins at a multiple of `alignment` bytes, and every instance of a value whose rows are a
+/// multiple of 16 bytes long begins at a multiple of 16 bytes. `where`: the buffers of `p`.
 constexpr bool has_aligned_buffers(program const& p, memory_layout const& where, std::int64_t alignment) {
   for (int v = 0; v < where.buffers.size(); ++v) {
     auto const& b = where.buffers[v];
@@ -73,7 +73,7 @@ public:
   }
 
 private:
-  /// All references to one value, summed up.
+  /// A summary of all references to one value.
   struct reference {
     bool any = false;             // whether any node reads or writes the value
     int home = 0;                 // the innermost loop around all references
@@ -92,8 +92,8 @@ private:
   }
 
   constexpr void lay_out_persistent() {
-    // Parameters, settings, optimizer states, hyperparameters: programs without states have the others at the same
-    // offsets.
+    // In this order: parameters, settings, optimizer states, hyperparameters. Programs without optimizer states then
+    // have the parameters and settings at the same offsets.
     for (int pass = 0; pass < 4; ++pass)
       for (int v = 0; v < p_.values.size(); ++v) {
         auto const& info = p_.values[v];
@@ -111,8 +111,8 @@ private:
     out_.end = out_.persistent_end;
   }
 
-  /// Sets the buffers of values that the host writes before each run: before all others that do not persist. They share
-  /// bytes with no other value, so that their memory does not depend on the number of micro-batches.
+  /// Lays out the values that the host writes before each run (`per_run`), before all other values that do not persist.
+  /// They share bytes with no other value, so that their buffers do not depend on the number of micro-batches.
   constexpr void lay_out_per_run() {
     for (int v = 0; v < p_.values.size(); ++v) {
       if (!references_[v].any || !p_.values[v].per_run) continue;
@@ -126,7 +126,7 @@ private:
     }
   }
 
-  /// Whether first fit gives the value its bytes.
+  /// Whether `first_fit` sets the value's offset.
   constexpr bool may_share_bytes(int v) const {
     return references_[v].any && !is_persistent(p_.values[v].role) && !p_.values[v].per_run;
   }
@@ -148,7 +148,7 @@ private:
     return home;
   }
 
-  /// Adds the reference `r` of node i to what is known of its value.
+  /// Adds the reference `r` at node i to the summary of its value.
   constexpr void refer(ref r, int i) {
     auto& known = references_[r.value];
     int const home = home_of(r, i);
@@ -169,8 +169,8 @@ private:
       else if (known.traversal != outermost) known.traversal = -2;
     } else {
       // A loop starts from one end (initial, or final if the loop is reversed) and leaves its result at the other. A
-      // ring (two instances, used in turn) overwrites the first end: if that end is used again after the loop, all
-      // instances are needed.
+      // ring (two instances, used alternately) overwrites the first end. If a node uses that end again after the loop,
+      // all instances are needed.
       bool const entering = known.traversal == -1;
       if (entering) entered_from_[r.value] = r.where;
       else if (r.where == entered_from_[r.value]) known.ends_break_ring = true;
@@ -222,8 +222,8 @@ private:
     if (info.role == role::input) s.born = -1;
   }
 
-  /// Sets `order` to the values that share bytes, the largest buffer first, equal ones by index, and returns their
-  /// number. Merges sorted runs of doubling length: compilers limit the steps of a constant.
+  /// Sets `order` to the values that may share bytes, the largest buffer first, ties by index. Returns their number.
+  /// Merges sorted runs of doubling length, because compilers limit the steps of a constant expression.
   constexpr int largest_first(int (&order)[program::maximum_values]) const {
     int count = 0;
     for (int v = 0; v < p_.values.size(); ++v)
@@ -244,8 +244,8 @@ private:
     return count;
   }
 
-  /// Sets the offsets: the largest buffer first, each at the first gap among the buffers whose lifetimes overlap with
-  /// its own.
+  /// Sets the offsets, the largest buffer first: each buffer gets the first gap that fits it among the buffers whose
+  /// lifetimes overlap with its own.
   constexpr void first_fit() {
     int order[program::maximum_values]{};
     int const count = largest_first(order);
@@ -288,13 +288,14 @@ private:
 
 /// Memory planning: gives every value its bytes in the arena. If C is the innermost loop that contains all references
 /// to a value, the value needs one instance per iteration of the loops between C and its definition, and lives from the
-/// first to the last child of C that refers to it. This rule decides what is kept for the backward pass, what for a
-/// segment of a recomputed loop, and what for one iteration only. Offsets are first-fit, largest first. Values that do
-/// not persist lie after the first `reserved` bytes, which hold the persistent values of all entry programs.
+/// first to the last child of C that refers to it. This rule decides which values are kept for the backward pass, for a
+/// segment of a recomputed loop, or for one iteration only. Offsets are first-fit, largest first. Values that do not
+/// persist come after the first `reserved` bytes, which hold the persistent values of all entry programs.
 ///
-/// `alignment`: of the device's buffers, in bytes. Every buffer begins at a multiple of it. So does every instance,
-/// except in the stacks that one call may work on as a whole (parameters, states, gradients, compute copies, inputs):
-/// they have no gaps, so an instance begins at a multiple of its own size after the beginning of the buffer.
+/// `alignment`: the alignment of the device's buffers, in bytes. Every buffer begins at a multiple of it. So does every
+/// instance, except in the stacks that one call may work on as a whole (persistent values, gradients, compute copies,
+/// inputs). These stacks have no gaps, so an instance begins at a multiple of its size from the beginning of the
+/// buffer.
 constexpr memory_layout plan_memory(program const& p, std::int64_t reserved = 0,
                                     std::int64_t alignment = cpu::alignment) {
   if (!p.failure.ok()) return {};

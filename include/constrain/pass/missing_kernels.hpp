@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Those of `ops`, which passes choose, without a kernel for `source::device`; none if `source` has no such member
-/// type. Ops beyond the capacity of an `op_set` count as ops with a kernel.
+/// The ops in `ops` without a kernel for `source::device`; none if `source` has no member type `device`. Ops beyond the
+/// capacity of an `op_set` are left out.
 template <class source, class... ops> constexpr op_set missing_of() {
   op_set out;
   if constexpr (requires { typename source::device; })

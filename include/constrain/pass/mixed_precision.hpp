@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether kernels read a copy of this value in the compute type: true for parameters of two or more dimensions.
-/// Vectors (biases, norms) are read in the type in which they are stored.
+/// Whether kernels read this value in the compute type: true for parameters of two or more dimensions. Vectors (biases,
+/// norms) are read in the type in which they are stored.
 constexpr bool has_compute_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
 
 namespace detail {
@@ -25,16 +25,17 @@ constexpr void promote_inputs(builder& out, node& n) {
 } // namespace detail
 
 /// Mixed precision (Micikevicius et al. 2018): casts every parameter of two or more dimensions to `precision.compute`
-/// once per run, before the micro-batches, and lets every reader of the parameter read the copy. The types of all
-/// activations follow from the ops' shape rules; real labels keep their type, so that ops that promote types compute a
-/// loss in fp32. The parameters keep their type: they are the master weights. Without masters, the parameters
-/// themselves are stored in the compute type. Refused: a repeat whose body then returns another type than it takes.
+/// once per run, before the micro-batches, and lets all readers of the parameter read the copy. The parameters keep
+/// their type: they are the master weights. Without `precision.masters`, there is no copy: these parameters are stored
+/// in the compute type. The types of all activations follow from the ops' shape rules. Floating-point labels keep their
+/// type, so that ops that promote types compute a loss in fp32. Refused: a repeat whose body then returns a type other
+/// than its argument's.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
   if (!p.failure.ok() || p.values[p.result("logits").value].type == compute) return p;
   auto out = without_nodes(p);
   auto& program = out.program;
-  // The host converts real inputs, so that matmuls read both operands in one type.
+  // The host converts floating-point inputs, so that both operands of a matmul have one type.
   for (auto const& port : program.ports)
     if (auto& type = program.values[port.where.value].type; port.kind == port_kind::input && is_real(type))
       type = compute;
@@ -63,7 +64,7 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
       auto const rule = n.op->infer(types, n.attributes);
       for (int j = 0; j < rule.outputs.size(); ++j) {
         auto& type = program.values[n.outputs[j].value].type;
-        // Every iteration of a repeat must return the type that the first iteration takes.
+        // Every iteration of a repeat must return the type that the first iteration receives.
         if (n.outputs[j].where == at::next && rule.outputs[j].type != type)
           program.fail(diagnosis_with<refusals::repeat_changes_the_type>(n.line, n.called_from, size_of(type),
                                                                          size_of(rule.outputs[j].type)));

@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The loop nest of a program: parent and end of each node.
+/// The loop nest of a program: the parent and the end of each node.
 struct nest {
   static constexpr int root = -1; // the parent of nodes outside all loops
 
@@ -45,7 +45,7 @@ struct nest {
     return i;
   }
 
-  /// How many loops are around node i.
+  /// The number of loops around node i.
   constexpr int depth(int i) const {
     int result = 0;
     for (int loop = parent[i]; loop != root; loop = parent[loop]) ++result;

@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A policy that brings a pass: the constant `after` names the library's pass that this pass follows, and `static
-/// constexpr program pass(program const&, slot const&)` is the pass.
+/// A policy with its own pass. The constant `after` names the library's pass that the policy's pass follows; `static
+/// constexpr program pass(program const&, slot const&)` is the policy's pass.
 template <class policy> concept has_own_pass = requires(program const& p) {
   requires std::is_same_v<std::remove_cv_t<decltype(policy::after)>, pass_name>;
   requires std::is_same_v<decltype(policy::pass(p, policy::value)), program>;
@@ -21,8 +21,8 @@ namespace detail {
 
 template <class policy> concept says_after = requires { policy::after; };
 
-/// Whether the policy's pass runs after pass `at`. An invalid pass (`after` without a fitting `pass`) counts as if it
-/// followed `built`.
+/// Whether the policy's pass runs after pass `at`. An invalid pass (`after` without a valid `pass`) counts as following
+/// `built`.
 template <class policy, pass_name at> constexpr bool follows() {
   if constexpr (has_own_pass<policy>) return policy::after == at;
   else return says_after<policy> && at == pass_name::built; // where run_own_pass refuses it
@@ -43,10 +43,10 @@ template <class policies, pass_name at, program const& before> concept constant_
 
 } // namespace detail
 
-/// Runs the passes that policies bring. `list`: the chosen policies, in the order of their slots.
+/// Runs the passes of policies. `list`: the chosen policies, in the order of their slots.
 template <class list> struct own_passes;
 template <class... policies> struct own_passes<policy_list<policies...>> {
-  /// Whether the pass of any of these policies follows the library's pass `at`.
+  /// Whether any of these policies has a pass that follows the library's pass `at`.
   template <pass_name at> static constexpr bool follow = (detail::follows<policies, at>() || ...);
 
   /// The program `p` after the policies' passes that follow `at`, in the order of the slots.
@@ -55,9 +55,9 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
     return p;
   }
 
-  /// The program `before`, which is the result of the library's pass `at`, changed by the policies' passes that follow
-  /// `at`. If there are none, a reference to `before` itself, which saves the compiler a copy. Refused if one of these
-  /// passes is not a constant expression.
+  /// Applies the policies' passes that follow the library's pass `at` to `before`, the result of `at`. Returns a
+  /// reference to `before` itself if there are none, which saves the compiler a copy. Refused: a pass that is not a
+  /// constant expression. `before` has static storage.
   template <pass_name at, program const& before> static constexpr decltype(auto) after() {
     if constexpr (!follow<at>) return (before);
     else if constexpr (detail::constant_passes<own_passes, at, before>) return run<at>(before);
@@ -88,8 +88,9 @@ private:
   }
 };
 
-/// The program `before`, which is the result of the library's pass `at`, changed by the policies' passes that follow
-/// `at`. If there are none, a reference to `before` itself. `before` has static storage.
+/// Applies the policies' passes that follow the library's pass `at` to `before`, the result of `at`. Returns a
+/// reference to `before` itself if there are none, which saves the compiler a copy. Refused: a pass that is not a
+/// constant expression. `before` has static storage.
 template <class policies, pass_name at, program const& before> constexpr decltype(auto) with_own() {
   return own_passes<typename policies::in_order>::template after<at, before>();
 }

@@ -11,8 +11,8 @@ constexpr bool adds_contribution(node const& n, int j) {
   return (n.op->accumulating >> j & 1u) != 0 && !n.inputs.contains(n.outputs[j]);
 }
 
-/// Finds where a program's sums over ranks (the gradients and the loss) are reduced: each before the first node that
-/// uses it (reads it, or overwrites it). Call `contribute` and `use` in the order of the nodes.
+/// Finds where a program's sums over ranks (the gradients and the loss) are reduced: each sum before the first node
+/// that uses it, that is, reads or overwrites it. Call `contribute` and `use` in the order of the nodes.
 class partial_sums {
 public:
   constexpr partial_sums(program const& p, nest const& where) : p_(p), where_(where), loss_(p.result("loss")) {
@@ -45,8 +45,9 @@ public:
     sum.use = i;
   }
 
-  /// Reduces a gradient already where an earlier sum is reduced, if all its contributions precede that node and the
-  /// node is outside of all loops: the collectives then follow one another. Call it after the last node.
+  /// Moves the reduction of a gradient to the place of an earlier reduction, if all contributions to the gradient
+  /// precede that node and the node is outside of all loops. The collectives then follow one another. Call this after
+  /// the last node.
   constexpr void reduce_together() {
     for (auto& sum : sums_)
       for (auto const& other : sums_) {
@@ -64,15 +65,15 @@ public:
 
   /// The first error; `why::nothing` if every sum can be reduced before it is used.
   constexpr diagnosis failure() const { return failure_; }
-  /// The last use so far; -1: none.
+  /// The last node so far that uses the value; -1: none.
   constexpr int last_use(int value) { return of(value).use; }
 
 private:
-  /// The nodes that are known so far for one value; -1: none.
+  /// The nodes found so far for one value; -1: none.
   struct tracked_sum {
     int value = -1;          // index of the value
-    int contribution = -1;   // the last one
-    int use = -1;            // the last one
+    int contribution = -1;   // the last node that contributes
+    int use = -1;            // the last node that uses the value
     int reduced_after = -1;  // the last contribution before the first use
     int reduced_before = -1; // the first use, or the outermost loop around it that does not contribute
   };

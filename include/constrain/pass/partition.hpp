@@ -13,8 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Inserts a collective wherever a call needs a tensor in another layout than the ranks store it in, or writes it in
-/// another one. Sums over ranks are reduced where `partial_sums` says.
+/// Inserts a collective wherever a call reads or writes a tensor in a layout other than the one in which ranks store
+/// it. `partial_sums` decides where sums over ranks are reduced.
 class partitioning {
 public:
   constexpr partitioning(program const& p, slot_of::parallelism const& parallelism)
@@ -42,16 +42,16 @@ private:
     int before = -1; // node of that loop's body before which the parameter is gathered
     int full = -1;   // the full tensor
   };
-  /// Contributions to a gradient that a loop's body makes and that are reduced before the gradient's next use.
+  /// Contributions of a loop's body to a gradient, which are reduced before the gradient's next use.
   struct contributions {
     int gradient = -1; // the gradient
     int level = -1;    // the loop whose body contributes
     int first = -1;    // the first node that contributes
     int after = -1;    // node of that loop's body after which the contributions are reduced
-    int full = -1;     // the full tensor in which they add up
+    int full = -1;     // the full tensor that holds the sum of the contributions
   };
 
-  /// Replaces the shape of a flat tensor by the shape of one shard: a range, padded to equal length.
+  /// Makes a value flat: its shape becomes the shape of one shard, a range of elements padded to equal length.
   constexpr void cut(value_info& info) const {
     info.layout = layout::flat;
     info.full_shape = info.shape;
@@ -77,10 +77,10 @@ private:
     int const child = nest_.child(level, i);
     for (int k = 0; k < gathers_.size(); ++k) {
       auto const& g = gathers_[k];
-      // A stacked parameter is gathered once per iteration of the body, a parameter without axes for every use, so that
-      // it is freed in between.
+      // A stacked parameter is gathered once per iteration of the body. A parameter without axes is gathered for every
+      // use, so that it is freed in between.
       if (g.value == value && g.level == level && (!info.axes.empty() || g.before == child) &&
-          !is_written_in(in_, value, g.before, i)) // after a write, the gathered tensor is old
+          !is_written_in(in_, value, g.before, i)) // after a write, the gathered tensor is stale
         return k;
     }
     return -1;
@@ -103,7 +103,7 @@ private:
       if (layouts_.reads_in_full(n, k)) plan_gather(n.inputs[k].value, i);
     }
     out_.program.fail(layouts_.check_elements(n));
-    // The host reads the loss, whether a node does or not.
+    // The host reads the loss, even if no node reads it.
     if (n.outputs.contains(in_.result("clip_coefficient"))) sums_.use(in_.result("loss").value, i);
     for (int j = 0; j < n.outputs.size(); ++j) plan_output(n, j, i);
   }
@@ -112,7 +112,7 @@ private:
     int const value = n.outputs[j].value;
     if (layouts_.writes_in_full(n, j)) {
       check_loops(value, i);
-      // The node writes over the gathered tensor, as it would over the tensor that is stored.
+      // The node updates the gathered tensor as it would update the stored one.
       if (layouts_.updates(n, j)) {
         plan_gather(value, i);
         if (int const k = find_gathered(value, i); k >= 0) out_.program.values[gathers_[k].full].accumulates = true;
@@ -143,8 +143,8 @@ private:
       too_large(in_.nodes[i]);
   }
 
-  /// Adds the full tensor in which contributions to a gradient add up. Contributions of all micro-batches add up in a
-  /// stack of full gradients, and the first ones leave the shards of their sum where they began: no byte is added.
+  /// Adds the full tensor that sums contributions to a gradient. If gradients are reduced once, it is a stack that sums
+  /// all micro-batches; the gradient's shards are a view of the first such stack, so they take no more memory.
   constexpr int new_contributions(int gradient, int level, bool are_first) {
     int const full = new_full(gradient, level, true);
     out_.program.values[full].layout = layout::partial;
@@ -156,7 +156,7 @@ private:
     return full;
   }
 
-  /// Refuses node i if the loops around it leave open which tensor of a stack it exchanges.
+  /// Refuses node i if the loops around it do not determine which tensor of a stack it exchanges.
   constexpr void check_loops(int value, int i) {
     for (int axis : in_.values[value].axes) {
       bool bound = false;
@@ -166,7 +166,7 @@ private:
     }
   }
 
-  /// Refuses node i if it would read an old full tensor: one gathered before a loop whose body writes the value.
+  /// Refuses node i if it would read a stale full tensor: one gathered before a loop whose body writes the value.
   constexpr void check_gathered(int i) {
     auto const& n = in_.nodes[i];
     if (n.kind != node_kind::call) return;
@@ -174,7 +174,7 @@ private:
       if (!layouts_.reads_in_full(n, input)) continue;
       int const value = n.inputs[input].value;
       int const k = find_gathered(value, i);
-      bool old = k < 0; // an earlier node of the loop writes the value
+      bool old = k < 0; // not found: an earlier node of the loop writes the value
       int const last = nest_.end[nest_.child(level_of(in_, nest_, in_.values[value], i), i)];
       for (int later = i; later < last; ++later) old = old || writes_elsewhere(value, k, later);
       if (old) refuse(diagnosis_with<refusals::loop_writes_what_it_reads>(), n, value);
@@ -199,7 +199,7 @@ private:
     out_.program.fail({why::program_too_large, n.line, n.called_from, gathers_.capacity, gathers_.capacity + 1});
   }
 
-  /// Lets node i read and write full tensors in place of its flat operands and of its contributions.
+  /// Replaces the flat operands that node i needs in full, and the gradients that it contributes to, by full tensors.
   constexpr void exchange_operands(node& n, int i) {
     auto const& original = in_.nodes[i];
     for (int k = 0; k < n.inputs.size(); ++k)
@@ -219,7 +219,7 @@ private:
     }
   }
 
-  /// Appends a call that works on full tensors; each rank keeps its shard of the results that are stored in shards.
+  /// Appends a call that works on full tensors. Each rank keeps its shard of the results that are stored in shards.
   constexpr void append_full(node n, int i) {
     exchange_operands(n, i);
     out_.program.add_node(n);
@@ -227,8 +227,8 @@ private:
       if (layouts_.writes_in_full(in_.nodes[i], j)) keep_shard(n.outputs[j], in_.nodes[i].outputs[j], n.line);
   }
 
-  /// Appends a call that works on shards: of a tensor that is stored in full, on the rank's shard of it, and the ranks
-  /// gather their shards of the result.
+  /// Appends a call that works on shards. Each rank takes its shard of an input that is stored in full; the ranks
+  /// gather the shards of a result that is stored in full.
   constexpr void append_on_shards(node n, int i) {
     auto const& original = in_.nodes[i];
     exchange_operands(n, i);
@@ -261,7 +261,7 @@ private:
     shard.shape = info.shape;
     shard.block = block;
     shard.axes = out_.enclosing;
-    shard.accumulates = true; // of an update
+    shard.accumulates = true; // updates change it in place
     shard.line = info.line;
     cut(shard);
     return {out_.program.add_value(shard), at::current};
@@ -275,7 +275,7 @@ private:
     out_.call<op::all_gather>({shard}, {full}, {.full = info.full_shape, .chunk = chunk_of(info)}, info.line);
   }
 
-  /// Appends a sum over ranks; the second output of the op is scratch.
+  /// Appends a sum over ranks. The second output of the op is scratch.
   template <class op> constexpr void reduce(ref from, ref to, options_of<op> const& options = {}) {
     ref const scratch = out_.call<op>({from}, {to}, options, out_.program.values[to.value].line).outputs[1];
     out_.program.values[scratch.value].role = role::communication;
@@ -294,7 +294,7 @@ private:
     out_.close(opened);
   }
 
-  /// Reduces the sums that node i needs. Shards of gradients are reduced after their contributions instead.
+  /// Reduces the sums that node i uses. Shards of gradients are reduced after their contributions instead.
   constexpr void reduce_before(int i) {
     sums_.for_each_before(i, [&](int v) {
       ref const sum{v, at::current};
@@ -307,7 +307,7 @@ private:
   nest nest_;
   partial_sums sums_;
   std::int64_t shards_;
-  bool reduces_once_; // gradients, after all micro-batches, although they are stored in shards
+  bool reduces_once_; // reduces gradients once, after all micro-batches, although they are stored in shards
   builder out_;
   working_layouts layouts_;
   static constexpr int maximum_exchanges = 128; // of each kind: gathered parameters, contributions to gradients
@@ -335,10 +335,10 @@ constexpr program partitioning::run() {
 } // namespace detail
 
 /// Data parallelism. With `parallel::ddp` every rank stores all tensors, and gradients are all-reduced before the first
-/// node that reads one (Li et al. 2020). With ZeRO (Rajbhandari et al. 2020), ranks store shards of the tensors that
-/// `stored_layout` names: such a parameter is all-gathered in the loop body that reads it and freed after that body; a
-/// gradient is reduce-scattered when the body has computed it, or in stage 1 after all micro-batches; updates work on
-/// shards. The loss is all-reduced. All sums over ranks add in rank order.
+/// node that reads one (Li et al. 2020). With ZeRO (Rajbhandari et al. 2020), `stored_layout` decides which tensors
+/// ranks store in shards. A sharded parameter is all-gathered in the loop body that reads it and freed after that body.
+/// A gradient is reduce-scattered after the body that computes it, or in stage 1 after all micro-batches. Updates work
+/// on shards. The loss is all-reduced. All sums over ranks add in rank order.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   if (p.tensor_ranks == 1) return detail::partitioning(p, parallelism).run();

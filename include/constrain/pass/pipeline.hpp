@@ -26,13 +26,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// The result of nearly every pass is a separate constant: compilers limit the work of one constant, and each result can
-// be printed. For one constant nvcc takes 30 MB, and as much again for each call in its arguments, but nothing for
-// calls within a function that takes the program: such a function runs passes between which no policy's pass can stand.
+// The result of nearly every pass is a separate constant, because compilers limit the work of one constant expression,
+// and because each result can be printed. For each constant, nvcc takes 30 MB of memory, and as much again for each
+// call in its arguments, but nothing for calls inside a function that takes the program. Such functions run the passes
+// that no policy's pass can come between.
 
 namespace detail {
 
-/// The passes after which values share bytes: copy elision, views of slices, results in place.
+/// The passes that let values share bytes: copy elision, views of slices, in-place results.
 constexpr program share_bytes(program const& p) { return in_place(slice_views(coalesce(p))); }
 
 /// The program `passes::without_dead_code`, divided over the ranks of a tensor group.
@@ -50,12 +51,12 @@ template <class passes> constexpr decltype(auto) divided() {
 
 namespace detail {
 
-/// The fused program, with rounded factors.
+/// The fused program, with the operands of GEMMs rounded to TF32.
 template <class passes>
 inline constexpr program rounded_program =
     round_operands(with_own<typename passes::set, pass_name::fused, passes::fused>());
 
-/// The program that is divided over ranks. On a CUDA device, the GEMMs round their factors by themselves.
+/// The program that is partitioned over ranks. On a CUDA device, GEMMs round their operands themselves.
 template <class passes> constexpr decltype(auto) before_partition() {
   if constexpr (passes::set::precision::value.tf32 && !passes::set::device::value.is_cuda)
     return (rounded_program<passes>);
@@ -73,7 +74,7 @@ template <class source> struct passes_before_gradients {
   static constexpr program selected = select_attention(with_own<set, pass_name::built, built>(), set::attention::value,
                                                        detail::missing_for_attention<source>());
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
-  /// The program of one rank of a tensor group; without tensor parallelism, the one before.
+  /// The program of one rank of a tensor group; without tensor parallelism, the result of the pass before.
   static constexpr decltype(auto) divided() { return detail::divided<passes_before_gradients>(); }
   static constexpr program accumulated = accumulate_over(divided(), set::accumulation::value);
   static constexpr program cast =
@@ -101,7 +102,7 @@ template <class passes> constexpr program differentiate_or_refuse() {
   return out;
 }
 
-/// Whether the optimizer's rule is a constant expression for every trained parameter; true for an element-wise one.
+/// Whether the optimizer's update rule, if it has one, is a constant expression for every trained parameter.
 template <class passes, class optimizer> concept constant_update = !has_update_rule<optimizer> || requires {
   typename std::bool_constant<(static_cast<void>(update<optimizer>(passes::before_update())), true)>;
 };
@@ -123,29 +124,29 @@ template <class source> struct passes_to_update : passes_before_gradients<source
   /// The program to which the optimizer step is appended.
   static constexpr decltype(auto) before_update() { return with_own<set, pass_name::differentiated, differentiated>(); }
   static constexpr program updated = detail::update_or_refuse<passes_to_update, typename source::optimizer>();
-  /// The program of which the backward pass computes parts again.
+  /// The program before activation checkpointing.
   static constexpr decltype(auto) before_recomputation() { return with_own<set, pass_name::updated, updated>(); }
 };
 
-/// All passes of the step program, of which checkpoint::budget drops some nodes; each member is the program after one
-/// pass.
+/// All passes of the step program; each member is the program after one pass. `dropped`: the nodes that
+/// checkpoint::budget drops.
 template <class source, node_set dropped> struct passes_with_dropped : passes_to_update<source> {
   using before = passes_before_gradients<source>;
   using to_update = passes_to_update<source>;
   using typename before::set;
   static constexpr program recomputed =
       recompute(to_update::before_recomputation(), set::checkpointing::value, dropped);
-  /// The program whose nodes are fused.
+  /// The program before fusion.
   static constexpr decltype(auto) before_fusion() { return with_own<set, pass_name::recomputed, recomputed>(); }
   static constexpr program fused =
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, passes_with_dropped>());
   static constexpr program sharded =
       partition(detail::before_partition<passes_with_dropped>(), set::parallelism::value);
-  /// The program whose values have bytes of their own.
+  /// The program before values share bytes.
   static constexpr decltype(auto) before_sharing() { return with_own<set, pass_name::sharded, sharded>(); }
   static constexpr program final = detail::share_bytes(before_sharing());
 
-  /// Calls f(name, program) with the result of every pass, in order, also of the policies' passes.
+  /// Calls f(name, program) with the result of every pass, in order, including the policies' passes.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, before::built);
     report_own<set, pass_name::selected>(f, before::selected);
@@ -164,15 +165,16 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
 
 namespace detail {
 
-/// The choices of checkpoint::budget: the bytes of a trainer whose backward pass computes the nodes in `dropped` again.
+/// For checkpoint::budget: `bytes<dropped>` are the bytes that a trainer needs if its backward pass recomputes the
+/// nodes in `dropped`.
 template <class source> struct recomputation_plans {
   static constexpr decltype(auto) program() { return passes_to_update<source>::before_recomputation(); }
   template <node_set dropped>
   static constexpr std::int64_t bytes = source::template bytes_of<passes_with_dropped<source, dropped>>();
 };
 
-/// The result of a search over `plans` (recomputation_search.hpp) from the state `now` on. Each state is a constant of
-/// its own: compilers limit the steps of one constant.
+/// The result of a search over `plans` (recomputation_search.hpp) that continues from the state `now`. Each state is a
+/// separate constant, because compilers limit the steps of one constant expression.
 template <class plans, std::int64_t limit, recomputation_search now, bool is_done = now.is_done()> struct searched {
   static constexpr std::int64_t bytes = plans::template bytes<now.candidate>;
   static constexpr recomputation_search next =
@@ -183,7 +185,7 @@ template <class plans, std::int64_t limit, recomputation_search now> struct sear
   static constexpr node_set dropped = now.best;
 };
 
-/// The nodes that the checkpoint policy drops. A refused program is not searched.
+/// The nodes that checkpoint::budget drops; empty for other policies and for a refused program.
 template <class source> constexpr node_set dropped_nodes() {
   constexpr auto const& checkpointing = source::policies::checkpointing::value;
   if constexpr (checkpointing.searches()) {
@@ -197,7 +199,8 @@ template <class source> constexpr node_set dropped_nodes() {
 } // namespace detail
 
 /// All passes of the step program; each member is the program after one pass. With checkpoint::budget, `source` also
-/// has a function template `bytes_of<passes>()`: the bytes that a trainer with these passes needs, -1 if it is refused.
+/// has a function template `bytes_of<passes>()`. It returns the bytes that a trainer with these passes needs, or -1 if
+/// the trainer is refused.
 template <class source> struct step_passes : passes_with_dropped<source, detail::dropped_nodes<source>()> {};
 
 namespace detail {
@@ -209,15 +212,16 @@ constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
   return p;
 }
 
-/// Chooses the attention of an entry without gradients, without training-only ops. With tensor parallelism, these ops
-/// are removed after the layers are divided (`divides`), so that all entries divide the same layers.
+/// Chooses the attention algorithm of an entry without gradients, and removes its training-only ops. With tensor
+/// parallelism (`divides`), a later pass removes these ops, after the layers are divided, so that all entries divide
+/// the same layers.
 constexpr program select_without_gradients(program const& built, bool divides, slot_of::attention const& attention,
                                            op_set const& missing) {
   return divides ? select_attention(built, attention, missing)
                  : select_attention(remove_training_ops(built), attention, missing);
 }
 
-/// One rank's program of an entry without gradients.
+/// One rank's program of an entry without gradients, without training-only ops.
 template <class passes>
 inline constexpr program divided_evaluation = dead_code_elimination(remove_training_ops(divided_program<passes>));
 
@@ -229,7 +233,7 @@ template <class passes> constexpr decltype(auto) divided_without_training_ops() 
 } // namespace detail
 
 /// All passes of an entry program without gradients (evaluate, predict, generate); each member is the program after one
-/// pass. `source` as in `passes_before_gradients`, without `optimizer`.
+/// pass. `source` as in `passes_before_gradients`, but without `optimizer`.
 template <class source> struct forward_passes {
   using set = typename source::policies;
   static constexpr program built = source::build();
@@ -237,20 +241,20 @@ template <class source> struct forward_passes {
       detail::select_without_gradients(with_own<set, pass_name::built, built>(), set::parallelism::value.tensor > 1,
                                        set::attention::value, detail::missing_for_attention<source>());
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
-  /// The program of one rank of a tensor group; without tensor parallelism, the one before.
+  /// The program of one rank of a tensor group; without tensor parallelism, the result of the pass before.
   static constexpr decltype(auto) divided() { return detail::divided_without_training_ops<forward_passes>(); }
   static constexpr program cast = mixed_precision(divided(), set::precision::value);
-  /// The program whose nodes are fused.
+  /// The program before fusion.
   static constexpr decltype(auto) before_fusion() { return with_own<set, pass_name::cast, cast>(); }
   static constexpr program fused =
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, forward_passes>());
   static constexpr program sharded =
       partition(detail::before_partition<forward_passes>(), detail::without_gradients(set::parallelism::value));
-  /// The program whose values have bytes of their own.
+  /// The program before values share bytes.
   static constexpr decltype(auto) before_sharing() { return with_own<set, pass_name::sharded, sharded>(); }
   static constexpr program final = detail::share_bytes(before_sharing());
 
-  /// Calls f(name, program) with the result of every pass, in order, also of the policies' passes.
+  /// Calls f(name, program) with the result of every pass, in order, including the policies' passes.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, built);
     report_own<set, pass_name::selected>(f, selected);
@@ -265,8 +269,8 @@ template <class source> struct forward_passes {
 
 namespace detail {
 
-/// Lets the parameters of a program without gradients lie where the step's program keeps their averages, so that its
-/// ops read these. Both programs have the same parameters in the same order.
+/// Moves the parameters of `p`, a program without gradients, to the offsets of their averages in `step`, the step
+/// program, so that the ops of `p` read the averages. The two programs have the same parameters in the same order.
 constexpr void read_averages(memory_layout& where, program const& p, program const& step, memory_layout const& kept) {
   int parameter = -1; // of `step`
   for (int v = 0; v < p.values.size(); ++v) {
@@ -279,8 +283,8 @@ constexpr void read_averages(memory_layout& where, program const& p, program con
   }
 }
 
-/// Whether a program without gradients has the parameters and settings of the step's program, in the same order, so
-/// that both find them at the same offsets. The step may have more settings after the ones of the model.
+/// Whether a program without gradients has the parameters and settings of the step program, in the same order, so that
+/// they have the same offsets in both programs. The step program may have more settings after the model's.
 constexpr bool shares_persistent_values(program const& p, program const& step) {
   auto const shared = [](value_info const& info) { return is_parameter(info.role) || info.role == role::setting; };
   int other = -1; // of `step`
@@ -296,7 +300,7 @@ constexpr bool shares_persistent_values(program const& p, program const& step) {
   return true;
 }
 
-/// The first error of a program; `step` as below.
+/// The first error of a program. `step` as in `planned`.
 template <class passes, class step> constexpr diagnosis failure_of_entry() {
   if (!passes::final.failure.ok()) return passes::final.failure;
   if constexpr (!std::is_void_v<step>)
@@ -305,8 +309,8 @@ template <class passes, class step> constexpr diagnosis failure_of_entry() {
   return verify(passes::final);
 }
 
-/// The memory layout of a program. `step`: the plan of the step, if the program is another entry; else void.
-/// `alignment`: of the device's buffers.
+/// The memory layout of a program. `step` as in `planned`. `alignment`: the alignment of the device's buffers, in
+/// bytes.
 template <class passes, class step> constexpr memory_layout plan_entry(std::int64_t alignment) {
   if constexpr (std::is_void_v<step>) return plan_memory(passes::final, 0, alignment);
   else {
@@ -318,8 +322,9 @@ template <class passes, class step> constexpr memory_layout plan_entry(std::int6
 
 } // namespace detail
 
-/// The plan of `passes::final`, a program after all its passes. `step`: the plan of the step if the program is another
-/// entry, which leaves the persistent values of the step where they are; else void. `device`: whose buffers it has.
+/// The plan of `passes::final`, a program after all its passes. `step`: the plan of the step program if this is another
+/// entry program, which then finds the persistent values at the offsets of that plan; else void. `device`: the device
+/// that holds the buffers.
 template <class passes, class step = void, class device = cpu> struct planned {
   using before = step;                                // the plan of the step, or void
   static constexpr auto const& final = passes::final; // the program
@@ -333,7 +338,7 @@ template <class passes, class step = void, class device = cpu> struct planned {
   }();
   /// The buffers of the program's values.
   static constexpr memory_layout where = detail::plan_entry<passes, step>(device::alignment);
-  // A refused program has no plan, so that its sentence is the only error.
+  // A refused program has no plan, so that the sentence of its refusal is the only error.
   static constexpr int steps = failure.ok() ? final.nodes.count : 0;
   /// The plan: the table that the executor runs.
   static constexpr auto value = lower < steps, steps == 0 ? 0 : count_operands(final) > (final, where);

@@ -7,41 +7,41 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A search for a set of nodes to drop (rematerialize.hpp) such that a plan takes at most `limit` bytes, with little
-/// recomputation. Peaks of plans are no sums of what values take, so the plan of each candidate is made, by the caller:
+/// Searches for a set of nodes to drop (rematerialize.hpp) so that the plan takes at most `limit` bytes, with little
+/// recomputation. The peak of a plan is not a sum over its values, so the caller makes the plan of each candidate:
 ///
 ///     recomputation_search s;
 ///     while (!s.is_done()) s = s.after(p, bytes_of_plan(rematerialize(p, s.candidate)), limit);
 ///     // s.best
 ///
-/// The candidates: nothing is dropped; everything; by bisection, the fewest groups of nodes in the order of bytes per
-/// cost; then changes of the best choice, by which one group is kept again and up to two others are dropped, the
-/// cheapest change first. The state of a search is public, so that a search can be a template argument.
+/// The candidates, in order: drop nothing; drop everything; by bisection, drop the fewest groups of nodes that suffice,
+/// most bytes per cost first; then change the best choice by keeping one of its groups and dropping up to two others,
+/// the cheapest change first. The state of a search is public, so that a search can be a template argument.
 struct recomputation_search {
-  /// What is tried next.
+  /// The stages of a search, by the candidate that comes next.
   enum class phase : std::uint8_t { nothing, everything, bisection, change, done };
-  static constexpr std::int64_t refused = std::numeric_limits<std::int64_t>::max(); // bytes of a plan that is refused
-  static constexpr int most_plans = 32;                                             // that a search makes
+  static constexpr std::int64_t refused = std::numeric_limits<std::int64_t>::max(); // the bytes of a refused plan
+  static constexpr int most_plans = 32;                                             // the most plans of a search
 
-  phase now = phase::nothing;        // what `candidate` is
-  node_set candidate;                // whose plan is to be made
-  node_set best;                     // the best one so far; with the smallest plan, if none fits
-  std::int64_t best_bytes = refused; // of its plan
-  int low = 0, high = 0;             // of the bisection: so many groups do not fit, and fit
-  std::int64_t tried = 0;            // changes of `best` that cost at most this much were tried
-  int plans = 0;                     // plans that were made
+  phase now = phase::nothing;        // the stage that `candidate` belongs to
+  node_set candidate;                // the set whose plan the caller makes next
+  node_set best;                     // the best set so far; if no set fits, the one with the smallest plan
+  std::int64_t best_bytes = refused; // the bytes of its plan
+  int low = 0, high = 0;             // of the bisection: the first `low` groups do not fit, the first `high` do
+  std::int64_t tried = 0;            // all changes of `best` that cost at most this much have been tried
+  int plans = 0;                     // number of plans made so far
 
-  /// Whether `best` is the result.
+  /// Whether the search is over and `best` is its result.
   constexpr bool is_done() const { return now == phase::done; }
 
-  /// The search after the plan of `candidate` was made, which takes `bytes`.
+  /// The next state of the search. `bytes`: the bytes that the plan of `candidate` takes.
   constexpr recomputation_search after(program const& p, std::int64_t bytes, std::int64_t limit) const;
 };
 
 namespace detail {
 
-/// The nodes that a search may drop, in groups: nodes that need the same value, which the backward pass does not read,
-/// are dropped together.
+/// The nodes that a search may drop, in groups. Nodes that need the same value are dropped together if the backward
+/// pass does not read that value.
 class recomputation_candidates {
 public:
   constexpr explicit recomputation_candidates(program const& p) : forward_(p) {
@@ -55,7 +55,7 @@ public:
   }
 
   constexpr int size() const { return groups_.size(); }
-  /// The first `count` groups in the order of bytes per cost, and the nodes that the backward pass does not read.
+  /// The first `count` groups, most bytes per cost first, and the nodes whose results the backward pass does not read.
   constexpr node_set first(int count) const {
     node_set out = unread_;
     for (int k = 0; k < count; ++k) out = with(out, groups_[k]);
@@ -65,18 +65,18 @@ public:
   /// The cost of recomputation if these nodes are dropped.
   constexpr double cost_of(node_set const& dropped) const { return forward_.place(dropped).cost; }
 
-  /// What a change of a choice leads to.
+  /// A changed choice and its cost.
   struct change {
     node_set dropped;
-    std::int64_t cost = -1; // about, of the recomputation; -1: there is no change
+    std::int64_t cost = -1; // approximate cost of the recomputation; -1: there is no such change
   };
 
-  /// The cheapest change of `dropped`, whose plan takes `bytes`, of those that cost more than `tried` and at least 1 %
-  /// less than `dropped`. A change that drops groups must promise to fit into `limit`.
+  /// The cheapest change of `dropped` that costs more than `tried` and at least 1 % less than `dropped`. `bytes`: the
+  /// bytes that the plan of `dropped` takes. A change that drops more groups must be likely to fit into `limit`.
   constexpr change cheapest_change(node_set const& dropped, std::int64_t bytes, std::int64_t limit,
                                    std::int64_t tried) const {
     double const now = cost_of(dropped);
-    double difference[most]{}; // of the cost, if the group is kept again, or dropped
+    double difference[most]{}; // by which the cost falls if a dropped group is kept, or rises if another is dropped
     for (int k = 0; k < groups_.size(); ++k)
       difference[k] = (contains(dropped, k) ? now - cost_of(without(dropped, groups_[k]))
                                             : cost_of(with(dropped, groups_[k])) - now);
@@ -88,7 +88,7 @@ public:
       for (int const k : {one, other})
         if (k >= 0) cost += difference[k], more -= groups_[k].bytes;
       if (cost >= least || cost < static_cast<double>(tried) + 1) return;
-      // What takes bytes need not take them where the plan has its peak.
+      // The kept group need not take all of its bytes at the peak of the plan.
       if (one >= 0 && (spare < 0 || more > spare + groups_[kept].bytes / 4)) return;
       least = cost;
       best.dropped = without(dropped, groups_[kept]);
@@ -114,11 +114,11 @@ private:
   /// Nodes that are dropped together.
   struct group {
     node_set nodes;
-    double bytes = 0; // that the backward pass keeps of them
-    double cost = 0;  // of computing them again
-    int reads = -1;   // the value that they need, which the backward pass does not read; -1: none
+    double bytes = 0; // of the nodes' results
+    double cost = 0;  // of recomputing the nodes
+    int reads = -1;   // the value that all nodes need and the backward pass does not read; -1: none
   };
-  static constexpr int most = 32; // groups; further nodes belong to the last one
+  static constexpr int most = 32; // the most groups; further nodes join the last one
 
   constexpr bool contains(node_set const& dropped, int k) const {
     for (int i = 0; i < forward_.forward_nodes(); ++i)
@@ -134,7 +134,7 @@ private:
     return dropped;
   }
 
-  /// Adds node i to the group of the nodes that need the same value, or to a new one.
+  /// Adds node i to the group of nodes that need the same value, or to a new group.
   constexpr void add_to_group(program const& p, int i) {
     int needed = -1;
     for (auto const& input : p.nodes[i].inputs)
@@ -165,7 +165,7 @@ private:
   }
 
   rematerialization forward_;
-  node_set unread_; // by the backward pass: they are computed again if something else needs them
+  node_set unread_; // nodes whose results the backward pass does not read; recomputed if a dropped node needs them
   fixed_vector<group, most> groups_;
 };
 

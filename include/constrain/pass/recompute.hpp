@@ -11,8 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Rewrites one forward loop and its reversed loop so that the backward pass computes the body of the loop again. Of
-/// the forward pass only the loop-carried value is kept, once every `every` iterations.
+/// Rewrites one forward loop and its reversed loop so that the backward pass recomputes the body of the loop. The
+/// forward pass keeps only the loop-carried value, once every `every` iterations.
 class recomputation {
 public:
   constexpr recomputation(program const& p, int forward, int every)
@@ -64,7 +64,7 @@ private:
                               .extent = every_ < whole.extent ? every_ : whole.extent,
                               .whole = axis_,
                               .factor = 1});
-    bool of_the_update[program::maximum_values]{}; // written after both loops; keeps the axis
+    bool of_the_update[program::maximum_values]{}; // the value is written after both loops; it keeps the axis
     for (int i = nest_.end[reversed_]; i < in_.nodes.size(); ++i)
       for (auto const& output : in_.nodes[i].outputs) of_the_update[output.value] = true;
     for (int v = 0; v < p.values.size(); ++v) {
@@ -104,7 +104,8 @@ private:
     out_.close();
   }
 
-  /// Appends the reversed loop as a reversed loop over segments: recompute the segment, then run its backward pass.
+  /// Appends the reversed loop as a reversed loop over segments, which recomputes a segment, then runs its backward
+  /// pass.
   constexpr void segmented_backward() {
     out_.open(segments_, true);
     int const recomputed = new_carried(iterations_);
@@ -163,7 +164,7 @@ private:
   constexpr void keep(int begin, int end) {
     rewrite_nodes(out_, in_, begin, end, [](builder& out, node const& n, int) { out.program.add_node(n); });
   }
-  /// Appends the nodes in [begin, end), with the inputs' clones in place of the inputs that have one.
+  /// Appends the nodes in [begin, end). Inputs that have a clone are replaced by the clone.
   constexpr void keep_with_clones(int begin, int end) {
     rewrite_nodes(out_, in_, begin, end, [&](builder&, node n, int) {
       for (auto& input : n.inputs) input = clone(input);
@@ -188,11 +189,11 @@ private:
 
 } // namespace detail
 
-/// Activation checkpointing (Chen et al. 2016): each outermost repeat keeps the input of one iteration in every k =
-/// `checkpointing.segment_of(iterations)`, and the backward pass computes the other activations again. The number of
-/// iterations need not be a multiple of k. With checkpoint::keep, the results of some ops are kept; with
-/// checkpoint::budget, what is computed again are the nodes in `dropped`. Weights after training are the same bit for
-/// bit with any policy.
+/// Activation checkpointing (Chen et al. 2016): each outermost repeat keeps the input of every k-th iteration, where k
+/// is `checkpointing.segment_of(iterations)`, and the backward pass recomputes the other activations. The number of
+/// iterations need not be a multiple of k. With checkpoint::keep, the results of the ops in `checkpointing.kept` are
+/// kept instead; with checkpoint::budget, only the nodes in `dropped` are recomputed. The weights after training are
+/// the same with every policy, bit for bit.
 constexpr program recompute(program const& p, slot_of::checkpointing const& checkpointing,
                             node_set const& dropped = {}) {
   if (checkpointing.has_limit) return dropped == node_set{} ? p : rematerialize(p, dropped);

@@ -4,9 +4,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::refusals {
 
-// Why a pass refuses a program, except the violations that `verify` finds (program/sound.hpp).
+// The reasons for which a pass refuses a program. The violations that `verify` finds are in program/sound.hpp.
 
-/// A policy says which pass its own pass follows, but has no valid pass.
+/// A policy names the pass that its own pass follows, but has no valid pass.
 template <diagnosis d> struct own_pass_is_none {
   static_assert(d.ok(), "policy: `after` (a ct::pass_name) needs a function `static constexpr ct::program "
                         "pass(ct::program const&, slot const&)` beside it; write both or neither");
@@ -19,7 +19,7 @@ template <diagnosis d> struct own_pass_is_not_constant {
                 "and let none throw, overflow or index beyond an array");
 };
 
-/// Tensor parallelism with an optimizer, or a pass of a policy, that works on full tensors or on blocks of elements.
+/// Tensor parallelism with an optimizer, or a policy's pass, that needs full tensors or blocks of elements.
 template <diagnosis d> struct divided_tensor_is_read {
   static_assert(d.ok(),
                 "parallel::tensor: an operation, `op`, of the optimizer or of a policy's pass needs a gradient, "
@@ -28,22 +28,23 @@ template <diagnosis d> struct divided_tensor_is_read {
                 "*\"");
 };
 
-/// Tensor parallelism with a model of which nothing is divided, because of an op between two linear layers.
+/// Tensor parallelism with a model in which nothing can be divided, because of an op between two linear layers.
 template <diagnosis d> struct nothing_is_divided {
   static_assert(d.ok(),
                 "parallel::tensor: the ranks can divide no layer and no vocabulary; between two linear layers, each op "
-                "must take a `held` tensor, but an operation, `op`, needs it `needed`: choose features and heads that "
-                "the ranks divide, declare letters in the op's `layouts`, or leave the policy out");
+                "must take a `held` tensor, but an operation, `op`, needs it `needed`: choose numbers of features and "
+                "heads that the number of ranks divides, declare letters in the op's `layouts`, or leave the policy "
+                "out");
 };
 
-/// Tensor parallelism with a model of which no layer has features that the ranks divide, and no vocabulary has rows for
-/// all ranks.
+/// Tensor parallelism with a model in which the number of ranks divides no layer's number of features, and no
+/// vocabulary has rows for all ranks.
 template <diagnosis d> struct no_features_to_divide {
   static_assert(d.ok(),
                 "parallel::tensor: `expected` ranks can divide no layer and no vocabulary; a layer needs a weight and "
-                "bias of its own, and a number of features that the ranks divide, and a vocabulary needs at least as "
-                "many rows as columns, and rows for every rank: choose other sizes or fewer ranks, or leave the policy "
-                "out");
+                "bias of its own, and a number of features that the number of ranks divides; a vocabulary needs at "
+                "least as many rows as columns, and rows for every rank; choose other sizes or fewer ranks, or leave "
+                "the policy out");
 };
 
 /// Backpropagation reaches an op without a gradient rule.
@@ -58,8 +59,8 @@ template <diagnosis d> struct gradient_is_not_constant {
                         "constexpr, and pass it only indices of inputs and outputs that the op has");
 };
 
-/// A gradient rule gives a value of `expected` elements a gradient of `got` elements. If both are equal, the shapes
-/// differ.
+/// A gradient rule gives a value of `expected` elements a gradient of `got` elements. If the two numbers are equal,
+/// only the shapes differ.
 template <diagnosis d> struct gradient_has_another_shape {
   static_assert(d.ok(), "an op's gradient rule gives an input of `expected` elements a gradient of `got`; give each "
                         "gradient the shape of its input");
@@ -71,7 +72,7 @@ template <diagnosis d> struct repeat_ignores_its_input {
                         "+ layer(x)");
 };
 
-/// The body of a repeat takes elements of `expected` bytes and returns elements of `got` bytes.
+/// The argument of a repeat's body has elements of `expected` bytes, and its result elements of `got` bytes.
 template <diagnosis d> struct repeat_changes_the_type {
   static_assert(d.ok(), "in mixed precision, the body of ct::repeat takes elements of `expected` bytes but returns "
                         "elements of `got`; `+` and `*` with an fp32 value (a real label, a parameter of one "
@@ -91,7 +92,7 @@ template <diagnosis d> struct nothing_is_trained {
                         "ct::role::frozen, or leave out the freeze policy");
 };
 
-/// A call takes all instances of value `got`, which the ranks exchange one by one.
+/// A call reads or writes all instances of value `got`, but the ranks exchange them one by one.
 template <diagnosis d> struct stack_is_exchanged {
   static_assert(d.ok(),
                 "an operation, `op`, needs all tensors of a stacked gradient, parameter or state `needed` in one call, "
@@ -100,7 +101,7 @@ template <diagnosis d> struct stack_is_exchanged {
                 "element");
 };
 
-/// A call in a loop reads value `got` in full, which is gathered before the loop, and the loop writes the value.
+/// A call in a loop reads all of value `got`, which is gathered before the loop, but the loop also writes the value.
 template <diagnosis d> struct loop_writes_what_it_reads {
   static_assert(d.ok(),
                 "an operation, `op`, in a loop needs a gradient, parameter or state `needed` that the loop also "
@@ -109,12 +110,12 @@ template <diagnosis d> struct loop_writes_what_it_reads {
                 "element by element");
 };
 
-/// An op that declares `*` for two operands works on shards; one has `expected` elements, the other `got`.
+/// An op that declares `*` for two operands works on shards, but one has `expected` elements and the other `got`.
 template <diagnosis d> struct elements_do_not_pair {
   static_assert(d.ok(),
                 "`layouts` of an operation, `op`, has the pattern * for an operand of `got` elements, which is `held`, "
                 "and for a gradient, parameter or state of `expected` elements, of which it gets shards (`needed`); "
-                "write - for an operand that every element needs, such as a single number");
+                "write - for an operand that every element needs, such as a scalar");
 };
 
 /// The update rule of the optimizer is not a constant expression.
@@ -123,19 +124,19 @@ template <diagnosis d> struct update_is_not_constant {
                         "functions it calls `constexpr`, and let none throw, overflow or index beyond an array");
 };
 
-/// An entry program has other parameters or settings than the step program.
+/// The parameters or settings of an entry program differ from the step program's.
 template <diagnosis d> struct entries_differ {
   static_assert(d.ok(),
-                "the model makes other parameters or settings for one entry (step, evaluate, predict, generate) "
-                "than for another; let them not depend on the number of sequences");
+                "the model declares different parameters or settings for different entries (step, evaluate, predict, "
+                "generate); make them independent of the number of sequences");
 };
 
-/// A trainer needs more than the limit of checkpoint::budget, whatever its backward pass computes again.
+/// A trainer needs more than the limit of checkpoint::budget, even if its backward pass recomputes all it can.
 template <diagnosis d> struct limit_is_too_small {
   static_assert(
       d.ok(), "checkpoint::budget: the trainer needs `got` bytes more than the limit, `expected`, even if its backward "
-              "pass computes again whatever it can; write a larger limit, fewer sequences in a micro-batch, or "
-              "policies that save memory, such as precision::pure_bf16 and optimizer::adamw_8bit");
+              "pass recomputes all it can; write a larger limit, fewer sequences in a micro-batch, or policies that "
+              "save memory, such as precision::pure_bf16 and optimizer::adamw_8bit");
 };
 
 } // namespace constrain::refusals

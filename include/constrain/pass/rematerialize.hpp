@@ -12,31 +12,32 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A set of nodes of a program, by index.
 struct node_set {
-  static constexpr int bits = 64;                            // of a word
+  static constexpr int bits = 64;                            // bits per word
   static constexpr int size = program::maximum_nodes / bits; // number of words
   static_assert(program::maximum_nodes % bits == 0);
   std::uint64_t words[size]{}; // bit i % 64 of word i / 64: whether node i is in the set
 
   /// Whether the set contains node i.
   constexpr bool contains(int i) const { return (words[i / bits] >> (i % bits) & 1u) != 0; }
-  /// Adds and removes node i.
+  /// Adds node i.
   constexpr void add(int i) { words[i / bits] |= std::uint64_t{1} << (i % bits); }
+  /// Removes node i.
   constexpr void remove(int i) { words[i / bits] &= ~(std::uint64_t{1} << (i % bits)); }
   friend constexpr bool operator==(node_set const&, node_set const&) = default;
 };
 
 namespace detail {
 
-/// Lets the backward pass compute values of the forward pass again. A call of the forward pass is either kept, or
-/// dropped: then no backward node reads its results. They read those of a clone, which stands before the first of them,
-/// in the loop of the backward pass over the same axes. Clones read clones of what is dropped too.
+/// Lets the backward pass recompute values of the forward pass. A call of the forward pass is either kept or dropped.
+/// Instead of the results of a dropped call, backward nodes read the results of its clone. The clone comes before the
+/// first of these nodes, in loops of the backward pass over the same axes. Clones also read clones of dropped calls.
 class rematerialization {
 public:
   static constexpr int never = std::numeric_limits<int>::max(); // after all nodes
 
-  /// Clones of one choice, and what they cost.
+  /// The clones that one choice needs, and their cost.
   struct clones {
-    int before[program::maximum_nodes]{}; // of a forward node: its clone stands before this node; `never`: no clone
+    int before[program::maximum_nodes]{}; // of a forward node: the node that its clone precedes; `never`: no clone
     double cost = 0;                      // of all clones
   };
 
@@ -60,7 +61,7 @@ public:
       if (first_reader_[output.value] != never) return true;
     return false;
   }
-  /// The call that can be dropped and writes the value; -1: there is none.
+  /// The forward call that writes the value, if the call meets the conditions of `find_droppable`; -1: none.
   constexpr int writer(int value) const { return writer_[value]; }
   /// The number of nodes before the backward pass.
   constexpr int forward_nodes() const { return first_backward_; }
@@ -75,11 +76,11 @@ public:
     return dropped;
   }
 
-  /// Where clones stand if the droppable ones of these nodes are dropped.
+  /// The clones that are needed if the droppable nodes in `dropped` are dropped.
   constexpr clones place(node_set const& dropped) const {
     clones out;
     for (auto& node : out.before) node = never;
-    int needed[program::maximum_values]{}; // the first reader of each value, also among the clones
+    int needed[program::maximum_values]{}; // the first reader of each value, clones included
     for (int v = 0; v < p_.values.size(); ++v) needed[v] = first_reader_[v];
     for (int i = first_backward_ - 1; i >= 0; --i) {
       if (!dropped.contains(i) || !droppable_.contains(i)) continue;
@@ -98,7 +99,7 @@ public:
     return out;
   }
 
-  /// The program with the droppable ones of these nodes dropped.
+  /// The program with the droppable nodes in `dropped` dropped.
   constexpr program run(node_set const& dropped) const {
     auto const placed = place(dropped);
     // Lists of the clones before each node, in the order of the forward pass.
@@ -130,8 +131,8 @@ public:
     return dead_code_elimination(out);
   }
 
-  /// What node i costs, over all iterations of the loops around it: operations, and bytes moved as often as a processor
-  /// computes while it moves one.
+  /// The cost of node i over all iterations of the loops around it, in operations. A byte moved counts as the
+  /// operations that a processor completes in the same time.
   constexpr double cost_of(int i) const {
     constexpr double operations_per_byte = 16;
     auto const& n = p_.nodes[i];
@@ -147,8 +148,8 @@ public:
   }
 
 private:
-  /// Adds node i to the calls that can be dropped, if it writes only activations, each once, and reads nothing that
-  /// changes. The result of a collective is kept, so that ranks do not wait for each other again.
+  /// Marks node i as droppable if it is a call that writes only activations and scratch, each once, and reads no
+  /// accumulator. The results of collectives are kept, so that ranks do not wait for each other again.
   constexpr void find_droppable(int i) {
     auto const& n = p_.nodes[i];
     if (n.kind != node_kind::call || n.op->exchanges) return;
@@ -163,7 +164,8 @@ private:
     droppable_.add(i);
   }
 
-  /// Finds what node i reads. A result that is read outside of loops over the same axes cannot be dropped.
+  /// Records node i as a reader of its inputs. The writer of an input cannot be dropped unless node i is in loops over
+  /// the same axes.
   constexpr void find_readers(int i) {
     for (auto const& input : p_.nodes[i].inputs) {
       int const writer = writer_[input.value];
@@ -178,8 +180,8 @@ private:
     }
   }
 
-  /// Whether the backward pass reads the results of node i so soon that nothing could lie in their bytes until then:
-  /// in between, there are only scalars.
+  /// Whether the backward pass reads the results of node i so soon that dropping them frees no memory: the nodes in
+  /// between write only scalars.
   constexpr bool is_read_at_once(int i) const {
     int begin = i, end = never;
     for (auto const& output : p_.nodes[i].outputs) {
@@ -204,7 +206,7 @@ private:
       if (a != b && p_.nodes[a].axis != p_.nodes[b].axis) return false;
     return true;
   }
-  /// The node that is node i, or a loop around it, and has as many loops around it as node `forward`.
+  /// Node i, or the loop around it that has as many loops around it as node `forward`.
   constexpr int beside(int i, int forward) const {
     for (int more = nest_.depth(i) - nest_.depth(forward); more > 0; --more) i = nest_.parent[i];
     return i;
@@ -214,7 +216,7 @@ private:
   nest nest_;
   int first_backward_ = 0; // the first node of the backward pass
   node_set droppable_;
-  int writer_[program::maximum_values]{}; // of a value: the node of `droppable_` that writes it; -1: none
+  int writer_[program::maximum_values]{}; // of a value: the forward call that writes it, see `writer`; -1: none
   int first_reader_
       [program::maximum_values]{};             // of a value: the first reader in the backward pass, `beside` the writer
   int last_reader_[program::maximum_values]{}; // of a value: the last reader in the forward pass, `beside` the writer
@@ -222,14 +224,14 @@ private:
 
 } // namespace detail
 
-/// The program with the results of these nodes of the forward pass computed again by the backward pass, where it reads
-/// them, instead of kept. Weights after training are the same, bit for bit.
+/// The program with the results of the forward nodes in `dropped` recomputed where the backward pass reads them,
+/// instead of kept. The weights after training are the same, bit for bit.
 constexpr program rematerialize(program const& p, node_set const& dropped) {
   if (!p.failure.ok()) return p;
   return detail::rematerialization(p).run(dropped);
 }
 
-/// The same for all nodes, except calls of the ops in `kept` and results of collectives.
+/// Drops all forward nodes that can be dropped, except calls of the ops in `kept`. Results of collectives are kept.
 constexpr program rematerialize_all_but(program const& p, op_set const& kept) {
   if (!p.failure.ok()) return p;
   detail::rematerialization const forward(p);

@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A builder with everything of a program (values, axes, names, ...) except its nodes.
+/// A builder with everything in program `p` (values, axes, names, ...) except its nodes.
 constexpr builder without_nodes(program const& p) {
   builder out;
   out.program = p;
@@ -12,10 +12,10 @@ constexpr builder without_nodes(program const& p) {
   return out;
 }
 
-/// Calls f(out, node, i) for the nodes of `from` in [begin, end), in their order. f appends to `out` what replaces the
-/// node: the node itself to keep it, nothing to remove it. During each call of f, `out.enclosing` holds the axes of the
-/// loops around the node, so that new values get these axes; the nodes at the beginning and end of a loop count as
-/// outside of it.
+/// Calls f(out, node, i) for the nodes of `from` in [begin, end), in order. f appends the node's replacement to `out`:
+/// the node itself to keep it, nothing to remove it. During each call of f, `out.enclosing` holds the axes of the loops
+/// around the node, so that new values get these axes; the nodes at the beginning and end of a loop count as outside of
+/// it.
 template <class function>
 constexpr void rewrite_nodes(builder& out, program const& from, int begin, int end, function const& f) {
   for (int i = begin; i < end; ++i) {

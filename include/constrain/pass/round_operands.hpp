@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Rounds the fp32 factors of every GEMM of a layer (`op_info::multiplied`) to TF32, right before the call: what the
-/// tensor cores of a CUDA device do by themselves, for devices without them.
+/// Emulates TF32 on devices without tensor cores: rounds the fp32 operands of each GEMM (`op_info::multiplied`) to TF32
+/// right before the call.
 constexpr program round_operands(program const& p) {
   return rewrite(p, [](builder& out, node n, int) {
     if (n.kind == node_kind::call)

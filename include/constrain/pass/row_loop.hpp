@@ -14,12 +14,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Number of rows of logits that are stored at a time, out of `rows`: a multiple of 16, at least 16, at most all rows.
-/// The largest one that divides `rows`, from an eighth of the rows down to seven eightieths; if none does, a tenth. So
-/// from 128 rows on, at least seven eighths of the logits are never stored at the same time. Fewer chunks take less
-/// time: each of them adds to the full gradient of the weight.
+/// The number of rows of logits to store at a time, out of `rows`: the largest multiple of 16 that divides `rows`, from
+/// an eighth of the rows down to seven eightieths. If there is none: a tenth of the rows, rounded down to a multiple of
+/// 16, but at least 16 and at most all rows. From 128 rows on, at most an eighth of the logits is stored at a time.
+/// Larger chunks take less time, because each chunk adds to the full gradient of the weight.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
-  int tries = 512; // compilers limit the iterations of a constant's loops
+  int tries = 512; // compilers limit the loop iterations of a constant expression
   for (auto chunk = rows / 8 / 16 * 16; chunk >= 16 && chunk * 80 >= rows * 7 && tries > 0; chunk -= 16, --tries)
     if (rows % chunk == 0) return chunk;
   return std::min(std::max<std::int64_t>(rows / 10 / 16 * 16, 16), rows);
@@ -27,15 +27,15 @@ constexpr std::int64_t logit_rows(std::int64_t rows) {
 
 namespace detail {
 
-/// The nodes from the one that computes a large value to the last one that reads it, or a gradient of its shape, as a
-/// loop over chunks of rows.
+/// Replaces the node that computes a large value (the head), and the nodes that read it or a gradient of its shape, by
+/// a loop over chunks of rows, the row loop.
 class row_looping {
 public:
   /// `head`: the node that computes the large value.
   constexpr row_looping(program const& p, int head, std::int64_t smallest_bytes)
       : p_(p), nest_(p), head_(head), smallest_bytes_(smallest_bytes) {}
 
-  /// Whether the nodes can run a chunk of rows at a time, and compute a loss.
+  /// Whether the nodes can process a chunk of rows at a time, and compute a loss.
   constexpr bool applies() {
     auto const& n = p_.nodes[head_];
     if (n.kind != node_kind::call || (n.op->layouts.outputs.rows & 1u) == 0) return false;
@@ -51,7 +51,7 @@ public:
   constexpr program run() const;
 
 private:
-  /// Whether `r` is stored for all rows at a time, and only because nothing asks for less.
+  /// Whether `r` is a plain activation of at least `smallest_bytes_`, with more rows than one chunk.
   constexpr bool is_large(ref r) const {
     auto const& info = p_.values[r.value];
     bool const plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried();
@@ -68,7 +68,7 @@ private:
     return false;
   }
 
-  /// Whether node i, in the loop of the head, can run a chunk of rows of `r` at a time.
+  /// Whether node i is in the same loop as the head and can process a chunk of rows of `r` at a time.
   constexpr bool takes_rows(int i, ref r) const {
     auto const& n = p_.nodes[i];
     if (nest_.parent[i] != nest_.parent[head_]) return false;
@@ -78,14 +78,14 @@ private:
       if (((n.op->layouts.outputs.rows | n.op->accumulating) >> j & 1u) == 0) return false;
     return true;
   }
-  /// Whether all nodes that read `r` can.
+  /// Whether all nodes that read `r` can process a chunk of its rows at a time.
   constexpr bool is_taken_in_rows(ref r) const {
     for (int i = 0; i < p_.nodes.size(); ++i)
       if (p_.nodes[i].inputs.contains(r) && !takes_rows(i, r)) return false;
     return true;
   }
 
-  /// Adds node i to the loop.
+  /// Adds node i to the row loop.
   constexpr void add(int i) {
     auto const& n = p_.nodes[i];
     in_[i] = true;
@@ -101,8 +101,8 @@ private:
     }
   }
 
-  /// Sorts the nodes between the first and the last of the loop into those before and behind it. Returns whether that
-  /// is possible.
+  /// Decides for each other node between the first and last node of the row loop whether it runs before or after the
+  /// loop. Returns whether such an order exists.
   constexpr bool nodes_can_move() {
     for (int i = head_; i <= last_; ++i) {
       auto const& n = p_.nodes[i];
@@ -117,20 +117,20 @@ private:
         if (!behind_[i] && written_[output.value] != written::outside) return false;
         if (behind_[i]) written_[output.value] = written::behind;
       }
-      // Its value is known before the loop, whatever the loss is.
+      // The value of a constant does not depend on the loss, so the constant can be computed before the loop.
       if (behind_[i] && calls(n, info_of<op::constant_like>)) written_[n.outputs[0].value] = written::constant;
     }
     return true;
   }
-  /// Whether input k of a node of the loop is known in the loop.
+  /// Whether a node of the row loop can read its input k inside the loop.
   constexpr bool can_read(node const& n, int k) const {
     auto const how = written_[n.inputs[k].value];
     if ((n.op->layouts.inputs.rows >> k & 1u) != 0) return how == written::outside || how == written::by_rows;
     return how == written::outside || (how == written::constant && like(n.inputs[k]).value >= 0);
   }
 
-  /// A value from outside of the loop with the type and shape of `constant`, which only stands behind the loop because
-  /// it is made from the loss; empty: there is none.
+  /// A value from outside the row loop with the type and shape of `constant`. It replaces the loss as the input of
+  /// op::constant_like, so that the constant can be computed before the loop. Empty: there is none.
   constexpr ref like(ref constant) const {
     auto const& wanted = p_.values[constant.value];
     for (int i = head_; i <= last_; ++i)
@@ -143,20 +143,20 @@ private:
     return {};
   }
 
-  /// Whether a node outside of the loop reads the value, which the loop writes row by row.
+  /// Whether the row loop writes the value by rows and a node outside of the loop reads it.
   constexpr bool is_joined(int value) const {
     for (int i = 0; i < p_.nodes.size() && written_[value] == written::by_rows; ++i)
       if (!in_[i] && p_.nodes[i].inputs.contains({value})) return true;
     return false;
   }
 
-  /// Whether the loop computes the same without the rows whose label is ignored: they add nothing to sums, and their
-  /// rows of values that other nodes read are 0. (A node that reads the gradient of the large value, but no label, is
-  /// linear in it: a row of zeros gives zeros.) `labels`: the ones of which the trainer counts the valid ones.
+  /// Whether the results of the row loop stay the same without the rows whose label is ignored: these rows add nothing
+  /// to sums, and are 0 in all values that other nodes read. (A node that reads the gradient of the large value, but no
+  /// label, is linear in it: a row of zeros gives zeros.) `labels`: the labels that the trainer counts.
   constexpr bool can_leave_out_rows(ref labels) const {
     if (!labels || !p_.nth(port_kind::label, 0).ignorable || p_.values[labels.value].shape.elements() != rows())
       return false;
-    bool zero[program::maximum_values]{}; // in rows whose label is ignored
+    bool zero[program::maximum_values]{}; // the value is 0 in rows whose label is ignored
     for (int i = head_ + 1; i <= last_; ++i) {
       auto const& n = p_.nodes[i];
       if (!in_[i]) continue;
@@ -177,7 +177,7 @@ private:
     return true;
   }
 
-  /// The shape of `rows` rows of a value with a row, or an element, for each row of the large value.
+  /// The shape of `rows` rows of `r`, which has a row, or an element, for each row of the large value.
   constexpr shape rows_of(ref r, std::int64_t rows) const {
     auto const& s = p_.values[r.value].shape;
     auto const& large = p_.values[head_output().value].shape;
@@ -185,40 +185,40 @@ private:
     return of_elements ? shape(rows) : shape(rows, s.features());
   }
 
-  /// The refs that stand for the values of the loop: those of one copy of its body.
+  /// For each value of the row loop, its replacement in one copy of the loop body.
   struct body {
     ref of[program::maximum_values]{};
-    constexpr body() { // g++ 12 would fill an aggregate with zeros, which are not empty references
+    constexpr body() { // g++ 12 would zero-fill an aggregate, and a zero is not an empty reference
       for (auto& r : of) r = ref();
     }
   };
-  /// The inputs with a row for each row of the large value, in two dimensions.
+  /// Flattens the loop's inputs that are read by rows to (rows, features) or, with one element per row, to (rows).
   constexpr body flatten(builder& out) const;
-  /// Appends the nodes of the loop for `extent` rows from row `begin` on, or for `iterations` times as many. `order`:
-  /// the numbers of the rows, in the order in which the loop takes them; empty: 0, 1, 2, ...
+  /// Appends the loop body, which processes `extent` rows in each of `iterations` iterations, from row `begin` on.
+  /// `order`: the row indices in the order in which the loop processes them; empty: 0, 1, 2, ...
   constexpr body append_body(builder& out, body const& flat, ref order, std::int64_t begin, std::int64_t extent,
                              std::int64_t iterations) const;
   /// Adds the axis of the loop over these rows. With an order, the loop skips iterations without a valid label.
   constexpr int add_rows_axis(builder& out, ref order, std::int64_t begin, std::int64_t extent,
                               std::int64_t iterations) const;
   constexpr void append_loop(builder& out) const;
-  /// Appends nodes that put the rows of `r` together.
+  /// Appends nodes that join the chunks of `r` into the full value.
   constexpr void join(builder& out, ref r, body const& chunks, body const& remainder, std::int64_t iterations) const;
 
-  /// Where the nodes that write a value stand: outside of the loop, in it (with a row for each row, or as a sum over
-  /// all), or behind it.
+  /// Which nodes write a value: nodes outside of the row loop, nodes in it (row by row, or as a sum over all rows), or
+  /// nodes that run after it. Nodes that write a constant run before the loop.
   enum class written : unsigned char { outside, by_rows, as_sum, behind, constant };
 
   program const& p_;
   nest nest_;
   int head_, last_ = 0;
   std::int64_t smallest_bytes_;
-  ref labels_;                                 // rows whose label is ignored are left out; empty: all rows are taken
-  bool loss_ = false;                          // a node of the loop computes a sum over all rows
-  bool in_[program::maximum_nodes]{};          // of the loop
-  bool behind_[program::maximum_nodes]{};      // moves behind the loop
-  bool large_[program::maximum_values]{};      // has the shape of the large value, and is written in the loop
-  written written_[program::maximum_values]{}; // by what
+  ref labels_;                                 // the labels by which the loop leaves out rows; empty: none
+  bool loss_ = false;                          // a node of the loop computes a scalar sum over all rows
+  bool in_[program::maximum_nodes]{};          // node i is in the loop
+  bool behind_[program::maximum_nodes]{};      // node i runs after the loop
+  bool large_[program::maximum_values]{};      // the value has the shape of the large value and is written in the loop
+  written written_[program::maximum_values]{}; // which nodes write the value
 };
 
 // Defined after the class: clang 14 evaluates member templates only after their definition.
@@ -323,20 +323,20 @@ constexpr void row_looping::join(builder& out, ref r, body const& chunks, body c
 } // namespace detail
 
 /// Replaces the head (the linear layer that computes the logits), the loss and their gradients by a loop over chunks of
-/// rows, so that logits are stored for `logit_rows` rows at a time (Hsu et al. 2024, Liger Kernel). Sums over the rows,
-/// such as the loss and the gradient of the weight, add up chunk by chunk, in order. A program changes if the logits
-/// take `smallest_bytes` or more, and only ops read them that say how their rows depend on each other
+/// rows, so that only `logit_rows` rows of logits are stored at a time (Hsu et al. 2024, Liger Kernel). Sums over the
+/// rows, such as the loss and the gradient of the weight, add up chunk by chunk, in order. The program changes only if
+/// the logits take at least `smallest_bytes`, and all ops that read them declare that they work row by row
 /// (`op_info::layouts`).
 ///
-/// If all these ops ignore rows by the labels that the trainer counts (`op_info::label_inputs`), an iteration gathers
-/// its rows so that those with a valid label come first, and scatters their gradients back; the other rows have the
-/// gradient 0. The loop runs as many iterations as the valid labels of the micro-batch need (`labelled_rows`). If all
-/// labels are valid, the rows keep their order, and every bit is the same as without gathering.
+/// If all these ops ignore rows by the labels that the trainer counts (`op_info::label_inputs`), the loop processes
+/// rows with a valid label first: an iteration gathers its rows and scatters their gradients back. The other rows have
+/// the gradient 0. The loop runs only as many iterations as the valid labels of the micro-batch need (`labelled_rows`).
+/// If all labels are valid, the rows keep their order, and the results are the same as without gathering, bit for bit.
 constexpr program loop_over_rows(program const& p, std::int64_t smallest_bytes) {
   if (!p.failure.ok()) return p;
   for (int i = 0; i < p.nodes.size(); ++i) {
     if (!calls(p.nodes[i], info_of<op::linear>)) continue;
-    // Rows that a loop over rows slices are few already.
+    // A head whose input is a slice of rows is already in a loop over rows.
     int const source = detail::writer_of(p, p.nodes[i].inputs[0]);
     bool const sliced = source >= 0 && calls(p.nodes[source], info_of<op::slice>);
     if (sliced && unpack<op::slice::options>(p.nodes[source].attributes).dimension == 0) continue;

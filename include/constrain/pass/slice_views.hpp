@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Makes views of slices and of the parts of concatenations, node by node.
+/// Turns slices, and the operands of concatenations, into views, node by node.
 class slice_viewing {
 public:
   constexpr explicit slice_viewing(program const& p) : p_(p), nest_(p) {}
@@ -22,7 +22,8 @@ public:
     for (int i = 0; i < p_.nodes.size(); ++i)
       if (calls(p_.nodes[i], info_of<op::slice>) || calls(p_.nodes[i], info_of<op::reshape>))
         removed[i] = view_result(i);
-    // From the last to the first, so that a part of a part is still written by its node.
+    // From last to first: a concatenation must still find the writer of an operand that is itself the result of a
+    // concatenation.
     for (int i = p_.nodes.size() - 1; i >= 0; --i) {
       auto const& n = p_.nodes[i];
       bool const joins = calls(n, info_of<op::concatenate>) || calls(n, info_of<op::stack>);
@@ -34,33 +35,33 @@ public:
   }
 
 private:
-  /// Whether the value is assigned once in each iteration, by nodes of the program, and read by them only.
+  /// Whether the value is assigned once in each iteration, by a node of the program, and only nodes read it.
   constexpr bool is_plain(ref r) const {
     auto const& info = p_.values[r.value];
     return info.role == role::activation && !info.accumulates && !info.is_loop_carried();
   }
-  /// Whether nodes find the same elements in `r` until an iteration ends. A loop-carried value has an instance of its
-  /// own for what the iteration reads and for what it writes; the loop may overwrite the one from which it starts.
+  /// Whether `r` keeps its elements until an iteration ends. A loop-carried value has separate instances for the value
+  /// that the iteration reads and for the one that it writes; the loop may overwrite its initial value.
   constexpr bool is_steady(ref r) const {
     auto const& info = p_.values[r.value];
     bool const within = r.where == at::current || r.where == at::next;
     return !info.accumulates && info.role != role::result && (!info.is_loop_carried() || within);
   }
-  /// Whether a node behind node i reads or writes `r`.
+  /// Whether a node after node i reads or writes `r`.
   constexpr bool is_used_after(ref r, int i) const {
     for (int j = i + 1; j < p_.nodes.size(); ++j)
       if (p_.nodes[j].inputs.contains(r) || p_.nodes[j].outputs.contains(r)) return true;
     return false;
   }
 
-  /// Whether slices of `of` in this dimension keep its rows: equally long rows that are equally far apart.
+  /// Whether slices of `of` along this dimension consist of rows of equal length at equal distances.
   static constexpr bool keeps_rows(shape const& of, int dimension) {
     for (int d = 0; d < dimension && dimension + 1 < of.rank; ++d)
       if (of.extent[d] != 1) return false;
     return true;
   }
 
-  /// Whether every op that reads or writes `r`, or a view of it, takes the operand in rows that lie apart.
+  /// Whether every op that reads or writes a strided view of `r` accepts strided rows.
   constexpr bool is_taken_in_rows(ref r) const {
     if (!is_shallow()) return false;
     for (int v = 0; v < p_.values.size(); ++v) {
@@ -84,7 +85,7 @@ private:
     }
     return true;
   }
-  /// Whether the view has all elements of what it is a view of, in rows of another length.
+  /// Whether a view has all elements of the value that it is a view of, in rows of another length.
   constexpr bool is_reshaped(int v) const {
     auto const& of = p_.values[p_.values[v].view.of.value].shape;
     auto const& s = p_.values[v].shape;
@@ -95,7 +96,8 @@ private:
     return v == of;
   }
 
-  /// Whether no node writes the value behind `source` before the last node that reads `part`, if that value persists.
+  /// Whether no node reads `part` after a node has written the root of `source`. Always true if the root does not
+  /// persist.
   constexpr bool keeps_its_value(ref source, ref part) const {
     ref const root = root_of(p_, source);
     if (!is_persistent(p_.values[root.value].role)) return true;
@@ -116,7 +118,8 @@ private:
     return {n.inputs[0], o.dimension, o.begin, axis, axis < 0 ? 0 : o.extent};
   }
 
-  /// Makes the result of the slice or reshape at node i a view of its input. Returns whether it can be one.
+  /// Makes the result of the slice or reshape at node i a view of its input, if possible. Returns whether it is
+  /// possible.
   constexpr bool view_result(int i) {
     auto const seen = view_of_input(i);
     ref const source = seen.of, part = p_.nodes[i].outputs[0];
@@ -133,7 +136,8 @@ private:
     return false;
   }
 
-  /// Whether only one node writes `r`: in the loop of node i or, for op::stack, in the loop whose iterations it stacks.
+  /// Whether exactly one node writes `r`, in the loop of node i or, for op::stack, in the loop whose iterations it
+  /// stacks.
   constexpr bool is_written_beside(ref r, int i) const {
     bool const stacks = calls(p_.nodes[i], info_of<op::stack>);
     int writers = 0;
@@ -157,8 +161,8 @@ private:
     return {whole, unpack<op::concatenate::options>(n.attributes).dimension, begin};
   }
 
-  /// Makes the operands of the concatenation, stack or reshape at node i views of its result. Returns whether all of
-  /// them can be views.
+  /// Makes the operands of the concatenation, stack or reshape at node i views of its result, if all of them can be
+  /// views. Returns whether they can.
   constexpr bool view_operands(int i) {
     auto const n = p_.nodes[i];
     ref const whole = n.outputs[0];
@@ -194,9 +198,9 @@ private:
 } // namespace detail
 
 /// Removes slices, concatenations, reshapes and stacks that need not copy: the result of a slice becomes a view of the
-/// sliced value, and the operands of a concatenation, views of its result. A copy remains if an op does not take the
-/// rows of a view (`op_info::strided_inputs`), if the elements do not lie in equally long rows, or if the bytes are
-/// written again while the slice is read.
+/// sliced value, and the operands of a concatenation become views of its result. A copy remains if an op does not
+/// accept the strided rows of a view (`op_info::strided_inputs`, `strided_outputs`), if the elements are not in equally
+/// long rows, or if a node overwrites the bytes before the last read of the slice.
 constexpr program slice_views(program const& p) {
   if (!p.failure.ok()) return p;
   for (auto const& n : p.nodes)

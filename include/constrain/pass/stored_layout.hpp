@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How ranks store a value between the calls that use it. With ZeRO (Rajbhandari et al. 2020), the tensors of a
-/// parameter are
+/// The layout in which ranks store a value between the calls that use it. With ZeRO (Rajbhandari et al. 2020), the
+/// tensors of a parameter are stored as follows:
 ///
 ///                        zero<1>             zero<2>             zero<3>
 ///     parameter          replicated or flat  replicated or flat  flat
@@ -15,9 +15,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     optimizer state    flat                flat                flat
 ///     working copy       flat                flat                flat
 ///
-/// A working copy is the fp32 copy of a parameter in 16 bits during its update. With the first two stages, a parameter
-/// is flat if it has a compute copy: only the optimizer reads it then. The average of a
-/// parameter is stored as the parameter. All other values are replicated, and all values with `parallel::ddp`.
+/// A working copy is the fp32 copy of a 16-bit parameter that its update works on. In stages 1 and 2, a parameter is
+/// flat if it has a compute copy, because then only the optimizer reads the parameter. The average of a parameter has
+/// the layout of the parameter. All other values are replicated. With `parallel::ddp`, all values are replicated.
 constexpr layout stored_layout(program const& p, int value, slot_of::parallelism const& parallelism) {
   if (parallelism.shards == 1) return layout::replicated;
   auto const& info = p.values[value];

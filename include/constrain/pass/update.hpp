@@ -24,9 +24,9 @@ constexpr gradient_list gradients_of(program const& p) {
   return gradients;
 }
 
-/// Refuses an optimizer that is not element-wise if it reads a tensor of which each rank has a part. A rule is taken
-/// for element-wise if it adds element-wise calls to another optimizer (`base`): another rule may depend on the shape.
-/// `first`: the first node of the update of a parameter, which is followed by no other nodes.
+/// Refuses an optimizer that is not element-wise if it accesses a tensor that is divided over ranks. An update rule can
+/// be element-wise only if it adds element-wise calls to another optimizer (`base`): any other rule may depend on the
+/// shape. `first`: the first node of a parameter's update, whose nodes are the last ones of the program.
 template <class optimizer> constexpr void check_parts(program& p, int first) {
   if (p.tensor_ranks == 1) return;
   constexpr bool may_be_elementwise = !has_update_rule<optimizer> || requires { typename optimizer::base; };
@@ -59,14 +59,14 @@ constexpr ref add_squares(program& p, int gradients) {
   return added;
 }
 
-/// The call `n` of op::clip_coefficient gives the results of the trainer.
+/// Makes the output of `n`, a call of op::clip_coefficient, a result of the program, and returns it.
 constexpr ref as_result(program& p, node const& n) {
   p.set_result("clip_coefficient", n.outputs[0]);
   p.values[n.outputs[0].value].role = role::result;
   return n.outputs[0];
 }
 
-/// Appends the squared norm of each gradient, and the clip coefficient from all of them, which is returned.
+/// Appends nodes that compute the squared norm of each gradient, then the clip coefficient. Returns the coefficient.
 constexpr ref emit_clipping(builder& out, gradient_list const& gradients) {
   auto& program = out.program;
   ref const squares = add_squares(program, gradients.size());
@@ -78,7 +78,7 @@ constexpr ref emit_clipping(builder& out, gradient_list const& gradients) {
                                                : out.call<op::clip_coefficient>({squares, maximum}));
 }
 
-/// Adds the value that holds the hyperparameters of a step. `type`: of the gradients.
+/// Adds the value that holds the hyperparameters of a step. `type`: the type of the gradients.
 template <class optimizer> constexpr ref add_hyper(program& p, dtype type) {
   value_info hyper;
   hyper.type = dtype::u8;
@@ -89,9 +89,9 @@ template <class optimizer> constexpr ref add_hyper(program& p, dtype type) {
   return {p.add_value(hyper), at::current};
 }
 
-/// Appends the update of the parameter that `gradient` belongs to. A rule's nodes are in loops over the parameter's
-/// axes; one call of an element-wise update works on all iterations of a repeat, unless it needs a copy of the
-/// parameter. `index`: of the gradient.
+/// Appends the update of the parameter that `gradient` belongs to. The nodes of an update rule are in loops over the
+/// parameter's axes. One call of an element-wise update covers all iterations of a repeat, unless it needs a working
+/// copy of the parameter. `index`: the index of the gradient among all gradients.
 template <class optimizer> constexpr void emit_update(builder& out, int gradient, int index, ref clip, ref hyper) {
   update_rule rule(out, gradient, clip, hyper);
   int const parameter = out.program.values[gradient].belongs_to;
@@ -117,7 +117,8 @@ template <class optimizer> constexpr void update_at_the_end(builder& out, gradie
   for (int k = 0; k < gradients.size(); ++k) emit_update<optimizer>(out, gradients[k], k, clip, hyper);
 }
 
-/// Puts the update of each parameter of `p` where its gradient is complete, with a clip coefficient of its own.
+/// Appends the program `p` with the update of each parameter inserted where its gradient is complete. Each gradient has
+/// a separate clip coefficient.
 template <class optimizer>
 constexpr void update_in_backward(builder& out, program const& p, gradient_list const& gradients) {
   auto& program = out.program;
@@ -149,8 +150,8 @@ constexpr void update_in_backward(builder& out, program const& p, gradient_list 
 } // namespace detail
 
 /// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
-/// al. 2013) and the update of every trained parameter. One call of an element-wise update works on all iterations
-/// of a stacked parameter. The updates of `optimizer::in_backward` are in the backward pass instead. Refused: a program
+/// al. 2013) and the update of every trained parameter. One call of an element-wise update covers all tensors of a
+/// stacked parameter. With `optimizer::in_backward`, the updates are in the backward pass instead. Refused: a program
 /// without trained parameters.
 template <class optimizer> constexpr program update(program const& p) {
   if (!p.failure.ok()) return p;

@@ -15,10 +15,10 @@ constexpr bool refers_to(program const& p, int i, int value) {
 
 /// The node after which the parameter of a gradient can be updated: the gradient is complete, and no later node reads
 /// the parameter. The node is in the innermost loops over the parameter's axes that contain all references to the
-/// gradient, so that one iteration's gradient ends with its update. -1: no node refers to the gradient.
+/// gradient, so that no node reads one iteration's gradient after its update. -1: no node refers to the gradient.
 constexpr int update_place(program const& p, nest const& where, int gradient) {
   auto const& parameter_axes = p.values[gradient].axes;
-  int level = nest::root - 1, last = -1; // level: the innermost loop around all references so far; none yet
+  int level = nest::root - 1, last = -1; // level: the innermost loop around all references so far; initially none
   for (int i = 0; i < p.nodes.size(); ++i) {
     if (!refers_to(p, i, gradient)) continue;
     level = level < nest::root ? where.parent[i] : where.common(level, where.parent[i]);
@@ -28,7 +28,7 @@ constexpr int update_place(program const& p, nest const& where, int gradient) {
   for (int i = last + 1; i < p.nodes.size(); ++i)
     if (refers_to(p, i, p.values[gradient].belongs_to)) last = i;
   while (!where.contains(level, last)) level = where.parent[level];
-  // In a loop over another axis, iterations add to the gradient.
+  // The iterations of a loop over another axis add to the gradient.
   for (int loop = level; loop != nest::root; loop = where.parent[loop]) {
     bool own = false;
     for (int axis : parameter_axes) own = own || p.is_part_of(p.nodes[loop].axis, axis);

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Whether the value has an instance for each iteration of a loop that skips iterations without a valid label, and the
-/// loop is not among the `open` ones.
+/// axis of this loop is not in `open`.
 constexpr bool may_be_skipped(program const& p, value_info const& info, axis_list const& open) {
   for (int axis : info.axes)
     if (p.axes[axis].rows.per_iteration > 0 && !open.contains(axis)) return true;
@@ -23,7 +23,7 @@ constexpr bool skips_iterations(program const& p, axis_list const& axes) {
   return false;
 }
 
-/// The error of a call that reads its input k in the layout `held`.
+/// The error of a call that reads its input k in the layout `held`; no error if the op accepts this layout.
 constexpr diagnosis layout_error(node const& n, int k, layout held) {
   auto const error = [&](why reason, layout needed) {
     return diagnosis{reason, n.line, n.called_from, 0, n.inputs[k].value}.with_layouts(n.op->label, held, needed);
@@ -42,19 +42,19 @@ constexpr diagnosis layout_error(node const& n, int k, layout held) {
 /// - Loops nest.
 /// - A value is written before it is read, and no other value is written over it in between.
 /// - Every output has the type and shape that its op infers.
-/// - Shards are read only by collectives and by ops that work element by element, and a value that is not yet reduced
-///   over the ranks only by a collective that reduces it.
-/// - Only an op that declares `guarded` (it writes nothing if the gradient norm is not finite), or a collective that
-///   exchanges what such an op has written, writes a parameter or an optimizer state.
-/// - Only a loop itself reads what its iterations compute one by one if iterations without a valid label do not run;
-///   ranks do not exchange data in such a loop, since each rank has its own number of iterations.
+/// - Shards are read only by collectives and by ops that work element by element. A value that is not yet reduced over
+///   the ranks is read only by a collective that reduces it.
+/// - Parameters, optimizer states and other persistent values are written only by `guarded` ops, which write nothing if
+///   the gradient norm is not finite, and by collectives that exchange the results of guarded ops.
+/// - If a loop skips iterations without a valid label, no node outside of it reads a value with one instance per
+///   iteration, and ranks with different batches do not exchange data in it: their numbers of iterations differ.
 /// Returns the first violation, with the source line of the model's call; `why::nothing` if there is none.
 constexpr diagnosis verify(program const& p) {
   if (!p.failure.ok()) return p.failure;
   int depth = 0;
   axis_list open; // axes of the loops around the node
   ref const loss = p.result("loss");
-  layout written_as[program::maximum_values]{}; // as the last node left it
+  layout written_as[program::maximum_values]{}; // the layout in which the last node left it
   bool guarded[program::maximum_values]{};      // whether the last node that wrote the value is guarded
   for (int v = 0; v < p.values.size(); ++v) written_as[v] = p.values[v].layout;
   detail::written_values written(p);

@@ -6,12 +6,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The copy in fp32 of a parameter that is stored in 16 bits, on which its update works. It exists for one tensor at a
-/// time, inside the loops over the parameter's axes.
+/// The fp32 copy of a parameter that is stored in 16 bits. The parameter's update works on the copy, which exists for
+/// one tensor at a time, inside the loops over the parameter's axes.
 class working_copy {
 public:
-  /// Appends the copy of the parameter of `rule`. `compensation`: the type of a state that keeps what rounding to
-  /// nearest leaves out; u8: there is none, and rounding is stochastic.
+  /// Appends the nodes that compute the fp32 copy of `parameter`, and lets `rule` work on the copy. `compensation`: the
+  /// type of a state that keeps the error of rounding to nearest; u8: there is no such state, and rounding is
+  /// stochastic.
   constexpr working_copy(builder& out, update_rule& rule, int parameter, dtype compensation)
       : out_(out), rule_(rule), parameter_{parameter, at::current} {
     auto const stored = out.program.values[parameter];
@@ -33,7 +34,7 @@ public:
     rule.work_on(copy_);
   }
 
-  /// Appends the nodes that store the updated copy in the parameter. `index`: of the parameter among the trained ones.
+  /// Appends the nodes that store the updated copy in the parameter. `index`: its index among the trained parameters.
   constexpr void store(int index) {
     auto const info = out_.program.values[parameter_.value];
     auto const clip = rule_.scale().where();

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// In which layouts the calls of a program work, where the values have the layouts in which ranks store them.
+/// The layouts in which the calls of a program work. The values have the layouts in which the ranks store them.
 class working_layouts {
 public:
   constexpr working_layouts(program const& p, partial_sums const& sums) : p_(p), sums_(sums) {}
@@ -24,7 +24,7 @@ public:
     }
     return found;
   }
-  /// Whether element i of the outputs of node n needs only element i of its input k.
+  /// Whether element i of the outputs of node n depends only on element i of this input.
   static constexpr bool by_element(node const& n, int input) {
     return (n.op->layouts.inputs.elements >> input & 1u) != 0;
   }
@@ -55,7 +55,7 @@ public:
     return all;
   }
 
-  /// The error of a node that works on shards, if an operand with the pattern `*` has another number of elements than
+  /// The error of a node that works on shards, if an operand with the pattern `*` has more or fewer elements than
   /// output 0: a rank's shards of the two would hold different ranges.
   constexpr diagnosis check_elements(node const& n) const {
     if (!works_on_shards(n)) return {};
@@ -64,7 +64,7 @@ public:
     auto const check = [&](ref r) {
       auto const& info = p_.values[r.value];
       auto const got = info.shape_in_full().elements();
-      // What a state of blocks is set to has an element for each block too.
+      // A block-wise optimizer state has one element per block.
       bool const pairs = got == expected || (info.block > 1 && got == (expected + info.block - 1) / info.block);
       if (!pairs)
         failure = diagnosis_with<refusals::elements_do_not_pair>(n.line, n.called_from, expected, got)

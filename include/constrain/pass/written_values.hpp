@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Which values can be read while the nodes of a program run in order: a write of one value may overwrite another one
-/// that shares its bytes.
+/// Tracks which values can be read while the nodes of a program run in order: a write of one value may overwrite
+/// another value that shares its bytes.
 class written_values {
 public:
   constexpr explicit written_values(program const& p) : p_(p) {
@@ -23,21 +23,21 @@ public:
     }
   }
 
-  /// Whether the bytes of the value hold its elements: nodes have written the value, or its views, or the value that it
-  /// is a view of, and no other value since then.
+  /// Whether the value can be read: nodes have written the value, views that cover it, or the value that it is a view
+  /// of, and no node has since written another value over it.
   constexpr bool contain(int value) const {
     auto const& view = p_.values[value].view;
     return is_complete(value) || (view && !lost(value) && contain(view.of.value));
   }
-  /// Whether another value was written over the value.
+  /// Whether a node has written another value over this one.
   constexpr bool lost(int value) const { return state_[value] == state::overwritten; }
 
-  /// A node writes the value.
+  /// Records that a node writes the value.
   constexpr void write(int value) {
     state_[value] = state::written;
     if (!sharing_.contains(value)) return;
     for (int other : sharing_) {
-      // A loop-carried value has several instances, of which another value overwrites one that no node reads.
+      // A loop-carried value has several instances. Another value overwrites only an instance that no node reads.
       if (other == value || is_view_of(value, other) || p_.values[other].is_loop_carried()) continue;
       if (is_view_of(other, value)) state_[other] = state::written;
       else if (state_[other] == state::written && overlap(p_, {other}, {value})) state_[other] = state::overwritten;
@@ -47,7 +47,7 @@ public:
 private:
   enum class state : unsigned char { unwritten, written, overwritten };
 
-  /// Whether nodes have written the value, or all of its views.
+  /// Whether nodes have written the value, or views that cover it.
   constexpr bool is_complete(int value) const {
     if (state_[value] == state::written) return true;
     std::int64_t elements = 0;

@@ -18,8 +18,8 @@ constexpr fixed_vector<op_label const*, op_set::capacity> bias_gradient_ops(prog
   return ops;
 }
 
-/// Fuses the element-wise gradient at node i with the bias gradient that reads its output, unless the fused op is
-/// `avoided`. Returns whether the pattern matched.
+/// Fuses the element-wise gradient at node i with the bias gradient that reads its output. Does nothing if `avoided`
+/// contains the fused op. Returns whether it fused the nodes.
 constexpr bool fuse_bias_gradient(program& p, int i, op_set const& avoided) {
   if (p.nodes[i].kind != node_kind::call || !p.nodes[i].op->has_bias_gradient) return false;
   if (avoided.contain(*p.nodes[i].op->with_bias_gradient)) return false;

@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Fuses the add at node i with the layer norm of the sum, if other nodes read the sum too (the residual stream),
-/// unless the fused op is `avoided`. Returns whether the pattern matched.
+/// Fuses the add at node i with the layer norm of the sum, if other nodes read the sum too (the residual stream). Does
+/// nothing if `avoided` contains the fused op. Returns whether it fused the nodes.
 constexpr bool fuse_add_layer_norm(program& p, int i, op_set const& avoided) {
   if (!is_call(p, i, info_of<op::add>) || avoided.contain(info_of<op::add_layer_norm>)) return false;
   auto const sum = p.nodes[i].outputs[0];
@@ -25,8 +25,8 @@ constexpr bool fuse_add_layer_norm(program& p, int i, op_set const& avoided) {
   return true;
 }
 
-/// Fuses the layer-norm gradient at node i with the residual add after it, if the other addend is already computed,
-/// unless the fused op is `avoided`. Returns whether the pattern matched.
+/// Fuses the layer-norm gradient at node i with the residual add after it, if the other addend is already computed.
+/// Does nothing if `avoided` contains the fused op. Returns whether it fused the nodes.
 constexpr bool fuse_layer_norm_gradient_add(program& p, int i, op_set const& avoided) {
   if (!is_call(p, i, info_of<op::layer_norm_gradient>)) return false;
   if (avoided.contain(info_of<op::layer_norm_gradient_add>)) return false;

@@ -32,7 +32,7 @@ constexpr int reader_of(program const& p, ref r, op_info const& op, int k) {
   return reader;
 }
 
-/// Whether only the nodes `readers` read the value of `r`, and neither the host nor a later run does. False for
+/// Whether only the nodes in `readers` read the value of `r`, and neither the host nor a later run reads it. False for
 /// loop-carried values and accumulators.
 constexpr bool read_by_only(program const& p, ref r, std::initializer_list<int> readers) {
   auto const& info = p.values[r.value];
@@ -63,7 +63,7 @@ constexpr bool in_same_iteration(program const& p, int i, int j) {
   return i <= j && depth == 0;
 }
 
-/// Replaces node i by a call of `op` with the operands of `fused`, and removes the nodes in `absorbs`; -1 is skipped.
+/// Replaces node i with a call of `op` that has the operands of `fused`, and removes the nodes in `absorbs`, except -1.
 constexpr void fuse_at(program& p, int i, op_info const& op, node const& fused, std::initializer_list<int> absorbs) {
   bool absorbed[program::maximum_nodes]{};
   for (int other : absorbs)
