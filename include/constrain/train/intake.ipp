@@ -80,7 +80,7 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
                  "; take it from this trainer's batches(corpus) or batch(inputs, labels)"});
 }
 
-/// Writes reals in the type of the tensor.
+/// Writes real numbers, converted to the type of the tensor.
 template <class real>
 [[gnu::cold]] void write_reals(arena& memory, host_view const& to, real const* from, std::size_t count) {
   if (dtype_of<real> == to.type) return memory.write(to.offset, from, static_cast<std::int64_t>(count * sizeof(real)));
