@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The result of `advise`.
 struct advice {
   std::vector<strategy_estimate> table; // of the strategies that were considered
-  std::vector<std::string> names;       // of their policies
-  int index = -1;                       // of the fastest that fits; -1: none fits
+  std::vector<std::string> names;       // names of their policies
+  int index = -1;                       // index of the fastest strategy that fits; -1: none fits
   bytes missing;                        // that the smallest plan needs beyond the memory; 0 if a strategy fits
   std::string text;                     // the table, the choice and, if nothing fits, what to do
 };

@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class batch_ticket {
 public:
   batch_ticket() = default;
-  /// False once the arrays were refilled or destroyed.
+  /// False once the arrays have been refilled or destroyed.
   bool valid() const { return latest_ == nullptr || *latest_ == number_; }
 
 private:
@@ -31,7 +31,7 @@ private:
   std::int64_t number_ = 0;
 };
 
-/// Issues the tickets of a `batch_range`. `withdraw` and the destructor invalidate all tickets issued before.
+/// Issues the tickets of a `batch_range`. `withdraw` and the destructor invalidate all tickets issued so far.
 class batch_tickets {
 public:
   batch_tickets() = default;
@@ -57,7 +57,7 @@ struct batch_arrays {
 };
 
 /// One optimizer step's data for this rank, as views of arrays that must live until `step` returns. `trainer::batches`
-/// and `trainer::batch` make it.
+/// and `trainer::batch` create batches.
 struct batch {
   // The first input: token ids [micro-batches, sequences, tokens]; empty if it holds real numbers.
   std::span<std::int32_t const> inputs;

@@ -48,7 +48,7 @@ struct tensor_info {
   }
   /// The sharding of one iteration's tensor, or of a rank's ranges of it.
   constexpr shard_map map() const { return {ranges().elements() / divisions(), shards, chunk}; }
-  /// Elements stored on each rank for all iterations together, padding included.
+  /// Elements stored on each rank for all iterations together, including padding.
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
   /// Ranks that together hold the tensor; 1: every rank holds all of it.
   constexpr std::int64_t holders() const { return shards * divisions(); }

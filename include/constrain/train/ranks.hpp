@@ -16,8 +16,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A run's communicators. Consecutive ranks form a tensor group. The ranks at the same position in their tensor groups
-/// train on different data, and are divided into the groups of ZeRO.
+/// A run's communicators. Each tensor group consists of consecutive ranks. The ranks at the same position in their
+/// tensor groups train on different data, and are divided into the groups of ZeRO.
 struct ranks {
   held<communicator> world = std::unique_ptr<communicator>(new self);   // all ranks
   held<communicator> holders = std::unique_ptr<communicator>(new self); // the ranks that together hold a tensor

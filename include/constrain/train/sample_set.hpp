@@ -16,9 +16,9 @@ struct batch_buffer {
   std::shared_ptr<batch_arrays> of_examples{}; // of examples: the arrays of all inputs and labels
 };
 
-/// The samples of a data set, from which batches and evaluation copy: one interface to a corpus
-/// (train/corpus_samples.hpp) and to examples (train/example_samples.hpp). Samples have the indices 0 to `size()` - 1.
-/// A sample is one sequence of a batch. Copies share the data.
+/// The samples of a data set, for batches and evaluation: one interface to a corpus (train/corpus_samples.hpp) and to
+/// examples (train/example_samples.hpp). Samples have the indices 0 to `size()` - 1. A sample is one sequence of a
+/// batch. Copies share the data.
 class sample_set {
 public:
   /// Words for errors about the data set.
@@ -27,7 +27,7 @@ public:
     char const* has;       ///< "corpus has"
     char const* self;      ///< "this corpus"
     char const* more;      ///< What to add if there are too few samples.
-    char const* unlabeled; ///< Why no sample has a label, and what to give.
+    char const* unlabeled; ///< Why no sample has a label, and what to do.
   };
   /// The properties that all samples share.
   struct facts {

@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// had never stopped.
 struct training_state {
   std::uint64_t seed = 0;    // of the initial weights, the order of samples and dropout
-  optimizer_steps steps = 0; // optimizer steps done, skipped ones included
+  optimizer_steps steps = 0; // optimizer steps done, including skipped steps
   std::int64_t skipped = 0;  // steps skipped because a gradient was not finite
   std::uint64_t corpus = 0;  // hash of the corpus or examples read last; 0: none so far
   data::position position;   // where the next batch begins in that data

@@ -28,7 +28,7 @@ namespace detail {
 [[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);
 
 /// Throws `error`, which names the field and both values, if a field of a saved run (`saved`) differs from the field of
-/// this trainer (`here`). For the error, `directory`: the saved run; `owner`: the object that loads it, with article.
+/// this trainer (`here`). `directory` names the saved run in the error; `owner`, with an article, the loading object.
 void check_field(std::string const& directory, std::string const& field, std::string const& saved,
                  std::string const& here, std::string_view owner = "a trainer");
 
