@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 struct batch_needs {
   plan_ports ports;         // of the entry
   std::int64_t tokens = 0;  // in a sequence
-  bool next_tokens = false; // the labels are the next tokens of the inputs
+  bool next_tokens = false; // whether the labels are the next tokens of the inputs
 };
 
 /// A batch that views the user's arrays, whose lengths must already be checked. `which`: whether to shift the labels.
