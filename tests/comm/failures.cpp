@@ -87,7 +87,7 @@ TEST_CASE("of a series all ranks take the newest checkpoint that all have, or no
   fs::resize_file(other + "/step-3/model.safetensors", 100);
   auto const damaged = d.run({"policy=zero", "action=resume_series", "victim=1"});
   CAPTURE(damaged.said);
-  CHECK(damaged.times("were saved; use another copy of the directory; the saved run before it is loaded") == 1);
+  CHECK(damaged.times("were saved; use another copy of the directory; the next older saved run is loaded") == 1);
   CHECK(damaged.times("resumed at step 1") == ranks);
 }
 

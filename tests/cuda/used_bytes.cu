@@ -15,5 +15,5 @@ TEST_CASE("planned bytes are the bytes that are touched") {
 TEST_CASE("explain names the dimensions that slow tensor cores down") {
   auto const text = ct::explanation<ct::trainer<small, device_policy>>();
   CHECK(text.find("dimensions that slow tensor cores down\n") != std::string::npos);
-  CHECK(text.find("is no multiple of 8, the next is ") != std::string::npos);
+  CHECK(text.find("is not a multiple of 8 (next: ") != std::string::npos);
 }

@@ -285,7 +285,7 @@ TEST_CASE("the last checkpoints are kept, and the newest whole one is taken") {
   CHECK(std::fread(said, 1, sizeof said - 1, log) > 0);
   std::fclose(log);
   CHECK(std::string(said).find("step-7/model.safetensors' has 100 bytes, but ") != std::string::npos);
-  CHECK(std::string(said).ends_with("use another copy of the directory; the saved run before it is loaded\n"));
+  CHECK(std::string(said).ends_with("use another copy of the directory; the next older saved run is loaded\n"));
   CHECK(second.steps() == 6);
   CHECK(std::filesystem::file_size(damaged) == 100); // left alone
   ct::fit(second, text, {.steps = 8, .log = nullptr});

@@ -1,4 +1,4 @@
-// refused: cheapest: no strategy fits in the limit, the first of the two numbers of `strategy_with_missing_bytes`;
+// refused: cheapest: no strategy fits in the limit; `strategy_with_missing_bytes` shows the limit and the bytes
 // shows: strategy_with_missing_bytes
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: largest_batch: not even one sequence fits in the limit, the first of the two numbers of
+// refused: largest_batch: not even one sequence fits in the limit; `with_missing_bytes` shows the limit and
 // shows: with_missing_bytes
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

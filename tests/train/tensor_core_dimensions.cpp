@@ -18,13 +18,13 @@ template <int width, int vocabulary, class... policies> std::string dimensions()
 
 TEST_CASE("tensor_core_dimensions: what is no multiple of 8 or 64") {
   CHECK(ct::detail::dimension_note(768).empty());
-  CHECK(ct::detail::dimension_note(72) == "72 is no multiple of 64, the next is 128");
-  CHECK(ct::detail::dimension_note(50257) == "50257 is no multiple of 8, the next is 50264, of 64 50304");
+  CHECK(ct::detail::dimension_note(72) == "72 is not a multiple of 64 (next: 128)");
+  CHECK(ct::detail::dimension_note(50257) == "50257 is not a multiple of 8 (next: 50264) or 64 (next: 50304)");
   CHECK(dimensions<64, 256>().empty());
   CHECK(dimensions<64, 257>() ==
-        "  token.weight                       257 is no multiple of 8, the next is 264, of 64 320\n");
+        "  token.weight                       257 is not a multiple of 8 (next: 264) or 64 (next: 320)\n");
   auto const narrow = dimensions<36, 256, ct::precision::bf16>();
-  CHECK(narrow.find("block.attention.qkv.weight         36 is no multiple of 8, the next is 40, of 64 64\n") !=
+  CHECK(narrow.find("block.attention.qkv.weight         36 is not a multiple of 8 (next: 40) or 64 (next: 64)\n") !=
         std::string::npos);
-  CHECK(narrow.find("block.attention.qkv.weight         108 is no multiple of 8") != std::string::npos);
+  CHECK(narrow.find("block.attention.qkv.weight         108 is not a multiple of 8") != std::string::npos);
 }

@@ -13,26 +13,26 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What `advise` found.
+/// The result of `advise`.
 struct advice {
   std::vector<strategy_estimate> table; // of the strategies that were considered
-  std::vector<std::string> names;       // of their policies
-  int index = -1;                       // of the fastest that fits; -1: none fits
-  bytes missing;                        // that the smallest plan needs more; 0 if a strategy fits
-  std::string text;                     // all of this, and what to do
+  std::vector<std::string> names;       // names of their policies
+  int index = -1;                       // index of the fastest strategy that fits; -1: none fits
+  bytes missing;                        // that the smallest plan needs beyond the memory; 0 if a strategy fits
+  std::string text;                     // the table, the choice and, if nothing fits, what to do
 };
 
 namespace detail {
 
-/// Lists of policies.
+/// A list of policy sets.
 template <class...> struct set_list {};
 
-/// The strategies that `advise` considers for one precision, a list of optimizers and no or full recomputation.
+/// The strategies that `advise` considers for one precision: every optimizer, with and without full recomputation.
 template <class device, class precision, class... optimizers>
 using with_and_without_recomputation = set_list<policies<device, precision, optimizers>...,
                                                 policies<device, precision, optimizers, checkpoint::every<1>>...>;
 
-/// The optimizers that a device has kernels for.
+/// The strategies that `advise` considers for a device, with the optimizers that the device has kernels for.
 template <class device, class precision> struct advised {
   using list = with_and_without_recomputation<device, precision, optimizer::adamw,
                                               optimizer::states_in<dtype::bf16, optimizer::adamw>>;
@@ -47,11 +47,11 @@ template <class task, class... sets> void append_estimates(advice& a, set_list<s
   (a.names.push_back(sets::name()), ...);
 }
 
-/// Chooses the fastest that fits, and writes the text. `sequences`: of a micro-batch; `largest`: bytes that the largest
-/// parameter and its gradient take.
+/// Chooses the fastest strategy that fits, and writes the text. `sequences`: of a micro-batch. `largest`: bytes of the
+/// largest parameter and its gradient.
 [[gnu::cold]] void finish_advice(advice& a, bytes memory, int sequences, bytes largest);
 
-/// Bytes of the largest parameter of a task in fp32, one layer of a repeat, and of its gradient.
+/// Bytes of a task's largest parameter and its gradient in fp32. Only one layer of a repeat counts.
 template <class task> constexpr bytes largest_parameter() {
   constexpr program built = task::build(entry::step, dtype::f32);
   std::int64_t most = 0;
@@ -62,9 +62,9 @@ template <class task> constexpr bytes largest_parameter() {
 
 } // namespace detail
 
-/// Which of the library's strategies fit into `memory` bytes of a device, and which of them is the fastest by the cost
-/// model: precisions, optimizers and recomputation for one device. If none fits, the text says how many bytes are
-/// missing and what is left to do. The plans are made at compile time; no kernel is compiled.
+/// Finds the library's strategies (precisions, optimizers and recomputation) whose step fits into `memory` bytes of one
+/// device, and the fastest of them by the cost model. If none fits, the text states how many bytes are missing and what
+/// to do. The plans are made at compile time; no kernel is compiled.
 ///
 ///     std::puts(ct::advise<task>(ct::device::cpu{}, ct::gibibytes(16)).text.c_str());
 template <class task, class device> advice advise(device, bytes memory) {

@@ -45,7 +45,7 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
 /// Adds all fields of the training state.
 void add_state(fingerprint& to, training_state const& s);
 
-/// Adds the hash of a data set's content (0 for null) and, unless it is examples, the number of tokens (-1 for null).
+/// Adds the hash of a data set's content (0 for null) and, for a corpus or null, the number of tokens (-1 for null).
 /// `which`: the role of the data in the error, such as ".validation ", or "".
 void add_dataset(fingerprint& to, std::string const& which, data::dataset_pointer const& d);
 
@@ -65,7 +65,7 @@ fingerprint fingerprint_of(typename trainer::hyper const& h, run_options const& 
 }
 
 /// Throws `error` on every rank if a value of `fingerprint_of` differs between ranks. Collective if the policies are
-/// distributed, else without effect.
+/// distributed; otherwise does nothing.
 template <class trainer>
 void check_trainers_agree(communicator& world, typename trainer::hyper const& h, run_options const& run,
                           parameter_list const& parameters) {
@@ -95,7 +95,7 @@ fingerprint fingerprint_of_fit(options const& o, data::dataset_pointer const& d,
 }
 
 /// Throws `error` on every rank if a value of `fingerprint_of_fit` differs between ranks. Collective if the policies
-/// are distributed, else without effect.
+/// are distributed; otherwise does nothing.
 template <class trainer, class options>
 void check_fits_agree(trainer const& t, options const& o, data::dataset_pointer const& d) {
   if constexpr (trainer::policy_set::parallelism::value.distributed)

@@ -8,14 +8,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The schedule's factor of the first step; NaN if there is none, which `check_run` refuses on all ranks.
+/// The schedule's factor of the first step; NaN if the schedule throws, in which case `check_run` throws on all ranks.
 [[gnu::cold]] CONSTRAIN_INLINE double first_factor(schedule::any const& s) {
   try {
     return s(0);
   } catch (...) { return std::numeric_limits<double>::quiet_NaN(); }
 }
 
-/// Adds the schedule's kind, its fields and its first factor, by which own functions can differ.
+/// Adds the schedule's kind, its fields, and its first factor, which may differ between user functions.
 [[gnu::cold]] CONSTRAIN_INLINE void add_schedule(fingerprint& to, schedule::any const& s) {
   to.add("the kind of .schedule", s.name());
   for (auto const& f : s.fields()) to.add(concat({f.name, " of the schedule"}), f.value);

@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class batch_ticket {
 public:
   batch_ticket() = default;
-  /// False once the arrays were refilled or destroyed.
+  /// False once the arrays have been refilled or destroyed.
   bool valid() const { return latest_ == nullptr || *latest_ == number_; }
 
 private:
@@ -31,7 +31,7 @@ private:
   std::int64_t number_ = 0;
 };
 
-/// Issues the tickets of a `batch_range`. `withdraw` and the destructor invalidate all tickets issued before.
+/// Issues the tickets of a `batch_range`. `withdraw` and the destructor invalidate all tickets issued so far.
 class batch_tickets {
 public:
   batch_tickets() = default;
@@ -47,8 +47,8 @@ private:
   std::shared_ptr<std::atomic<std::int64_t>> latest_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
-/// The arrays of a batch that is drawn from examples, or has several inputs or labels, real numbers, or labels that the
-/// trainer has shifted.
+/// The arrays of a batch that is drawn from examples, has several inputs or labels, holds real numbers, or has labels
+/// that the trainer has shifted.
 struct batch_arrays {
   array_list inputs;                     // one array for each input of the model
   array_list labels;                     // one array for each label of the objective
@@ -57,21 +57,22 @@ struct batch_arrays {
 };
 
 /// One optimizer step's data for this rank, as views of arrays that must live until `step` returns. `trainer::batches`
-/// and `trainer::batch` make it.
+/// and `trainer::batch` create batches.
 struct batch {
-  // the first input: token ids [micro-batches, sequences, tokens]; empty if it holds real numbers
+  // The first input: token ids [micro-batches, sequences, tokens]; empty if it holds real numbers.
   std::span<std::int32_t const> inputs;
-  // the first labels, one per token, or [micro-batches, sequences] for classification; empty if they are real numbers
+  // The first labels: one per token, or [micro-batches, sequences] for classification; empty if they are real numbers.
   std::span<std::int32_t const> labels;
-  std::int64_t valid_labels = 0; // elements of the first labels other than `ignored_label`; all real ones count
+  std::int64_t valid_labels = 0; // elements of the first labels other than `ignored_label`; real numbers all count
   std::uint64_t corpus = 0;      // hash of the corpus or examples that the batch is from; 0: the caller's arrays
   data::position next{};         // where the next batch begins in that data
   std::int64_t sequence = 0;     // tokens in a sequence; 0: unknown, not checked by `step`
   batch_ticket ticket{};         // valid until a `batch_range` refills the arrays
   std::shared_ptr<batch_arrays const> arrays{}; // all arrays; null: only `inputs` and `labels`
 
-  /// The arrays for all inputs of the model, and for all labels of the objective.
+  /// The arrays for all inputs of the model.
   array_list every_input() const { return arrays == nullptr ? array_list(inputs) : arrays->inputs; }
+  /// The arrays for all labels of the objective.
   array_list every_label() const { return arrays == nullptr ? array_list(labels) : arrays->labels; }
 };
 

@@ -10,13 +10,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Fills consecutive batches with the samples of a data set, in each epoch's random order. Each step takes the next
-/// ranks x `sequences` samples; rank r gets samples [r x sequences, (r + 1) x sequences) of these.
+/// Fills consecutive batches with the samples of a data set, in each epoch's random order. Each step uses the next
+/// ranks x `sequences` samples, of which rank r gets samples [r x sequences, (r + 1) x sequences).
 class batch_source {
 public:
   /// `seed`: of the random order. `from`: position of the first batch. `sequences`: sequences in one step on one rank.
   /// `tail`: see data/tail.hpp. `rank`: this rank, of `ranks`. Throws `error` if the data set has no label, if `from`
-  /// lies outside an epoch, if `tail::drop` would drop every sample, or if `tail::pad` cannot ignore a label.
+  /// is outside an epoch, if `tail::drop` would drop every sample, or if `tail::pad` cannot ignore a label.
   batch_source(sample_set samples, std::uint64_t seed, data::position from, std::int64_t sequences, data::tail tail,
                int rank, int ranks);
   /// The same for a corpus. `tokens`: tokens in a sequence. Also throws `error` if the corpus has no sample.
@@ -47,14 +47,14 @@ private:
   std::int64_t taken_ = 0;
 };
 
-/// The batches of a data set, without end: an input range. A worker thread fills the next batch while the current batch
-/// is in use; incrementing the iterator overwrites the current batch.
+/// The batches of a data set, as an endless input range. A worker thread fills the next batch while the current batch
+/// is in use. Incrementing the iterator overwrites the current batch.
 class batch_range {
 public:
   /// Starts to fill the first batch.
   [[gnu::noinline, gnu::cold]] explicit batch_range(batch_source source) : batches_({}, std::move(source)) {}
 
-  /// An input iterator. All iterators of a range are at the same batch: incrementing one advances all.
+  /// An input iterator. All iterators of a range point to the same batch: incrementing one advances all.
   class iterator {
   public:
     using value_type = batch;

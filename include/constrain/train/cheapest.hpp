@@ -14,17 +14,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class task, class... list> class trainer;
 
-/// What the compiler knows of a strategy, a set of policies, before any kernel is compiled.
+/// A compile-time estimate of a strategy, which is a set of policies. No kernel is compiled for it.
 struct strategy_estimate {
-  bytes peak;                   // of the step's plan: the peak of a trainer, unless another entry needs more
-  double seconds = 0;           // of a step, about (`estimated_seconds` with `rates_of` the device)
-  double tokens_per_second = 0; // of one rank, about
+  bytes peak;                   // of the step's plan; equals the trainer's peak unless another entry needs more
+  double seconds = 0;           // estimate for a step (`estimated_seconds` with `rates_of` the device)
+  double tokens_per_second = 0; // estimate for one rank
   bool fits = false;            // whether the peak is within the limit
 };
 
 namespace detail {
 
-/// The estimate of a trainer of `task` with the policies `set`. Compile-time error: the program is refused.
+/// The estimate for a trainer of `task` with the policies `set`. Compile-time error if the program is refused.
 template <class task, class set> struct estimated {
   using source = entry_source<task, set, entry::step>;
   using step = planned<step_passes<source>, void, typename set::target>;
@@ -38,14 +38,15 @@ template <class task, class set> struct estimated {
   static constexpr strategy_estimate within(bytes limit) { return {peak, seconds, tokens / seconds, peak <= limit}; }
 };
 
-/// A trainer of `task` with the policies `set`, and the peak of its plan.
+/// A trainer of `task` with the policies `set`.
 template <class task, class set> struct trainer_of_set;
 template <class task, class... list> struct trainer_of_set<task, policies<list...>> {
   using type = trainer<task, list...>;
 };
+/// The peak of this trainer, over all entries.
 template <class task, class set> inline constexpr bytes peak_of_all = entries<task, set>::memory.peak;
 
-/// The fastest of the strategies that fit, except those with a bit in `left_out`; -1: none.
+/// The index of the fastest strategy that fits, except those whose bit is set in `left_out`; -1 if there is none.
 template <std::size_t size>
 constexpr int fastest(std::array<strategy_estimate, size> const& table, std::uint64_t left_out) {
   int best = -1;
@@ -56,12 +57,12 @@ constexpr int fastest(std::array<strategy_estimate, size> const& table, std::uin
   return best;
 }
 
-/// Returns `found`. Compile-time error: the smallest plan needs `missing` bytes more than `limit`.
+/// Returns `found`. Compile-time error if the smallest plan needs `missing` bytes more than `limit`.
 template <bytes limit, bytes missing> constexpr int strategy_with_missing_bytes(int found) {
   static_assert(missing.count() <= 0,
-                "cheapest: no strategy fits in the limit, the first of the two numbers of "
-                "`strategy_with_missing_bytes`; the smallest plan needs the bytes of the second more: write strategies "
-                "that save memory, such as ct::policies<ct::checkpoint::every<1>>, or a larger limit");
+                "cheapest: no strategy fits in the limit; `strategy_with_missing_bytes` shows the limit and the bytes "
+                "that the smallest plan needs beyond it; write strategies that save memory, such as "
+                "ct::policies<ct::checkpoint::every<1>>, or a larger limit");
   return found;
 }
 
@@ -80,19 +81,20 @@ template <bytes limit, class task, class... sets> struct estimates {
   template <int k> using set_at = std::tuple_element_t<static_cast<std::size_t>(k), std::tuple<sets...>>;
   static constexpr std::array<strategy_estimate, sizeof...(sets)> table{estimated<task, sets>::within(limit)...};
 
-  /// The index of the fastest strategy that also fits with the plans of its other entries; -1: there is none.
+  /// The index of the fastest strategy for which the plans of all entries fit; -1 if there is none.
   template <std::uint64_t left_out = 0> static constexpr int choose() {
     constexpr int found = fastest(table, left_out);
     if constexpr (found < 0) return -1;
     else if constexpr (peak_of_all<task, set_at<found>> <= limit) return found;
     else return choose<(left_out | std::uint64_t{1} << found)>();
   }
-  /// The bytes that the smallest plan needs, at least one more than the limit: another entry may need them.
+  /// The bytes of the smallest step plan, but at least one more than the limit, since another entry may be too large.
   static constexpr bytes least() {
     bytes out = table[0].peak;
     for (auto const& row : table) out = row.peak < out ? row.peak : out;
     return out > limit ? out : limit + bytes(1);
   }
+  /// `choose`, with a compile-time error if no strategy fits.
   static constexpr int choose_or_refuse() {
     constexpr int found = choose();
     if constexpr (found >= 0) return found;
@@ -102,9 +104,9 @@ template <bytes limit, class task, class... sets> struct estimates {
 
 } // namespace detail
 
-/// The fastest of several strategies whose trainer needs at most `limit` bytes, by a cost model: the compiler makes the
-/// plan of every strategy's step, and no kernel. `sets`: at most 64 `ct::policies`. Compile-time error, with the bytes
-/// that are missing: no strategy fits.
+/// Chooses, among the strategies whose trainer needs at most `limit` bytes, the fastest by a cost model. The compiler
+/// makes the plan of every strategy's step, but compiles no kernel. `sets`: 1 to 64 `ct::policies`. If no strategy
+/// fits, a compile-time error states how many bytes are missing.
 ///
 ///     using choice = ct::cheapest<ct::gibibytes(4), task, ct::policies<>, ct::policies<ct::checkpoint::every<1>>,
 ///                                 ct::policies<ct::precision::bf16>>;
@@ -117,8 +119,9 @@ template <bytes limit, class task, class... sets> struct cheapest {
       detail::estimates<limit, task, sets...>::table;
   /// The index of the chosen strategy.
   static constexpr int index = detail::estimates<limit, task, sets...>::choose_or_refuse();
-  /// Its policies, and its trainer.
+  /// The policies of the chosen strategy.
   using policies = std::tuple_element_t<static_cast<std::size_t>(index), std::tuple<sets...>>;
+  /// The trainer with these policies.
   using trainer = typename detail::trainer_of_set<task, policies>::type;
 
   /// The table as text, with a star before the chosen strategy.

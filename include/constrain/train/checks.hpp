@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Throws `error`, which names the option, for an option out of range. (`find_ranks` checks `.deadline`.)
 void check_run(run_options const& o);
 
-/// Throws `error` if gradients are to be clipped, for an optimizer that does not know the norm of all gradients.
+/// For optimizers that update before the norm of all gradients is known: throws `error` if `.clip_norm` is not 0.
 void check_no_clipping(run_options const& o);
 
 /// Calls the optimizer's static `check(hyper)`, if there is one, which may throw `error`. Throws `error` if a

@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Copies sample number `sample` of a corpus (see data/order.hpp): inputs [tokens] and labels [tokens]. Label i is the
-/// token after input i, or `ignored_label` if that token belongs to a prompt. Throws as `data::corpus::copy` does.
+/// Copies sample number `sample` of a corpus (see data/order.hpp) to inputs [tokens] and labels [tokens]. Label i is
+/// the token after input i, or `ignored_label` if that token belongs to a prompt. Throws as `data::corpus::copy` does.
 void copy_sample(data::corpus const& corpus, std::int64_t sample, std::int64_t tokens, std::int32_t* inputs,
                  std::int32_t* labels);
 
@@ -24,7 +24,7 @@ sample_set samples_in(data::corpus const& corpus, std::int64_t tokens);
 
 namespace detail {
 
-/// The compile-time error for the batches of a corpus that do not fit the task.
+/// The compile-time error for training on a corpus if the task needs other inputs or labels.
 template <bool takes_tokens, bool labels_tokens> struct corpus_has_batches {
   static_assert(takes_tokens,
                 "batches(corpus): a corpus is one sequence of tokens, but the model takes other inputs; "
@@ -33,7 +33,7 @@ template <bool takes_tokens, bool labels_tokens> struct corpus_has_batches {
                 "batches(corpus): a corpus labels every token with the next one, but the task has other labels; "
                 "pass ct::data::examples(inputs, labels), or write batch(inputs, labels)");
 };
-/// The compile-time error for the evaluation of a corpus that does not fit the task.
+/// The compile-time error for evaluation on a corpus if the task needs other inputs or labels.
 template <bool fits> struct corpus_is_evaluated {
   static_assert(fits, "evaluate(corpus): a corpus is one sequence of tokens that labels every token with the next one, "
                       "but the task has other inputs or labels; pass ct::data::examples(inputs, labels), or write "

@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The samples that a trainer or an evaluator reads from a corpus. `trains`: to train; else to evaluate. Throws `error`
-/// if the corpus is too short or exceeds the model's vocabulary.
+/// The samples that a trainer or an evaluator reads from a corpus. `trains`: whether for training or for evaluation.
+/// Throws `error` if the corpus is too short or its vocabulary is larger than the model's.
 template <class trainer, bool trains>
 sample_set samples_of(char const*, data::corpus const& corpus, char const* = nullptr) {
   using entries = typename trainer::entries;
@@ -19,8 +19,8 @@ sample_set samples_of(char const*, data::corpus const& corpus, char const* = nul
   return samples_in(corpus, trainer::task::tokens);
 }
 
-/// The samples that a trainer reads from examples. Throws `error`, which begins with `where`, for examples that do not
-/// fit the task's ports, and for a part without examples (see train/example_samples.hpp for `instead`).
+/// The samples that a trainer or an evaluator reads from examples. Throws `error`, which begins with `where`, for
+/// examples that do not fit the task's ports, and for a part without examples (`instead`: see example_samples.hpp).
 template <class trainer, bool>
 sample_set samples_of(char const* where, data::examples const& examples,
                       char const* instead = "split off another share") {

@@ -18,8 +18,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// A trainer's arena and the executor that runs entry programs (step, evaluate, predict, generate) in it: copies inputs
-/// in, runs an entry, reads results out. `entries`: constrain::entries or inference_entries.
+/// Owns an arena and runs entry programs (step, evaluate, predict, generate) in it: copies inputs in, runs an entry,
+/// reads results out. `entries`: constrain::entries or inference_entries.
 template <class entries> class engine {
   using task = typename entries::task;
   using policy_set = typename entries::policies;
@@ -32,7 +32,7 @@ public:
   template <class planned_entry>
   static constexpr plan_ports ports{planned_entry::value.ports.elements,
                                     static_cast<std::size_t>(planned_entry::value.ports.size())};
-  /// The requirements of an entry on the caller's arrays.
+  /// An entry's requirements for the caller's arrays.
   template <class planned_entry>
   static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens};
 
@@ -50,7 +50,7 @@ public:
     if (o.measure_memory) arena().fill_pattern(bytes(entries::buffers_end));
   }
 
-  /// The trainer's arena.
+  /// The arena.
   constrain::arena& arena() const { return runner_->arena(); }
   /// Bytes of the arena up to the last byte written so far, plus the bytes after all buffers (step parameters, scratch
   /// memory). Only after `allocate` with `measure_memory`.
@@ -62,10 +62,10 @@ public:
   bool gradients_kept() const { return gradients_kept_; }
   /// Sets `gradients_kept` to true. Call it after a step.
   void keep_gradients() { gradients_kept_ = true; }
-  /// Sets `gradients_kept` to false. Call it after loading weights, which the gradients do not belong to.
+  /// Sets `gradients_kept` to false. Call it after loading weights, since the gradients belong to the old weights.
   void drop_gradients() { gradients_kept_ = false; }
 
-  /// Begins the run of an entry: copies its inputs and labels into the arena, and counts the valid labels of each
+  /// Prepares a run of an entry: copies its inputs and labels into the arena and counts the valid labels of each
   /// micro-batch. Returns the number of valid labels. `where`: the first words of errors.
   template <class planned_entry>
   std::int64_t begin(char const* where, array_list const& inputs, array_list const& labels = {}) {
@@ -77,14 +77,14 @@ public:
     return into_arena.labels(ports<planned_entry>, labels, {valid_labels_, counts});
   }
 
-  /// Tells the next run of an entry how many valid labels its batch has, over all ranks.
+  /// Passes the number of valid labels in the batch, over all ranks, to the next run of an entry.
   template <class planned_entry> void write_label_count(std::int64_t valid_labels) {
     constexpr auto const& to = planned_entry::value.inverse_label_count;
     double const inverse = 1.0 / static_cast<double>(valid_labels);
     if (to.elements > 0) arena().write(to.offset, &inverse, sizeof inverse);
   }
 
-  /// Runs an entry. `passes`: the passes that made the entry's program; checked mode needs the values of that program.
+  /// Runs an entry. `passes`: the passes that made the entry's program; checked mode needs the program's values.
   /// In checked mode, throws `error` if a check fails.
   template <class planned_entry, class passes> void run(step_parameters parameters) {
     // Instantiates the compile-time error for a missing kernel.

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "constrain/model/task.hpp"
-#include "constrain/op/cpu.hpp" // kernels: `source::device` makes passes ask for them
+#include "constrain/op/cpu.hpp" // the kernels that passes look up for `source::device`
 #if defined(CONSTRAIN_WITH_CUDA)
 #include "constrain/op/cuda.cuh"
 #endif
@@ -16,15 +16,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The largest of several numbers, at least 0.
+/// The maximum of several integers and 0.
 template <class... integers> constexpr std::int64_t largest(integers... numbers) {
   std::int64_t most = 0;
   ((most = numbers > most ? numbers : most), ...);
   return most;
 }
 
-/// Bytes that a trainer with these passes needs for its step: the peak of the trainer, unless another entry needs more.
-/// -1: the program is refused.
+/// Bytes that a trainer with these passes needs for its step. They equal the trainer's peak unless another entry needs
+/// more. -1 if the program is refused.
 template <class passes, class target> constexpr std::int64_t bytes_of_step() {
   using step = planned<passes, void, target>;
   if (!step::failure.ok()) return -1;
@@ -34,7 +34,7 @@ template <class passes, class target> constexpr std::int64_t bytes_of_step() {
 
 /// The model's program of one entry, before any pass.
 template <class task, class policy_set, entry e> struct entry_source {
-  // An optimizer without state and rule was already refused; sgd replaces it, so that only that error is printed.
+  // An optimizer without state or rule was already refused; sgd replaces it, so that only that error is printed.
   static constexpr bool can_update =
       has_state<typename policy_set::optimizer> || has_update_rule<typename policy_set::optimizer>;
   using optimizer = std::conditional_t<can_update, typename policy_set::optimizer, constrain::optimizer::sgd>;
@@ -42,11 +42,11 @@ template <class task, class policy_set, entry e> struct entry_source {
   using device = typename policy_set::target;
   /// Builds the program, in the master weights' dtype.
   static constexpr program build() { return task::build(e, policy_set::precision::value.master); }
-  /// For `step_passes`.
+  /// `bytes_of_step` for this device; `step_passes` calls it.
   template <class passes> static constexpr std::int64_t bytes_of() { return bytes_of_step<passes, device>(); }
 };
 
-/// The error of a trainer that needs `peak` bytes, if they are more than the limit of checkpoint::budget.
+/// The error of a trainer whose `peak` exceeds the limit of checkpoint::budget; no error without a limit.
 constexpr diagnosis check_limit(slot_of::checkpointing const& checkpointing, bytes peak) {
   if (!checkpointing.searches() || peak <= checkpointing.limit) return {};
   auto const limit = checkpointing.limit.count();
@@ -56,13 +56,13 @@ constexpr diagnosis check_limit(slot_of::checkpointing const& checkpointing, byt
 } // namespace detail
 
 /// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and constants of their plans.
-/// The entries share one arena: values that persist between runs (weights, optimizer states) come first; after them,
-/// each entry places its own values, in the same memory as the other entries.
+/// The entries share one arena. Values that persist between runs (weights, optimizer states) come first; the memory
+/// after them is reused by every entry for its own values.
 template <class task_, class policy_set>
 struct entries : port_facts<task_, step_passes<detail::entry_source<task_, policy_set, entry::step>>> {
   using task = task_;
   using policies = policy_set;
-  using checked = entries; // naming it reports a refused program, with fewer lines than from inside another class
+  using checked = entries; // naming it reports a refused program in fewer lines than from inside another class
   using target = typename policy_set::target;
   static constexpr dtype master = policy_set::precision::value.master;
   static constexpr dtype compute = policy_set::precision::value.compute;
@@ -90,13 +90,13 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
 
   /// Arena offset at which the values that persist between runs end.
   static constexpr std::int64_t persistent_end = step::where.persistent_end;
-  // Arena offset at which the largest of the entries other than `step` ends.
+  // The largest arena offset at which an entry other than `step` ends.
   static constexpr std::int64_t other_peak =
       detail::largest(evaluate::where.end, predict::where.end, generate::where.end);
   /// Arena offset at which the buffers of all entries end.
   static constexpr std::int64_t buffers_end = other_peak > step::where.end ? other_peak : step::where.end;
   static_assert(sizeof(detail::needs_are_possible<target, step, evaluate, predict, generate>) > 0);
-  /// Bytes of scratch memory, the last ones of the arena.
+  /// Bytes of scratch memory, at the end of the arena.
   static constexpr std::int64_t scratch =
       detail::largest(device_plan_of<step, target>.scratch, device_plan_of<evaluate, target>.scratch,
                       device_plan_of<predict, target>.scratch, device_plan_of<generate, target>.scratch);
@@ -119,7 +119,7 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
   static constexpr std::int64_t shards = policy_set::parallelism::value.shards;
   static constexpr std::int64_t parameter_count = count_elements(parameters);
 
-  /// Whether evaluation counts correct predictions: the labels are classes.
+  /// Whether evaluation counts correct predictions, which it does if the labels are classes.
   static constexpr bool counts_correct = evaluate::value.result("correct").elements > 0;
 };
 

@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Fills all rows with the samples `first`, `first` + 1, ... Rows after the last sample are padded or, if that is not
-/// possible, hold the last sample again.
+/// Fills all rows with the samples `first`, `first` + 1, ... Rows after the last sample are padded or, if padding is
+/// not possible, repeat the last sample.
 CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std::int64_t rows, batch_buffer& to) {
   from.view(rows, to);
   auto const last = from.size() - 1;
@@ -28,8 +28,8 @@ CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std:
   }
   auto const surplus = (rows - samples.size() % rows) % rows;
   if (surplus == 0 || samples.pads()) return sum;
-  // The last micro-batch held the last sample `surplus` times too often. Evaluate a micro-batch of only that sample,
-  // and subtract the share of these rows.
+  // The last micro-batch repeated the last sample `surplus` times. Evaluate a micro-batch of only that sample, and
+  // subtract the share of these rows.
   copy_rows(samples, samples.size() - 1, rows, buffer);
   evaluation last;
   run(buffer.batch, last);

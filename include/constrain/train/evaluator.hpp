@@ -20,8 +20,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What a trainer and an inference object have in common: evaluation, prediction and generation, the parameters and
-/// settings, and the ranks. `entries_`: the entry programs, constrain::entries or inference_entries.
+/// The common base of a trainer and an inference object: evaluation, prediction, generation, parameters, settings and
+/// ranks. `entries_`: the entry programs, constrain::entries or inference_entries.
 template <class entries_> class evaluator {
 public:
   using entries = entries_;
@@ -29,9 +29,9 @@ public:
   using policy_set = typename entries::policies;
   using real = typename entries::real; // type of the logits that predict returns
 
-  /// Loss and accuracy over all samples of a corpus or of examples, without dropout; every rank evaluates all samples.
-  /// The training state is unchanged. Throws `error` if the data does not fit the model or the objective, or has no
-  /// label.
+  /// The loss and accuracy over all samples of a corpus or of examples, without dropout. Every rank evaluates all
+  /// samples. The training state does not change. Throws `error` if the data does not fit the model or the objective,
+  /// or has no valid label.
   template <data::is_dataset dataset> evaluation evaluate(dataset const& d) {
     return *evaluate(d, [] { return false; });
   }
@@ -40,7 +40,7 @@ public:
   std::optional<evaluation> evaluate(dataset const& d, predicate const& stop) {
     return evaluate(detail::samples_of<evaluator, false>("evaluate", d), stop);
   }
-  /// For `fit`: `evaluate` of data that was checked.
+  /// `evaluate` for `fit`, which has already checked the data.
   std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
     ranks_.come_to(joint_call::evaluate, samples.size());
     auto const sum =
@@ -50,8 +50,9 @@ public:
     return sum ? std::optional(detail::mean_of(*sum, entries::counts_correct)) : std::nullopt;
   }
 
-  /// Loss and accuracy over your own arrays: inputs [n, sequences, tokens] for any n >= 1, or a list; labels of the
-  /// same shape, or [n, sequences] for classification. Throws `error` as `batch` does.
+  /// The loss and accuracy over your own arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list of arrays.
+  /// Labels: the same shape, or [n, sequences] for classification. Throws `error` as `trainer::batch` does, and if no
+  /// label is valid.
   evaluation evaluate(array_list const& inputs, array_list const& labels,
                       constrain::labels which = constrain::labels::shifted) {
     constexpr auto ports = engine::template ports<typename entries::evaluate>;
@@ -66,8 +67,8 @@ public:
     return detail::mean_of(sum, entries::counts_correct);
   }
 
-  /// The logits of one micro-batch, inputs [sequences, tokens], or a list. Throws `error` for a wrong number, type or
-  /// length of arrays, or an invalid value.
+  /// The logits of one micro-batch. Inputs: [sequences, tokens], or a list of arrays. Throws `error` if arrays have the
+  /// wrong number, type or length, or hold an invalid value.
   prediction<real> predict(array_list const& inputs) {
     constexpr auto ports = engine::template ports<typename entries::predict>;
     detail::check_lengths("predict", ports, port_kind::input, inputs, "");
@@ -102,7 +103,8 @@ public:
     return tokens;
   }
 
-  /// `generate` for text, one token per byte: needs a model with a vocabulary of 256. Throws as the other `generate`.
+  /// `generate` for text, with one token per byte. The model must have a vocabulary of 256. Throws as `generate` for
+  /// tokens does.
   std::string generate(std::string_view prompt, std::int64_t count, generate_options const& options = {}) {
     [[maybe_unused]] tokens_are_bytes<entries::vocabulary> const checked;
     auto const tokens = detail::tokens_of(prompt);
@@ -113,23 +115,25 @@ public:
   std::vector<parameter_view> parameters() const { return tensors().parameters(); }
   /// The value of a setting of the model (see ct::setting). Throws `error` if the model has no such setting.
   double setting(std::string_view name) const { return tensors().setting(name); }
-  /// Changes a setting of the model for all later runs. Throws `error` if there is none of that name, if `x` is not
-  /// finite or out of the range of a setting of the library, or if the ranks give different values. Collective.
+  /// Changes a setting of the model for all later steps and forward passes. Throws `error` if the model has no such
+  /// setting, if `x` is not finite, if `x` is out of range for one of the library's settings, or if the ranks pass
+  /// different values. Collective.
   void set(std::string_view name, double x) { tensors().set(name, x, world()); }
 
   /// This process's rank.
   int rank() const { return ranks_.world->rank(); }
-  /// The world size: number of processes that train together.
+  /// The world size: the number of processes that train together.
   int ranks() const { return ranks_.world->size(); }
-  /// Number of processes that train on different data; others divide the layers (parallel::tensor).
+  /// Number of ranks that train on different data. The ranks of a tensor group (parallel::tensor) share their data.
   int data_ranks() const { return ranks_.data().size(); }
   /// Logical OR of `here` over all ranks. Collective.
   bool in_any_rank(bool here) const { return agree(world(), joint_call::question, here ? 1 : 0) > 0; }
   /// The communicator of all ranks.
   communicator& world() const { return *ranks_.world; }
-  /// Bytes of the arena up to the last byte written, plus the workspace of a GPU. Needs `.measure_memory`.
+  /// Bytes of the arena up to the last byte written to a buffer, plus step parameters and scratch memory. Needs
+  /// `.measure_memory`.
   bytes used_bytes() const { return engine_.used(); }
-  /// The options given at construction.
+  /// The options passed to the constructor.
   run_options const& options() const { return run_; }
 
 protected:
@@ -139,7 +143,7 @@ protected:
   explicit evaluator(run_options const& run)
       : run_(run), ranks_(find_ranks<policy_set::parallelism::value>(run.deadline)) {}
 
-  /// The parameters of the next run of an entry. Ops may draw random numbers in every entry.
+  /// The step parameters of an entry's next run. Ops may draw random numbers in every entry, so all need the seed.
   constrain::step_parameters step_parameters_now() const {
     constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches;
     constrain::step_parameters n;
@@ -159,7 +163,7 @@ protected:
   }
 
   run_options run_;
-  training_state state_; // of an inference object: only the seed, before the first step
+  training_state state_; // an inference object sets only the seed
   constrain::ranks ranks_;
   engine engine_;
 

@@ -17,7 +17,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The array of one input or label of examples.
+/// The array of one input or one label, for all examples.
 struct example_array {
   plan_port const* port = nullptr;
   array_view all{};         // of all examples
@@ -34,8 +34,8 @@ struct example_array {
 /// The arrays of all inputs, then of all labels.
 using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
 
-/// Cuts examples along the ports of a task. Throws `error` unless there is an array of the right type for each port and
-/// each holds complete examples.
+/// Matches the arrays of examples to the ports of a task. Throws `error` unless there is an array of the right type for
+/// each port, and each array holds complete examples.
 [[gnu::cold]] CONSTRAIN_INLINE example_arrays cut(char const* where, data::examples const& examples,
                                                   batch_needs const& needed, std::size_t sequences) {
   check_types(where, needed.ports, port_kind::input, examples.inputs());
@@ -83,8 +83,8 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
                fault_of(*in.port, value)});
 }
 
-/// Throws `error` for the first value that its port does not accept, for labels that should be shifted and are not, and
-/// for labels that are to be shifted and cannot be.
+/// Throws `error` for the first value that its port does not accept, for labels that should be shifted but are not, and
+/// for labels that cannot be shifted as requested.
 [[gnu::cold]] CONSTRAIN_INLINE void check_elements(char const* where, data::examples const& examples,
                                                    example_arrays const& arrays, batch_needs const& needed) {
   for (auto const& each : arrays)
@@ -119,7 +119,7 @@ CONSTRAIN_INLINE std::int64_t example_samples::labels(std::int64_t sample) const
   auto const& first = arrays[static_cast<int>(inputs())];
   if (!first.is_integers()) return static_cast<std::int64_t>(first.elements);
   std::int64_t valid = 0;
-  // The first label of a sample is shifted away.
+  // Shifting drops the first label of a sample.
   for (auto const label : part(first, sample).integers().subspan(shifts() ? 1 : 0)) valid += label != ignored_label;
   return valid;
 }
@@ -129,7 +129,7 @@ CONSTRAIN_INLINE void example_samples::view(std::int64_t rows, batch_buffer& to)
     auto const made = std::make_shared<batch_arrays>();
     array_view views[example_arrays::capacity];
     std::size_t bytes = 0, i = 0;
-    auto const next = [&](example_array const& a) { // at multiples of 8 bytes, the largest size of an element
+    auto const next = [&](example_array const& a) { // offset: a multiple of 8 bytes, the largest size of an element
       return std::exchange(bytes, (bytes + static_cast<std::size_t>(rows) * a.bytes() + 7) / 8 * 8);
     };
     for (auto const& each : arrays) next(each);
@@ -145,7 +145,7 @@ CONSTRAIN_INLINE void example_samples::view(std::int64_t rows, batch_buffer& to)
   to.batch = {inputs[0].integers(), labels[0].integers(), 0, examples.fingerprint(), {}, tokens, {}, to.of_examples};
 }
 
-/// The bytes of a row in the array number `i` of a buffer.
+/// The bytes of a row in array `i` of a buffer.
 CONSTRAIN_INLINE std::byte* row_of(example_samples const& samples, int i, std::int64_t row, batch_buffer& to) {
   auto const k = static_cast<std::size_t>(i), inputs = samples.inputs();
   auto const array = k < inputs ? to.of_examples->inputs[k] : to.of_examples->labels[k - inputs];
@@ -185,7 +185,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   data::examples_index const index(examples.splits(), static_cast<std::int64_t>(count));
   if (index.size() == 0)
     throw error({where, ": this part of the ", count, " examples is empty; give more examples, or ", instead});
-  // A padded example counts nowhere if its first labels can be ignored and no label array holds reals.
+  // Padding changes no result if the first labels can be ignored and no label array holds real numbers.
   auto const first = static_cast<int>(examples.inputs().size());
   bool pads = arrays[first].port->ignorable;
   for (auto const& each : arrays) pads = pads && (!each.is_label() || each.is_integers());

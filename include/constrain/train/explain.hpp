@@ -31,8 +31,8 @@ namespace detail {
 } // namespace detail
 
 /// A trainer's plan as text tables: policies, batch, dtypes, parameters with role and shape, memory by part, arena
-/// bytes of each entry program, work of a step, on a GPU the dimensions that slow tensor cores down, and the number of
-/// nodes of the step program after each pass. With `programs`, also the step program itself after each pass.
+/// bytes of each entry program, work of a step, and the number of nodes of the step program after each pass. On a GPU,
+/// also the dimensions that slow tensor cores down. With `programs`, also the step program itself after each pass.
 template <class trainer> std::string explanation(bool programs = false) {
   using entries = typename trainer::entries;
   using detail::formatted;

@@ -19,7 +19,7 @@ template <class real> struct only {
   operator type() const;
 };
 
-/// Whether a struct consists only of values of type `real`: fields, and fields of nested structs and arrays.
+/// Whether a struct consists only of values of type `real`, directly or in nested structs and arrays.
 template <class type, class real> constexpr bool is_made_of = []<std::size_t... i>(std::index_sequence<i...>) {
   return std::is_trivially_copyable_v<type> && sizeof(type) % sizeof(real) == 0 && requires {
     type{(static_cast<void>(i), only<real>{})...};
@@ -34,31 +34,31 @@ template <class real, class hyper, class function>
   for (std::size_t i = 0; i < fields.size(); ++i) f(concat({"field ", i + 1, " of hyper"}), fields[i]);
 }
 
-/// The learning rate, or the learning rate of the optimizer that this one is made from; 0 if there is none.
+/// The learning rate, or else the learning rate of the optimizer that this one wraps; 0 if there is none.
 template <class hyper> double learning_rate_of(hyper const& h) {
   if constexpr (requires { h.learning_rate; }) return static_cast<double>(h.learning_rate);
   else if constexpr (requires { h.base; }) return learning_rate_of(h.base);
   else return 0;
 }
 
-/// Multiplies the learning rate, and the learning rates of the optimizers that this one is made from, by both factors,
-/// one after the other.
+/// Multiplies the learning rate, and the learning rates of the optimizers that this one wraps, by `schedule` and by
+/// `factor`, in this order.
 template <class hyper> void scale_learning_rates(hyper& h, double schedule, double factor) {
   if constexpr (requires { h.learning_rate; })
     h.learning_rate = static_cast<decltype(h.learning_rate)>(static_cast<double>(h.learning_rate) * schedule * factor);
   if constexpr (requires { h.base; }) scale_learning_rates(h.base, schedule, factor);
 }
 
-/// Sets the learning rate, and the learning rates of the optimizers that this one is made from.
+/// Sets the learning rate, and the learning rates of the optimizers that this one wraps.
 template <class hyper> void set_learning_rates(hyper& h, double rate) {
   if constexpr (requires { h.learning_rate; }) h.learning_rate = static_cast<decltype(h.learning_rate)>(rate);
   if constexpr (requires { h.base; }) set_learning_rates(h.base, rate);
 }
 
 /// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
-/// field by its position. If the fields have different types, only those of arithmetic or enumeration type are visited
-/// by position, and none if there are more than twelve fields, an array or a base class. The fields of the optimizer
-/// that this one is made from follow in the same way, with " of the base" after their names.
+/// field by its position. If the fields have different types, only fields of arithmetic or enumeration type are visited
+/// by position, and no fields if there are more than twelve, an array or a base class. The fields of the optimizer that
+/// this one wraps follow in the same way, with " of the base" after their names.
 template <class hyper, class function>
 [[gnu::noinline, gnu::cold]] void for_each_hyperparameter(hyper const& h, function const& f) {
   if constexpr (requires { h.learning_rate; }) f(".learning_rate", h.learning_rate);

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// What an inference object of `task_` under the policies in `list` inherits from.
+/// The base class of an inference object of `task_` with the policies in `list`.
 template <class task_, class... list>
 using evaluator_of_inference =
     evaluator<inference_entries<typename task_or_refusal<task_, refusals::task_of_inference_is_none>::task,
@@ -25,11 +25,11 @@ using evaluator_of_inference =
 
 } // namespace detail
 
-/// Evaluates, predicts and generates with the model of a task, as a trainer does, bit for bit, but cannot train it:
-/// there are no gradients, optimizer states or master weights. Parameters of two or more dimensions are stored in the
-/// type that GEMMs read: 2 bytes per element in bf16 and fp16. The policies may be the ones of a trainer; those that
-/// only concern training (optimizer, accumulation, checkpointing) have no effect. With distributed policies, all ranks
-/// must make these calls in the same order: construction, `evaluate`, `predict`, `generate`, `set`, `load_pretrained`.
+/// Evaluates, predicts and generates with a task's model. The results equal a trainer's bit for bit, but there are no
+/// gradients, optimizer states or master weights. Parameters of two or more dimensions are stored in the type that
+/// GEMMs read: 2 bytes per element in bf16 and fp16. A trainer's policies can be used unchanged; those that concern
+/// only training (optimizer, accumulation, checkpointing) have no effect. With distributed policies, all ranks must
+/// make these calls in the same order: construction, `evaluate`, `predict`, `generate`, `set`, `load_pretrained`.
 ///
 ///     ct::inference<task, ct::precision::bf16> model;
 ///     model.load_pretrained("runs/gpt");
@@ -45,9 +45,9 @@ public:
   static constexpr std::int64_t parameter_count = entries::parameter_count; // elements of all parameters
   static constexpr double flops = entries::work.flops;                      // of one evaluation of a micro-batch
 
-  /// Begins with the model's initial weights. Of the options, `.seed`, `.dropout`, `.checked`, `.measure_memory`,
+  /// Starts with the model's initial weights. Only the options `.seed`, `.dropout`, `.checked`, `.measure_memory`,
   /// `.deadline` and `.cuda_device` have an effect. Throws `error` for a value out of range, if the arena cannot be
-  /// allocated, if the world size is not a multiple of the number of shards, or if the ranks' settings differ.
+  /// allocated, if the world size does not fit the parallelism policy, or if the ranks' settings differ.
   explicit inference(run_options const& run = {}) : base(run) {
     if constexpr (policy_set::parallelism::value.distributed)
       if (world().size() > 1) check_ranks_agree(world(), joint_call::construction, fingerprint_of(run));
@@ -60,10 +60,10 @@ public:
     });
   }
 
-  /// Loads weights: from a directory or safetensors file of Hugging Face Transformers, from a run that a trainer has
-  /// saved, or from the newest of the runs saved in path/step-<n>. They are rounded to the type in which they are
-  /// stored. Of a run with averaged weights (optimizer::averaged), it loads the weights, not the averages. Throws
-  /// `error`, with nothing changed, if names, shapes or configuration do not match.
+  /// Loads weights: from a directory or safetensors file of Hugging Face Transformers, from a trainer's saved run, or
+  /// from the newest run saved in path/step-<n>. The weights are rounded to the type in which they are stored. If the
+  /// run has averaged weights (optimizer::averaged), loads the weights, not the averages. Throws `error`, with nothing
+  /// changed, if the weights cannot be read, or if names, shapes or configuration do not match.
   void load_pretrained(std::string const& path) {
     auto parameters = table();
     parameters.owner = "an inference object";

@@ -8,7 +8,7 @@ namespace detail {
 
 /// A set of policies without master weights: parameters are stored in the type in which kernels read them.
 template <class policy_set> struct without_masters : policy_set {
-  /// The precision, without masters.
+  /// The precision policy without master weights.
   struct precision : policy_set::precision {
     static constexpr slot_of::precision value = [] {
       auto precision = policy_set::precision::value;
@@ -20,8 +20,8 @@ template <class policy_set> struct without_masters : policy_set {
 
 } // namespace detail
 
-/// The entry programs of an inference object (evaluate, predict, generate) after all passes, and constants of their
-/// plans. As with constrain::entries, the entries share one arena, and the parameters come first.
+/// The entry programs of an inference object (evaluate, predict, generate) after all passes, and constants from their
+/// plans. As in constrain::entries, the entries share one arena, and the parameters come first.
 template <class task_, class policy_set>
 struct inference_entries
     : port_facts<task_,
@@ -52,14 +52,14 @@ struct inference_entries
   /// Arena offset at which the buffers of all entries end.
   static constexpr std::int64_t buffers_end =
       detail::largest(evaluate::where.end, predict::where.end, generate::where.end);
-  /// Bytes of scratch memory, the last ones of the arena.
+  /// Bytes of scratch memory, at the end of the arena.
   static constexpr std::int64_t scratch =
       detail::largest(device_plan_of<evaluate, target>.scratch, device_plan_of<predict, target>.scratch,
                       device_plan_of<generate, target>.scratch);
   static constexpr memory_plan memory = failure.ok() ? memory_of(evaluate_program::final, evaluate::where, buffers_end,
                                                                  {target::parameters + scratch, target::alignment})
                                                      : memory_plan{};
-  /// Work of the evaluation of one micro-batch on one rank.
+  /// The work of evaluating one micro-batch on one rank.
   static constexpr work_plan work = work_of(evaluate_program::final, [](int node) {
     return failure.ok() ? device_plan_of<evaluate, target>.steps[node].launches : 1;
   });
@@ -67,7 +67,7 @@ struct inference_entries
       make_parameter_table<count_parameters(evaluate_program::final)>(evaluate_program::final, evaluate::where);
   /// Elements of all parameters.
   static constexpr std::int64_t parameter_count = count_elements(parameters);
-  /// Whether evaluation counts correct predictions: the labels are classes.
+  /// Whether evaluation counts correct predictions, which it does if the labels are classes.
   static constexpr bool counts_correct = evaluate::value.result("correct").elements > 0;
 };
 

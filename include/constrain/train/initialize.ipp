@@ -41,8 +41,8 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
   });
 }
 
-/// Writes the initial values of the elements that rank `rank` of a tensor's holders stores to `data`, one iteration's
-/// after another's.
+/// Writes to `data` the initial values of the elements that rank `rank` of a tensor's holders stores, iteration by
+/// iteration.
 [[gnu::cold]] CONSTRAIN_INLINE void initialize_runs(tensor_info const& info, int index, std::uint64_t seed, int rank,
                                                     std::byte* data) {
   auto const full = info.shape.elements(), stored = info.map().stored();
@@ -68,7 +68,7 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
     return memory.write(info.offset, all.data(), bytes);
   }
   memory.produce(info.offset, bytes, [&](std::byte* data) {
-    // What a rank holds may be less than its storage: the rest must be zero.
+    // A rank's elements may not fill its storage: the rest must be zero.
     if (info.shards > 1 || info.unused > 0) std::memset(data, 0, static_cast<std::size_t>(bytes));
     detail::initialize_runs(info, index, seed, rank, data);
   });

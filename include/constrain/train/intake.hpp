@@ -10,15 +10,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// A trainer's requirements on the caller's arrays.
+/// An entry's requirements for the caller's arrays.
 struct batch_needs {
-  plan_ports ports;         // of a step
+  plan_ports ports;         // of the entry
   std::int64_t tokens = 0;  // in a sequence
-  bool next_tokens = false; // the labels are the next tokens of the inputs
+  bool next_tokens = false; // whether the labels are the next tokens of the inputs
 };
 
-/// A batch that views the caller's arrays, whose lengths the caller of this function has checked; `which` tells whether
-/// to shift the labels. Throws `error` for invalid values, and for labels that should be shifted and are not.
+/// A batch that views the user's arrays, whose lengths must already be checked. `which`: whether to shift the labels.
+/// Throws `error` for invalid values, for labels that should be shifted but are not, and for labels that cannot be
+/// shifted as requested.
 batch own_arrays(char const* where, array_list const& inputs, array_list const& labels, constrain::labels which,
                  batch_needs const& needed);
 
@@ -40,12 +41,12 @@ public:
   intake(char const* where, arena& memory) : where_(where), memory_(memory) {}
 
   /// Copies an array. Throws `error` if an integer is out of the port's range. Returns the number of labels that are
-  /// not `ignored_label`; for other ports the number of elements.
+  /// not `ignored_label`; for other ports, the number of elements.
   std::int64_t operator()(plan_port const& to, array_view from) const;
   /// Copies arrays to all ports of `kind`. Returns the result for the first of these ports.
   std::int64_t operator()(plan_ports to, port_kind kind, array_list const& from) const;
-  /// Copies arrays to all label ports. Writes to `valid`, which has an element for each micro-batch, how many labels of
-  /// the first port are not `ignored_label`. Returns the sum.
+  /// Copies arrays to all label ports. Sets each element of `valid`, one per micro-batch, to the number of labels of
+  /// the first port that are not `ignored_label`. Returns the sum.
   std::int64_t labels(plan_ports to, array_list const& from, std::span<std::int64_t> valid) const;
 
 private:

@@ -81,16 +81,16 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
                  "; take it from this trainer's batches(corpus) or batch(inputs, labels)"});
 }
 
-/// Writes reals in the type of the tensor.
+/// Writes real numbers, converted to the type of the tensor.
 [[gnu::cold]] CONSTRAIN_INLINE void write_reals(arena& memory, host_view const& to, array_view from) {
-  auto const* source = from.bytes().data();
+  auto const* const source = from.bytes().data();
   auto const count = static_cast<std::int64_t>(from.size());
   if (from.type() == to.type) return memory.write(to.offset, source, count * size_of(to.type));
   constexpr std::int64_t slice = 1024;
   std::byte converted[slice * sizeof(double)];
-  for (std::int64_t i = 0; i < count; i += slice, source += slice * size_of(from.type())) {
+  for (std::int64_t i = 0; i < count; i += slice) {
     auto const n = std::min(slice, count - i);
-    convert_reals(from.type(), source, to.type, converted, n);
+    convert_reals(from.type(), source + i * size_of(from.type()), to.type, converted, n);
     memory.write(to.offset + i * size_of(to.type), converted, n * size_of(to.type));
   }
 }

@@ -14,8 +14,8 @@ struct part_of_run {
 };
 
 /// How often an event (such as an evaluation) happens: every n steps, every given fraction of the run, or never.
-/// Converts from an integer, `optimizer_steps` and `part_of_run`. The constructors accept any numbers; `check` refuses
-/// those out of range.
+/// Converts from an integer, `optimizer_steps` and `part_of_run`. The constructors accept any values; `check` refuses
+/// values out of range.
 class interval {
 public:
   /// Every `steps` steps (at least 0), or every `part` of the run; 0 steps: never.
@@ -42,7 +42,7 @@ public:
                             "a numerator and a denominator of at least 1, for example part_of_run{1, 10}");
   }
 
-  /// Calls f(name, value) for each number of the interval, so that ranks can compare their intervals.
+  /// Calls f(name, value) for each value of the interval, so that ranks can compare their intervals.
   template <class function> constexpr void describe(function const& f) const {
     f("the kind", of_run_ ? 1 : 0), f("the number of steps", steps_), f("the numerator", part_.numerator),
         f("the denominator", part_.denominator);

@@ -12,24 +12,24 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// The tensors of a trainer by name, independent of the trainer's type.
 class named_tensors {
 public:
-  /// `memory` holds the tensors; `group`: the ranks that hold the shards of sharded tensors.
+  /// `memory`: the arena of the tensors. `group`: the ranks that hold the shards of sharded tensors.
   named_tensors(parameter_list const& all, arena& memory, communicator& group)
       : all_(all), memory_(&memory), group_(&group) {}
 
   /// Views of all parameters, in the order in which the model creates them.
   std::vector<parameter_view> parameters() const;
   /// The gradient of a parameter, which the last step multiplied by `*loss_scale`; the view reads `*loss_scale` at each
-  /// copy. Throws `error` for an unknown or frozen parameter, and unless the gradients of the last step are in the
-  /// arena (`kept`).
+  /// copy. `kept`: whether the gradients of the last step are in the arena. Throws `error` if they are not, for an
+  /// unknown or frozen parameter, and with optimizer::in_backward.
   tensor_view gradient(std::string_view name, bool kept, double const* loss_scale) const;
   /// The optimizer state `name` of a parameter. Throws `error` if there is none.
   tensor_view state(std::string_view parameter, std::string_view name) const;
   /// Whether the model has a setting of this name.
   bool has_setting(std::string_view name) const;
-  /// The value of a setting of the model. Throws `error` if there is none of this name.
+  /// The value of a setting of the model. Throws `error` if the model has no such setting.
   double setting(std::string_view name) const;
-  /// Changes a setting of the model. Throws `error` if there is none of this name, or if `x` is out of its range.
-  /// Collective over `world`: throws on all ranks if they give different values.
+  /// Changes a setting of the model. Throws `error` if the model has no such setting, or if `x` is out of its range.
+  /// Collective over `world`: throws on all ranks if they pass different values.
   void set(std::string_view name, double x, communicator& world) const;
 
   /// `set` without its checks, for values that the trainer computes: all ranks must pass the same value.
@@ -44,7 +44,7 @@ private:
   communicator* group_;
 };
 
-/// Name of trainable parameter number `gradient`, counted from 0 without frozen parameters; empty if there are fewer.
+/// The name of trainable parameter number `gradient`, counted from 0; empty if there are fewer trainable parameters.
 std::string_view name_of_gradient(parameter_list const& list, int gradient);
 
 } // namespace constrain::detail

@@ -12,60 +12,60 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Consecutive elements of a tensor that a rank stores.
 struct stored_run {
-  std::int64_t begin = 0;  // first element, of one iteration's full tensor
-  std::int64_t at = 0;     // where the rank stores it: an index in the iteration's elements of this rank
+  std::int64_t begin = 0;  // index of the first element in one iteration's full tensor
+  std::int64_t at = 0;     // its index among the elements of this iteration that the rank stores
   std::int64_t length = 0; // number of elements
 };
 
-/// A tensor that persists between steps, at run time: name, shape, dtype and where it is in the arena. With tensor
-/// parallelism, each rank of a tensor group may have ranges of one dimension; with ZeRO, each rank of a group has a
-/// shard of the tensor, or of these ranges.
+/// The run-time description of a tensor that persists between steps: name, shape, dtype and offset in the arena. With
+/// tensor parallelism, each rank of a tensor group may hold ranges of one dimension. With ZeRO, each rank of a group
+/// holds a shard of the tensor, or of these ranges.
 struct tensor_info {
   int name_offset = 0, name_length = 0; // position and length of the name in `parameter_table::names`
   constrain::shape shape;               // shape of one iteration's full (unsharded) tensor
   std::int64_t shards = 1;              // ranks over which an iteration's tensor is sharded
   std::int64_t chunk = norm_chunk;      // in elements; each shard begins at a multiple of `chunk`
-  std::int64_t tensor_ranks = 1;        // in a tensor group
-  int divided = -1;                     // the dimension of which each of them has a range of every part; -1: none
+  std::int64_t tensor_ranks = 1;        // number of ranks in a tensor group
+  int divided = -1;                     // dimension of which each of these ranks has a range of every part; -1: none
   part_list parts;                      // if divided: the extents of a rank's ranges
   std::int64_t unused = 0;              // if divided: elements of this dimension that the last rank's range lacks
   dtype type = dtype::f32;              // of an element
-  std::int64_t iterations = 1;          // of all repeats (loops of the model) around the parameter, multiplied
+  std::int64_t iterations = 1;          // product over all repeats (loops of the model) around the parameter
   bool stacked = false;                 // whether the parameter is inside a repeat
   initial_value initial;                // distribution of the initial values
   std::int64_t offset = 0;              // in the arena, in bytes
-  std::int64_t step = 0;                // elements from one iteration's tensor, or shard, to the next in the arena
+  std::int64_t step = 0;                // stride in elements from one iteration's tensor or shard to the next
 
   /// Elements of the full tensors of all iterations.
   constexpr std::int64_t elements() const { return iterations * shape.elements(); }
-  /// Ranks that divide the tensor; 1: each rank of a tensor group has all of it, or of its shard.
+  /// Number of ranks over which tensor parallelism divides the tensor; 1: it is not divided.
   constexpr std::int64_t divisions() const { return divided >= 0 ? tensor_ranks : 1; }
-  /// The shape of the ranges of all ranks together: the tensor's, and what is unused.
+  /// The shape of the ranges of all ranks together: the tensor's shape, including unused elements.
   constexpr constrain::shape ranges() const {
     auto all = shape;
     if (divided >= 0) all.extent[divided] += unused;
     return all;
   }
-  /// How one iteration's tensor, or a rank's ranges of it, are sharded.
+  /// The sharding of one iteration's tensor, or of a rank's ranges of it.
   constexpr shard_map map() const { return {ranges().elements() / divisions(), shards, chunk}; }
-  /// Elements stored on each rank for all iterations together, padding included.
+  /// Elements stored on each rank for all iterations together, including padding.
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
   /// Ranks that together hold the tensor; 1: every rank holds all of it.
   constexpr std::int64_t holders() const { return shards * divisions(); }
   /// Calls f(run) for the elements that rank `rank` of the holders stores, in order. The ranks of a tensor group are
-  /// consecutive holders. Further ranks, in the same order, are copies of the holders.
+  /// consecutive holders. Ranks beyond the holders repeat them in the same order.
   void for_each_run(int rank, function_ref<void(stored_run const&)> f) const;
 };
 
-/// A parameter: its master weight, and the place of its gradient in the arena.
+/// A parameter: its master weight, and the offset of its gradient in the arena.
 struct parameter_info : tensor_info {
-  constrain::role role = role::weight; // what the parameter is for; weight decay, for example, depends on it
+  constrain::role role = role::weight; // purpose of the parameter, on which weight decay, for example, depends
   std::int64_t gradient_offset = -1;   // arena offset of the gradient; -1: none that the host can read
   dtype gradient_type = dtype::f32;    // of the gradient's elements
   std::int64_t gradient_shards = 1;    // ranks over which an iteration's gradient is sharded
   std::int64_t gradient_step = 0;      // elements from one iteration's gradient to the next
 
-  /// The parameter's gradient. Its parameter is trained.
+  /// The parameter's gradient. The host must be able to read it: `gradient_offset` >= 0.
   constexpr tensor_info gradient() const {
     tensor_info result = *this;
     result.offset = gradient_offset;
@@ -79,10 +79,10 @@ struct parameter_info : tensor_info {
 /// An optimizer state. Its name is unique within the parameter, for example "exp_avg".
 struct state_info : tensor_info {
   int parameter = 0;       // index of the parameter that it belongs to
-  bool is_average = false; // the average of the parameter, which begins as a copy of the parameter
+  bool is_average = false; // the moving average of the parameter, which starts as a copy of it
 };
 
-/// A view of the `parameter_table` of a trainer or an inference object, of the same type for all of them.
+/// A view of the `parameter_table` of a trainer or an inference object. Its type is the same for tables of any size.
 struct parameter_list {
   parameter_info const* parameters = nullptr; // `size` entries
   int size = 0;                               // number of parameters
@@ -91,7 +91,7 @@ struct parameter_list {
   tensor_info const* settings = nullptr;      // `settings_size` entries
   int settings_size = 0;                      // number of settings of the model
   char const* names = nullptr;                // all names, concatenated
-  char const* owner = "a trainer";            // whose parameters they are, for errors
+  char const* owner = "a trainer";            // owner of the parameters, named in errors
 
   /// Name of parameter i.
   std::string name(int i) const { return name(parameters[i]); }
@@ -101,7 +101,7 @@ struct parameter_list {
   }
 };
 
-/// How many entries a program's parameter table has.
+/// The numbers of entries in a program's parameter table.
 struct parameter_counts {
   int parameters = 0; // of the program
   int states = 0;     // of the optimizer
@@ -109,8 +109,8 @@ struct parameter_counts {
   int characters = 0; // of all names together
 };
 
-/// The parameters of a program, in the order in which the model creates them, and the optimizer states, ordered by
-/// their parameters.
+/// The parameters of a program, in the order in which the model creates them, the optimizer states, ordered by their
+/// parameters, and the settings.
 template <parameter_counts counts> struct parameter_table {
   parameter_info parameters[counts.parameters == 0 ? 1 : counts.parameters]{}; // `size` entries
   state_info states[counts.states == 0 ? 1 : counts.states]{};                 // `states_size` entries
@@ -122,7 +122,7 @@ template <parameter_counts counts> struct parameter_table {
   constexpr std::string_view name(int i) const {
     return {names + parameters[i].name_offset, static_cast<std::size_t>(parameters[i].name_length)};
   }
-  /// The table without its sizes in the type; it refers to this table.
+  /// A view of this table, without the sizes in its type.
   constexpr parameter_list view() const {
     return {parameters, size, states, states_size, settings, settings_size, names};
   }
@@ -150,7 +150,7 @@ constexpr void fill_tensor_info(tensor_info& out, program const& p, memory_layou
   for (char c : p.text(info.name)) names[used++] = c;
   out.shape = info.shape_in_full();
   out.shards = info.layout == layout::flat ? p.shards : 1;
-  // An optimizer state is divided as its parameter is.
+  // An optimizer state is divided in the same way as its parameter.
   auto const& owner = info.role == role::state ? p.values[info.belongs_to] : info;
   out.tensor_ranks = p.tensor_ranks;
   out.divided = owner.divided;
@@ -168,7 +168,7 @@ constexpr void fill_tensor_info(tensor_info& out, program const& p, memory_layou
   out.step = info.shape.elements();
 }
 
-/// Fills in where the gradient `v` of a parameter is, if the host can read it.
+/// Fills in the offset, dtype and sharding of a parameter's gradient `v`, if the host can read it.
 constexpr void fill_gradient(parameter_info& out, program const& p, memory_layout const& where, int v) {
   if (p.values[v].ends_with_update) return;
   int const root = root_of(p, {v, at::current}).value;

@@ -17,18 +17,18 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// The ports of an entry's plan, which the checks filter by kind.
 using plan_ports = std::span<plan_port const>;
 
-// `where` is the function of the trainer that the user has called; errors begin with it.
+// `where` is the name of the trainer's function that the user called. Errors begin with it.
 
-/// Throws `error` unless every token is in [0, limit). The error gives the bad token and its index.
+/// Throws `error` unless every token is in [0, limit). The error states the bad token and its index.
 void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit);
 
-/// Returns the number of valid labels (not `ignored_label`). Throws `error` unless each of them is in [0, limit).
+/// Returns the number of valid labels (not `ignored_label`). Throws `error` unless every valid label is in [0, limit).
 std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels, std::int64_t limit);
 
-/// Throws `error` unless `given` holds one array of the right type for each port of `kind`.
+/// Throws `error` unless `given`, the caller's arrays, holds one array of the right type for each port of `kind`.
 void check_types(char const* where, plan_ports ports, port_kind kind, array_list const& given);
 
-/// `check_types`; also throws `error` unless each array has the length of its port. `outer`: the error's text
+/// Calls `check_types`. Also throws `error` unless each array has the length of its port. `outer`: the error's text
 /// before the port's dimensions, "micro-batches, " or "".
 void check_lengths(char const* where, plan_ports ports, port_kind kind, array_list const& given, char const* outer);
 
@@ -38,38 +38,39 @@ std::string called(plan_port const& port);
 /// The end of an error: why a port does not accept an integer, and what to pass instead.
 std::string fault_of(plan_port const& port, std::int32_t value);
 
-/// The same for a real. `at`: the position of the real, for example "index 3".
+/// The end of an error: why a port does not accept a real number, and what to pass instead. `at`: the position of the
+/// number, for example "index 3".
 std::string fault_of(plan_port const& port, double value, std::string const& at);
 
 /// The index of the first element that a port does not accept: an integer out of range, `ignored_label` if an op
-/// indexes by the labels, or a real that is not finite or becomes infinite in the type in which it is stored; the
-/// number of elements if there is none.
+/// indexes by the labels, or a real number that is not finite or becomes infinite in the type in which it is stored. If
+/// the port accepts all elements, their number.
 std::size_t first_invalid(plan_port const& port, array_view values);
 
-/// Throws `error` unless the port accepts all elements. Returns the number of valid labels (not `ignored_label`) for a
-/// label port of integers; else the number of elements.
+/// Throws `error` unless the port accepts all elements. For a label port of integers, returns the number of valid
+/// labels (not `ignored_label`); for any other port, the number of elements.
 std::int64_t check_values(char const* where, plan_port const& port, array_view values);
 
-/// Calls `check_values` for every port of `kind`. Returns its result for the first of them.
+/// Calls `check_values` for every port of `kind`. Returns the result for the first of these ports.
 std::int64_t check_all_values(char const* where, plan_ports ports, port_kind kind, array_list const& given);
 
-/// The number of micro-batches in the arrays that `evaluate` takes; `ports` describe one micro-batch. Throws `error`
+/// The number of micro-batches in the arrays passed to `evaluate`; `ports` describe one micro-batch. Throws `error`
 /// unless all arrays hold the same number of complete micro-batches, at least 1.
 [[gnu::cold]] std::size_t count_batches(plan_ports ports, array_list const& inputs, array_list const& labels);
 
-/// Throws `error` if labels that should be the next tokens were not shifted: every valid label equals its own input,
-/// and in a sequence of `tokens` tokens two valid labels in a row differ. A single label proves nothing, since the
-/// input after it may be padding.
+/// Throws `error` if labels that should be the next tokens were not shifted: every valid label equals the input at its
+/// position, and two consecutive valid labels of a sequence of `tokens` tokens differ. A single label proves nothing,
+/// since the input after it may be padding.
 void check_shifted(char const* where, std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
                    std::int64_t tokens);
 
-/// Throws `error` if labels that are to be shifted cannot be ignored, because an op indexes by them.
+/// Throws `error` if labels cannot be shifted because an op indexes by them: shifting leaves ignored labels.
 [[gnu::cold]] void check_shiftable(char const* where, plan_ports ports);
 
-/// Throws the error for labels that are to be shifted although they are not the next tokens.
+/// Throws the error for labels::shift with an objective whose labels are not the next tokens.
 [[noreturn, gnu::cold]] void refuse_shift(char const* where);
 
-/// Labels shifted by one token in each sequence of `tokens` tokens; the last one of a sequence is `ignored_label`.
+/// Labels shifted by one token in each sequence of `tokens` tokens. The last label of a sequence is `ignored_label`.
 std::vector<std::int32_t> shifted(std::span<std::int32_t const> labels, std::int64_t tokens);
 
 } // namespace constrain::detail

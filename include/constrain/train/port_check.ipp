@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Elements checked between two branches, so that the compiler can vectorize the check.
 inline constexpr std::size_t check_block = 64;
 
-/// An int32 is in [0, limit) exactly if, cast to unsigned, it is below the result.
+/// An int32 is in [0, limit) if and only if, cast to unsigned, it is below the result.
 constexpr std::uint32_t unsigned_limit(std::int64_t limit) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(limit, 0, std::int64_t{1} << 31));
 }
@@ -38,7 +38,7 @@ CONSTRAIN_INLINE std::size_t first_outside(std::span<std::int32_t const> values,
 /// The result of `scan_labels`.
 struct label_scan {
   std::size_t first_outside = 0; // index of the first label neither in [0, limit) nor ignored; number of labels if none
-  std::int64_t valid = 0;        // labels before this one that are not ignored
+  std::int64_t valid = 0;        // number of labels before it that are not ignored
 };
 /// Finds the first label that is neither in [0, limit) nor `ignored_label`.
 CONSTRAIN_INLINE label_scan scan_labels(std::span<std::int32_t const> labels, std::int64_t limit) {
@@ -84,16 +84,16 @@ CONSTRAIN_INLINE std::int64_t count_labels(char const* where, std::span<std::int
   return concat({port.kind == port_kind::input ? "the input \"" : "the label \"", port.spec.name, "\""});
 }
 
-/// Whether a port is the default input ("tokens") or the default label ("labels"): errors about these are shorter.
+/// Whether a port is the default input ("tokens") or the default label ("labels"), for which errors are shorter.
 CONSTRAIN_INLINE bool is_plain(plan_port const& port) {
   return port.spec.type == port_type::ids &&
          port.spec.name == std::string_view(port.kind == port_kind::input ? "tokens" : "labels");
 }
 
-/// The integers that a port takes are below the result; a port without a limit takes all from 0 on.
+/// The exclusive upper bound of a port's labels: the port's limit, or 2^31 if it has none.
 constexpr std::int64_t limit_of(plan_port const& port) { return port.limit > 0 ? port.limit : std::int64_t{1} << 31; }
 
-/// `scan_labels` for the labels of a port. If the port's labels cannot be ignored, all are valid.
+/// `scan_labels` for the labels of a port. If the port's labels cannot be ignored, `ignored_label` is out of range.
 CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::int32_t const> labels) {
   if (port.ignorable) return scan_labels(labels, limit_of(port));
   auto const i = first_outside(labels, limit_of(port));
@@ -137,7 +137,7 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
   }
 }
 
-/// The dimensions of a port's array, for messages.
+/// The dimensions of a port's array, as text for an error.
 [[gnu::cold]] CONSTRAIN_INLINE std::string shape_text(plan_ports ports, plan_port const& port, char const* outer) {
   bool per_token = port.spec.each == per::token;
   if (port.spec.each == per::row)
@@ -164,8 +164,8 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
   }
 }
 
-/// The largest number of a floating-point type, and the smallest double that becomes infinite in it. A conversion to a
-/// type narrower than float rounds to float first.
+/// The largest finite value of a floating-point type, and the smallest double that becomes infinite in it. A conversion
+/// to a type narrower than float rounds to float first.
 struct real_range {
   double most = std::numeric_limits<double>::max();
   double infinite = std::numeric_limits<double>::infinity();
@@ -179,13 +179,13 @@ constexpr real_range range_of(dtype type) {
   }
 }
 
-/// The range of the reals that a port takes; if no node reads them, any finite numbers.
+/// The range of the real numbers that a port accepts: all finite numbers if no node reads them.
 constexpr real_range range_of(plan_port const& port) {
   return port.view.elements > 0 ? range_of(port.view.type) : real_range{};
 }
 
-/// The index of the first real that is not finite, or that is infinite in the type of the port; the number of reals if
-/// there is none.
+/// The index of the first real number that is not finite, or that becomes infinite in the port's type. If all stay
+/// finite, their number.
 template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const& port, array_view const& all) {
   auto const* const values = reals_of<real>(all);
   auto const infinite = range_of(port).infinite;
@@ -204,7 +204,7 @@ template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const
                  "; pass smaller numbers, for example divided by their standard deviation"});
 }
 
-/// Throws `error` unless all reals are finite, also when converted to the type of the port.
+/// Throws `error` unless all real numbers are finite, and stay finite when converted to the port's type.
 template <class real>
 [[gnu::cold]] void check_reals(char const* where, plan_port const& port, array_view const& values) {
   auto const i = first_not_finite<real>(port, values);
@@ -217,7 +217,7 @@ CONSTRAIN_INLINE std::size_t first_invalid(plan_port const& port, array_view val
   if (values.type() == dtype::f32) return first_not_finite<float>(port, values);
   if (values.type() == dtype::f64) return first_not_finite<double>(port, values);
   if (port.kind == port_kind::label) return scan_labels(port, values.integers()).first_outside;
-  // Without a limit any integer is a valid input.
+  // Without a limit, any integer is a valid input.
   return port.limit == 0 ? values.size() : first_outside(values.integers(), port.limit);
 }
 
@@ -235,7 +235,7 @@ CONSTRAIN_INLINE std::int64_t check_values(char const* where, plan_port const& p
     if (scan.first_outside < integers.size()) refuse(scan.first_outside);
     return scan.valid;
   }
-  // Without a limit any integer is a valid input.
+  // Without a limit, any integer is a valid input.
   if (port.limit == 0) return count;
   if (is_plain(port)) return check_tokens(where, integers, port.limit), count;
   if (auto const i = first_outside(integers, port.limit); i < integers.size()) refuse(i);
@@ -254,7 +254,7 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* where, plan_ports por
   return first;
 }
 
-/// Throws the error for an array that holds another number of micro-batches than the first array.
+/// Throws the error for an array whose number of micro-batches differs from the first array's.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_count(plan_port const& port, std::size_t size, std::size_t batches,
                                                            std::size_t inputs) {
   auto const needed = batches * static_cast<std::size_t>(port.elements);

@@ -4,19 +4,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// What the host must know of a task's inputs, labels and logits. `passes`: of the entry program that has all of them.
+/// Facts about a task's inputs, labels and logits that the host needs. `passes`: the passes of an entry program that
+/// has all three.
 template <class task, class passes> struct port_facts {
-  // The first input and the first label, against which the host checks a corpus.
+  // The first input and the first label. The host checks a corpus against them.
   static constexpr port first_input = passes::built.nth(port_kind::input, 0);
   static constexpr port first_label = passes::built.nth(port_kind::label, 0);
   static constexpr std::int64_t vocabulary = first_input.limit; // tokens are below it; 0: not checked
   static constexpr shape logits = passes::built.values[passes::built.result("logits").value].shape;
   static constexpr std::int64_t labels =
       passes::built.values[first_label.where.value].shape.elements(); // in a micro-batch
-  /// Whether the only input is one array of tokens, as a corpus and `generate` give it.
+  /// Whether the only input is one array of tokens, as a corpus and `generate` provide it.
   static constexpr bool takes_tokens =
       passes::built.count(port_kind::input) == 1 && first_input.spec == port_spec{.name = first_input.spec.name};
-  /// Whether the only labels are one class per token, as a corpus gives them.
+  /// Whether the only labels are one class per token, as a corpus provides them.
   static constexpr bool labels_tokens = passes::built.count(port_kind::label) == 1 &&
                                         first_label.spec.type == port_type::ids &&
                                         labels == passes::built.values[first_input.where.value].shape.elements();

@@ -16,12 +16,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A run's communicators. Consecutive ranks are a tensor group; the ranks with the same number in their tensor groups
-/// train on different data, and are divided into the groups of ZeRO.
+/// A run's communicators. Each tensor group consists of consecutive ranks. The ranks at the same position in their
+/// tensor groups train on different data, and are divided into the groups of ZeRO.
 struct ranks {
   held<communicator> world = std::unique_ptr<communicator>(new self);   // all ranks
-  held<communicator> holders = std::unique_ptr<communicator>(new self); // those that together hold a tensor
-  held<communicator> tensor = std::unique_ptr<communicator>(new self);  // those that divide the layers
+  held<communicator> holders = std::unique_ptr<communicator>(new self); // the ranks that together hold a tensor
+  held<communicator> tensor = std::unique_ptr<communicator>(new self);  // the ranks that divide the layers
   std::unique_ptr<communicator> data_axis, zero_axis;                   // with tensor parallelism; else null
 
   /// The ranks that train on different data and have the same part of each layer as this rank.
@@ -29,15 +29,15 @@ struct ranks {
   /// The ranks of `data()` that hold the shards of a tensor together.
   communicator& zero() const { return zero_axis ? *zero_axis : *holders; }
 
-  /// If ranks hold a tensor together, every forward pass is collective: throws `error` on all ranks unless all ranks
-  /// are about to make the same number of forward passes (`passes`), and the ranks of a tensor group on equal arrays.
-  /// `call`: the caller, for the error.
+  /// Checks before forward passes, which are collective if several ranks hold a tensor together. Throws `error` on all
+  /// ranks unless all ranks are about to make the same number of forward passes (`passes`) and the ranks of a tensor
+  /// group have equal arrays. `call`: the caller, for the error.
   void come_to(joint_call call, std::int64_t passes, array_list const& inputs = {},
                array_list const& labels = {}) const;
 
-  /// `take` reads this rank's part of a batch `b` and returns its number of valid labels: the sum over all parts.
-  /// Throws on all ranks if `take` throws on one, if `b` is of different corpora, or if ranks that train on the same
-  /// data have different batches. Collective.
+  /// The number of valid labels in the batch of all ranks. `take` reads `b`, this rank's part of the batch, and returns
+  /// its number of valid labels. Throws `error` on all ranks if `take` throws on one, if parts come from different
+  /// corpora, or if ranks that train on the same data have different batches. Collective.
   std::int64_t sum_of_parts(joint_call call, function_ref<std::int64_t()> take, batch const& b) const;
 
 private:
@@ -47,14 +47,14 @@ private:
 
 namespace detail {
 
-/// Forms the groups of the ranks in `r.world`. Throws `error` if their number does not allow it.
+/// Forms the groups of the ranks in `r.world`. Throws `error` if the number of ranks does not allow these groups.
 void form_groups(ranks& r, slot_of::parallelism const& p);
 
 } // namespace detail
 
 /// The communicators of this process: a single rank unless `p.distributed` and built with MPI. `deadline`: seconds to
-/// wait for other ranks. Throws `error` if the world size is not a multiple of the ranks that hold a tensor together,
-/// or without data parallelism not equal to it, or if the deadline is not in (0, 1e9].
+/// wait for other ranks. Throws `error` if the world size is not a multiple of the number of ranks that hold a tensor
+/// together, if it is not equal to this number without data parallelism, or if the deadline is not in (0, 1e9].
 template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadline) {
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)

@@ -42,7 +42,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (auto const* arrays : {&inputs, &labels})
     for (std::size_t i = 0; i < arrays->size(); ++i)
       bytes.append(reinterpret_cast<char const*>((*arrays)[i].bytes().data()), (*arrays)[i].bytes().size());
-  // `agree` would compare a number of all ranks, but the tensor groups may have different arrays.
+  // `agree` would compare the hashes of all ranks, but different tensor groups may have different arrays.
   std::uint64_t hashes[communicator::maximum_size];
   hashes[tensor->rank()] = detail::hash_of(bytes);
   detail::gather(*tensor, hashes);

@@ -18,7 +18,7 @@ struct step_result {
   std::int64_t tokens = 0;     // number of valid labels in the batch
   bool skipped = false;        // a gradient was not finite, so weights and optimizer states are unchanged
   std::string_view not_finite; // name of the first parameter whose gradient was not finite; empty: all were finite.
-                               // With optimizer::in_backward, only such parameters keep their weights and states, and
+                               // With optimizer::in_backward, every such parameter keeps its weights and states, and
                                // `skipped` is false
 };
 
@@ -32,8 +32,8 @@ struct evaluation {
 
 namespace detail {
 
-/// Turns sums over valid labels into means, and sets the perplexity. `classifies`: the labels are classes; else
-/// accuracy and perplexity are NaN. Throws `error` if there was no valid label.
+/// Turns sums over valid labels into means, and sets the perplexity. `classifies`: whether the labels are classes; if
+/// not, accuracy and perplexity are NaN. Throws `error` if there was no valid label.
 [[gnu::noinline]] inline evaluation mean_of(evaluation sum, bool classifies = true) {
   if (sum.tokens == 0)
     throw error("evaluate: every label is ignored, so there is no loss; pass at least one valid label");

@@ -6,10 +6,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The dynamic loss scale of `precision::fp16` (Micikevicius et al. 2018), as torch.amp.GradScaler: after a step with a
-/// gradient that is not finite, which is skipped, the scale is multiplied by `backoff`; after `interval` steps in a row
-/// that were not skipped, by `growth`. The scale never falls below 2^-24. The trainer's setting "loss_scale" is the
-/// scale of the next step. All numbers must be finite.
+/// The dynamic loss scale of `precision::fp16` (Micikevicius et al. 2018), as in torch.amp.GradScaler. A step with a
+/// gradient that is not finite is skipped, and the scale is multiplied by `backoff`. After `interval` consecutive steps
+/// that were not skipped, the scale is multiplied by `growth`. It never falls below 2^-24. The trainer's setting
+/// "loss_scale" is the scale of the next step. All values must be finite.
 struct loss_scale_options {
   double initial = 65536;       // scale of the first step, at least 2^-24
   double growth = 2;            // factor of an increase, above 0
@@ -18,17 +18,17 @@ struct loss_scale_options {
 };
 
 /// A run's options besides the optimizer's hyperparameters. The trainer's constructor throws `error` for a field out of
-/// range. On several ranks, all fields but `.measure_memory` and `.cuda_device` must be equal. Dropout, maximum norm
-/// and loss scale are settings: `trainer::set` changes them, and `trainer::load` takes them from the saved run.
+/// range. All fields except `.measure_memory` and `.cuda_device` must be equal on all ranks. Dropout, maximum norm and
+/// loss scale are settings: `trainer::set` changes them, and `trainer::load` restores them from the saved run.
 struct run_options {
   std::uint64_t seed = 0;          // of the initial weights, the order of samples and dropout
   double clip_norm = 0;            // maximum L2 norm of all gradients together, at least 0; 0: no clipping
-  schedule::any schedule{};        // of the learning rate (schedules.hpp), or an own function; constant by default
+  schedule::any schedule{};        // of the learning rate (schedules.hpp), or your own function; constant by default
   double dropout = 0;              // probability with which ct::dropout zeroes an element, in [0, 1)
   loss_scale_options loss_scale{}; // used only with precision::fp16
-  bool checked = false;            // checks the reads and the result of every kernel call: slow, for debugging
+  bool checked = false;            // checks the reads and the result of every kernel call (slow; for debugging)
   bool measure_memory = false;     // fills the arena with a pattern, so that `used_bytes()` can measure its use
-  double deadline = 1800;          // seconds that a rank waits for the others before it ends with an error; above 0, at
+  double deadline = 1800;          // seconds a rank waits for other ranks before it ends with an error; above 0, at
                                    // most 1e9; used only with MPI
   int cuda_device = -1;            // with device::cuda: the device, as in cudaSetDevice; -1: the current one of the
                                    // thread that constructs the trainer

@@ -10,11 +10,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How `generate` samples tokens. `generate` throws `error` for a field out of range.
+/// Options for how `generate` samples tokens. `generate` throws `error` for a field out of range.
 struct generate_options {
   double temperature = 1; // divides the logits, at least 0; 0: always the most likely token
   int top_k = 0;          // sample among this many most likely tokens, at least 0; 0: among all
-  std::uint64_t seed = 0; // of the random draws
+  std::uint64_t seed = 0; // seed of the random draws
 };
 
 /// The compile-time error for generating with a model that cannot generate tokens.

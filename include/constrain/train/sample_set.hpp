@@ -16,9 +16,9 @@ struct batch_buffer {
   std::shared_ptr<batch_arrays> of_examples{}; // of examples: the arrays of all inputs and labels
 };
 
-/// The samples of a data set, as batches, epochs and evaluation read them: one interface to a corpus
-/// (train/corpus_samples.hpp) and to examples (train/example_samples.hpp). Samples have the indices 0 to `size()` - 1;
-/// a sample is one sequence of a batch. Copies share the data.
+/// The samples of a data set, for batches and evaluation: one interface to a corpus (train/corpus_samples.hpp) and to
+/// examples (train/example_samples.hpp). Samples have the indices 0 to `size()` - 1. A sample is one sequence of a
+/// batch. Copies share the data.
 class sample_set {
 public:
   /// Words for errors about the data set.
@@ -26,8 +26,8 @@ public:
     char const* name;      ///< "corpus"
     char const* has;       ///< "corpus has"
     char const* self;      ///< "this corpus"
-    char const* more;      ///< What to give if there are too few samples.
-    char const* unlabeled; ///< Why no sample has a label, and what to give.
+    char const* more;      ///< What to add if there are too few samples.
+    char const* unlabeled; ///< Why no sample has a label, and what to do.
   };
   /// The properties that all samples share.
   struct facts {
@@ -37,10 +37,10 @@ public:
     bool pads = true;              ///< Whether `pad` is possible: the labels of padded rows are ignored.
   };
 
-  /// No data set.
+  /// Refers to no data set.
   sample_set() = default;
-  /// `data`: its type has `labels`, `view`, `copy` and `pad` as below. (Function pointers instead of virtual functions:
-  /// compilers generate code for the virtual functions of classes that a program does not use.)
+  /// `data`: an object with the functions `labels`, `view`, `copy` and `pad`, as below. (Function pointers, because
+  /// compilers generate code for virtual functions even of classes that a program does not use.)
   template <class kind>
   sample_set(std::shared_ptr<kind const> data, facts const& of)
       : data_(std::move(data)), facts_(of),

@@ -9,10 +9,10 @@
 #include <vector>
 
 /// Learning-rate schedules. A schedule is a pure function from the number of optimizer steps already done (0 for the
-/// first; skipped steps count) to the number that multiplies the learning rate. schedules.hpp has the library's.
+/// first step; skipped steps count) to a factor of the learning rate. schedules.hpp has the library's schedules.
 namespace constrain::inline CONSTRAIN_VARIANT::schedule {
 
-/// What a schedule must offer: it can be copied, and called with `optimizer_steps` for a number.
+/// The requirements for a schedule: it is copyable, and a call with `optimizer_steps` returns the factor.
 ///
 ///     struct halved_every {
 ///       ct::optimizer_steps period = 1000;
@@ -21,16 +21,16 @@ namespace constrain::inline CONSTRAIN_VARIANT::schedule {
 template <class type>
 concept is_schedule = std::copy_constructible<type> && std::is_invocable_r_v<double, type const&, optimizer_steps>;
 
-/// A field of one of the library's schedules: its name, its value and the values that it may have. The trainer's
-/// constructor checks the fields, and that they are equal on all ranks.
+/// A field of one of the library's schedules: its name, value and range. The trainer's constructor checks that every
+/// value is in range and equal on all ranks.
 struct field {
   char const* name;                             // with a leading dot
   double value;                                 // a number of steps is exact up to 2^53
-  number_range range = number_range::from_zero; // if `least` is negative
-  std::int64_t least = -1;                      // smallest value, if the field is an integer
+  number_range range = number_range::from_zero; // used if `least` is negative
+  std::int64_t least = -1;                      // smallest value of an integer field; negative: not an integer
 };
 
-/// A field that is a number of steps.
+/// A field that holds a number of steps.
 inline field steps_field(char const* name, optimizer_steps value, std::int64_t least) {
   return {name, static_cast<double>(value.count()), number_range::from_zero, least};
 }
@@ -38,7 +38,7 @@ inline field steps_field(char const* name, optimizer_steps value, std::int64_t l
 /// Any schedule; the type of `run_options::schedule`.
 class any {
 public:
-  /// The full learning rate in every step.
+  /// A constant schedule: the full learning rate in every step.
   any() = default;
   /// A schedule of the library, or a user's own function.
   template <class chosen>
@@ -55,8 +55,8 @@ public:
     } else name_ = "own function";
   }
 
-  /// The factor of the learning rate at `step`. Throws `error` if it is negative or not finite, which only a user's own
-  /// function can give.
+  /// The factor of the learning rate at `step`. Throws `error` if a user's own function returns a factor that is
+  /// negative or not finite.
   double operator()(optimizer_steps step) const;
 
   /// "constant", "cosine", ..., or "own function".

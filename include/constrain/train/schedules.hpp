@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <vector>
 
-/// The library's learning-rate schedules. All begin with a linear warm-up, if `warmup` is above 0: the factor of the
-/// first step is 1 / warmup. After the warm-up, up to step `steps`, the factors are those of Transformers' schedules of
-/// the same names; its warm-up begins with a factor of 0, one step earlier.
+/// The library's learning-rate schedules. If `warmup` is above 0, all begin with a linear warm-up, in which the first
+/// step has the factor 1 / warmup. After the warm-up, up to step `steps`, the factors equal those of the schedules with
+/// the same names in Hugging Face Transformers, whose warm-up begins one step earlier, with a factor of 0.
 namespace constrain::inline CONSTRAIN_VARIANT::schedule {
 
 /// Linear warm-up: (step + 1) / warmup for the first `warmup` steps, then 1.
@@ -17,7 +17,7 @@ constexpr double warm_up(optimizer_steps step, optimizer_steps warmup) {
   return static_cast<double>(step.count() + 1) / static_cast<double>(warmup.count());
 }
 
-/// Share of the way from step `begin` to step `end`, in [0, 1]; 1 if `end` is not after `begin`.
+/// The position of `step` between `begin` (0) and `end` (1), clamped to [0, 1]; 1 if `end` is not after `begin`.
 constexpr double progress(optimizer_steps step, optimizer_steps begin, optimizer_steps end) {
   if (end <= begin) return 1;
   return std::clamp(
@@ -96,7 +96,7 @@ struct polynomial {
 };
 
 /// Linear warm-up, then decay with the inverse square root of the step (Vaswani et al. 2017, "Attention Is All You
-/// Need", equation 3): 1 / sqrt(1 + (step - warmup) / timescale). It needs no number of steps.
+/// Need", equation 3): 1 / sqrt(1 + (step - warmup) / timescale). It does not depend on the length of the run.
 struct inverse_square_root {
   static constexpr char const* name = "inverse_square_root";
   optimizer_steps warmup = 0;    // length of the warm-up, at least 0; 0: none
@@ -115,15 +115,15 @@ struct inverse_square_root {
   }
 };
 
-/// The form of the decay of `warmup_stable_decay`.
+/// The decay curve of `warmup_stable_decay`.
 enum class decay_form {
   linear,         // 1 - progress
   one_minus_sqrt, // 1 - sqrt(progress): falls faster at first
 };
 
 /// Linear warm-up, then the full learning rate, then decay to `minimum` over the last `decay` of `steps` steps, and
-/// `minimum` from then on (Hu et al. 2024, "MiniCPM", section 4; the form 1 - sqrt: Hägele et al. 2024, "Scaling Laws
-/// and Compute-Optimal Training Beyond Fixed Training Durations"). A run is made longer by decaying later.
+/// `minimum` from then on (Hu et al. 2024, "MiniCPM", section 4; for 1 - sqrt, Hägele et al. 2024, "Scaling Laws and
+/// Compute-Optimal Training Beyond Fixed Training Durations"). To extend a run, start the decay later.
 struct warmup_stable_decay {
   static constexpr char const* name = "warmup_stable_decay";
   optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
@@ -147,7 +147,7 @@ struct warmup_stable_decay {
             {".minimum", minimum},
             {".form", static_cast<double>(form)}};
   }
-  /// A sentence if the fields contradict each other.
+  /// The error sentence if the fields contradict each other; null if they do not.
   char const* conflict() const {
     return decay > steps - warmup ? ".warmup and .decay together are longer than .steps; make .steps larger" : nullptr;
   }

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Gives the library's settings their first values, from the run options.
+/// Sets the initial values of the library's settings from the run options.
 void start_settings(named_tensors const& all, run_options const& run);
 
 } // namespace constrain::detail

@@ -11,18 +11,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// What tensor cores want of a dimension: "" for a multiple of 64; else the next multiples of 8 and 64. Tiles of a GEMM
-/// with 16-bit factors are multiples of 8 elements wide, and on an A100 and newer GPUs of 64 (NVIDIA, "Matrix
-/// multiplication background user's guide").
+/// A note on a dimension that slows tensor cores down, with the next multiples of 8 and 64; "" for a multiple of 64.
+/// GEMMs with 16-bit factors are fastest if their dimensions are multiples of 8 elements, or multiples of 64 on an A100
+/// and newer GPUs (NVIDIA, "Matrix multiplication background user's guide").
 [[gnu::noinline, gnu::cold]] inline std::string dimension_note(std::int64_t extent) {
   auto const next = [&](std::int64_t multiple) { return (extent + multiple - 1) / multiple * multiple; };
   if (extent % 64 == 0) return {};
-  if (extent % 8 == 0) return concat({extent, " is no multiple of 64, the next is ", next(64)});
-  return concat({extent, " is no multiple of 8, the next is ", next(8), ", of 64 ", next(64)});
+  if (extent % 8 == 0) return concat({extent, " is not a multiple of 64 (next: ", next(64), ")"});
+  return concat({extent, " is not a multiple of 8 (next: ", next(8), ") or 64 (next: ", next(64), ")"});
 }
 
-/// The dimensions of a program's GEMMs that are no multiples of 64, one per line: of the weights, and of the rows of a
-/// micro-batch. Empty: all are.
+/// The dimensions of a program's GEMMs that are not multiples of 64, one per line: dimensions of weights, and the
+/// number of rows of a micro-batch. Empty if all are multiples of 64.
 [[gnu::noinline, gnu::cold]] inline std::string tensor_core_dimensions(program const& p) {
   std::string text;
   bool noted[program::maximum_values]{};

@@ -16,16 +16,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A view of a tensor in a trainer's arena, in host or device memory; valid as long as the trainer exists. For a
-/// tensor that several ranks hold together, `copy_to` and `copy_bytes_to` are collective over these ranks.
+/// A view of a tensor in a trainer's arena, in host or device memory, valid while the trainer exists. For a tensor that
+/// several ranks hold together, `copy_to` and `copy_bytes_to` are collective over these ranks.
 class tensor_view {
 public:
-  /// The tensor of an entry of the parameter table in `memory`. `group`: the ranks that together hold the tensor; not
-  /// used if every rank holds all of it.
+  /// A view of the tensor in `memory` that `info`, an entry of the parameter table, describes. `group`: the ranks that
+  /// together hold the tensor; not used if every rank holds all of it.
   tensor_view(arena& memory, tensor_info const& info, communicator* group)
       : memory_(&memory), info_(info), group_(info.holders() > 1 ? group : nullptr) {}
-  /// The same view of a gradient that is multiplied by `*factor`: `copy_to` divides by the number that `factor` points
-  /// to at the time of the call, and `copy_from` multiplies by it. The number must live as long as the view is used.
+  /// The same view, for a gradient whose elements in memory are multiplied by `*factor`: `copy_to` divides by the value
+  /// that `*factor` has at the time of the call, and `copy_from` multiplies by it. `*factor` must outlive the view.
   tensor_view multiplied_by(double const* factor) const {
     auto view = *this;
     view.factor_ = factor;
@@ -34,9 +34,9 @@ public:
 
   /// The shape of one iteration's full tensor.
   constrain::shape const& shape() const { return info_.shape; }
-  /// Iterations of the repeats (loops of the model) around the parameter, multiplied; 1 if there is none.
+  /// The product of the iterations of all repeats (loops of the model) around the parameter; 1 if there are none.
   std::int64_t iterations() const { return info_.iterations; }
-  /// Whether the parameter is inside a repeat: the copied array then has the iteration as its first dimension.
+  /// Whether the parameter is inside a repeat. If so, the first dimension of a copied array is the iteration.
   bool stacked() const { return info_.stacked; }
   /// The dtype in the arena.
   dtype type() const { return info_.type; }
@@ -65,8 +65,8 @@ public:
   /// Copies the bytes of all elements, row-major, in the dtype of the arena. The elements of a gradient in fp16 are
   /// still multiplied by the loss scale. Throws `error` unless `to` has the bytes of `size()` elements.
   void copy_bytes_to(std::span<std::byte> to) const;
-  /// Sets all elements, row-major, converted from `real`; each rank copies only the elements that it stores out of
-  /// `from`. Throws `error` unless `from` has `size()` elements.
+  /// Sets all elements, row-major, converted from `real`. Each rank copies only the elements of `from` that it stores.
+  /// Throws `error` unless `from` has `size()` elements and the tensor's elements are floating-point numbers.
   template <class real> void copy_from(std::span<real const> from) const {
     check(from.size()), check_real();
     double const factor = factor_ == nullptr ? 1 : *factor_;
@@ -85,7 +85,7 @@ public:
 
 private:
   int rank() const { return group_ == nullptr ? 0 : group_->rank(); }
-  /// Where element i of those of an iteration that this rank stores is in the arena, in bytes.
+  /// The arena offset, in bytes, of element i among the elements of an iteration that this rank stores.
   std::int64_t address(std::int64_t iteration, std::int64_t i) const {
     return info_.offset + (iteration * info_.step + i) * size_of(info_.type);
   }
@@ -108,7 +108,7 @@ private:
   arena* memory_;
   tensor_info info_;
   communicator* group_;            // the ranks that together hold the tensor; null: every rank holds all of it
-  double const* factor_ = nullptr; // that the elements in memory are multiplied by; null: 1
+  double const* factor_ = nullptr; // the elements in memory are multiplied by it; null: by 1
 };
 
 /// A parameter's tensor with its name and role.

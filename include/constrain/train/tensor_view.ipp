@@ -19,7 +19,7 @@ CONSTRAIN_INLINE void tensor_view::copy_bytes_to(std::span<std::byte> to) const 
 
 CONSTRAIN_INLINE void tensor_view::gather(std::byte* full) const {
   auto const width = size_of(type()), held = info_.map().stored() * width, bytes = info_.shape.elements() * width;
-  bool const in_place = group_->size() == info_.shards; // each rank has other elements, which lie together
+  bool const in_place = group_->size() == info_.shards; // each rank's elements are contiguous in the full tensor
   std::vector<std::byte> all(in_place ? 0 : static_cast<std::size_t>(group_->size() * held));
   std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
   for (int r = 0; r < group_->size(); ++r) {

@@ -21,17 +21,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The entry programs of a trainer of `task_` under the policies in `list`.
+/// The entry programs of a trainer of `task_` with the policies in `list`.
 template <class task_, class... list>
 using entries_of_trainer =
     entries<typename task_or_refusal<task_>::task, std::conditional_t<is_task<task_>, policies<list...>, policies<>>>;
 
 } // namespace detail
 
-/// Trains the model of a task under policies. The memory plan and the order of the kernels are compile-time constants;
-/// the memory of all tensors is allocated at construction. With distributed policies, all ranks must make these calls
-/// in the same order: construction, `step`, `evaluate`, `predict`, `generate`, `set`, `save`, loads, copies from views.
-/// An error of the constructor, `step`, `save` or a load on one rank is thrown on all.
+/// Trains a task's model with a set of policies. The memory plan and the order of the kernels are compile-time
+/// constants; the memory of all tensors is allocated at construction. With distributed policies, all ranks must make
+/// these calls in the same order: construction, `step`, `evaluate`, `predict`, `generate`, `set`, `save`, loads, copies
+/// from views. If the constructor, `step`, `save` or a load throws on one rank, it throws on all ranks.
 template <class task_, class... list>
 class trainer : public evaluator<typename detail::entries_of_trainer<task_, list...>::checked> {
   using base = evaluator<detail::entries_of_trainer<task_, list...>>;
@@ -53,7 +53,7 @@ public:
       entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step on one rank
 
   /// `h`: the optimizer's hyperparameters. Throws `error` for a value out of range, if the arena cannot be allocated,
-  /// if the world size is not a multiple of the number of shards, or if the ranks' settings differ.
+  /// if the world size does not fit the parallelism policy, or if the ranks' settings differ.
   explicit trainer(hyper const& h = {}, run_options const& run = {}) : base(run), hyper_(h) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
@@ -67,9 +67,9 @@ public:
     });
   }
 
-  /// One optimizer step. A non-finite gradient is not an error: see `step_result::skipped`. Throws `error`, with the
-  /// weights and states unchanged, for a batch of another shape or one that its `batch_range` has overwritten, for a
-  /// token or label out of range, for different corpora on different ranks, or if no rank has a valid label.
+  /// Runs one optimizer step. A non-finite gradient is not an error: see `step_result::skipped`. Throws `error`, with
+  /// the weights and states unchanged, for a batch of the wrong shape, for one that its `batch_range` has overwritten,
+  /// for a token or label out of range, for different corpora on different ranks, or if no rank has a valid label.
   [[gnu::cold]] step_result step(constrain::batch const& b) try {
     auto const valid_labels = ranks_.sum_of_parts(
         joint_call::step, [&] { return take(b); }, b);
@@ -106,12 +106,12 @@ public:
   /// Compile-time error: `step` takes a batch, not arrays.
   template <class x, class y> detail::step_takes_a_batch<x> step(x const&, y const&);
 
-  /// A batch over your own arrays, which must live until `step` returns: inputs [micro-batches, sequences, tokens];
-  /// labels of the same shape, or [micro-batches, sequences] for classification, `ignored_label` (-100) where an input
-  /// has none. A model with several inputs takes a list: `batch({tokens, lengths}, labels)`. For causal_lm, shift the
-  /// labels: each is the token after its input; or pass the inputs as labels, and labels::shift. Throws `error` for a
-  /// wrong number, type or length of arrays, a value out of range, labels that equal the inputs although they should be
-  /// the next tokens, or, with a single rank, no valid label.
+  /// A batch of your own arrays, which must live until `step` returns. Inputs: [micro-batches, sequences, tokens], or a
+  /// list for a model with several inputs: `batch({tokens, lengths}, labels)`. Labels: the same shape, or
+  /// [micro-batches, sequences] for classification; `ignored_label` (-100) marks an input without a label. For
+  /// causal_lm, each label is the token after its input; or pass the inputs as labels, with labels::shift. Throws
+  /// `error` if arrays have the wrong number, type or length, if a value is out of range, if labels equal the inputs
+  /// but should be the next tokens, if labels cannot be shifted, or, with a single rank, if no label is valid.
   constrain::batch batch(array_list const& inputs, array_list const& labels,
                          constrain::labels which = constrain::labels::shifted) const {
     auto const b = detail::own_batch(inputs, labels, which, engine::template needs<typename entries::step>);
@@ -120,76 +120,80 @@ public:
     return b;
   }
 
-  /// This rank's batches of a corpus or of examples, without end, reshuffled every epoch. They begin at the position in
-  /// the training state if the last batch was one of `d`, else at epoch 0. A worker thread prepares the next batch.
-  /// Throws `error` if the data does not fit the model or the objective, or gives no batch.
+  /// An endless range of this rank's batches of a corpus or of examples, reshuffled every epoch. It begins at the
+  /// position in the training state if the last batch came from `d`, else at epoch 0. A worker thread prepares the next
+  /// batch. Throws `error` if the data does not fit the model or the objective, or yields no batch.
   template <data::is_dataset dataset> batch_range batches(dataset const& d, data::tail tail = data::tail::carry) const {
     return batches(detail::samples_of<trainer, true>("batches", d), tail);
   }
-  /// For `fit`: `batches` of data that was checked.
+  /// `batches` for `fit`, which has already checked the data.
   batch_range batches(sample_set const& samples, data::tail tail) const {
     auto const from = state_.corpus == samples.fingerprint() ? state_.position : data::position{};
     return batch_range({samples, state_.seed, from, micro_batches * task::sequences, tail, ranks_.data().rank(),
                         ranks_.data().size()});
   }
 
-  /// The gradient of a parameter in the last step, before clipping; in fp16, `copy_to` divides by the loss scale of
-  /// that step, and `copy_from` multiplies by it. Throws `error` for an unknown or frozen parameter, before the first
-  /// step, and after evaluate, predict, generate (which reuse the gradients' memory) or a load.
+  /// A view of the last step's gradient of a parameter, before clipping. In fp16, `copy_to` divides by the loss scale
+  /// of that step, and `copy_from` multiplies by it. Throws `error` for an unknown or frozen parameter, with
+  /// optimizer::in_backward, before the first step, and after a load, evaluate, predict or generate (which reuse the
+  /// gradients' memory).
   tensor_view gradient(std::string_view name) const {
     return tensors().gradient(name, engine_.gradients_kept(), &*loss_scale_);
   }
-  /// The state `name` of the optimizer for a parameter, such as "exp_avg" of adamw. Throws `error` if there is none.
+  /// A view of the optimizer state `name` of a parameter, such as "exp_avg" of adamw. Throws `error` if there is none.
   tensor_view state(std::string_view parameter, std::string_view name) const {
     return tensors().state(parameter, name);
   }
-  /// Records a validation loss in the training state; returns whether it is the lowest so far.
+  /// Records a validation loss in the training state. Returns whether it is the lowest so far.
   bool note_validation(double loss) {
     bool const best = loss < state_.best_validation_loss;
     if (best) state_.best_validation_loss = loss;
     state_.evaluations_since_best = best ? 0 : state_.evaluations_since_best + 1;
     return best;
   }
-  /// Optimizer steps done, skipped ones included.
+  /// The number of optimizer steps done, including skipped steps.
   optimizer_steps steps() const { return state_.steps; }
-  /// The part of a saved run that is not tensors: counters, position in the corpus, and so on.
+  /// The run's state besides its tensors: counters, the position in the data, and so on.
   training_state const& state() const { return state_; }
 
-  /// Saves weights, optimizer states, settings and training state to a directory, atomically: a saved run already there
-  /// is replaced only by a complete one. Hugging Face Transformers can load the directory if the model is gpt2. Throws
-  /// `error` on all ranks if a file cannot be written.
+  /// Saves weights, optimizer states, settings and training state to a directory, atomically: only a complete saved run
+  /// replaces an existing one. Hugging Face Transformers can load the directory if the model is gpt2. Throws `error` on
+  /// all ranks if a file cannot be written.
   void save(std::string const& directory) const {
     save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.holders);
   }
-  /// Loads a run that `save` wrote, to continue it; a setting that it lacks keeps its value. Throws `error`, with
-  /// nothing changed, if the directory is damaged, was saved with another configuration or has a number out of range,
-  /// such as a setting that `set` refuses; the error names the field.
+  /// Loads a run that `save` wrote, to continue it. A setting that the saved run lacks keeps its value. Throws `error`,
+  /// with nothing changed, if the directory is damaged, was saved with another configuration, or has a value out of
+  /// range, such as a setting that `set` refuses; the error names the field.
   void load(std::string const& directory) {
     state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.holders);
     engine_.drop_gradients();
   }
   /// Loads only weights: from a directory or safetensors file of Hugging Face Transformers, or from another trainer's
-  /// saved run of the same model. Throws `error`, with nothing changed, if names, shapes or configuration do not match.
+  /// saved run of the same model. Throws `error`, with nothing changed, if the weights cannot be read, or if names,
+  /// shapes or configuration do not match.
   void load_pretrained(std::string const& path) {
     constrain::load_pretrained(path, table(), format(), engine_.arena(), *ranks_.world, *ranks_.holders);
     start_averages(table(), engine_.arena());
     engine_.drop_gradients();
   }
 
-  /// Loads the newest of the runs saved in directory/step-<n>, else the run saved in the directory itself; all ranks
-  /// load the same. Returns false if there is no saved run. If one of several cannot be loaded, rank 0 prints the error
-  /// to `log` (null: silent) and the next older is loaded. Throws the error of `load` if none can be loaded.
+  /// Loads the newest run saved in directory/step-<n> or, if there is none, the run saved in the directory itself. All
+  /// ranks load the same run. Returns false if there is no saved run. If a run cannot be loaded, rank 0 prints the
+  /// error to `log` (null: silent), and the next older run is loaded. Throws the error of `load` if none can be loaded.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
   }
 
-  /// The learning rate of the next step, by schedule and `scale_learning_rate`; 0 for an optimizer without one.
+  /// The learning rate of the next step, scaled by the schedule and all calls of `scale_learning_rate`; 0 if the
+  /// optimizer has no learning rate.
   double learning_rate() const {
     return detail::learning_rate_of(hyper_) * schedule::factor(run_.schedule, state_.steps) *
            state_.learning_rate_factor;
   }
-  /// Multiplies all later learning rates, in resumed runs too. Throws `error` for a factor <= 0 or a product above 1e9.
+  /// Multiplies the learning rate of all later steps, in resumed runs too. Throws `error` unless `factor` is finite and
+  /// above 0, and the product of all factors is at most 1e9.
   void scale_learning_rate(double factor) {
     state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor);
   }
@@ -200,7 +204,7 @@ private:
       base::tensors;
   static constexpr bool scales_loss = policy_set::precision::value.loss_scale;
 
-  /// Copies a batch into the arena; returns this rank's number of valid labels. Throws as `step` does for a bad batch.
+  /// Copies a batch into the arena. Returns this rank's number of valid labels. Throws as `step` does for a bad batch.
   std::int64_t take(constrain::batch const& b) {
     detail::check_batch(b, engine::template needs<typename entries::step>);
     return engine_.template begin<typename entries::step>("step", b.every_input(), b.every_label());
@@ -212,7 +216,7 @@ private:
   }
 
   hyper hyper_;
-  held<double> loss_scale_ = std::make_unique<double>(1); // of the last step; on the heap: views point to it
+  held<double> loss_scale_ = std::make_unique<double>(1); // of the last step; on the heap, since views point to it
 };
 
 } // namespace constrain

@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// had never stopped.
 struct training_state {
   std::uint64_t seed = 0;    // of the initial weights, the order of samples and dropout
-  optimizer_steps steps = 0; // optimizer steps done, skipped ones included
+  optimizer_steps steps = 0; // optimizer steps done, including skipped steps
   std::int64_t skipped = 0;  // steps skipped because a gradient was not finite
   std::uint64_t corpus = 0;  // hash of the corpus or examples read last; 0: none so far
   data::position position;   // where the next batch begins in that data
@@ -28,8 +28,8 @@ namespace detail {
 /// becomes 0. Throws `error` for a factor that is not finite and above 0, or for a product above 1e9.
 double scaled_factor(double before, double factor);
 
-/// Throws `error`: the part `what` of the state in the saved run `directory` has an impossible value, `value`. Its file
-/// was damaged or edited by hand.
+/// Throws the error for the part `what` of the state in the saved run `directory`, which has the impossible value
+/// `value`: the file was damaged or edited by hand.
 [[noreturn]] void refuse_state(std::string const& directory, std::string const& what, std::string const& value);
 
 /// Calls `refuse_state` for the first part of `s` with an impossible value, if there is one.

@@ -14,10 +14,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Loads weights into the arena (`memory`) and leaves the rest of the run unchanged. `path`: a safetensors file, or a
 /// directory that Hugging Face Transformers or `save_run` wrote, with model.safetensors and, if present, config.json.
-/// F64, F32, BF16 and F16 are converted to the parameters' dtype. `list`: the trainer's parameters. `format`: their
-/// names in the file. `group`: the ranks that hold the shards. `ranks` lets all ranks agree that every check passed
-/// before the first byte is written. Throws `error` if a tensor is missing, unknown, unreadable or of another shape, or
-/// if config.json differs from the model's configuration. Call it within `agreement::run`.
+/// F64, F32, BF16 and F16 tensors are converted to the parameters' dtype. `list`: the parameters. `format`: their names
+/// in the file. `group`: the ranks that hold the shards. `ranks` lets all ranks agree that every check passed before
+/// the first byte is written. Throws `error` if a tensor is missing, unknown, unreadable or of another shape, or if
+/// config.json differs from the model's configuration. Call it within `agreement::run`.
 [[gnu::cold]] void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format,
                                    arena& memory, communicator& group, agreement& ranks);
 /// `load_pretrained` within an `agreement` over `world`: throws on all ranks if loading fails on one. Collective.

@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// A value of a configuration, as text for an error. `same_kind`: the other configuration's value has the same kind.
+/// A value of a configuration, as text for an error. `same_kind`: whether the other value has the same kind.
 [[gnu::cold]] CONSTRAIN_INLINE std::string shown_value(io::json const& j, bool same_kind) {
   switch (j.kind()) {
   case io::json_kind::number: return concat({j.number()});

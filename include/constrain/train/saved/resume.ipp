@@ -11,8 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws the `error` that some ranks find a saved run and others do not. The error names one rank that does and one
-/// that does not. `here`: whether this rank finds one. Collective.
+/// Throws the error for a saved run that only some ranks find. The error names one rank that finds it and one that does
+/// not. `here`: whether this rank finds it. Collective.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_found_by_some(communicator& world, std::string const& directory,
                                                                   bool here) {
   auto const found_on = find_lowest(world, here ? world.rank() : world.size()).value;
@@ -57,7 +57,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
       return true;
     } catch (error const& e) {
       if (last) throw;
-      if (log != nullptr) std::fprintf(log, "%s; the saved run before it is loaded\n", e.what());
+      if (log != nullptr) std::fprintf(log, "%s; the next older saved run is loaded\n", e.what());
     }
   }
 }

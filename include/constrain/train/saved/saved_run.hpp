@@ -12,12 +12,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Settings that, besides the parameters, must match to resume a run.
+/// Settings that must match, besides the parameters, to resume a run.
 struct saved_configuration {
   std::string precision;             // name of the precision policy
   std::string optimizer;             // name of the optimizer policy
   std::int64_t tokens = 0;           // in a sequence; the data position counts samples of this length
-  std::string optimizer_state;       // number of fields per weight and their dtype: "2 x fp32"; empty for a rule
+  std::string optimizer_state;       // fields per weight and their dtype: "2 x fp32"; empty with an update rule
   std::string optimizer_state_names; // names of the state fields; empty if the optimizer gives no names
   std::string policies;              // other policies that must match, such as "train::biases"; empty: none
 };
@@ -28,7 +28,7 @@ namespace detail {
 [[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);
 
 /// Throws `error`, which names the field and both values, if a field of a saved run (`saved`) differs from the field of
-/// this trainer (`here`). `directory`: the saved run, for the error; `owner`: who loads it, with an article.
+/// this trainer (`here`). `directory` names the saved run in the error; `owner`, with an article, the loading object.
 void check_field(std::string const& directory, std::string const& field, std::string const& saved,
                  std::string const& here, std::string_view owner = "a trainer");
 
@@ -36,7 +36,7 @@ void check_field(std::string const& directory, std::string const& field, std::st
 
 /// Saves weights, optimizer states and training state `s` to a directory, atomically: if saving fails at any point, an
 /// older saved run in the directory stays intact. `list`: the trainer's parameters. `format`: how other programs store
-/// the weights. `c`: saved too, for `load_run` to check. `group`: the ranks that hold the shards. Throws the same
+/// the weights. `c`: also saved, for `load_run` to check. `group`: the ranks that hold the shards. Throws the same
 /// `error` on every rank if a file cannot be written. Collective over `world`.
 void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
               saved_configuration const& c, training_state const& s, arena& memory, communicator& world,

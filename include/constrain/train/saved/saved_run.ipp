@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 inline constexpr char const* saved_optimizer = "optimizer.safetensors";
 inline constexpr char const* saved_state = "state.json";
-inline constexpr int saved_version = 2; // of the format; version 1 named the optimizer's state fields by number
+inline constexpr int saved_version = 2; // of the format; version 1 named the optimizer's state fields by index
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string shape_text(std::vector<std::int64_t> const& shape) {
   std::string text = "[";

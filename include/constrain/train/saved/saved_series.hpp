@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The saved runs of one training run, each in directory/step-<n>, where n is the optimizer step.
 class saved_series {
 public:
-  /// `directory`: may not exist yet.
+  /// `directory` need not exist yet.
   explicit saved_series(std::string directory) : directory_(std::move(directory)) {}
 
   /// The path of the run saved at step `step`.
@@ -22,15 +22,15 @@ public:
   /// target.
   [[gnu::cold]] std::string path_to_save(std::int64_t step) const;
 
-  /// The step in a directory name `other` such as "step-40"; nullopt if the name has another form.
+  /// The step in a directory name such as "step-40" (`other`); nullopt if the name has another form.
   static std::optional<std::int64_t> step_of(std::string const& other);
 
   /// The steps that have a directory, newest first.
   [[gnu::cold]] std::vector<std::int64_t> steps() const;
 
   /// Removes all but the newest `count` saved runs with a step of at most `last`; removes none if step `last` is not
-  /// saved. A saved run whose manifest cannot be read, or that is a link, belongs to another user, or was copied or
-  /// moved here, is neither counted nor removed: see io/directory_mark.hpp. Ignores an `error` of the removal.
+  /// saved. Neither counts nor removes a saved run whose manifest cannot be read, or that is a link, belongs to another
+  /// user, or was copied or moved here (see io/directory_mark.hpp). Ignores an `error` of the removal.
   [[gnu::cold]] void keep(std::int64_t count, std::int64_t last) const;
 
 private:

@@ -29,13 +29,13 @@ struct file_tensor {
   }
 };
 
-/// The tensors of a file with all weights, without their bytes. `names`: parameters that have another name in
-/// the file than in `list`.
+/// The tensors of a file with all weights, without their bytes. `names`: the parameters that have another name in the
+/// file than in `list`.
 [[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
 
 /// The tensors of a file with all optimizer states, without their bytes. Their names are "<parameter>.<state>", for
-/// example "token.weight.exp_avg". The settings of the model follow, named "setting.<name>"; if that is the name of a
-/// state, with one more "setting." before it.
+/// example "token.weight.exp_avg". The settings of the model follow, named "setting.<name>", with another "setting." in
+/// front if a state already has this name.
 [[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list);
 
 /// Full tensors in host memory, ready to be written. Sharded tensors are all-gathered and device tensors are copied.
@@ -56,8 +56,8 @@ private:
   std::vector<std::vector<std::byte>> full_tensors_;
 };
 
-/// Copies the `bytes` of a tensor from the layout of the file into the arena `memory`; of a sharded tensor, only the
-/// shard of this rank of `group`. `bytes` must already have the parameter's dtype.
+/// Copies the `bytes` of a tensor from the layout of the file into the arena `memory`. For a sharded tensor, copies
+/// only the shard of this rank of `group`. `bytes` must already have the parameter's dtype.
 [[gnu::cold]] void take_tensor(file_tensor const& t, std::span<std::byte const> bytes, arena& memory,
                                communicator& group);
 
