@@ -121,7 +121,7 @@ using cuda = ct::device::cuda<ct::sm<90>>;
 void print_beginning() {
   std::puts(
       "# Which policies go together\n\n"
-      "A policy is a type that chooses how a model is trained. Each policy has a slot, which stands for one decision,\n"
+      "A policy is a type that chooses how a model is trained. Each policy belongs to a slot, which is one decision,\n"
       "such as the precision. A trainer takes at most one policy of each slot, in any order. For the other slots, it\n"
       "uses these defaults:\n");
   std::printf("%s.\n\n", defaults(ct::library_slots{}).c_str());
@@ -136,19 +136,20 @@ void print_beginning() {
       "## Two policies in one trainer\n\n"
       "A cell is `yes` if no rule refuses both policies in one trainer, with the defaults in the other slots.\n"
       "Otherwise it is the name of the first broken rule; [the rules](#the-rules) are at the end of the page. The\n"
-      "default device is the CPU, so `launch::graph` is refused beside every policy but a CUDA device.\n");
+      "default device is the CPU, so `launch::graph` is refused with every policy except a CUDA device.\n");
 }
 
 void print_tolerances() {
   std::puts(
       "## How far a run may be from fp32\n\n"
-      "Every legal pair of policies above, but for those of the device and of the launch, trains a small GPT in a\n"
-      "test. This is how far its loss after 8 steps may be from the same run in fp32 with the defaults, as a part of\n"
-      "what the loss decreased:\n\n"
+      "A test trains a small GPT for 8 steps with every legal pair of the policies in `tests/comm/pairs.hpp`. It\n"
+      "compares the loss with the loss of a run in fp32, with the same optimizer and the same frozen roles, and the\n"
+      "defaults in the other slots. The table shows the maximum difference of the two losses, as a fraction of the\n"
+      "decrease of the loss in fp32, or of 1 % of this loss if it decreases less:\n\n"
       "| precision | difference |\n|---|---:|");
   for (auto const& t : ct::test::tolerances) std::printf("| `precision::%s` | %g |\n", t.precision, t.of_decrease);
   std::printf(
-      "\nOptimizers that take signs (`lion`) may differ by %g. Recomputation, the stages of ZeRO (2 and 3 with\n"
+      "\nWith `lion`, which takes signs, the fraction is at least %g. Recomputation, the stages of ZeRO (2 and 3 with\n"
       "one micro-batch) and a resume change no bit.\n\n",
       ct::test::tolerance_of_signs);
 }
@@ -189,7 +190,7 @@ void print_refused_alone() {
           "`optimizer::states_in<type, O>` with another type than fp32 or bf16");
   refused(type<ct::optimizer::averaged<ct::optimizer::in_backward<ct::optimizer::adamw>>>{},
           "`optimizer::in_backward<O>` inside another optimizer");
-  refused(type<no_policy>{}, "a type that is no policy");
+  refused(type<no_policy>{}, "a type that is not a policy");
   auto without_mpi = ct::composition_of<ct::parallel::ddp>();
   without_mpi.has_mpi = false;
   std::printf("| `parallel::ddp` without MPI | %s |\n", judged(without_mpi).c_str());

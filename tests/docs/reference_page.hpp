@@ -8,14 +8,15 @@
 #include <string_view>
 #include <vector>
 
-// What a header declares, as Markdown.
+// Prints the declarations of a header as Markdown.
 
 namespace constrain::docs {
 
 inline bool is_field(declaration const& d) { return d.kind == kind::field; }
 inline bool has_fields(declaration const& d) { return std::any_of(d.members.begin(), d.members.end(), is_field); }
 
-/// What users fill in or read: options, an optimizer's hyperparameters, results, and all that stands in these headers.
+/// Whether users set or read the fields of a type: options, an optimizer's hyperparameters, results, and the types in
+/// `headers`.
 inline bool is_for_users(declaration const& type, std::string const& header) {
   auto const is = [](std::string const& text) {
     return [&text](std::string_view part) { return text.ends_with(part) || text.starts_with(part); };
@@ -29,7 +30,7 @@ inline bool is_for_users(declaration const& type, std::string const& header) {
 
 class reference_page {
 public:
-  /// The section of a header; empty where it declares nothing for users.
+  /// The section of a header; empty if the header declares nothing for users.
   std::string section(std::string const& header, std::vector<declaration> const& all) {
     header_ = header;
     std::string text;
@@ -71,7 +72,7 @@ private:
     return text;
   }
 
-  /// A function, an alias, a constant or a macro: printed where it is documented. Returns whether it was.
+  /// Prints a function, an alias, a constant or a macro if it is documented. Returns whether it is.
   bool plain(declaration const& d, bool above, char const* bullet, std::string& text) const {
     bool const in_space = *bullet == 0 && !documented_space_.empty() && d.kind == kind::function;
     bool const together = (d.together && above) || in_space;
@@ -122,7 +123,7 @@ private:
     return text;
   }
 
-  /// A declaration as a reader needs it: without what its value is made of, where that is long.
+  /// A declaration without its value if the value is long.
   static std::string shown(declaration const& d) {
     auto text = d.text;
     if (auto const end = text.find_first_of(" (", 8); d.kind == kind::macro && end != std::string::npos)
