@@ -68,7 +68,7 @@ public:
     lay_out_per_run();
     for (int v = 0; v < p_.values.size(); ++v)
       if (may_share_bytes(v)) lay_out(v);
-    first_fit();
+    assign_offsets();
     return out_;
   }
 
@@ -222,40 +222,56 @@ private:
     if (info.role == role::input) s.born = -1;
   }
 
-  /// Sets `order` to the values that may share bytes, the largest buffer first, ties by index. Returns their number.
-  /// Merges sorted runs of doubling length, because compilers limit the steps of a constant expression.
-  constexpr int largest_first(int (&order)[program::maximum_values]) const {
+  /// Whether buffer a is placed before buffer b: the larger first, or the longer-lived and then the larger. Each order
+  /// leaves gaps that the other fills.
+  enum class order { largest, longest_lived };
+  constexpr bool is_before(order by, int a, int b) const {
+    auto const &x = out_.buffers[a], &y = out_.buffers[b];
+    int const lifetime = x.dies - x.born, other_lifetime = y.dies - y.born;
+    if (by == order::longest_lived && lifetime != other_lifetime) return lifetime > other_lifetime;
+    return x.size > y.size;
+  }
+
+  /// Sets `values` to the values that may share bytes, in order, ties by index. Returns their number. Merges sorted runs
+  /// of doubling length, because compilers limit the steps of a constant expression.
+  constexpr int sort(order by, int (&values)[program::maximum_values]) const {
     int count = 0;
     for (int v = 0; v < p_.values.size(); ++v)
-      if (may_share_bytes(v)) order[count++] = v;
+      if (may_share_bytes(v)) values[count++] = v;
     int merged[program::maximum_values]{};
     for (int run = 1; run < count; run *= 2) {
       for (int begin = 0; begin < count; begin += 2 * run) {
         int const middle = begin + run < count ? begin + run : count, end = middle + run < count ? middle + run : count;
         int left = begin, right = middle;
         for (int k = begin; k < end; ++k) {
-          bool const from_right =
-              left == middle || (right < end && out_.buffers[order[left]].size < out_.buffers[order[right]].size);
-          merged[k] = from_right ? order[right++] : order[left++];
+          bool const from_right = left == middle || (right < end && is_before(by, values[right], values[left]));
+          merged[k] = from_right ? values[right++] : values[left++];
         }
       }
-      for (int k = 0; k < count; ++k) order[k] = merged[k];
+      for (int k = 0; k < count; ++k) values[k] = merged[k];
     }
     return count;
   }
 
-  /// Sets the offsets, the largest buffer first: each buffer gets the first gap that fits it among the buffers whose
-  /// lifetimes overlap with its own.
-  constexpr void first_fit() {
-    int order[program::maximum_values]{};
-    int const count = largest_first(order);
+  /// The offsets of the values that may share bytes, and where the last one ends.
+  struct assignment {
+    std::int64_t offsets[program::maximum_values]{}; // by index of the value
+    std::int64_t end = 0;
+  };
+
+  /// First fit: in order, each buffer gets the first gap that fits it among the buffers whose lifetimes overlap with its
+  /// own.
+  constexpr assignment first_fit(order by) const {
+    int values[program::maximum_values]{};
+    int const count = sort(by, values);
     struct placed {
       int born, dies;
       std::int64_t begin, end;
     };
     placed all[program::maximum_values]{}, overlapping[program::maximum_values]{};
+    assignment found{.end = out_.end};
     for (int k = 0; k < count; ++k) {
-      auto& mine = out_.buffers[order[k]];
+      auto const& mine = out_.buffers[values[k]];
       int others = 0;
       for (int other = 0; other < k; ++other)
         if (all[other].dies >= mine.born && mine.dies >= all[other].born) overlapping[others++] = all[other];
@@ -267,12 +283,22 @@ private:
           if (overlapping[other].end > offset && offset + size > overlapping[other].begin)
             offset = overlapping[other].end, moved = true;
       }
-      mine.offset = offset;
+      found.offsets[values[k]] = offset;
       all[k] = {mine.born, mine.dies, offset, offset + size};
-      auto const& info = p_.values[order[k]];
+      auto const& info = p_.values[values[k]];
       auto const padding = instance_bytes(info) - info.shape.elements() * size_of(info.type);
-      if (offset + mine.size - padding > out_.end) out_.end = offset + mine.size - padding;
+      if (offset + mine.size - padding > found.end) found.end = offset + mine.size - padding;
     }
+    return found;
+  }
+
+  /// Sets the offsets: the better of two orders, the first if they are equally good.
+  constexpr void assign_offsets() {
+    auto const first = first_fit(order::largest), second = first_fit(order::longest_lived);
+    auto const& better = second.end < first.end ? second : first;
+    for (int v = 0; v < p_.values.size(); ++v)
+      if (may_share_bytes(v)) out_.buffers[v].offset = better.offsets[v];
+    out_.end = better.end;
   }
 
   program const& p_;
@@ -289,8 +315,9 @@ private:
 /// Memory planning: gives every value its bytes in the arena. If C is the innermost loop that contains all references
 /// to a value, the value needs one instance per iteration of the loops between C and its definition, and lives from the
 /// first to the last child of C that refers to it. This rule decides which values are kept for the backward pass, for a
-/// segment of a recomputed loop, or for one iteration only. Offsets are first-fit, largest first. Values that do not
-/// persist come after the first `reserved` bytes, which hold the persistent values of all entry programs.
+/// segment of a recomputed loop, or for one iteration only. Offsets are first-fit, in the better of two orders: the
+/// largest buffer first, or the longest-lived. Values that do not persist come after the first `reserved` bytes, which
+/// hold the persistent values of all entry programs.
 ///
 /// `alignment`: the alignment of the device's buffers, in bytes. Every buffer begins at a multiple of it. So does every
 /// instance, except in the stacks that one call may work on as a whole (persistent values, gradients, compute copies,
