@@ -40,10 +40,15 @@ constexpr program fuse(program const& p, slot_of::fusion const& fusion, op_set c
   if (!fusion.fuses || !p.failure.ok()) return p;
   auto const avoided = fusion.only_with_kernels ? missing : op_set{};
   program out = loop_over_rows(p, fusion.smallest_logits);
-  for (int i = 0; i < out.nodes.size(); ++i)
-    if (detail::fuse_add_layer_norm(out, i, avoided) || detail::fuse_layer_norm_gradient_add(out, i, avoided) ||
-        detail::fuse_bias_gradient(out, i, avoided))
-      i = -1; // the indices have changed: start again
+  // What one fusion leaves can be fused with an earlier node: another sweep.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int i = 0; i < out.nodes.size(); ++i)
+      while (i < out.nodes.size() &&
+             (detail::fuse_add_layer_norm(out, i, avoided) || detail::fuse_layer_norm_gradient_add(out, i, avoided) ||
+              detail::fuse_bias_gradient(out, i, avoided)))
+        changed = true;
+  }
   return out;
 }
 
