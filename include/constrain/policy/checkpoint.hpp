@@ -34,7 +34,7 @@ struct checkpointing {
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;
 
   /// The number of iterations per segment in a repeat with `extent` iterations. Only the input of each segment is kept.
-  /// 0: all activations are kept.
+  /// 0: no segments.
   constexpr int segment_of(std::int64_t extent) const {
     if (!square_root) return iterations;
     int root = 1;

@@ -62,7 +62,7 @@ template <class task_, class policy_set>
 struct entries : port_facts<task_, step_passes<detail::entry_source<task_, policy_set, entry::step>>> {
   using task = task_;
   using policies = policy_set;
-  using checked = entries; // naming it reports a refused program in fewer lines than from inside another class
+  using checked = entries; // `trainer` names it, so that a refused program is reported in fewer lines
   using target = typename policy_set::target;
   static constexpr dtype master = policy_set::precision::value.master;
   static constexpr dtype compute = policy_set::precision::value.compute;

@@ -68,7 +68,7 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
     return memory.write(info.offset, all.data(), bytes);
   }
   memory.produce(info.offset, bytes, [&](std::byte* data) {
-    // A rank's elements may not fill its storage: the rest must be zero.
+    // If a rank's elements do not fill its storage, the rest must be zero.
     if (info.shards > 1 || info.unused > 0) std::memset(data, 0, static_cast<std::size_t>(bytes));
     detail::initialize_runs(info, index, seed, rank, data);
   });

@@ -25,7 +25,7 @@ struct training_state {
 namespace detail {
 
 /// `before` * `factor`, for `scale_learning_rate`; at least the smallest normal double, so that the product never
-/// becomes 0. Throws `error` for a factor that is not finite and above 0, or for a product above 1e9.
+/// becomes 0. Throws `error` unless the factor is finite and above 0, and the product is at most 1e9.
 double scaled_factor(double before, double factor);
 
 /// Throws the error for the part `what` of the state in the saved run `directory`, which has the impossible value
