@@ -11,10 +11,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-/// A text that identifies a directory within its file system: the inode number and, if available, the file handle of
+/// A string that identifies a directory within its file system: the inode number and, if available, the file handle of
 /// name_to_handle_at(2). The handle includes the inode's generation, so a later directory with the same inode number
-/// has a different text. The text has no device number, because that number can change when the file system is mounted
-/// again.
+/// has a different string. The string has no device number, because that number can change when the file system is
+/// mounted again.
 [[gnu::cold]] CONSTRAIN_INLINE std::string lasting_identity(directory_handle const& directory) {
   auto text = concat({directory.status().st_ino});
 #if defined(MAX_HANDLE_SZ) && defined(AT_EMPTY_PATH)

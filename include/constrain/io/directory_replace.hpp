@@ -31,10 +31,10 @@ struct old_directory {
 };
 
 /// Returns the directory `name`, if it exists, and the files to remove with it. Throws `error` unless a save may
-/// replace `name`: it must not exist, or be a directory of `owner` that is empty, has a valid mark or has a manifest. A
-/// manifest without a mark (in a copy, or from a version without marks) suffices, because the caller chose this
-/// directory as the target. `shown`: the directory's name in errors. `attempts`: how many times to retry if another
-/// writer replaces the directory during the check.
+/// replace `name`: either nothing has this name, or it is a directory of `owner` that is empty, has a valid mark or has
+/// a manifest. A manifest without a mark (in a copy, or from a version without marks) suffices, because the caller
+/// chose this directory as the target. `shown`: the directory's name in errors. `attempts`: how many times to retry if
+/// another writer replaces the directory during the check.
 [[gnu::cold]] old_directory check_replaceable(directory_handle const& holder, std::string const& name, uid_t owner,
                                               std::string const& shown, int attempts = 100);
 

@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   if (std::max(tensors.size(), metadata.size()) > safetensors_most_names)
     throw error({"a safetensors file of ", tensors.size(), " tensors and ", metadata.size(),
                  " entries of metadata could not be read again; write at most ", safetensors_most_names,
-                 " of each in one"});
+                 " of each in one file"});
   std::vector<tensor const*> order;
   for (auto const& t : tensors) {
     auto const needed = tensor_bytes(t.dtype, t.shape);

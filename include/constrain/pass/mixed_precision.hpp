@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether kernels read this value in the compute type: true for parameters of two or more dimensions. Vectors (biases,
+/// Whether this is a parameter that kernels read in the compute type: one of two or more dimensions. Vectors (biases,
 /// norms) are read in the type in which they are stored.
 constexpr bool has_compute_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
 

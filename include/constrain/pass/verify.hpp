@@ -54,7 +54,7 @@ constexpr diagnosis verify(program const& p) {
   int depth = 0;
   axis_list open; // axes of the loops around the node
   ref const loss = p.result("loss");
-  layout written_as[program::maximum_values]{}; // the layout in which the last node left it
+  layout written_as[program::maximum_values]{}; // the layout in which the value's last writer left it
   bool guarded[program::maximum_values]{};      // whether the last node that wrote the value is guarded
   for (int v = 0; v < p.values.size(); ++v) written_as[v] = p.values[v].layout;
   detail::written_values written(p);

@@ -39,7 +39,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (!is_trainable(info.role)) throw error({"gradient: ", name, " is frozen and has no gradient; unfreeze it"});
     if (info.gradient_offset < 0)
       throw error({"gradient: the gradient of ", name,
-                   " ends with its update in the backward pass; train without optimizer::in_backward to read it"});
+                   " is not kept after its update in the backward pass; to read it, train without "
+                   "optimizer::in_backward"});
     if (!kept) throw error({"gradient: the gradient of ", name, " is not available now; read it right after a step"});
     return tensor_view(*memory_, info.gradient(), group_).multiplied_by(loss_scale);
   }

@@ -16,9 +16,9 @@ inline bool waiting_threads_spin() {
   return !sleeps && std::getenv("GOMP_SPINCOUNT") == nullptr && std::getenv("KMP_BLOCKTIME") == nullptr;
 }
 
-/// Mean time in seconds to start and end an empty parallel loop. It is a few microseconds if every thread has a
+/// Mean time in seconds to start and end an empty parallel loop. It is at most a few microseconds if every thread has a
 /// processor, and milliseconds if other programs compete for the processors, since threads then spin until the other
-/// threads are scheduled. The measurement takes a few milliseconds, or 0.1 s if other programs compete.
+/// threads are scheduled. The measurement takes milliseconds, or 0.1 s if other programs compete.
 inline double parallel_loop_seconds() {
   constexpr int loops = 1000;
   constexpr double patience = 0.1; // seconds

@@ -80,8 +80,8 @@ struct attention {
   /// numbers of dimensions, or the innermost extents that differ.
   template <diagnosis d> struct keys_or_values_do_not_fit_the_queries {
     static_assert(d.ok(), "ct::self_attention: keys and values must be [sequences, tokens, key_value_heads * head "
-                          "width], with the sequences, the tokens and the head width of the queries; an extent is "
-                          "`got` instead of `expected`");
+                          "width], with the sequences, the tokens and the head width of the queries; the number of "
+                          "dimensions or an extent is `got` instead of `expected`");
   };
   /// Refused: lengths that do not have one integer per sequence.
   template <diagnosis d> struct lengths_do_not_fit {
@@ -97,8 +97,8 @@ struct attention {
   /// Refused: a tensor group of `expected` ranks for `got` heads.
   template <diagnosis d> struct fewer_heads_than_ranks {
     static_assert(d.ok(), "parallel::tensor: `expected` ranks cannot divide the `got` heads of an operation, `op`, "
-                          "whose input has the layout `held`, so that the input would need the layout `needed`; choose "
-                          "at most as many ranks as heads");
+                          "so that its input, which has the layout `held`, would need the layout `needed`; choose at "
+                          "most as many ranks as heads");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
