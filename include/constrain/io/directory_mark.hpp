@@ -55,7 +55,7 @@ private:
 
 /// The files that the library may remove from a directory in `holder`, the mark last. No files if the directory is
 /// empty; only the mark if it is incomplete and the only file. Otherwise nullopt if the directory has no valid mark;
-/// always nullopt if its owner is not `owner`. `name`: see `mark_head`.
+/// always nullopt if the directory's owner is not `owner`. `name`: see `mark_head`.
 [[gnu::cold]] std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
                                                                    directory_handle const& holder,
                                                                    std::string_view name, uid_t owner);
