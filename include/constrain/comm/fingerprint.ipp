@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Removes the first field of `text`, which ends at the first '\0', and that '\0'. Returns the field.
+/// Removes and returns the first field of `text`. Also removes the '\0' that ends the field.
 [[gnu::cold]] CONSTRAIN_INLINE std::string_view take_field(std::string_view& text) {
   auto const field = text.substr(0, text.find('\0'));
   text.remove_prefix(std::min(field.size() + 1, text.size()));

@@ -14,11 +14,11 @@
 /// The mark: a hidden file ".constrain" in each directory that `directory_writer` saves. It lists the files that a
 /// later save may remove.
 ///
-/// A mark begins with the identity (inode, file handle) of its directory and of the parent directory, and with the
-/// final name of the saved directory. Then it lists each file, before that file is created. So a mark is valid only
-/// while its directory keeps its name and its parent: a mark in a copy, in a moved directory or with another hard link
-/// permits no removal. Another user cannot forge a mark: the mark and the directory must have the same owner as this
-/// process's new files.
+/// After a fixed first line, a mark contains the identity (inode, file handle) of its directory and of the parent
+/// directory, and the final name of the saved directory. Then it lists each file, before that file is created. So a
+/// mark is valid only while its directory keeps its name and its parent: a mark in a copy, in a moved directory or with
+/// another hard link permits no removal. Another user cannot forge a mark: the mark and the directory must have the
+/// same owner as this process's new files.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The name of the mark, and its first line.
@@ -54,7 +54,8 @@ private:
 };
 
 /// The files that the library may remove from a directory in `holder`, the mark last. No files if the directory is
-/// empty; nullopt if the directory has no valid mark or an owner other than `owner`. `name`: see `mark_head`.
+/// empty; only the mark if it is incomplete and the only file. Otherwise nullopt if the directory has no valid mark;
+/// always nullopt if the directory's owner is not `owner`. `name`: see `mark_head`.
 [[gnu::cold]] std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
                                                                    directory_handle const& holder,
                                                                    std::string_view name, uid_t owner);

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// A value of a parsed text. An array's node is followed by its elements, each with its descendants. An object's node
 /// is followed by two nodes for each member: the name (a string) and the value, with its descendants.
 struct json_node {
-  std::uint32_t first;  ///< Offset of the value in the text; of a string, the offset after its quote.
+  std::uint32_t first;  ///< Offset of the value in the text; for a string, after its opening quote.
   std::uint32_t length; ///< Bytes of a scalar (of a string: decoded), elements of an array or members of an object.
   std::uint32_t next;   ///< Index of the node after this one and its descendants.
   json_kind kind;       ///< Kind of this value.
@@ -54,7 +54,7 @@ private:
     tree_.nodes.reserve(text.size() / 2 + 1);
   }
 
-  // Each of these five functions reads a part of the text and appends the nodes of this part.
+  // Each of these five functions appends the nodes of a part of the text.
   void value(int depth);
 
   void add(json_kind kind, std::string_view token);

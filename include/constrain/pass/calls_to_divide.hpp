@@ -6,9 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Decides which calls of a program `divide` divides over the ranks of a tensor group, and how. A division begins at a
-/// linear layer, whose features the ranks compute separately, and ends at the layer that sums over these features.
-/// Calls that read a vocabulary (a table of tokens, or the weight of a head) are divided too.
+/// Decides which calls of a program the pass `divide` divides over the ranks of a tensor group, and how. A division
+/// begins at a linear layer, whose features the ranks compute separately, and ends at the layer that sums over these
+/// features. Calls that read a vocabulary (a table of tokens, or the weight of a head) are divided too.
 class calls_to_divide {
 public:
   /// How a call is divided.
@@ -46,8 +46,8 @@ public:
   constexpr part_list const& parts_of(ref r) const { return values_[r.value].parts; }
   constexpr bool is_vocabulary(ref parameter) const { return is_vocabulary_[parameter.value]; }
 
-  /// Whether input k of node i is a parameter that can be divided along `dimension`: node i is its only reader, or it
-  /// is a vocabulary and `dimension` is 0.
+  /// Whether input k of node i is a parameter that can be divided along `dimension`: node i is its only reader, or
+  /// the parameter is a vocabulary and `dimension` is 0.
   constexpr bool is_own_parameter(int i, int k, int dimension) const {
     ref const r = p_.nodes[i].inputs[k];
     if (!is_parameter(p_.values[r.value].role)) return false;
@@ -166,8 +166,8 @@ private:
     auto const& n = p_.nodes[i];
     return n.kind == node_kind::call && !n.inputs.empty() && looks_up(i, 0) && is_vocabulary_[n.inputs[0].value];
   }
-  /// Whether a value that these calls began can be gathered for readers that cannot work on parts. Only heads allow
-  /// this, so that all entries divide the same head, whatever reads the logits.
+  /// Whether a value whose division these calls began can be gathered for readers that cannot work on parts. Only heads
+  /// allow this, so that all entries divide the same head, whatever reads the logits.
   constexpr bool can_gather(std::uint64_t begins_at) const { return (begins_at & ~begin_tables_) == 0; }
   /// Marks these calls, except heads, as unable to begin. Returns false. `op`: the op that cannot work on parts.
   constexpr bool give_up(std::uint64_t begins_at, op_label const* op = nullptr) {
@@ -228,7 +228,7 @@ private:
   int ranks_;
   diagnosis failure_;
   op_label const* stopped_by_ = nullptr; // the first op that cannot work on parts
-  int begins_ = 0;                       // number of calls that can begin before any is ruled out
+  int begins_ = 0;                       // number of calls that could begin, before any is ruled out
   std::uint64_t begin_tables_ = 0;       // bit k: the call with number k is a head with a vocabulary as its weight
   bool is_vocabulary_[program::maximum_values]{};
   bool can_begin_[program::maximum_nodes]{}; // the output of this call may be divided

@@ -11,7 +11,7 @@ struct nest {
   int parent[program::maximum_nodes]{}; // of a node: the loop node around it; of an `end`: the parent of its loop
   int end[program::maximum_nodes]{};    // of a loop: its `end` node; of a call: itself
 
-  /// The loop nest of `p`; later changes of `p` do not update it.
+  /// The loop nest of `p`; later changes to `p` do not update it.
   constexpr explicit nest(program const& p) {
     int open = root;
     for (int i = 0; i < p.nodes.size(); ++i) {

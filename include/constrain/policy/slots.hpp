@@ -14,8 +14,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The library's slots, in the order in which the name of a composition lists their policies. Values, rules, names,
-/// docs/compatibility.md and the tests that enumerate compositions are generated from this list.
+/// The library's slots, in the order in which the name of a composition lists their policies. The values, rules and
+/// names of compositions, docs/compatibility.md and the tests that enumerate compositions are generated from this list.
 using library_slots = slot_list<slot_of::unknown, slot_of::precision, slot_of::optimizer, slot_of::accumulation,
                                 slot_of::checkpointing, slot_of::parallelism, slot_of::device, slot_of::attention,
                                 slot_of::fusion, slot_of::launching, slot_of::freezing>;

@@ -8,7 +8,8 @@
 
 /// The library's learning-rate schedules. If `warmup` is above 0, all begin with a linear warm-up, in which the first
 /// step has the factor 1 / warmup. After the warm-up, up to step `steps`, the factors equal those of the schedules with
-/// the same names in Hugging Face Transformers, whose warm-up begins one step earlier, with a factor of 0.
+/// the same names in Hugging Face Transformers, whose warm-up starts from 0 instead (from `minimum` in
+/// `warmup_stable_decay`).
 namespace constrain::inline CONSTRAIN_VARIANT::schedule {
 
 /// Linear warm-up: (step + 1) / warmup for the first `warmup` steps, then 1.

@@ -13,7 +13,7 @@ template <class entry> struct multi_tensor {
   entry entries[capacity];
   int count;
 
-  /// Adds the operands of one call after the operands of the calls that it is merged with.
+  /// Adds the operands of one call after the operands of the calls merged before it.
   void add(call const& c, entry const& e) {
     entries[c.merged_before] = e;
     count = c.merged_before + 1;

@@ -15,7 +15,7 @@ public:
   ~cuda_stream() { cudaStreamDestroy(stream_); }
   cuda_stream(cuda_stream const&) = delete;
   cuda_stream& operator=(cuda_stream const&) = delete;
-  /// The stream, for calls of the CUDA runtime.
+  /// The stream, for calls to the CUDA runtime.
   operator cudaStream_t() const { return stream_; }
   /// The device of the stream.
   cuda_device device() const { return device_; }

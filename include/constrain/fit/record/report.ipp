@@ -116,7 +116,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   page += detail::metric_charts(steps, &step_record::metrics, "metric", true, marks);
   page += detail::metric_charts(steps, &step_record::settings, "setting", false, marks);
   page +=
-      concat({"</div>\n<p class=\"note\">Over steps. Tokens per second: the mean since the run began or was resumed. "
+      concat({"</div>\n<p class=\"note\">x axis: step. Tokens per second: the mean since the run began or was resumed. "
               "Dotted: saved; dashed: resumed.</p>\n<h2>Memory plan</h2>\n<table>\n",
               detail::memory_rows(head.memory), "</table>\n</body></html>\n"});
   return page;

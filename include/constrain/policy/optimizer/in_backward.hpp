@@ -26,10 +26,10 @@ template <class optimizer> constexpr bool has_in_backward_inside() {
 
 namespace optimizer {
 
-/// Any optimizer, but each parameter is updated in the backward pass as soon as its gradient is complete (Lv et al.
-/// 2023, "Full Parameter Fine-tuning for Large Language Models with Limited Resources", LOMO), like PyTorch's optimizer
-/// step in backward hooks. The next gradient then reuses the memory, so gradients take as many bytes as the largest one
-/// instead of the sum of all. The weights after a step are the same as with `O`, bit for bit.
+/// Updates each parameter with `O` in the backward pass, as soon as its gradient is complete (Lv et al. 2023, "Full
+/// Parameter Fine-tuning for Large Language Models with Limited Resources", LOMO), like PyTorch's optimizer step in
+/// backward hooks. The next gradient then reuses the memory, so gradients take as many bytes as the largest one instead
+/// of the sum of all. The weights after a step are the same as with `O`, bit for bit.
 ///
 /// The norm of all gradients is not known before the last one is complete. So a gradient that is not finite skips only
 /// the update of its own tensor: `step_result::not_finite` names its parameter, and `step_result::skipped` is false.

@@ -14,10 +14,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// One tensor of a safetensors file: a parameter or one of its optimizer states. For a parameter inside a repeat, the
+/// One tensor of a safetensors file: a parameter, an optimizer state or a setting. For a parameter inside a repeat, the
 /// tensor stacks all iterations or holds one iteration.
 struct file_tensor {
-  tensor_info const* info = nullptr;      // the parameter or the state, in the arena
+  tensor_info const* info = nullptr;      // the parameter, state or setting, in the arena
   std::int64_t first = 0, iterations = 1; // this tensor holds iterations [first, first + iterations)
   bool transposed = false;                // [in, out] in the file, [out, in] in the arena
   bool optional = false;                  // a setting, which a saved run may lack: the trainer keeps its value
