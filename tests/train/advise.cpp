@@ -45,7 +45,7 @@ TEST_CASE("advise: what to do if nothing fits") {
   CHECK(none.missing == ct::bytes(1));
   CHECK(says(none, "nothing fits: the smallest plan needs 1 bytes more"));
   CHECK(says(none, "write fewer sequences in a micro-batch"));
-  CHECK(says(none, "not built yet"));
+  CHECK(says(none, "not implemented yet"));
   CHECK_FALSE(says(none, "the largest parameter"));
   CHECK(says(advise(ct::kibibytes(100)), "the largest parameter and its gradient do not fit"));
 }

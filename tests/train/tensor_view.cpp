@@ -21,7 +21,7 @@ TEST_CASE("a view copies only to and from arrays of its length") {
   REQUIRE(view.size() == 28);
   for (std::size_t length : {0, 27, 29}) {
     std::vector<float> values(length);
-    auto const said = "a tensor of 28 elements was copied with an array of " + std::to_string(length) +
+    auto const said = "a tensor of 28 elements was copied to or from an array of " + std::to_string(length) +
                       "; give one of the same length";
     CHECK(sentence([&] { view.copy_to(std::span(values)); }) == said);
     CHECK(sentence([&] { view.copy_from(std::span<float const>(values)); }) == said);

@@ -38,7 +38,7 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 /// it. A kernel without `needs_of` has the defaults.
 ///
 /// A CUDA kernel may merge consecutive calls, with operands of the same dtypes, into one multi-tensor launch. It then
-/// collects the operands of each call at index `call::merged_before`, and launches if not `call::more_tensors_follow`.
+/// collects the operands of each call at index `call::merged_before`, and launches unless `call::more_tensors_follow`.
 /// Merged calls run in any order, or at the same time, so the plan merges only independent calls: no call reads or
 /// writes data that another call writes, except that several calls may add to one accumulator. The kernel must handle
 /// this case.

@@ -32,7 +32,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     std::fprintf(
         out,
         "the processors are busy with other programs: a parallel loop takes %.0f us to start, because OpenMP's threads "
-        "spin while they wait for one another; set OMP_WAIT_POLICY=passive, or OMP_NUM_THREADS to fewer\n",
+        "spin while they wait for one another; set OMP_WAIT_POLICY=passive or a smaller OMP_NUM_THREADS\n",
         seconds * 1e6);
 }
 

@@ -82,7 +82,8 @@ private:
     to_communication(node.outputs[1]);
     return node.outputs[0];
   }
-  /// The copy of `r` that divided calls read; if `r` is divided, all its features. The calls in one loop body share it.
+  /// The copy of `r` that divided calls read; if `r` is divided, the gather of all its features. The calls in one loop
+  /// body share it.
   constexpr ref copy_of(ref r, int i) {
     for (auto const& c : copies_)
       if (c.of == r && c.loop == nest_.parent[i]) return c.copy;
@@ -121,7 +122,7 @@ constexpr program dividing::run() {
     case how::begins:
       divide_parameters(i, rule.outputs.inner_of(0));
       for (int k = 0; k < n.inputs.size(); ++k)
-        // An op with `divide` needs no copies: the lengths of attention have no gradient.
+        // An op with `divide` needs no copies: only attention's lengths are undivided, and they have no gradient.
         if (calls_.dimension_of(i, k, rule.outputs.inner_of(0)) < 0 && !n.op->has_divide &&
             !calls_.is_divided(n.inputs[k]))
           n.inputs[k] = copy_of(n.inputs[k], i);
@@ -150,9 +151,10 @@ constexpr program dividing::run() {
 /// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): each of `ranks` ranks computes an equal range of the features
 /// of a linear layer, and applies the following ops to this range. The next linear layer sums over the features: each
 /// rank computes a part of the sum, and the parts are added. The parameters of both layers are divided. Each rank also
-/// has a range of the rows of a vocabulary, and of the logits; calls that read these are replaced by their op's
-/// `divided_form`. All other parameters and values are the same on every rank. A layer is divided if all ops up to the
-/// next layer declare letters in their `layouts`, and if `ranks` divides the number of features and of heads.
+/// has a range of the rows of a vocabulary, and of the classes of the logits; a call that needs all of them is replaced
+/// by its op's `divided_form` or, without one, reads gathered logits. All other parameters and values are the same on
+/// every rank. A layer is divided if all ops up to the next layer name the features by a letter in their `layouts`, and
+/// if `ranks` divides the number of features and of heads.
 constexpr program divide(program const& p, int ranks) {
   if (ranks <= 1 || !p.failure.ok()) return p;
   return detail::dividing(p, ranks).run();

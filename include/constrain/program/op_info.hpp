@@ -40,7 +40,7 @@ struct inferred {
     result.outputs.push_back({type, s});
     return result;
   }
-  /// Refuses for a reason of the representation (sound.hpp), with the two numbers of its sentence.
+  /// Refuses by a rule of the intermediate representation (sound.hpp), with the two numbers of its sentence.
   static constexpr inferred failure(why reason, std::int64_t expected, std::int64_t got) {
     inferred result;
     result.reason = reason;
@@ -94,8 +94,8 @@ struct op_info : op_label {
   unsigned strided_inputs = 0;           // bit i: input i may be strided
   unsigned strided_outputs = 0;          // bit j: output j may be strided
   layout_rule layouts;                   // which elements of the operands depend on each other
-  // bit i: input i holds a label for each row; a row with the label `ignored_label` adds nothing to output 0 or, if
-  // output 0 has the rows of the call, is 0 there
+  // bit i: input i holds a label for each row; a row with the label `ignored_label` is 0 in output 0 or, if output 0 is
+  // a sum over the rows, adds nothing to it
   unsigned label_inputs = 0;
   bool (*divide)(attributes&, division&) = nullptr;   // changes the options to one rank's (division.hpp)
   bool has_divide = false;                            // whether `divide` is set
@@ -186,7 +186,7 @@ template <class op> constexpr op_info make_op_info() {
     constexpr auto rule = parse_layouts(op::layouts);
     info.layouts = rule;
     static_assert(rule.valid,
-                  "op: its `layouts` is not a rule; write a pattern (* ... # or -) for each input and, behind ->, for "
+                  "op: its `layouts` is not a rule; write a pattern (* ... # or -) for each input and, after ->, for "
                   "each output, as in \"..., - -> ...\"; if one output is *, all are");
   }
   if constexpr (requires { &op::divide; }) {

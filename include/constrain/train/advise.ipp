@@ -23,12 +23,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   a.text += concat({"nothing fits: the smallest plan needs ", grouped(a.missing.count()), " bytes more\n"});
   if (sequences > 1) a.text += "- write fewer sequences in a micro-batch, and accumulate<N> for the same batch\n";
   if (largest > memory)
-    a.text += "- the largest parameter and its gradient do not fit: tiling of a layer is not built yet; "
+    a.text += "- the largest parameter and its gradient do not fit: tiling of a layer is not implemented yet; "
               "parallel::tensor<ranks> divides layers over several devices\n";
   a.text += "- on several devices, parallel::zero<3, ranks> and parallel::tensor<ranks> divide what one device cannot "
             "hold\n"
-            "- on one device, states and parameters would have to be offloaded to the memory of the host, which is not "
-            "built yet\n";
+            "- on one device, states and parameters would have to be offloaded to host memory: offloading is not "
+            "implemented yet\n";
 }
 
 } // namespace constrain::detail

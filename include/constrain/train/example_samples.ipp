@@ -49,7 +49,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
       auto const elements = static_cast<std::size_t>(port.elements), each = elements / sequences;
       if (elements % sequences != 0)
         throw error({where, ": ", called(port), " has ", elements, " elements for ", sequences,
-                     " sequences, so that it has no part for each example; write batch(inputs, labels)"});
+                     " sequences, so it cannot be divided into examples; write batch(inputs, labels)"});
       if (array.size() % each != 0)
         throw error({where, ": ", called(port), " has ", array.size(), " elements, which is not a multiple of the ",
                      each, " of one example; pass complete examples"});

@@ -11,9 +11,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// A note on a dimension that slows tensor cores down, with the next multiples of 8 and 64; "" for a multiple of 64.
-/// GEMMs with 16-bit factors are fastest if their dimensions are multiples of 8 elements, or multiples of 64 on an A100
-/// and newer GPUs (NVIDIA, "Matrix multiplication background user's guide").
+/// A note on a dimension that slows tensor cores down, with the next multiple of 64 and, if needed, of 8; "" for a
+/// multiple of 64. GEMMs with 16-bit operands are fastest if their dimensions are multiples of 8 elements, or multiples
+/// of 64 on an A100 and newer GPUs (NVIDIA, "Matrix multiplication background user's guide").
 [[gnu::noinline, gnu::cold]] inline std::string dimension_note(std::int64_t extent) {
   auto const next = [&](std::int64_t multiple) { return (extent + multiple - 1) / multiple * multiple; };
   if (extent % 64 == 0) return {};

@@ -46,8 +46,8 @@ CONSTRAIN_INLINE void tensor_view::check_real() const {
 
 CONSTRAIN_INLINE void tensor_view::check(std::size_t length) const {
   if (length != static_cast<std::size_t>(size()))
-    throw error(
-        {"a tensor of ", size(), " elements was copied with an array of ", length, "; give one of the same length"});
+    throw error({"a tensor of ", size(), " elements was copied to or from an array of ", length,
+                 "; give one of the same length"});
 }
 
 } // namespace constrain

@@ -20,7 +20,7 @@ struct gemm_shape {
   dtype inputs = dtype::f32, output = dtype::f32;
   // alignment of the matrices' addresses, in bytes (`alignment_class`)
   int a_alignment = 256, b_alignment = 256, c_alignment = 256;
-  bool tf32 = false; // whether fp32 factors are rounded to TF32
+  bool tf32 = false; // whether fp32 operands are rounded to TF32
 
   friend constexpr auto operator<=>(gemm_shape const&, gemm_shape const&) = default;
 };

@@ -48,8 +48,8 @@ public:
       return x < 0 ? zero_ - (offset < zero_ ? offset : zero_) : zero_ + offset;
     }
 
-    // Zone i begins above from_[i]. In zone i, the code is zero_ + min(slope_[i] |x| + intercept_[i], last_[i]),
-    // rounded down.
+    // Zone i begins above from_[i]. In zone i, the code of |x| is zero_ + min(slope_[i] |x| + intercept_[i],
+    // last_[i]), rounded down.
     float from_[zones], slope_[zones], intercept_[zones], last_[zones];
     int zero_;
   };

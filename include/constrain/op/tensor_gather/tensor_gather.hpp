@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// The gradient of op::tensor_gather: dy [..., features], which is the same on every rank -> [..., columns], this
-/// rank's range of the features. Columns beyond the last feature are 0.
+/// The gradient of op::tensor_gather: dy [..., features] (the same on every rank) -> [..., columns] (this rank's
+/// range of the features). Columns beyond the last feature are 0.
 struct tensor_gather_gradient {
   struct options {
     std::int64_t ranks = 1; // number of ranks in the group
