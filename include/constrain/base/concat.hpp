@@ -13,7 +13,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A part of a text: a borrowed string or an integer. The constructors only store two fields, so that a call with a
-/// list of parts compiles to little code; `concat` makes the text.
+/// list of parts compiles to little code; `concat` joins the parts.
 class text_part {
 public:
   /// A string, which must outlive the part.

@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Functions of the C math library, for the host. The library does not include <cmath>, because <cmath> also declares
-/// the special functions of C++17, which would cost compile time and memory in every program.
+/// Functions of the C math library, for the host. ConsTrain does not include <cmath>, because <cmath> also declares the
+/// special functions of C++17, which would cost compile time and memory in every program.
 namespace libm {
 
 /// e^x.

@@ -79,7 +79,7 @@ private:
   [[gnu::noinline, gnu::cold]] void prepare_outputs() {
     check_places(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{path_to_save(steps_)};
-    // If a directory of a later step exists and cannot be replaced, because it belongs to another user for example, the
+    // If a directory of a later step exists and cannot be replaced, for example because it belongs to another user, the
     // run would fail at that step.
     for (auto const step : options_.keep_last > 0 ? series_.steps() : std::vector<std::int64_t>{})
       if (step > first_step_ && step < steps_) io::directory_writer{path_to_save(step)};

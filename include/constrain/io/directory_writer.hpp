@@ -75,7 +75,7 @@ private:
 
   /// The owner of new files in `made_`, which on a network file system is not always this process's user.
   uid_t owner() const { return made_.owner(); }
-  /// A new name for a directory that still contains files after the removal.
+  /// A new name for a directory that still contains files after its saved files were removed.
   std::string kept() const { return concat({place_.name, ".kept-", unlikely_suffix()}); }
 
   /// Restores '.<name>.previous' if a save was interrupted between its two renames; removes it if a save was

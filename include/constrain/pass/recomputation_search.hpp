@@ -27,7 +27,7 @@ struct recomputation_search {
   node_set candidate;                // the set whose plan the caller makes next
   node_set best;                     // the best set so far; if no set fits, the one with the smallest plan
   std::int64_t best_bytes = refused; // the bytes of its plan
-  int low = 0, high = 0;             // of the bisection: the first `low` groups do not fit, the first `high` do
+  int low = 0, high = 0;             // bisection: dropping the first `low` groups is too little, `high` groups enough
   std::int64_t tried = 0;            // all changes of `best` that cost at most this much have been tried
   int plans = 0;                     // number of plans made so far
 

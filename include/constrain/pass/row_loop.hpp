@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The number of rows of logits to store at a time, out of `rows`: the largest multiple of 16 that divides `rows`, from
 /// an eighth of the rows down to seven eightieths. If there is none: a tenth of the rows, rounded down to a multiple of
-/// 16, but at least 16 and at most all rows. From 128 rows on, at most an eighth of the logits is stored at a time.
-/// Larger chunks take less time, because each chunk adds to the full gradient of the weight.
+/// 16, but at least 16 and at most all rows. With 128 or more rows, at most an eighth of the logits is stored at a
+/// time. Larger chunks take less time, because each chunk adds to the full gradient of the weight.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
   int tries = 512; // compilers limit the loop iterations of a constant expression
   for (auto chunk = rows / 8 / 16 * 16; chunk >= 16 && chunk * 80 >= rows * 7 && tries > 0; chunk -= 16, --tries)
@@ -221,7 +221,6 @@ private:
   written written_[program::maximum_values]{}; // which nodes write the value
 };
 
-// Defined after the class: clang 14 evaluates member templates only after their definition.
 constexpr program row_looping::run() const {
   auto out = without_nodes(p_);
   rewrite_nodes(out, p_, 0, p_.nodes.size(), [&](builder&, node const& n, int i) {
@@ -324,14 +323,15 @@ constexpr void row_looping::join(builder& out, ref r, body const& chunks, body c
 
 /// Replaces the head (the linear layer that computes the logits), the loss and their gradients by a loop over chunks of
 /// rows, so that only `logit_rows` rows of logits are stored at a time (Hsu et al. 2024, Liger Kernel). Sums over the
-/// rows, such as the loss and the gradient of the weight, add up chunk by chunk, in order. The program changes only if
-/// the logits take at least `smallest_bytes`, and all ops that read them declare that they work row by row
+/// rows, such as the loss and the gradient of the weight, are accumulated chunk by chunk, in order. The program changes
+/// only if the logits take at least `smallest_bytes`, and all ops that read them declare that they work row by row
 /// (`op_info::layouts`).
 ///
-/// If all these ops ignore rows by the labels that the trainer counts (`op_info::label_inputs`), the loop processes
-/// rows with a valid label first: an iteration gathers its rows and scatters their gradients back. The other rows have
-/// the gradient 0. The loop runs only as many iterations as the valid labels of the micro-batch need (`labelled_rows`).
-/// If all labels are valid, the rows keep their order, and the results are the same as without gathering, bit for bit.
+/// If all these ops ignore rows without a valid label (`op_info::label_inputs`, of the labels that the trainer counts),
+/// the loop processes rows with a valid label first: an iteration gathers its rows and scatters their gradients back.
+/// The other rows have the gradient 0. The loop runs only as many iterations as the valid labels of the micro-batch
+/// need (`labelled_rows`). If all labels are valid, the rows keep their order, and the results are the same as without
+/// gathering, bit for bit.
 constexpr program loop_over_rows(program const& p, std::int64_t smallest_bytes) {
   if (!p.failure.ok()) return p;
   for (int i = 0; i < p.nodes.size(); ++i) {

@@ -94,7 +94,7 @@ struct slice {
 
 namespace detail {
 
-/// Refuses token ids and labels. The trainer checks the integers of an input against the tables that look them up, but
+/// Refuses token ids and labels. The trainer checks the integers of an input against the tables that they index, but
 /// it does not follow integers through other ops.
 constexpr void refuse_ids(value x, int line) {
   if (x.type() == dtype::i32) x.owner().program.fail(diagnosis_with<op::ids_are_no_numbers>(line));
@@ -103,9 +103,9 @@ constexpr void refuse_ids(value x, int line) {
 } // namespace detail
 
 /// The elements of x whose index in `dimension` (0: the outermost) is in [begin, begin + extent). The elements are not
-/// copied if the ops that read the result can read slices. A model cannot slice the dimension of the sequences, since
-/// `generate` runs the model on one sequence. Refused: a dimension that x does not have, an extent below 1, indices
-/// that x does not have, and token ids.
+/// copied if the ops that read the result can read slices. A model cannot slice the dimension that indexes sequences,
+/// since `generate` runs the model on one sequence. Refused: a dimension that x does not have, an extent below 1,
+/// indices that x does not have, and token ids.
 constexpr value slice(value x, int dimension, std::int64_t begin, std::int64_t extent, int line = __builtin_LINE()) {
   detail::refuse_ids(x, line);
   return emit<op::slice>({x}, {.dimension = dimension, .begin = begin, .extent = extent}, line);

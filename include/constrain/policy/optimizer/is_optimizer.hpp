@@ -25,7 +25,7 @@ template <class type> concept has_update = requires(float weight, typename type:
 ///
 /// If `hyper` has a field `learning_rate`, the trainer multiplies it by the factors of the schedule and of
 /// `scale_learning_rate`. If `hyper` has a field `weight_decay`, it is 0 for parameters that do not decay
-/// (program/role.hpp). An optimizer that wraps another one names it by a member type `base`; the same then applies to
+/// (program/role.hpp). An optimizer that wraps another one names it in a member type `base`; the same then applies to
 /// the field `base` of its `hyper`, the `hyper` of the other optimizer. Optional members:
 ///
 ///     static constexpr char const* name = "lion";                // in saved runs and prints; default: the type's name

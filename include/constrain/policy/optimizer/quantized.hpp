@@ -26,7 +26,7 @@ template <class O, class tensors = large_tensors> struct quantized {
   static_assert(op::has_sign_per_field<O>(),
                 "optimizer::quantized<O>: `state_signed` and `state` of O have different lengths; give each field of "
                 "the state one value");
-  static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else a rule refuses it
+  static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else: compile-time error
   using base = O; // in prints and saved runs, the name is "quantized<...>" with the name of the base
   static constexpr char const* name = std::is_same_v<tensors, everything> ? "quantized_everything" : "quantized";
 
