@@ -106,9 +106,10 @@ TEST_CASE("if the first labels cannot be ignored, examples are not padded, and e
 TEST_CASE("labels that an op indexes by are not shifted") {
   integers const tokens{1, 2, 3, 4, 5, 6, 7, 8};
   ct::trainer<ct::task<bigram{}, looked_up_labels, ct::micro_batch{.sequences = 2, .tokens = 4}>> t;
-  std::string const after = ": ct::labels::shift leaves the last label of a sequence to be ignored, but an op indexes "
-                            "by the label \"next\"; pass shifted labels without it, with an integer at the end of each "
-                            "sequence";
+  std::string const after =
+      ": ct::labels::shift leaves the last label of a sequence to be ignored, but an op indexes "
+      "by the label \"next\"; pass labels that are already shifted, with an integer at the end of each "
+      "sequence";
   CHECK(sentence([&] { t.batches(examples(tokens, tokens, ct::labels::shift)); }) == "batches" + after);
   CHECK(sentence([&] { t.batch(tokens, tokens, ct::labels::shift); }) == "batch" + after);
 }

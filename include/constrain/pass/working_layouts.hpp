@@ -5,7 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The layouts in which the calls of a program work. The values have the layouts in which the ranks store them.
+/// Which operands the calls of a program use as shards, and which as full tensors. `value_info::layout` is the layout
+/// in which the ranks store a value.
 class working_layouts {
 public:
   constexpr working_layouts(program const& p, partial_sums const& sums) : p_(p), sums_(sums) {}

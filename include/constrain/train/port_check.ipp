@@ -304,9 +304,9 @@ CONSTRAIN_INLINE void check_shifted(char const* where, std::span<std::int32_t co
 [[gnu::cold]] CONSTRAIN_INLINE void check_shiftable(char const* where, plan_ports ports) {
   for (auto const& port : ports)
     if (port.kind == port_kind::label && !port.ignorable)
-      throw error({where,
-                   ": ct::labels::shift leaves the last label of a sequence to be ignored, but an op indexes by ",
-                   called(port), "; pass shifted labels without it, with an integer at the end of each sequence"});
+      throw error(
+          {where, ": ct::labels::shift leaves the last label of a sequence to be ignored, but an op indexes by ",
+           called(port), "; pass labels that are already shifted, with an integer at the end of each sequence"});
 }
 
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_shift(char const* where) {

@@ -57,7 +57,7 @@ TEST_CASE("what the losses say") {
   auto steps = run(settles, settles);
   steps.resize(35);
   CHECK(ct::diagnose_run(steps).condition == run_condition::too_early);
-  CHECK(ct::diagnose_run(steps).text == "Too early to say: a diagnosis needs four evaluations, this run had 3.");
+  CHECK(ct::diagnose_run(steps).text == "Too early to say: a diagnosis needs four evaluations; this run had 3.");
   CHECK(ct::diagnose_run({}).condition == run_condition::too_early);
   steps[29].validation_loss = std::numeric_limits<double>::quiet_NaN();
   CHECK(ct::diagnose_run(steps).condition == run_condition::not_finite);
@@ -106,7 +106,7 @@ TEST_CASE("a run that falls apart is not well fit") {
   // The lowest of long ago is no fall until the end.
   auto const dip = ct::diagnose_run(run(settles, [](double x) { return x < 0.45 ? 2.0 : x < 0.85 ? 2.03 : 2.005; }));
   CHECK(dip.condition == run_condition::well_fit);
-  CHECK(dip.text == "Well fit: the validation loss is flat at 2.005, its lowest was 2 at step 10.");
+  CHECK(dip.text == "Well fit: the validation loss is flat at 2.005; its lowest was 2 at step 10.");
 }
 
 TEST_CASE("losses that are not finite are left out, unless the last ones are") {
@@ -119,7 +119,7 @@ TEST_CASE("losses that are not finite are left out, unless the last ones are") {
   auto const lost = ct::diagnose_run(run([&](double x) { return x > 0.845 ? nan : settles(x); }, settles));
   CHECK(lost.condition == run_condition::not_finite);
   CHECK(lost.step == 85);
-  CHECK(lost.text == "The training loss is not finite since step 85: lower the learning rate, or clip the gradient.");
+  CHECK(lost.text == "The training loss became non-finite at step 85: lower the learning rate, or clip the gradient.");
   CHECK(ct::diagnose_run(run([&](double) { return nan; }, settles)).step == 1);
 }
 

@@ -29,7 +29,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Number of threads that a parallel loop started here uses; 1 without OpenMP and inside a parallel region.
+/// Number of threads that a parallel loop started here uses; 1 without OpenMP or inside a parallel region.
 inline int thread_count() noexcept {
 #if defined(_OPENMP)
   return omp_in_parallel() ? 1 : omp_get_max_threads();

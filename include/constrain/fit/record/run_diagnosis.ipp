@@ -58,11 +58,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   using detail::formatted;
   if (auto const* const r = all.not_finite(); r != nullptr)
     return {run_condition::not_finite, r->step,
-            formatted("The %s loss is not finite since step %lld: lower the learning rate, or clip the gradient.",
+            formatted("The %s loss became non-finite at step %lld: lower the learning rate, or clip the gradient.",
                       all.which(), static_cast<long long>(r->step))};
   if (evaluations.size() < 4)
     return {run_condition::too_early, best == nullptr ? 0 : best->step,
-            formatted("Too early to say: a diagnosis needs four evaluations, this run had %zu.", evaluations.size())};
+            formatted("Too early to say: a diagnosis needs four evaluations; this run had %zu.", evaluations.size())};
   double const first = all.first(), last = all.until(steps.back()), at_best = all.until(*best);
   double const validation = *evaluations.back()->validation_loss, lowest = *best->validation_loss;
   double const noise = std::max(first - std::min(last, at_best), 0.0) / 1000;
@@ -98,7 +98,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
             "rate, or a larger model.",
             first, last)};
   return {run_condition::well_fit, best->step,
-          formatted("Well fit: the validation loss is flat at %.4g, its lowest was %.4g at step %lld.", validation,
+          formatted("Well fit: the validation loss is flat at %.4g; its lowest was %.4g at step %lld.", validation,
                     lowest, since)};
 }
 

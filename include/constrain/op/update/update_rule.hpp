@@ -10,8 +10,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The interface of an optimizer's update rule: the parameter to update, its gradient, its states, and functions that
-/// append nodes. A rule is called once for each trained parameter. For a parameter inside a repeat, the nodes
-/// that the rule appends are in a loop over the iterations of the repeat, so that they work on one tensor of the model.
+/// append nodes. A rule is called once for each trained parameter. For a parameter inside a repeat, the nodes that the
+/// rule appends are in a loop over the iterations of the repeat, so that they work on one iteration's tensor at a time.
 ///
 /// For a parameter that holds several tensors (`in_parts`), the rule is called once for each part: `parameter`,
 /// `gradient` and `shape` refer to the part, and each part has its own states. The state "exp_avg" of the second part
@@ -33,8 +33,8 @@ public:
   /// A rule uses functions that need the full parameter on a part of it.
   template <diagnosis d> struct part_is_updated_in_place {
     static_assert(d.ok(), "optimizer: its rule is called for a part of a parameter, but `update_in_place`, `average` "
-                          "and element-wise optimizers need the full parameter; store new values with `assign`, or "
-                          "give an optimizer that is made from another a member type `base`");
+                          "and element-wise optimizers need the full parameter; store new values with `assign`, or, "
+                          "in an optimizer that wraps another one, declare that one as a member type `base`");
   };
 
   /// A rule averages a parameter that is stored in 16 bits.
@@ -66,8 +66,9 @@ public:
   constexpr value parameter() const { return part_ < 0 ? value{out_, working_copy_} : new_parameter_; }
   /// The parameter's gradient, the mean over the batch's labels, before clipping; in fp16, times the loss scale.
   constexpr value gradient() const { return part_ < 0 ? value{out_, {gradient_, at::current}} : new_gradient_; }
-  /// [norm, scale], fp64 [2]: rules multiply the gradient by the scale, which clips by the norm of all gradients and is
-  /// 0 if the norm is not finite. With `optimizer::in_backward`, the norm is of this gradient only, without clipping.
+  /// [norm, scale], fp64 [2]: rules multiply the gradient by the scale, which clips by the norm of all gradients,
+  /// undoes the loss scale, and is 0 if the norm is not finite. With `optimizer::in_backward`, the norm is of this
+  /// gradient only, without clipping.
   constexpr value scale() const { return {out_, scale_}; }
   /// The hyperparameters of this step: bytes that hold an `op::step_hyperparameters` of the optimizer.
   constexpr value hyper() const { return {out_, hyper_}; }

@@ -19,7 +19,7 @@ struct saved_configuration {
   std::int64_t tokens = 0;           // in a sequence; the data position counts samples of this length
   std::string optimizer_state;       // fields per weight and their dtype: "2 x fp32"; empty with an update rule
   std::string optimizer_state_names; // names of the state fields; empty if the optimizer gives no names
-  std::string policies;              // other policies that must match, such as "train::biases"; empty: none
+  std::string policies;              // other policies that must match, such as "train_only<role::bias>"; empty: none
 };
 
 namespace detail {
