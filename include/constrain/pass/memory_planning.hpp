@@ -260,7 +260,7 @@ private:
     std::int64_t end = 0;
   };
 
-  /// First fit: in order, each buffer gets the first gap that fits it among the buffers whose lifetimes overlap its own.
+  /// In order, each buffer gets the first gap that fits it among the buffers whose lifetimes overlap its own.
   constexpr assignment first_fit(order by) const {
     int values[program::maximum_values]{};
     int const count = sort(by, values);
