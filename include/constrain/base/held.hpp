@@ -7,7 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A std::unique_ptr to a part of a trainer. Dereferencing throws `error` if the trainer was moved from.
+/// A std::unique_ptr to a part of a trainer or inference object. Dereferencing throws `error` if that object was moved
+/// from.
 template <class type> class held : public std::unique_ptr<type> {
 public:
   using std::unique_ptr<type>::unique_ptr;
@@ -15,7 +16,7 @@ public:
   /// Takes ownership of the part.
   held(std::unique_ptr<type> part) : std::unique_ptr<type>(std::move(part)) {}
 
-  /// The part. Throws `error` if the trainer was moved from.
+  /// The part. Throws `error` if the object was moved from.
   type* operator->() const { return &**this; }
   type& operator*() const {
     if (this->get() == nullptr) refuse();
@@ -24,7 +25,7 @@ public:
 
 private:
   [[noreturn, gnu::noinline, gnu::cold]] static void refuse() {
-    throw error("this trainer was moved from and is empty; use the trainer that it was moved into");
+    throw error("this object was moved from and is empty; use the object that it was moved into");
   }
 };
 

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// As std::mutex. The library does not include <mutex>, because that header includes <chrono> and would cost compile
+/// Like std::mutex. The library does not include <mutex>, because that header includes <chrono> and would cost compile
 /// time in every program.
 class mutex {
 public:
@@ -22,7 +22,7 @@ private:
   ::pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
 
-/// As std::lock_guard: holds the mutex from construction to destruction.
+/// Like std::lock_guard: holds the mutex from construction to destruction.
 class lock_guard {
 public:
   explicit lock_guard(mutex& held) : held_(held) { held_.lock(); }

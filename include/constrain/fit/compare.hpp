@@ -43,7 +43,8 @@ struct comparison {
   double tokens_per_second = 0; // throughput of the median step, over all ranks, without the wait for data; tokens
                                 // count as in `compare_options::tokens`, even if their label is ignored
   bytes planned_peak;           // size of the arena (the trainer's only memory block), planned at compile time
-  bytes used_peak;              // bytes of the arena up to the last one written, plus the workspace of a GPU
+  bytes used_peak;              // bytes of the arena up to the last one written; on a GPU, plus step parameters
+                                // and scratch memory
   double loss = 0;              // mean over the labels of the validation data, after training
 };
 

@@ -40,7 +40,7 @@ constexpr program fuse(program const& p, slot_of::fusion const& fusion, op_set c
   if (!fusion.fuses || !p.failure.ok()) return p;
   auto const avoided = fusion.only_with_kernels ? missing : op_set{};
   program out = loop_over_rows(p, fusion.smallest_logits);
-  // What one fusion leaves can be fused with an earlier node: another sweep.
+  // The node that a fusion leaves may be fused with an earlier one, so sweep until nothing changes.
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = 0; i < out.nodes.size(); ++i)

@@ -83,8 +83,8 @@ private:
 
 } // namespace detail
 
-/// Replaces a sum of gradients of adjacent slices by one concatenation, so that no gradient is padded with zeros. For
-/// example, the gradients of queries, keys and values become the gradient of the tensor that holds all three.
+/// Replaces a sum of gradients of adjacent slices by one concatenation, so that fewer gradients are padded with zeros.
+/// For example, the gradients of queries, keys and values become the gradient of the tensor that holds all three.
 constexpr program join_slices(program const& p) {
   if (!p.failure.ok()) return p;
   for (auto const& n : p.nodes)

@@ -222,9 +222,10 @@ private:
     if (info.role == role::input) s.born = -1;
   }
 
-  /// Whether buffer a is placed before buffer b: the larger first, or the longer-lived and then the larger. Each order
-  /// leaves gaps that the other fills.
+  /// The order in which `first_fit` assigns offsets: the largest buffer first, or the longest-lived (of these, the
+  /// largest). Which one needs less memory depends on the program.
   enum class order { largest, longest_lived };
+  /// Whether buffer a comes before buffer b in this order.
   constexpr bool is_before(order by, int a, int b) const {
     auto const &x = out_.buffers[a], &y = out_.buffers[b];
     int const lifetime = x.dies - x.born, other_lifetime = y.dies - y.born;
@@ -232,8 +233,8 @@ private:
     return x.size > y.size;
   }
 
-  /// Sets `values` to the values that may share bytes, in order, ties by index. Returns their number. Merges sorted runs
-  /// of doubling length, because compilers limit the steps of a constant expression.
+  /// Sets `values` to the values that may share bytes, in order, ties by index. Returns their number. A merge sort,
+  /// because compilers limit the steps of a constant expression.
   constexpr int sort(order by, int (&values)[program::maximum_values]) const {
     int count = 0;
     for (int v = 0; v < p_.values.size(); ++v)
@@ -259,8 +260,7 @@ private:
     std::int64_t end = 0;
   };
 
-  /// First fit: in order, each buffer gets the first gap that fits it among the buffers whose lifetimes overlap with its
-  /// own.
+  /// In order, each buffer gets the first gap that fits it among the buffers whose lifetimes overlap its own.
   constexpr assignment first_fit(order by) const {
     int values[program::maximum_values]{};
     int const count = sort(by, values);

@@ -94,7 +94,7 @@ constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_l
 }
 
 /// Adds a parameter of shape `s` to the program of `like`, named "scope.name". Inside a repeat it has one instance per
-/// iteration. Refuses a role that is not for parameters, a name that is taken, and more names than the program holds.
+/// iteration. Refuses a role that is not for parameters, a taken name, and more names than the program can hold.
 constexpr value parameter(value like, std::string_view name, shape s, role r, initial_value initial = {},
                           int line = __builtin_LINE()) {
   auto& owner = like.owner();

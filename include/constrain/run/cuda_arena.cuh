@@ -46,7 +46,7 @@ private:
   }
   void set(std::int64_t offset, std::int64_t count, unsigned char value) override {
     current_device const here(stream_.device());
-    cuda_check(cudaMemsetAsync(memory_ + offset, value, static_cast<std::size_t>(count), stream_), "fill its memory");
+    cuda_check(cudaMemsetAsync(memory_ + offset, value, static_cast<std::size_t>(count), stream_), "fill the arena");
   }
 
   cuda_stream const& stream_;

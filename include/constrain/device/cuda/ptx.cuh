@@ -9,7 +9,7 @@
 
 #include <cuda_pipeline_primitives.h>
 
-/// Instructions for tensor cores and asynchronous copies; they need compute capability 8.0 or higher (PTX ISA 8.0).
+/// Instructions for tensor cores and asynchronous copies; they need compute capability 8.0 or higher.
 /// Compilers other than nvcc use equivalent functions in C++ instead (ptx_twins.cuh).
 namespace constrain::inline CONSTRAIN_VARIANT::ptx {
 
