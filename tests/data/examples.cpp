@@ -100,11 +100,11 @@ TEST_CASE("a share out of range and too many splits are refused") {
   auto part = examples(x, y);
   for (int i = 0; i < 8; ++i) part = part.split(0.1).train;
   CHECK(sentence([&] { part.split(0.1); }) ==
-        "split: the examples are already a part of 8 splits, one inside the other; split fewer times");
+        "split: the examples are already a part of 8 nested splits; split fewer times");
   CHECK(sentence([&] { examples(x, y).split(1.5); }) ==
         "a validation fraction of 1.5 is out of range; give one from 0 to 1");
   CHECK(sentence([&] { examples(x, y).split(0.5, 0, -1); }) ==
-        "split: at most -1 examples are asked for; give 0 or more");
+        "split: a maximum of -1 examples is out of range; give 0 or more");
 }
 
 TEST_CASE("examples keep their storage alive") {

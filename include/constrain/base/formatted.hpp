@@ -7,11 +7,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// As std::vprintf, but returns the text. Not a template, because an instance for each list of argument types would
+/// Like std::vprintf, but returns the text. Not a template, because an instance for each list of argument types would
 /// slow compilation.
 [[gnu::cold, gnu::format(printf, 1, 0)]] std::string formatted_list(char const* format, std::va_list values);
 
-/// As std::printf, but returns the text.
+/// Like std::printf, but returns the text.
 [[gnu::cold, gnu::format(printf, 1, 2)]] std::string formatted(char const* format, ...);
 
 } // namespace constrain::detail

@@ -51,8 +51,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 [[gnu::cold]] CONSTRAIN_INLINE examples examples::part(examples_part const& of) const {
   auto result = *this;
   if (!result.splits_.push_back(of))
-    throw error({"split: the examples are already a part of ", splits_.size(),
-                 " splits, one inside the other; split fewer times"});
+    throw error({"split: the examples are already a part of ", splits_.size(), " nested splits; split fewer times"});
   std::uint64_t numbers[] = {sum_, 0, static_cast<std::uint64_t>(of.most), of.seed, of.drawn ? 1u : 0u};
   std::memcpy(&numbers[1], &of.share, sizeof of.share);
   io::crc32c check;
@@ -66,7 +65,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   if (!(validation_fraction >= 0 && validation_fraction <= 1))
     throw error({"a validation fraction of ", constrain::detail::number_text(validation_fraction),
                  " is out of range; give one from 0 to 1"});
-  if (most < 0) throw error({"split: at most ", most, " examples are asked for; give 0 or more"});
+  if (most < 0) throw error({"split: a maximum of ", most, " examples is out of range; give 0 or more"});
   return {part({validation_fraction, most, seed, false}), part({validation_fraction, most, seed, true})};
 }
 

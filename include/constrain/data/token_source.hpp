@@ -48,7 +48,7 @@ public:
   error changed() const { return error({"the tokens '", path_, "' were changed during their use; ", advice}); }
 
 private:
-  static constexpr char const* advice = "do not change it during a run; write new tokens to another file";
+  static constexpr char const* advice = "do not change the file during a run; write new tokens to another file";
 
   std::string path_;
   mutable struct stat seen_ {};

@@ -48,7 +48,7 @@ CONSTRAIN_INLINE void token_source::visit(std::int64_t first, std::int64_t count
 
 CONSTRAIN_INLINE error token_source::changed() const {
   return file_ ? file_->changed()
-               : error({"the storage of a corpus was changed during its use: a token is larger than all were before; "
+               : error({"the storage of a corpus was changed during its use: a token is larger than any was before; "
                         "do not change it while the corpus exists"});
 }
 

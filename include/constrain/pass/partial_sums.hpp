@@ -45,7 +45,7 @@ public:
     sum.use = i;
   }
 
-  /// Moves the reduction of a gradient to the place of an earlier reduction, if all contributions to the gradient
+  /// Moves the reduction of a gradient to the node of an earlier reduction, if all contributions to the gradient
   /// precede that node and the node is outside of all loops. The collectives then follow one another. Call this after
   /// the last node.
   constexpr void reduce_together() {

@@ -28,8 +28,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 // The result of nearly every pass is a separate constant, because compilers limit the work of one constant expression,
 // and because each result can be printed. For each constant, nvcc takes 30 MB of memory, and as much again for each
-// call in its arguments, but nothing for calls inside a function that takes the program. Such functions run the passes
-// that no policy's pass can come between.
+// call in its arguments, but nothing for calls inside a function that takes the program. Such functions run
+// consecutive passes, between which no policy can insert a pass.
 
 namespace detail {
 
@@ -66,15 +66,15 @@ template <class passes> constexpr decltype(auto) before_partition() {
 } // namespace detail
 
 /// The passes of the step program before differentiation; each member is the program after one pass. `source`: a type
-/// with a static `build()`, which returns the forward program, and the member types `policies` and `optimizer`; also
-/// `device` if policies may keep passes from choosing ops without a kernel for it.
+/// with a static `build()`, which returns the forward program, and the member types `policies` and `optimizer`;
+/// optionally also `device`, so that policies can keep passes from choosing ops without a kernel for it.
 template <class source> struct passes_before_gradients {
   using set = typename source::policies;
   static constexpr program built = source::build();
   static constexpr program selected = select_attention(with_own<set, pass_name::built, built>(), set::attention::value,
                                                        detail::missing_for_attention<source>());
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
-  /// The program of one rank of a tensor group; without tensor parallelism, the result of the pass before.
+  /// The program of one rank of a tensor group; without tensor parallelism, the result of the previous pass.
   static constexpr decltype(auto) divided() { return detail::divided<passes_before_gradients>(); }
   static constexpr program accumulated = accumulate_over(divided(), set::accumulation::value);
   static constexpr program cast =
@@ -241,7 +241,7 @@ template <class source> struct forward_passes {
       detail::select_without_gradients(with_own<set, pass_name::built, built>(), set::parallelism::value.tensor > 1,
                                        set::attention::value, detail::missing_for_attention<source>());
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
-  /// The program of one rank of a tensor group; without tensor parallelism, the result of the pass before.
+  /// The program of one rank of a tensor group; without tensor parallelism, the result of the previous pass.
   static constexpr decltype(auto) divided() { return detail::divided_without_training_ops<forward_passes>(); }
   static constexpr program cast = mixed_precision(divided(), set::precision::value);
   /// The program before fusion.
