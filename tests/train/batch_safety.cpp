@@ -231,7 +231,7 @@ TEST_CASE("a file of tokens that is cut short under a run ends it with a sentenc
           }
         })
             .starts_with("the tokens '" + path +
-                         "' were truncated during their use: of the file's 40000 bytes, 10 are left; "));
+                         "' were truncated while in use: of the file's 40000 bytes, 10 are left; "));
   CHECK(t.steps() >= 3);
   CHECK(sentence([&] { t.evaluate(corpus); }).find("were truncated") != std::string::npos);
 }

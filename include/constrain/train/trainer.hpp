@@ -186,7 +186,7 @@ public:
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
   }
 
-  /// The learning rate of the next step, scaled by the schedule and all calls of `scale_learning_rate`; 0 if the
+  /// The learning rate of the next step, scaled by the schedule and all calls to `scale_learning_rate`; 0 if the
   /// optimizer has no learning rate.
   double learning_rate() const {
     return detail::learning_rate_of(hyper_) * schedule::factor(run_.schedule, state_.steps) *

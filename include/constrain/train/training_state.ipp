@@ -41,7 +41,7 @@ inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum 
   auto const best = s.best_validation_loss, factor = s.learning_rate_factor;
   require(is_finite(best) || number_text(best) == "inf", "lowest validation loss", number_text(best));
   require(is_within(factor, number_range::above_zero) && factor <= largest_learning_rate_factor,
-          "factor of the learning rate", number_text(factor));
+          "learning-rate factor", number_text(factor));
 }
 
 } // namespace constrain::detail

@@ -24,7 +24,7 @@ struct cross_entropy_gradient {
 
 /// From logits, labels, and the inverse of the number of valid labels of the batch: loss (+)= the sum over rows with a
 /// valid label of logsumexp(logits) - logits[label], times the inverse. (+)=: the first write in a run of the program
-/// overwrites the output, later writes add to it. Output 1 is the logsumexp of each row, for the backward pass. Output
+/// overwrites the output; later writes add to it. Output 1 is the logsumexp of each row, for the backward pass. Output
 /// 2 is scratch: the loss of each row, so that the losses are added in a fixed order.
 struct cross_entropy {
   static constexpr char const* name = "cross_entropy";

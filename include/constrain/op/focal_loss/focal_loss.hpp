@@ -30,7 +30,7 @@ struct focal_loss_gradient {
 
 /// From logits, labels, and the inverse of the number of valid labels of the batch: loss (+)= the sum over rows with a
 /// valid label of -(1 - p)^gamma log p, p = softmax(logits)[label], times the inverse. (+)=: the first write in a run
-/// of the program overwrites the output, later writes add to it. Output 1 is the logsumexp of each row, for the
+/// of the program overwrites the output; later writes add to it. Output 1 is the logsumexp of each row, for the
 /// backward pass. Output 2 is scratch: the loss of each row, so that the losses are added in a fixed order.
 struct focal_loss {
   using options = focal_loss_options;

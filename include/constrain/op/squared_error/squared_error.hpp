@@ -17,7 +17,7 @@ struct squared_error_gradient {
 };
 
 /// From prediction, target, and the inverse of the number of targets in the batch: loss (+)= the sum of (prediction -
-/// target)^2, times the inverse. (+)=: the first write in a run of the program overwrites the output, later writes add
+/// target)^2, times the inverse. (+)=: the first write in a run of the program overwrites the output; later writes add
 /// to it. Output 1 is scratch: the sums of fixed parts of the elements, so that the squares are added in the same order
 /// for any number of threads.
 struct squared_error {

@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// called once, for the full parameter, and may call `for_each_part`.
 ///
 /// A rule computes new values with ops, as a model does, and stores them with `assign`, which changes nothing if the
-/// gradient norm is not finite. No other node may write a parameter or a state, except calls of `guarded` ops, which
+/// gradient norm is not finite. No other node may write a parameter or a state, except calls to `guarded` ops, which
 /// make the same check.
 class update_rule {
 public:
