@@ -30,7 +30,7 @@ struct work_plan {
   std::int64_t collectives = 0;     // calls that exchange data between ranks
 };
 
-/// Whether kernels read a copy of this parameter in another type. `parameter`: index of the value.
+/// Whether kernels read a copy of this parameter in a different type. `parameter`: index of the value.
 constexpr bool is_copied(program const& p, int parameter) {
   for (auto const& info : p.values)
     if (info.role == role::compute_copy && info.belongs_to == parameter) return true;

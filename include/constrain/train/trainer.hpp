@@ -163,7 +163,7 @@ public:
     save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.holders);
   }
   /// Loads a run that `save` wrote, to continue it. A setting that the saved run lacks keeps its value. Throws `error`,
-  /// with nothing changed, if the directory is damaged, was saved with another configuration, or has a value out of
+  /// with nothing changed, if the directory is damaged, was saved with a different configuration, or has a value out of
   /// range, such as a setting that `set` refuses; the error names the field.
   void load(std::string const& directory) {
     state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.holders);

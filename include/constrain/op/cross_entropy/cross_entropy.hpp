@@ -62,7 +62,8 @@ struct cross_entropy {
 /// Softmax cross-entropy, a scalar: the mean of -log softmax(logits)[label] over the valid labels (not `ignored_label`)
 /// of the batch. logits [..., classes], labels [...] (i32, in [0, classes) or `ignored_label`). Every micro-batch on
 /// every rank divides by the number of valid labels of the batch over all ranks, so that the losses of the
-/// micro-batches add up to the mean. Refused: token ids as logits, and labels that are not i32 or have another shape.
+/// micro-batches add up to the mean. Refused: token ids as logits, and labels that are not i32 or have a different
+/// shape.
 constexpr value cross_entropy(value logits, value labels, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::cross_entropy>({logits, labels, inverse_label_count(labels)}, {}, line);
