@@ -172,7 +172,7 @@ TEST_CASE("the loop runs as often as the rows with a valid label need, also with
 
 TEST_CASE("the gradient of a row that is left out is exactly zero") {
   ct::trainer<own_task, ct::precision::fp64, ct::optimizer::sgd, ct::fusion::all> t;
-  // Token 9 stands only where the label is ignored.
+  // Token 9 appears only where the label is ignored.
   std::vector<std::int32_t> inputs(rows), labels(rows, ct::ignored_label);
   for (std::size_t i = 0; i < rows; ++i) {
     inputs[i] = i % 2 == 0 ? 9 : 3;

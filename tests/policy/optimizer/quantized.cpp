@@ -150,7 +150,7 @@ TEST_CASE("quantized: a gradient that is not finite changes no weight and no sta
   }
 }
 
-TEST_CASE("quantized: the same bits with checkpointing, and after a resume at every step") {
+TEST_CASE("quantized: bit-identical with checkpointing, and after a resume at every step") {
   trainer<> plain;
   trainer<ct::checkpoint::every<2>> segments;
   temporary_directory const directory;
