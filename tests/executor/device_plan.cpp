@@ -163,7 +163,7 @@ TEST_CASE("a kernel gets the scratch memory that it asks for") {
   CHECK(scratch_is_aligned);
 }
 
-TEST_CASE("consecutive independent calls of a kernel are merged, each with scratch memory of its own") {
+TEST_CASE("consecutive independent calls to a kernel are merged, each with scratch memory of its own") {
   using predict = fan_trainer<true>::entries::predict;
   constexpr auto const& on_device = ct::device_plan_of<predict, gpu>;
   static_assert(on_device.scratch == 2 * 128 + 2 * 7 * 4); // three calls, each a multiple of 128 from the first

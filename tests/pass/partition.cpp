@@ -212,7 +212,7 @@ static_assert(!only_in_loops(stage_1, info_of<op::reduce_scatter>));
 static_assert(only_in_loops(stage_2, info_of<op::reduce_scatter>) &&
               only_in_loops(stage_3, info_of<op::reduce_scatter>));
 
-/// The program without, or with a second copy of, the first call of an op.
+/// The program without, or with a second copy of, the first call to an op.
 constexpr program with_copies(program const& p, op_info const& op, int copies) {
   auto changed = without_nodes(p).program;
   bool found = false;

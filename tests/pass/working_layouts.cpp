@@ -30,7 +30,7 @@ struct guarded_op : full_op {
   static constexpr bool guarded = true;
 };
 
-/// One call of an op, and its layouts. The values: an activation and two tensors that shards may hold.
+/// One call to an op, and its layouts. The values: an activation and two tensors that shards may hold.
 struct one_call {
   builder out;
   int activation = add(role::activation), state = add(role::state), other = add(role::state),

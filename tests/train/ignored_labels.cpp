@@ -99,7 +99,7 @@ TEST_CASE("a batch without valid labels is refused as before") {
 
 namespace {
 
-std::vector<std::int64_t> called_with; // rows of each call of the op below
+std::vector<std::int64_t> called_with; // rows of each call to the op below
 
 /// loss (+)= the sum over rows with a valid label of x[row, label], times the inverse of the number of valid labels.
 struct sum_at_labels_gradient {

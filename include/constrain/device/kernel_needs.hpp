@@ -29,7 +29,7 @@ struct operand_extent {
 /// Types and extents of the inputs, or of the outputs, of one call.
 using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inputs, node::maximum_outputs)>;
 
-/// The resources that a call of a kernel needs besides its operands. A kernel with needs has a member function
+/// The resources that a call to a kernel needs besides its operands. A kernel with needs has a member function
 ///
 ///     static constexpr kernel_needs needs_of(operand_extents const& inputs, operand_extents const& outputs);
 ///

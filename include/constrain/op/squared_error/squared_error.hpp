@@ -41,8 +41,8 @@ struct squared_error {
 /// The squared error, a scalar: the mean of (prediction - target)^2 over all elements of the batch, if target is the
 /// objective's first label array. For another array, the sum is divided by the number of valid labels in the first one
 /// (`inverse_label_count`). prediction and target have the same shape; target is an array of floating-point labels.
-/// Every micro-batch divides by the number for the batch, so that the losses of the micro-batches add up to that of the
-/// batch. Refused: different shapes, and token ids.
+/// Every micro-batch divides by the number for the batch, so that the losses of the micro-batches add up to the loss of
+/// the batch. Refused: different shapes, and token ids.
 constexpr value squared_error(value prediction, value target, int line = __builtin_LINE()) {
   return emit<op::squared_error>({prediction, target, inverse_label_count(target)}, {}, line);
 }

@@ -148,7 +148,7 @@ public:
     return average;
   }
 
-  /// Appends a call of a guarded op that updates parameters or states in place.
+  /// Appends a call to a guarded op that updates parameters or states in place.
   template <class op>
   constexpr void update_in_place(std::initializer_list<value> inputs, std::initializer_list<value> outputs,
                                  options_of<op> const& options = {}) {
