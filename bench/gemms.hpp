@@ -32,7 +32,7 @@ struct gemm_shape {
   auto key() const { return std::tuple(a_transposed, b_transposed, m, n, k); }
 };
 
-/// An implementation of GEMM with factors of type `stored` and a result of type `result`.
+/// An implementation of GEMM with operands of type `stored` and a result of type `result`.
 template <class stored, class result> struct provider {
   std::string name;
   std::function<void(gemm_shape const&, stored const*, stored const*, result*)> multiply;
@@ -46,7 +46,7 @@ using cblas_sgemm_function = void (*)(int, int, int, int, int, int, float, float
                                       float*, int);
 
 /// OpenBLAS's GEMM; null if OpenBLAS is not installed. The library is opened by name, so that its GEMM is not confused
-/// with that of the CBLAS that ConsTrain may be built with.
+/// with the CBLAS that ConsTrain may be built with.
 inline cblas_sgemm_function find_openblas() {
   static auto const found = [] {
     unsetenv("OPENBLAS_CORETYPE"), unsetenv("OPENBLAS_L2_SIZE");

@@ -24,7 +24,7 @@ class fixture {
     return *found;
   }
 
-  // The bytes may lie at any address, so they are copied element by element.
+  // The bytes may have any alignment, so they are copied element by element.
   template <class stored, class function> static auto read(io::tensor const& t, function const& convert) {
     std::vector<decltype(convert(stored{}))> values(t.bytes.size() / sizeof(stored));
     for (std::size_t i = 0; i < values.size(); ++i) {

@@ -6,7 +6,7 @@
 
 namespace constrain::test {
 
-/// What the `constrain::error` says that `action` throws; empty when it throws none.
+/// The message of the `constrain::error` that `action` throws; empty if it throws none.
 template <class callable> std::string sentence(callable&& action) {
   try {
     action();

@@ -77,7 +77,7 @@ public:
   cudaStream_t stream() const { return stream_; }
   std::int64_t bytes() const { return bytes_; }
   template <class T> T* array(int i) const { return reinterpret_cast<T*>(memory_.data() + i * bytes_); }
-  /// A call of kernels, with scratch memory for a GEMM.
+  /// The call argument of kernels, with scratch memory for a GEMM.
   call make_call() const {
     call c{none_, parameters_};
     c.scratch = memory_.data() + 3 * bytes_ + device::parameters;

@@ -10,15 +10,16 @@
 
 namespace constrain::bench {
 
-/// Whether a GPU runs the kernels. On the stand-in of tests/cuda/on_host, which runs them on the host, the times say
-/// nothing, and whatever is made of them is marked as not measured.
+/// Whether a GPU runs the kernels. The stand-in of tests/cuda/on_host runs them on the host, where times mean nothing,
+/// so results are marked as not measured.
 #if defined(CONSTRAIN_ON_HOST)
 inline constexpr bool measured = false;
 #else
 inline constexpr bool measured = true;
 #endif
 
-/// A point in a stream, whose time the device's clock takes; on the stand-in, the host's when the event is recorded.
+/// A point in a stream. Its time is read from the device's clock; on the stand-in, from the host's clock when the event
+/// is recorded.
 class event {
 public:
   event() { cuda_check(cudaEventCreate(&event_), "make an event"); }

@@ -69,7 +69,8 @@ inline device_memory memory_now() {
   return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(all)};
 }
 
-/// Whether a plan fits beside the context, which the first call of CUDA has made; prints both, and what is free.
+/// Returns whether a plan fits beside the CUDA context, which the first CUDA call creates. Prints the memory needed, in
+/// use and in total.
 inline bool fits(bytes plan, device_memory const& now) {
   bool const does = plan.count() <= now.free;
   std::printf("  memory: plan %.1f MiB + in use (context, other programs) %.1f MiB = %.1f of %.1f MiB; %s\n",

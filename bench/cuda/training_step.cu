@@ -1,5 +1,5 @@
-// What a CUDA device does: its limits, the time of every op of a training step of GPT-2 124M against them, the step as
-// a CUDA graph, and the memory that was planned against what the driver says.
+// Measures a CUDA device: its limits, the time of every op in a training step of GPT-2 124M against them, the step as a
+// CUDA graph, and planned memory against the memory that the driver reports.
 
 #include <constrain/constrain.hpp>
 
@@ -87,7 +87,7 @@ template <class configuration> graph_step measure_graph(int rounds) {
   return result;
 }
 
-/// A step whose kernels are started one by one: its median time, and that of its calls, by kind and by node of the
+/// A step whose kernels are started one by one: its median time, and the times of its calls, by kind and by node of the
 /// plan.
 struct eager_step {
   double seconds = 0;

@@ -75,7 +75,7 @@ def main():
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high")
     model = GPT2(layers=layers, heads=heads, width=width, vocabulary=a.classes, context=a.tokens).to(device)
-    # As in the library, every token of GPT-2 occurs and no more, also where rows are padded.
+    # As in the library, only tokens of GPT-2 occur, even if the rows of the table are padded.
     tokens, labels = (torch.randint(min(50257, a.classes), (a.sequences, a.tokens), device=device) for _ in range(2))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.1, fused=True)
 

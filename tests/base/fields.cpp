@@ -50,7 +50,7 @@ struct thirteen {
 static_assert(detail::field_count<nothing>() == 0 && detail::field_count<one>() == 1 &&
               detail::field_count<five>() == 5);
 static_assert(detail::field_count<nested>() == 3 && detail::field_count<twelve>() == 12);
-// What cannot be counted is left out, and compiles.
+// Types whose fields cannot be counted have a count of 0, and compile.
 static_assert(detail::field_count<inherited>() == 0 && detail::field_count<with_from_anything>() == 0);
 static_assert(detail::field_count<with_array>() == 0 && detail::field_count<thirteen>() == 0);
 

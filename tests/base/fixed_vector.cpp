@@ -26,7 +26,7 @@ TEST_CASE("fixed_vector") {
   v.pop_back();
   CHECK(v.back() == 1);
 
-  // What was popped does not count.
+  // Popped elements do not count.
   fixed_vector<int, 2> w;
   w.push_back(1);
   CHECK(v == w);

@@ -16,7 +16,7 @@ TEST_CASE("a borrowed function is called with what it is given, whatever it is")
   function_ref<int()> const own(state);
   borrowed(0), own();
   CHECK(own() == 2);
-  // What it returns may be dropped, and what it is given may be moved.
+  // The result may be dropped, and the arguments may be moved.
   auto const size = [&](std::string text) { return calls = static_cast<int>(text.size()); };
   function_ref<void(std::string)> const drops = size;
   drops("four");

@@ -10,7 +10,7 @@ namespace {
 template <class a, class b> concept comparable = requires(a x, b y) { x < y; };
 template <class a, class b> concept addable = requires(a x, b y) { x + y; };
 
-// A number with a unit meets its like alone.
+// A number with a unit combines only with numbers of the same unit.
 static_assert(comparable<optimizer_steps, optimizer_steps> && comparable<bytes, bytes> && addable<bytes, bytes>);
 static_assert(!comparable<optimizer_steps, micro_steps>);
 static_assert(!comparable<micro_steps, token_count>);

@@ -40,7 +40,7 @@ ct::data::corpus text(int from) {
   return ct::data::text_from(all);
 }
 
-/// What the victim does at its `at`-th call.
+/// The victim's failure, at its `at`-th call.
 void fail_here() {
   static long calls = 0;
   if (!victim() || ++calls != number("at")) return;
@@ -130,7 +130,7 @@ template <class trainer> void end_on_one_rank(trainer& t) {
   std::fprintf(stderr, "ended at step %lld\n", static_cast<long long>(r.steps.count()));
 }
 
-/// What ends in a failure, or does not; a save follows it.
+/// Calls that may fail, before a save.
 template <class trainer> void act_before_saving(trainer& t) {
   if (is("action", "resume")) {
     fail_here();
@@ -142,7 +142,7 @@ template <class trainer> void act_before_saving(trainer& t) {
       fail_here();
       t.evaluate(text(disagrees("corpus") ? 1 : 0));
     }
-  if (is("action", "go_on")) { // a save that fails is caught on every rank, and the run goes on
+  if (is("action", "go_on")) { // every rank catches the failed save, and the run continues
     try {
       t.save("/dev/null/run");
     } catch (ct::error const& e) { std::fprintf(stderr, "caught: %s\n", e.what()); }

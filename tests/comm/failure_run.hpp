@@ -63,7 +63,7 @@ inline char state_of(pid_t id) {
 struct outcome {
   bool hung = false;  // a rank was there when its time was over
   double seconds = 0; // from the fault, or from the start, to the end of all ranks but a stopped one
-  int status = 0;     // of the launcher, where it ended by itself; else -1
+  int status = 0;     // exit status of the launcher, if it was not killed; else -1
   std::string said;
 
   int times(std::string const& sentence) const {
@@ -97,7 +97,7 @@ public:
               "--mca",
               "mpi_yield_when_idle",
               "1"};
-    // With it the launcher leaves the others alone when one ends.
+    // With this option, the launcher does not stop the other ranks when one ends.
     if (!launcher_cleans_up) all.push_back("--enable-recovery");
     all.push_back(CONSTRAIN_FAILURE_JOB);
     all.push_back("scratch=" + files_);

@@ -55,7 +55,7 @@ TEST_CASE("what fails on one rank is thrown on all, and they may go on") {
               "threw: rank 0: the directory '/dev/null' cannot be created");
     all_threw(d.run({"policy=" + policy, "action=resume", "fault=unwritable", "victim=1"}),
               "threw: resume: rank 0 finds a saved run in '");
-    // What every rank throws is no reason to end the job.
+    // An error that every rank throws does not end the job.
     all_threw(d.run({"policy=" + policy, "action=all_throw"}), "threw: every rank's exception");
   }
 }

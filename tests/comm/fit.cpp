@@ -66,7 +66,7 @@ int main() {
         "a callback is not called in every process");
   check(r.labels_per_second == r.tokens_per_second, "tokens are counted of some processes, labels of others");
 
-  // A callback in one process alone, and an old-style one that returns false there.
+  // A callback in only one process, which returns false.
   auto const once = [&](auto&& given) {
     trainer u;
     return (u.rank() == 0 ? ct::fit(u, text, {.steps = 5, .log = nullptr}, given)

@@ -225,7 +225,7 @@ int main() {
   compare<fp64, own::adds_a_constant, whole>(1e-13, false);
   compare<fp64, whole, own::adds_a_constant>(1e-13, true);
   compare<fp64, by_elements, own::adds_a_constant, two, every>(1e-13, false);
-  // What an op leaves in the padding of a shard, and the norm of a tensor that no rank stores in shards.
+  // Values that an op leaves in the padding of a shard, and the norm of a tensor that is not stored in shards.
   compare<fp64, own::shifts_gradients>(1e-13, true, 0);
   compare<fp64, own::clips_by_a_computed_norm>(1e-13, true);
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

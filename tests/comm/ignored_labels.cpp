@@ -1,5 +1,5 @@
 // Ranks and micro-batches with different numbers of valid labels: with fusion::all, each rank's loop over rows has its
-// own number of iterations, and the collectives stand outside of it. Started by mpirun; the exit code tells.
+// own number of iterations, and the collectives are outside of it. Started by mpirun; the exit code tells.
 
 #include <constrain/constrain.hpp>
 

@@ -152,7 +152,7 @@ template <class trainer> std::vector<double> losses_over(ct::data::corpus const&
   return losses;
 }
 
-/// The batches of a corpus, each rank its part, are those of one process, the tails of epochs too.
+/// The parts of all ranks together are the batches of one process, also at the ends of epochs.
 void compare_batches(int ranks, int rank) {
   using fp64 = ct::precision::fp64;
   auto const corpus = ct::data::random_tokens(11 * sequence + 5, 61, 2); // 11 samples an epoch, batches of 2 to 8

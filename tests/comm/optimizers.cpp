@@ -1,5 +1,5 @@
-// Optimizers that work on whole tensors, and settings, in two processes: with all tensors on each rank, and with ZeRO
-// over two ranks, of the stage CONSTRAIN_STAGE. Started by mpirun; the exit code tells.
+// Optimizers that work on full tensors, and settings, in two processes: with all tensors on each rank, and with ZeRO of
+// stage CONSTRAIN_STAGE over two ranks. Started by mpirun; the exit code tells.
 
 #include "op/own_rule.hpp"
 #include "op/own_setting.hpp"
@@ -155,7 +155,7 @@ template <> struct constrain::kernel<block_means_op, constrain::cpu> {
 
 namespace {
 
-/// A gradient that a rule doubles is that of twice the learning rate.
+/// A rule that doubles the gradient equals one with twice the learning rate.
 void doubled_gradient() {
   using shards = ct::parallel::zero<CONSTRAIN_STAGE, 2>;
   ct::trainer<task, doubled, shards> mine{{.base = {.learning_rate = 0.1f}}};

@@ -1,7 +1,7 @@
 // Every legal pair of policies in a training run: the rows of pairs.hpp with one parallelism, CONSTRAIN_PARALLELISM, an
-// index. Each row trains 8 steps. Its loss is that of fp32 with defaults, within tolerances.hpp; recomputation and
-// ZeRO change no bit; nor does a resume. Without CONSTRAIN_PARALLELISM, the program writes the losses in fp32 to the
-// file that the others read. Started by mpirun; the exit code tells.
+// index. Each row trains 8 steps. Its loss equals the loss in fp32 with default policies, within tolerances.hpp;
+// recomputation, ZeRO and a resume change no bit. Without CONSTRAIN_PARALLELISM, the program writes the losses in fp32
+// to the file that the others read. Started by mpirun; the exit code tells.
 
 #include "pairs.hpp"
 #include "tolerances.hpp"
@@ -63,7 +63,7 @@ template <int i, int parallelism> struct trainer_of_row<i, half_way, parallelism
       i, ct::checkpoint::budget<(peak<ct::checkpoint::none> + peak<ct::checkpoint::keep<>>) / 2>, parallelism>::type;
 };
 
-/// The same batch for every rank and micro-batch: the mean of the gradients is that of one.
+/// The same batch for every rank and micro-batch: the mean of the gradients equals each of them.
 template <class trainer> auto batch_of(int number) {
   std::vector<std::int32_t> inputs(static_cast<std::size_t>(trainer::batch_tokens)), labels(inputs);
   constexpr auto one = static_cast<std::size_t>(task::sequences * task::tokens);

@@ -1,5 +1,5 @@
-// What the backward pass computes again changes no bit in two processes: checkpoint::keep and checkpoint::budget under
-// ZeRO and tensor parallelism. Started by mpirun; the exit code tells.
+// Recomputation in the backward pass changes no bit in two processes: checkpoint::keep and checkpoint::budget with ZeRO
+// and tensor parallelism. Started by mpirun; the exit code tells.
 
 #include <constrain/constrain.hpp>
 

@@ -75,7 +75,7 @@ template <class together, class alone> void check_equal(together& t, alone& one,
   expect(!is_exact || ours.accuracy == theirs.accuracy, "the accuracies differ", name, ours.accuracy);
 }
 
-/// Each trainer loads the run that the other one has saved, and both go on alike.
+/// Each trainer loads the run that the other has saved, and both continue alike.
 template <class together, class alone> void check_runs(together& t, alone& one, char const* name, double bound) {
   constrain::test::temporary_directory const mine; // of this rank
   std::string shared(mine / "run");
@@ -165,7 +165,7 @@ struct focal_lm {
   }
 };
 
-/// Whether ranks of a tensor group that have different batches are told so, and can go on.
+/// Whether ranks of a tensor group with different batches get an error, and can continue.
 template <class trainer> void check_other_batches(trainer& t, char const* name) {
   auto const before = values_of(t.parameters()[0]);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(trainer::batch_tokens), t.rank());
@@ -211,7 +211,7 @@ void compare(char const* name, double bound) {
     }
   }
   auto const all = t.parameters(), expected = one.parameters();
-  // AdamW divides by the gradient's size, also where the gradient is zero but for rounding: that of a key's bias.
+  // AdamW divides by the gradient's size, even if the gradient is zero up to rounding, as for a key's bias.
   constexpr bool by_sgd = (std::is_same_v<policies, ct::optimizer::sgd> || ...);
   // A bias begins at zero, and so adds up the differences of ten gradients, each within the bound.
   constexpr bool in_fp16 = (std::is_same_v<policies, ct::precision::fp16> || ...);

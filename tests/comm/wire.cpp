@@ -23,7 +23,7 @@ std::int64_t of_others(int const counts[], MPI_Comm ranks) {
 }
 } // namespace
 
-// MPI's profiling interface: the program's own functions stand before the library's.
+// MPI's profiling interface: the program's own functions replace the library's.
 extern "C" int MPI_Alltoallv(void const* send, int const send_counts[], int const send_offsets[], MPI_Datatype sent,
                              void* receive, int const counts[], int const offsets[], MPI_Datatype type,
                              MPI_Comm ranks) {

@@ -1,5 +1,5 @@
-# Runs PROGRAM on 1, 2, 3 and 4 ranks: each number saves a run, and each other number resumes it. MPIEXEC and NUMPROC
-# start ranks; runs are saved in DIRECTORY.
+# Runs PROGRAM on 1, 2, 3 and 4 ranks: each number of ranks saves a run, and every other number resumes it. MPIEXEC and
+# NUMPROC start the ranks; runs are saved in DIRECTORY.
 
 function(start ranks what directory)
   execute_process(COMMAND ${MPIEXEC} ${NUMPROC} ${ranks} ${PROGRAM} ${what} ${directory} RESULT_VARIABLE result)

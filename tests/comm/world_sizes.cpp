@@ -77,7 +77,7 @@ template <class trainer> void save(std::string const& directory) {
   if (t.rank() == 0) write_file(directory + "/losses", {reinterpret_cast<char const*>(losses), sizeof losses});
 }
 
-/// Loads the saved half, saves it again, and goes on to the same end.
+/// Loads the saved half, saves it again, and continues to the same end.
 template <class trainer> void resume(std::string const& directory, std::string const& name) {
   trainer t;
   t.load(directory + "/half");

@@ -17,7 +17,7 @@
 #include <vector>
 
 // A job (job.cpp) is killed, or its file system fails, at every call of a save and at random instants: its checkpoint
-// is always the old one or the new one, whole, and a run that goes on from it ends with the same bytes.
+// is always the complete old one or the complete new one, and a run resumed from it ends with the same bytes.
 
 namespace fs = std::filesystem;
 using ct_directory = constrain::test::temporary_directory;
@@ -62,7 +62,7 @@ outcome run(std::string const& directory, int steps, std::string const& said, st
   return {status, read_file(said)};
 }
 
-/// What an undisturbed run leaves after a step.
+/// The files of an undisturbed run after a step.
 std::string reference(int steps) {
   ct_directory const scratch;
   REQUIRE(run(scratch / "run", steps, scratch / "said").done());
@@ -122,7 +122,7 @@ TEST_CASE("a disk that is full, broken or over its quota at every call") {
       auto const o = spoiled(first, directory, 2, at, how, said);
       CAPTURE(o.said);
       auto const left = content(directory);
-      // What does no harm, as in cleaning up, may pass; all else is one sentence.
+      // Harmless failures, for example while cleaning up, may be ignored; all others are one sentence.
       REQUIRE((o.refused() || o.done()));
       if (o.done()) REQUIRE((left == new_content));
       if (o.refused()) {
@@ -168,7 +168,7 @@ TEST_CASE("killed at random instants") {
     REQUIRE(o.done());
     REQUIRE((content(directory) == expected));
     REQUIRE(nothing_left_beside(directory));
-    if (!in_time) whole = seconds_to_end(); // another load now than when it was measured
+    if (!in_time) whole = seconds_to_end(); // the load may have changed since the measurement
     REQUIRE(too_late < 2 * wanted);
   }
   MESSAGE(killed << " were killed before their end, " << too_late << " after it, " << saved << " had saved");

@@ -13,7 +13,7 @@
 #include <vector>
 
 // Runs that are told to end at random instants, by SIGINT or SIGTERM, for each GEMM provider, with one thread and
-// with two, and as two processes: each saves, exits 0, and goes on to the bytes of the run that nobody disturbed.
+// with two, and as two processes: each saves, exits 0, and, resumed, ends with the bytes of an undisturbed run.
 
 using constrain::test::process;
 using constrain::test::read_file;

@@ -94,7 +94,7 @@ int unlinkat(int directory, char const* path, int flags) {
 }
 int close(int file) { return here() ? -1 : next<int (*)(int)>("close")(file); }
 
-// The C library has no renameat2 everywhere: the exchange of two names comes through here.
+// Not every C library has renameat2, so the exchange of two names is intercepted here.
 long syscall(long number, ...) {
   va_list rest;
   va_start(rest, number);

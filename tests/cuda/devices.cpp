@@ -1,4 +1,5 @@
-// Which device a trainer uses, and what it says of one that it cannot use. The stand-in has as many as a test wants.
+// Which device a trainer uses, and the error for a device that it cannot use. The stand-in has as many devices as a
+// test needs.
 
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>

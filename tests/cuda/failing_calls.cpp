@@ -74,9 +74,9 @@ template <class T> void nothing_leaks(bool all_later, int stride) {
   CHECK((not_captured > 0) == (T::policy_set::launching::value.captures && !all_later));
 }
 
-/// Step `steps` of a trainer, of which call n fails: the weights are as before, and the step can be made again; or, if
-/// the failing call comes behind the kernels, they are those after it. The first step of a graph is made although its
-/// capture fails, and the trainer goes on.
+/// Step `steps` of a trainer, of which call n fails: the weights are as before, and the step can be repeated; or, if
+/// the failing call comes after the kernels, they are the weights after the step. The first step of a graph is done
+/// although its capture fails, and the trainer continues.
 template <class T> void step_is_made_or_not(int steps, int stride) {
   T sound({}, numbers);
   losses_of(sound, steps);

@@ -57,7 +57,7 @@ private:
   ct::step_parameters parameters_;
 };
 
-/// The operands of a call of one kernel, and of another.
+/// The operands of a call to one kernel, and of another.
 template <int count> struct operands { std::int64_t i[count]; };
 using small = operands<1>;
 using large = operands<6>;
@@ -139,7 +139,7 @@ TEST_CASE("batched products of one tile and of several, in one launch and in sev
   }
 }
 
-TEST_CASE("merged calls begin anew, whatever calls of another kernel or an exception have left") {
+TEST_CASE("merged calls begin anew, whatever calls to another kernel or an exception have left") {
   arrays on_device;
   auto c = on_device.make_call();
   auto const received = [&]<class entry>(ct::multi_tensor<entry> const& all) {

@@ -1,4 +1,4 @@
-// What is started and allocated in a step, which the stand-in of the device counts.
+// The launches and allocations of a step, which the stand-in counts.
 
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>

@@ -11,8 +11,7 @@ using namespace constrain::test;
 namespace {
 
 template <class task, class... policies> void same_program() {
-  // What differs from the CPU's program before `place`: attention, for which the CPU has a tiled op, and what is fused
-  // there. Nothing else.
+  // Only attention, for which the CPU has a tiled op, and fusion differ from the CPU's program before memory planning.
   using cpu = typename ct::trainer<task, policies..., ct::attention::reference, ct::fusion::none>::entries;
   using device = typename ct::trainer<task, policies..., device_policy>::entries;
   CHECK(ct::print(cpu::step_program::final) == ct::print(device::step_program::final));

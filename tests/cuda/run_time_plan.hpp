@@ -57,7 +57,7 @@ private:
 /// A plan that is made at run time, for the device.
 class run_time_plan {
 public:
-  /// `alignment`: of the buffers; another one than the device's is a fault that a test plants.
+  /// `alignment`: of the buffers; a value other than the device's is a fault that a test plants.
   run_time_plan(program const& p, memory_layout const& where, known_kernels const& kernels)
       : plan_(std::make_unique<table>(lower<capacity, operands>(p, where))) {
     auto& plan = *plan_;

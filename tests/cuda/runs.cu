@@ -1,4 +1,4 @@
-// What a run may count on: the same bits with checkpointing, sentences for what goes wrong.
+// Guarantees of a run: bit-identical results with checkpointing, and error sentences.
 
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>

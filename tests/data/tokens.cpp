@@ -123,7 +123,7 @@ TEST_CASE("tokens: a file that is cut short says so where its tokens are asked f
       std::vector<std::int32_t> out(100);
       for (auto const* each : {&corpus, &part})
         CHECK(sentence([&] { each->copy(each->size() - 100, out); }) ==
-              "the tokens '" + path + "' were truncated during their use: of the file's " +
+              "the tokens '" + path + "' were truncated while in use: of the file's " +
                   std::to_string(head.size() + 40000) + " bytes, " + std::to_string(head.size() + left) +
                   " are left; do not change the file during a run; write new tokens to another file");
       CHECK(sentence([&] { corpus.split(0.1); }).find("were truncated") != std::string::npos);
@@ -134,7 +134,7 @@ TEST_CASE("tokens: a file that is written to says so, one that is touched, appen
   temporary_directory const directory;
   auto const path = directory / "x.bin";
   auto const said = "the tokens '" + path +
-                    "' were changed during their use; do not change the file during a run; write new tokens to "
+                    "' were changed while in use; do not change the file during a run; write new tokens to "
                     "another file";
   std::vector<std::int32_t> out(100);
   // Beyond the vocabulary, at the end of it, and to what the vocabulary has.
@@ -170,6 +170,6 @@ TEST_CASE("a corpus whose storage is changed to tokens that it had not") {
   std::vector<std::int32_t> out(10);
   corpus.copy(41, out);
   CHECK(sentence([&] { corpus.copy(35, out); }) ==
-        "the storage of a corpus was changed during its use: a token is larger than any was before; do not change "
+        "the storage of a corpus was changed while in use: a token is larger than any was before; do not change "
         "it while the corpus exists");
 }

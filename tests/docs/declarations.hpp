@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-// What a header declares for its users: types with their fields, functions, constants, and the comments beside them.
-// This is no parser of C++: it reads the form that the headers of this tree have, and passes over bodies of functions.
+// The declarations of a header: types with their fields, functions, constants, and their comments. This is not a C++
+// parser: it reads the style of the headers in this tree, and skips function bodies.
 
 namespace constrain::docs {
 
@@ -102,7 +102,7 @@ private:
     }
   }
 
-  /// What was read of a declaration so far.
+  /// The part of a declaration read so far.
   struct beginning {
     std::string head{};
     int round = 0, angle = 0;  // brackets that are open
@@ -298,7 +298,7 @@ private:
     }
   }
 
-  /// What stands beside the last of a line's fields is said of all of them.
+  /// The comment after the last field on a line applies to all fields on the line.
   static void share_comment_of_line(std::vector<declaration>& list) {
     for (std::size_t i = list.size(); i-- > 1;) {
       auto& one = list[i - 1];

@@ -19,7 +19,7 @@ struct page {
   std::vector<std::string> links;
 };
 
-/// What a heading is called in a link: lower case, words joined by '-', other punctuation left out.
+/// The anchor of a heading: lower case, words joined by '-', without other punctuation.
 std::string anchor_of(std::string const& heading) {
   std::string anchor;
   for (char c : heading) {

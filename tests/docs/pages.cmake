@@ -1,11 +1,10 @@
 # Turns the C++ of a page into programs.
 #
-# The blocks ```cpp and the comments `<!-- cpp ... -->` of a page, which readers do not see, follow one another as they
-# stand in it. A program ends with the block that has `int main`; the next block begins the next program. All of a
-# page's C++ is in some program. A block ```text under the comment `<!-- prints -->` is what the program before it
-# prints, exactly.
+# The ```cpp blocks of a page and its hidden comments `<!-- cpp ... -->` are concatenated in their order. A program ends
+# with the block that contains `int main`; the next block begins the next program. All C++ of a page belongs to a
+# program. A ```text block under the comment `<!-- prints -->` is the exact output of the program before it.
 
-# Leaves the file alone where it has this content already, so that nothing is built again.
+# Writes the file unless it already has this content, so that nothing is rebuilt.
 function(constrain_write file content)
   set(old "")
   if(EXISTS ${file})
@@ -29,7 +28,7 @@ function(constrain_read_page page)
   string(TOLOWER ${name} name)
   file(READ ${page} rest)
 
-  # A block of another kind would go untested unnoticed.
+  # Blocks of other kinds would silently go untested.
   string(REGEX MATCHALL "\n```[^`\n]+" fences "${rest}")
   foreach(fence IN LISTS fences)
     if(NOT fence MATCHES "^\n```(cpp|cmake|sh|text)$")
@@ -40,14 +39,14 @@ function(constrain_read_page page)
 
   set(openings "\n```cpp\n" "\n<!-- cpp\n" "\n<!-- prints -->\n```text\n")
   set(closings "\n```" "\n-->" "\n```")
-  set(line 1)        # of what `rest` begins with
-  set(code "")       # of the program that is being read
-  set(code_line 0)   # of its last block
-  set(number 0)      # of the program
-  set(source "")     # of the last whole one
-  set(expected "")   # what it prints
+  set(line 1)        # line of the page at which `rest` begins
+  set(code "")       # code of the current program so far
+  set(code_line 0)   # line of its last block
+  set(number 0)      # number of the program
+  set(source "")     # source of the last complete program
+  set(expected "")   # its output
   while(TRUE)
-    # The next block is the one that begins first.
+    # The next block is the one whose opening comes first.
     set(begin -1)
     foreach(kind RANGE 2)
       list(GET openings ${kind} opening)
@@ -58,7 +57,7 @@ function(constrain_read_page page)
       endif()
     endforeach()
 
-    # What a program prints stands before the next one's code.
+    # The output of a program comes before the next program's code.
     if(NOT source STREQUAL "" AND (begin LESS 0 OR NOT chosen EQUAL 2))
       constrain_add_page_test(${name}.${number} ${source} "${expected}"
                               "write into the block of ${shown} what the program prints")
@@ -76,7 +75,7 @@ function(constrain_read_page page)
     string(SUBSTRING "${rest}" 0 ${begin} before)
     constrain_count_lines("${before}" lines)
     math(EXPR line "${line} + ${lines}")
-    math(EXPR begin "${begin} - 1") # an empty block closes with the line end that opened it
+    math(EXPR begin "${begin} - 1") # an empty block ends at the newline that opened it
     string(SUBSTRING "${rest}" ${begin} -1 rest)
     string(FIND "${rest}" "${closing}" end)
     if(end LESS 0)

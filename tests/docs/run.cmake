@@ -1,5 +1,4 @@
-# Runs a program of a page in a directory that has corpus.txt and compares what it prints with the file EXPECTED, where
-# that is given.
+# Runs a program of a page in a directory with corpus.txt, and compares its output with the file EXPECTED, if given.
 
 file(REMOVE_RECURSE ${DIRECTORY})
 file(MAKE_DIRECTORY ${DIRECTORY})
@@ -13,6 +12,6 @@ endif()
 if(EXPECTED)
   file(READ ${EXPECTED} expected)
   if(NOT "${printed}" STREQUAL "${expected}")
-    message(FATAL_ERROR "above stands what the program prints; the page says otherwise. ${HINT}")
+    message(FATAL_ERROR "the output above differs from the output in the page. ${HINT}")
   endif()
 endif()

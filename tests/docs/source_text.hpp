@@ -47,7 +47,7 @@ inline std::string name_of_type(std::string const& head) {
     if (text.starts_with(word)) text = text.substr(word.size());
   return joined(text.substr(0, text.find(" :")));
 }
-/// What stands before the parameters; `operator+` with its sign.
+/// The name before the parameters; for operators, with the symbol, as in `operator+`.
 inline std::string name_of_function(std::string const& declaration) {
   auto const text = without_template(declaration);
   if (auto const sign = text.find("operator"); sign != std::string::npos)

@@ -74,7 +74,7 @@ TEST_CASE("a value that is stacked too little is found, though nothing is poison
 
 TEST_CASE("a value on top of another is found") {
   auto broken = sound();
-  // Let the first stacked activation lie where the loop-carried value lies.
+  // Give the first stacked activation the offset of the loop-carried value.
   std::int64_t carried = -1;
   for (auto const& o : broken)
     if (o.position_stride != 0 && carried < 0) carried = o.offset;

@@ -25,7 +25,7 @@ struct reverse {
 
 bool scratch_is_aligned = true;
 
-/// What a device with launches would merge.
+/// A device with launches, for which calls are merged.
 struct gpu {
   static constexpr std::int64_t alignment = 128;
   static constexpr bool has_launches = true;
@@ -127,7 +127,7 @@ template <bool keeps> struct fan {
 template <bool keeps>
 using fan_trainer = ct::trainer<ct::task<fan<keeps>{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 7}>>;
 
-/// The launches of the calls of `reverse` on a device that merges.
+/// The launches of the calls to `reverse` on a device that merges.
 template <class entry> constexpr std::int64_t reversal_launches() {
   std::int64_t launches = 0;
   for (auto const& step : ct::device_plan_of<entry, gpu>.steps)
@@ -163,7 +163,7 @@ TEST_CASE("a kernel gets the scratch memory that it asks for") {
   CHECK(scratch_is_aligned);
 }
 
-TEST_CASE("consecutive independent calls of a kernel are merged, each with scratch memory of its own") {
+TEST_CASE("consecutive independent calls to a kernel are merged, each with scratch memory of its own") {
   using predict = fan_trainer<true>::entries::predict;
   constexpr auto const& on_device = ct::device_plan_of<predict, gpu>;
   static_assert(on_device.scratch == 2 * 128 + 2 * 7 * 4); // three calls, each a multiple of 128 from the first

@@ -1,6 +1,6 @@
 #include "fingerprints/training.hpp"
 
-// What changes how a step is computed, in fp32 with adamw.
+// Policies that change how a step is computed, in fp32 with adamw.
 
 namespace ct = constrain;
 using namespace constrain::test;

@@ -29,7 +29,7 @@ template <class... policies> std::vector<double> weights() {
       .weights;
 }
 
-/// Strategies that add micro-batches and ranks in the same order give the same bits.
+/// Strategies that add micro-batches and ranks in the same order are bit-identical.
 template <class precision> bool agree(char const* name) {
   bool const ranks_last = weights<precision, ddp>() == weights<precision, zero<1, 2>>();
   bool const ranks_first = weights<precision, zero<2, 4>>() == weights<precision, zero<3, 2>>();
@@ -40,7 +40,7 @@ template <class precision> bool agree(char const* name) {
 
 } // namespace
 
-// However many pieces and groups, the same bits.
+// Bit-identical for any number of shards and groups.
 static_assert(recorded[12].hash == recorded[13].hash && recorded[13].hash == recorded[14].hash);
 
 int main() {

@@ -4,8 +4,8 @@
 
 namespace constrain::test {
 
-/// The hash of a set's weights. A change of one is a change of everybody's trainings: say in its commit why it must be,
-/// and how far the weights are from those before (training.hpp measures it).
+/// The hash of a set's weights. A changed hash changes every user's training: explain in the commit why it must change,
+/// and by how much the weights differ (training.hpp measures this).
 struct fingerprint_of_set {
   char const* name;
   std::uint64_t hash;

@@ -15,12 +15,12 @@
 #include <string>
 #include <vector>
 
-// Trains for 20 steps and compares the bits of the weights with those that recorded.hpp holds. They depend neither on
-// the number of threads nor on the compiler (g++ 12 and clang 14 at -O1 and -O3 give the same); glibc's `exp`, `log`,
-// `cos`, `tanh`, `erf` and `pow` are in them.
+// Trains for 20 steps and compares the bits of the weights with recorded.hpp. They depend neither on the number of
+// threads nor on the compiler (g++ 12 and clang 14 at -O1 and -O3 give the same); glibc's `exp`, `log`, `cos`, `tanh`,
+// `erf` and `pow` are in them.
 //
-// Where a set must change: with CONSTRAIN_FINGERPRINTS_WRITE=directory the programs of the tree before write the
-// weights there, and with CONSTRAIN_FINGERPRINTS_COMPARE=directory those of the tree after say how far theirs are.
+// If a set must change: with CONSTRAIN_FINGERPRINTS_WRITE=directory, the old programs write their weights there; with
+// CONSTRAIN_FINGERPRINTS_COMPARE=directory, the new programs print how far their weights differ.
 
 namespace constrain::test {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-// What fit calls, with what, and what a callback can do: end the run, record numbers of its own.
+// When `fit` calls a callback, with which arguments, and what a callback can do: end the run, record its own metrics.
 
 namespace ct = constrain;
 using ct::test::sentence, ct::test::temporary_directory;
@@ -71,7 +71,7 @@ bool at_once(ct::step_result const&) { return false; }
 
 TEST_CASE("a pointer to a member of the result is called as a function of it is") {
   trainer t;
-  // The loss is not 0: the run goes on.
+  // The loss is not 0: the run continues.
   CHECK(ct::fit(t, corpus(), {.steps = 2, .log = nullptr}, &ct::step_result::loss).steps == 2);
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("an object is called on start, step, evaluation, save and end") {
   CHECK(d.at_end.result.tokens_per_second == result.tokens_per_second);
   CHECK(d.at_end.validation->loss == result.validation->loss);
   CHECK(d.epochs == std::vector<double>{0.05, 0.1, 0.15, 0.2});
-  // Where it goes on, and where nothing is left to do.
+  // A resumed run, and a run with no steps left.
   trainer second;
   second.load(directory / "last");
   diary again, nothing;
@@ -215,7 +215,7 @@ TEST_CASE("one's own metrics stand in the records") {
   for (auto const& entry : std::filesystem::directory_iterator(directory / "records"))
     if (entry.path().filename().string().starts_with("events."))
       CHECK(ct::test::read_file(entry.path()).find("metrics/norm/twice") != std::string::npos);
-  // A run that goes on keeps them.
+  // A resumed run keeps them.
   trainer second;
   second.resume(directory / "run");
   ct::fit(second, corpus(), {.steps = 5, .log = nullptr, .records = directory / "records"});

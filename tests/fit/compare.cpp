@@ -66,7 +66,7 @@ TEST_CASE("each strategy has its own hyperparameters and name") {
   CHECK(rows[1].name == "adamw as it comes");
   CHECK(rows[2].name == "sgd, 0.5");
   CHECK(rows[0].loss < rows[1].loss); // on so few tokens the larger rate learns more
-  // What is not said is as in rows of policies alone, and these take the common rate.
+  // Unset options are as in rows with only policies, which use the common learning rate.
   auto common = options;
   common.learning_rate = 3e-2f;
   CHECK(ct::compare<task, ct::policies<>>(corpus, options)[0].loss == rows[1].loss);

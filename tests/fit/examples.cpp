@@ -39,7 +39,7 @@ struct small_bert {
 using task = ct::task<small_bert{}, ct::classification, ct::micro_batch{.sequences = 4, .tokens = 4}>;
 using trainer = ct::trainer<task, ct::accumulate<2>>;
 
-/// The class of a sequence is whether its tokens, up to its length, hold a 7. What lies behind is no part of it.
+/// The class of a sequence is whether its tokens, up to its length, hold a 7. Tokens after the length do not count.
 struct sentences {
   integers tokens, segments, lengths, labels;
   explicit sentences(int count, unsigned seed = 1) {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-// What fit does besides training: records, the best checkpoint, ends before the last step.
+// `fit` besides training: records, the best saved run, ends before the last step.
 
 namespace ct = constrain;
 using ct::test::sentence, ct::test::temporary_directory;
@@ -241,7 +241,7 @@ TEST_CASE("SIGINT and SIGTERM end a run with its checkpoint saved") {
   for (int const signal : {SIGINT, SIGTERM}) {
     temporary_directory const directory;
     trainer t;
-    // A handler that stands there, as the test framework's does, would be called as well.
+    // An installed handler, such as the test framework's, would also be called.
     struct sigaction before {
     }, none{}, after{};
     none.sa_handler = SIG_DFL;
@@ -347,7 +347,7 @@ TEST_CASE("the report of a run that was taken up again covers all of it") {
   CHECK(page.find("Too early to say") != std::string::npos);
   CHECK(page.find("M64.0 ") != std::string::npos); // from the first step on
 
-  // Somebody spoils a line while the run goes on.
+  // A line is damaged during the run.
   auto const steps = directory / "records/steps.jsonl";
   options.steps = 8;
   bool spoiled = false;

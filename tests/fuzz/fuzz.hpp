@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
-// What every reader is tried with: bytes of any kind. It must refuse them with a `constrain::error`, or accept what
-// holds together. Each file of this folder defines `try_reader` for one reader; replay.cpp, or libFuzzer, calls it.
+// Fuzz tests of a reader with arbitrary bytes. The reader must throw a `constrain::error`, or return a consistent
+// result. Each file of this folder defines `try_reader` for one reader; replay.cpp or libFuzzer calls it.
 
 namespace constrain::test {
 

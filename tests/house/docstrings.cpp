@@ -18,7 +18,8 @@ using namespace constrain::docs;
 
 namespace {
 
-/// `run` of "static void run(call const&)" and `hyper` of "struct hyper { ... };" in the example of a docstring.
+/// The name that a line of an example in a docstring declares: `run` for "static void run(call const&)", `hyper` for
+/// "struct hyper { ... };".
 std::string explained_in(std::string line) {
   if (!line.starts_with("     ")) return {};
   line = joined(line.substr(0, line.find("//")));
@@ -26,7 +27,7 @@ std::string explained_in(std::string line) {
   return line.find('(') == std::string::npos ? "" : name_of_function(line);
 }
 
-/// Members that a concept explains: the types that fulfil it need not say it again.
+/// The members that concepts document. Types that model a concept need not document them again.
 std::set<std::string> const& explained_by_concepts() {
   static auto const all = [] {
     std::set<std::string> names;
@@ -43,12 +44,12 @@ bool is_macro(std::string const& name) {
   return std::ranges::all_of(name, [](unsigned char c) { return std::isupper(c) || c == '_'; });
 }
 
-/// "template <> struct kernel<add, cpu>" is explained by `kernel`.
+/// The docstring of `kernel` covers "template <> struct kernel<add, cpu>".
 bool is_specialisation(declaration const& d) {
   return d.text.starts_with("template <>") || (d.kind == kind::type && d.name.ends_with(">"));
 }
 
-/// "struct corpus::parts { ... }", "int json::size() const { ... }": declared in their type.
+/// Definitions such as "struct corpus::parts { ... }" and "int json::size() const { ... }", declared in their type.
 bool is_definition(declaration const& d) {
   auto const name = d.kind == kind::type ? name_of_type(d.text) : d.name;
   return d.kind != kind::alias && d.kind != kind::constant && name.find("::") != std::string::npos;
@@ -62,13 +63,13 @@ bool is_assignment_or_copy(declaration const& d, std::string const& type) {
 
 bool needs_no_word(declaration const& d, declaration const* type) {
   if (d.text.ends_with("= default") || d.text.ends_with("= delete") || d.name.starts_with("~")) return true;
-  // Comparisons, and what every iterator has.
+  // Comparisons and the operators of iterators.
   bool const dereferences = d.name == "operator*" && d.text.find("*()") != std::string::npos;
   if (d.name == "operator==" || d.name == "operator<=>" || d.name == "operator++" || dereferences) return true;
   if (is_macro(d.name) || has_word(d.text + " ", "override")) return true;
   if (type == nullptr) return false;
   auto const name = type->name.substr(type->name.find_last_of(':') + 1);
-  // The call is what such a type is for; so is what a concept asks of it.
+  // The type's docstring covers the call operator, and its concept covers the members that it requires.
   return is_assignment_or_copy(d, name) || d.name == "operator()" ||
          (has_word(d.text, "static") && explained_by_concepts().contains(d.name));
 }
@@ -85,7 +86,7 @@ public:
 
 private:
   void list(std::vector<declaration> const& all, declaration const* type) {
-    std::optional<std::string> above; // what has words, to which an overload or a line below may belong
+    std::optional<std::string> above; // the last documented entity; it may cover the next overloads and one-liners
     for (auto const& d : all) {
       bool const shares = above && d.together && (d.name == above || is_one_liner(d));
       bool const has_words = !d.documentation.empty() || !d.comment.empty() || shares;
@@ -102,8 +103,8 @@ private:
     }
   }
 
-  // Not of function objects, whose fields are their op's operands, of what a concept explains, and in .cuh files, which
-  // only kernels include.
+  // Not needed for function objects, whose fields are an op's operands, for types that a concept documents, and in .cuh
+  // files, which only kernels include.
   bool needs_words_for_fields(declaration const& type) const {
     auto const is_call = [](declaration const& m) { return m.name == "operator()"; };
     return !path_.ends_with(".cuh") && std::ranges::none_of(type.members, is_call) &&
@@ -146,7 +147,7 @@ TEST_CASE("every public entity has a docstring") {
   CHECK(a.missing().empty());
 }
 
-TEST_CASE("a docstring that is lacking is found") {
+TEST_CASE("a missing docstring is found") {
   std::string const header = R"(
 namespace constrain {
 namespace detail {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-// No function's body is longer than a screen: 60 lines from its opening brace to the closing one. Private functions,
-// those of `detail` and test cases count, and a lambda counts as part of the function around it.
+// No function body is longer than 60 lines, from its opening to its closing brace. Private functions, functions in
+// `detail` and test cases are checked too; a lambda counts as part of the function around it.
 
 using namespace constrain::docs;
 

@@ -17,7 +17,7 @@ inline std::string text_of(std::filesystem::path const& path) {
   return text.str();
 }
 
-/// The files below `folder` with these extensions, by their names from `root` on.
+/// The text of the files below `folder` with these extensions, by their path from `root`.
 inline std::map<std::string, std::string> files_below(std::filesystem::path const& root, std::string const& folder,
                                                       std::set<std::string> const& extensions) {
   namespace fs = std::filesystem;
@@ -28,13 +28,13 @@ inline std::map<std::string, std::string> files_below(std::filesystem::path cons
   return texts;
 }
 
-/// By name: "constrain/op/add/add.hpp".
+/// The headers by name: "constrain/op/add/add.hpp".
 inline std::map<std::string, std::string> const& headers() {
   static auto const all = files_below(CONSTRAIN_INCLUDE, "constrain", {".hpp", ".cuh"});
   return all;
 }
 
-/// What headers define where they are not compiled apart, under the names of their headers.
+/// The definitions in .ipp files, by the names of their headers.
 inline std::map<std::string, std::string> const& definitions() {
   static auto const all = [] {
     std::map<std::string, std::string> texts;
@@ -45,7 +45,7 @@ inline std::map<std::string, std::string> const& definitions() {
   return all;
 }
 
-/// By name: "include/constrain/op/add/add.hpp", "tests/main.cpp".
+/// The sources by name: "include/constrain/op/add/add.hpp", "tests/main.cpp".
 inline std::map<std::string, std::string> const& sources() {
   static auto const all = [] {
     std::map<std::string, std::string> texts;

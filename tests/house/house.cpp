@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-// The house: who may include whom, and how large a header is. Reads the includes of the tree.
+// Layering tests: which folder may include which, and how long a header may be. Reads the includes of the tree.
 
 namespace {
 
@@ -20,19 +20,19 @@ struct header {
   int lines = 0;
 };
 
-/// What the include graph measures: a folder stands one floor above the highest one that it includes.
+/// The expected floors: a folder is one floor above the highest folder that it includes.
 std::map<std::string, int> const floors = {{"base", 0},  {"comm", 1}, {"io", 1},    {"program", 1}, {"device", 2},
                                            {"data", 3},  {"op", 3},   {"run", 3},   {"layer", 4},   {"policy", 4},
                                            {"model", 5}, {"pass", 5}, {"train", 6}, {"fit", 7}};
 
-// The folder of "constrain/op/add/add.hpp" is op; the front door stands in none.
+// The folder of "constrain/op/add/add.hpp" is op; constrain.hpp and forward.hpp are in no folder.
 std::string folder_of(std::string const& path) {
   auto const begin = path.find('/') + 1;
   auto const end = path.find('/', begin);
   return end == std::string::npos ? "" : path.substr(begin, end - begin);
 }
 
-/// The lines of a file, and what it includes.
+/// Adds the includes of a file to `h`.
 void read(std::string const& path, std::string const& text, header& h) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {
@@ -44,7 +44,7 @@ void read(std::string const& path, std::string const& text, header& h) {
     auto const close = line.find_first_of("\">", open + 1);
     auto const name = line.substr(open + 1, close - open - 1);
     bool const is_own = name.rfind("constrain/", 0) == 0;
-    // A header and its definitions are one.
+    // A header and its definitions count as one file.
     if (is_own && (name == path || name == path.substr(0, path.size() - 3) + "ipp")) continue;
     (is_own ? h.own : h.others).push_back(name);
   }
@@ -65,13 +65,13 @@ std::map<std::string, header> const& tree() {
   return read;
 }
 
-/// Everything that a header includes, directly or not, itself among them.
+/// Collects everything that a header includes, directly or indirectly, and the header itself.
 void collect(std::string const& path, std::set<std::string>& seen) {
   if (!seen.insert(path).second || !tree().contains(path)) return;
   for (auto const& next : tree().at(path).own) collect(next, seen);
 }
 
-/// A circle through `path`, or nothing.
+/// An include cycle through `path`; empty if there is none.
 std::vector<std::string> circle(std::string const& path, std::vector<std::string>& way, std::set<std::string>& done) {
   if (auto const again = std::find(way.begin(), way.end(), path); again != way.end()) return {again, way.end()};
   if (!done.insert(path).second || !tree().contains(path)) return {};
@@ -82,7 +82,7 @@ std::vector<std::string> circle(std::string const& path, std::vector<std::string
   return {};
 }
 
-/// The folders that each folder includes, itself left out. The front doors stand in no folder.
+/// The other folders that each folder includes. constrain.hpp and forward.hpp are in no folder.
 std::map<std::string, std::set<std::string>> included_folders(std::map<std::string, header> const& tree) {
   std::map<std::string, std::set<std::string>> folders;
   for (auto const& [path, h] : tree) {
@@ -95,7 +95,7 @@ std::map<std::string, std::set<std::string>> included_folders(std::map<std::stri
   return folders;
 }
 
-/// The longest path down from a folder. One that leads back to a folder on it counts as a thousand floors.
+/// The length of the longest path down from a folder. A cycle counts as a thousand floors.
 int measured_floor(std::string const& folder, std::map<std::string, std::set<std::string>> const& folders,
                    std::set<std::string> path = {}) {
   if (!path.insert(folder).second) return 1000;
@@ -114,12 +114,12 @@ std::map<std::string, int> measured_floors(std::map<std::string, header> const& 
 
 } // namespace
 
-TEST_CASE("the floors are those that the includes have") {
+TEST_CASE("the floors match the includes") {
   for (auto const& [folder, floor] : measured_floors(tree())) std::printf("floor %d: %s\n", floor, folder.c_str());
   CHECK((measured_floors(tree()) == floors));
 }
 
-TEST_CASE("floors of a small tree, and of one with a circle") {
+TEST_CASE("floors of a small tree, and of a tree with a cycle") {
   std::map<std::string, header> small = {{"constrain/a/x.hpp", {{}, {}}},
                                          {"constrain/b/x.hpp", {{"constrain/a/x.hpp", "constrain/b/y.hpp"}, {}}},
                                          {"constrain/c/d/x.hpp", {{"constrain/a/x.hpp", "constrain/b/x.hpp"}, {}}},
@@ -129,7 +129,7 @@ TEST_CASE("floors of a small tree, and of one with a circle") {
   CHECK(measured_floors(small).at("a") >= 1000);
 }
 
-TEST_CASE("every folder has a floor, and every include is there") {
+TEST_CASE("every folder has a floor, and every included header exists") {
   REQUIRE(tree().size() > 50);
   for (auto const& header : tree()) {
     auto const& path = header.first;
@@ -141,7 +141,7 @@ TEST_CASE("every folder has a floor, and every include is there") {
       CAPTURE(included);
       CHECK(tree().contains(included));
     }
-    // Own headers are named from the root, so that nothing depends on where a file lies.
+    // The library's headers are included by their path from the root, so that includes do not depend on the folder.
     for (auto const& included : h.others) CHECK(included.find(".hpp") == std::string::npos);
   }
 }
@@ -162,7 +162,7 @@ TEST_CASE("a header includes only its own folder and lower floors") {
   }
 }
 
-TEST_CASE("no circle in the include graph") {
+TEST_CASE("the include graph has no cycle") {
   std::set<std::string> done;
   for (auto const& header : tree()) {
     auto const& path = header.first;
@@ -174,7 +174,7 @@ TEST_CASE("no circle in the include graph") {
   }
 }
 
-TEST_CASE("programs, policies and passes know no device, no thread and no provider") {
+TEST_CASE("programs, policies and passes include no device, thread or provider") {
   std::set<std::string> const foreign = {"omp.h", "cblas.h", "dnnl.h", "dnnl.hpp", "mpi.h", "nccl.h", "cuda_runtime.h"};
   for (auto const& header : tree()) {
     auto const& path = header.first;
@@ -193,7 +193,7 @@ TEST_CASE("programs, policies and passes know no device, no thread and no provid
   }
 }
 
-TEST_CASE("the front door includes every function that models are written with") {
+TEST_CASE("constrain.hpp includes every function for writing models") {
   auto const& front = tree().at("constrain/constrain.hpp").own;
   int found = 0;
   for (auto const& [path, _] : tree()) {
@@ -212,7 +212,7 @@ TEST_CASE("the front door includes every function that models are written with")
   CHECK(found >= 14);
 }
 
-TEST_CASE("definitions have their header, and are short") {
+TEST_CASE("definitions have a header, and are short") {
   for (auto const& definitions : constrain::test::definitions()) {
     auto const& path = definitions.first;
     auto const& text = definitions.second;

@@ -10,20 +10,20 @@
 #include <string>
 #include <vector>
 
-// No line of a source, or of a page's C++, is longer than 120 columns. clang-format breaks no string and no comment.
+// No line of a source, or of a page's C++, is longer than 120 columns. clang-format leaves long strings and comments.
 
 namespace {
 
 constexpr std::size_t columns = 120;
 
-/// Characters, not bytes: of a UTF-8 sequence only the first byte counts.
+/// The number of characters: only the first byte of a UTF-8 sequence counts.
 std::size_t width_of(std::string const& line) {
   std::size_t width = 0;
   for (char const c : line) width += (static_cast<unsigned char>(c) & 0xC0u) != 0x80u ? 1 : 0;
   return width;
 }
 
-/// The numbers of the lines that are too long; of a page only C++ counts, shown or hidden, and not what it prints.
+/// The numbers of the lines that are too long. In a page, only shown and hidden C++ is checked.
 std::vector<int> long_lines(std::string const& text, bool is_page) {
   std::vector<int> found;
   std::istringstream in(text);
@@ -71,7 +71,7 @@ TEST_CASE("sources are short") {
   CHECK(longest > 300);
 }
 
-TEST_CASE("a long line is found, in a page only in code") {
+TEST_CASE("a long line is found; in a page, only in code") {
   std::string const fits(120, 'x'), over(121, 'x');
   std::string text = fits;
   text.append("\n").append(over).append("\n");

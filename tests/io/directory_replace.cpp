@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-// What may be replaced by a checkpoint, and what becomes of the rest.
+// Which directories a saved run may replace, and what happens to all others.
 
 using namespace constrain::test;
 

@@ -288,7 +288,7 @@ TEST_CASE("json writer: what would not be JSON is refused") {
   CHECK_FALSE(sentence([&] { w.element(1); }).empty());
   CHECK_FALSE(sentence([&] { w.text(); }).empty());
   CHECK(sentence([&] { w.member("a", "\xff"); }) ==
-        "a text that is not UTF-8 at byte 0 cannot be written as JSON; convert it to UTF-8");
+        "a string that is not UTF-8 at byte 0 cannot be written as JSON; convert it to UTF-8");
   json_writer full;
   full.element(1);
   CHECK_FALSE(sentence([&] { full.element(2); }).empty());

@@ -95,7 +95,7 @@ TEST_CASE("links: at the name of the checkpoint itself") {
       });
     }
   CHECK(found == int(reasons.size()));
-  // A path that is a link stands for what it leads to, which is examined like any other.
+  // A path that is a link means its target, which is checked like any other path.
   for (auto const& t : files) {
     std::string const name = t.name;
     if (name == "a link to a folder" || name == "a relative link to a folder")
@@ -146,7 +146,7 @@ TEST_CASE("links: at the names of files in a checkpoint that is replaced, and of
         bool const two_names = std::string(t.name) == "a hard link";
         if (!two_names) CHECK((snapshot(s.outside) == outside));
         CHECK(read_file(s.outside + "/file") == "years of work");
-        // What is no file of ours is still somewhere.
+        // Files that the library did not write still exist somewhere.
         bool kept = false;
         for (auto const& entry : fs::recursive_directory_iterator(s.shared))
           kept = kept || snapshot(entry.path()) == here;

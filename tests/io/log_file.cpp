@@ -9,7 +9,7 @@ using ct::test::read_file, ct::test::write_file;
 
 namespace {
 
-/// What is left of a log of these lines for a run that goes on after a step, with a line written then.
+/// A log of these lines after a run has resumed after step `last_step` and written a line.
 std::string gone_on(std::string const& before, std::int64_t last_step, std::string const& header = "step,loss") {
   ct::test::temporary_directory const directory;
   write_file(directory / "log", before);

@@ -20,7 +20,7 @@ struct simple {
   int iterations = 5;
   constexpr value operator()(value tokens) const { return head(ct::repeat("block", iterations, embed(tokens), layer)); }
 };
-// What goes in is read again after the loop, what comes out is read twice.
+// The input is read again after the loop, and the output is read twice.
 struct ends_used_again {
   constexpr value operator()(value tokens) const {
     auto const x = embed(tokens);
@@ -167,7 +167,7 @@ TEST_CASE("repeat: gradients on a matrix and in an objective") {
   with<ct::accumulate<3>>::check_recomputation<classified, 2>();
 }
 
-TEST_CASE("repeat: the same bits as the layers written out") {
+TEST_CASE("repeat: bit-identical to the layers written out") {
   using one = ct::trainer<lm<rolled{}>, ct::precision::fp64, ct::optimizer::sgd>;
   using other = ct::trainer<lm<unrolled{}>, ct::precision::fp64, ct::optimizer::sgd>;
   one a({.learning_rate = 0.1f});

@@ -45,7 +45,7 @@ struct of_another_repeat {
     return head(z + x);
   }
 };
-// One weight before, in every iteration and after; one in every iteration alone; the tokens and their table inside.
+// One weight used before, inside and after the loop; one only inside; the tokens and their table inside.
 struct tied {
   constexpr value operator()(value tokens) const {
     auto const table = ct::parameter(tokens, "table", ct::shape(5, 4), ct::role::embedding, {.stddev = 0.02});

@@ -1,6 +1,6 @@
 #include "op/check_recomputation.hpp"
 
-// Repeats within repeats: a checkpoint keeps the input of the outermost iterations alone.
+// Repeats within repeats: checkpointing keeps only the inputs of the outermost iterations.
 
 namespace ct = constrain;
 using namespace constrain::test;

@@ -164,7 +164,7 @@ TEST_CASE("grouped queries: trains, and its weights go through a file with the n
   CHECK(t.predict(prompt).logits == other.predict(prompt).logits);
 }
 
-TEST_CASE("grouped queries: resumes to the same bits") {
+TEST_CASE("grouped queries: resumes bit-identically") {
   auto const check = [&]<class optimizer>() {
     trainer<optimizer> plain;
     temporary_directory const directory;

@@ -5,7 +5,7 @@
 #include <constrain/model/objective/classification.hpp>
 #include <constrain/model/task.hpp>
 
-// What a model, an objective and a task must offer, both signs.
+// The requirements of models, objectives and tasks, positive and negative.
 
 using namespace constrain;
 

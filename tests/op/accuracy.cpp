@@ -7,7 +7,7 @@ namespace ct = constrain;
 using namespace constrain::test;
 using ct::shape;
 
-// Evaluation alone counts.
+// Only evaluation counts correct predictions.
 static_assert(ct::info_of<ct::op::correct_predictions>.gradient == nullptr);
 static_assert(
     ct::info_of<ct::op::correct_predictions>.infer(types({f32(shape(2, 3, 5)), i32(shape(2, 3))}), {}).outputs[0] ==

@@ -208,7 +208,7 @@ TEST_CASE("adafactor: the relative step size") {
   CHECK(rate(true, 40000) == 0.005);
 }
 
-TEST_CASE_TEMPLATE("adafactor: the same bits on every number of threads", real, float, double) {
+TEST_CASE_TEMPLATE("adafactor: bit-identical on any number of threads", real, float, double) {
   for (shape const s : {shape(300, 70), shape(3, 20000), shape(40000, 2), shape(50000), shape(3, 100, 50)}) {
     auto const start = array<double>::random(s, 1).values();
     auto const gradient = array<real>::random(s, 2);
@@ -239,7 +239,7 @@ TEST_CASE("adafactor: a trainer updates each tensor of the model") {
   check_trainer<adafactor_with_momentum>();
 }
 
-TEST_CASE_TEMPLATE("adafactor: resumes to the same bits at every step; a gradient that is not finite changes nothing",
+TEST_CASE_TEMPLATE("adafactor: resumes bit-identically at every step; a gradient that is not finite changes nothing",
                    optimizer, adafactor, adafactor_relative_step, adafactor_with_momentum) {
   trainer<optimizer> t;
   temporary_directory const directory;

@@ -10,7 +10,7 @@ using ct::shape;
 
 namespace {
 
-// The rules: those of the ops that they stand for.
+// The shape rules are those of the ops that they replace.
 constexpr auto forward = ct::info_of<ct::op::add_layer_norm>;
 constexpr auto backward = ct::info_of<ct::op::layer_norm_gradient_add>;
 constexpr auto x_type = f32(shape(2, 5, 12));
@@ -123,7 +123,7 @@ TEST_CASE_TEMPLATE("add_layer_norm: as the ops that it stands for", real, float,
     for (unsigned adds : {0u, 0b110u}) {
       expected.separate(p, adds);
       got.fused(p, adds);
-      // Forward the same bits, so that it does not matter where a checkpointed body is fused.
+      // The forward pass is bit-identical, so it does not matter where a checkpointed body is fused.
       CHECK(same_bits(got.total.values(), expected.total.values()));
       CHECK(same_bits(got.y.values(), expected.y.values()));
       CHECK(same_bits(got.mean.values(), expected.mean.values()));
@@ -132,7 +132,7 @@ TEST_CASE_TEMPLATE("add_layer_norm: as the ops that it stands for", real, float,
       CHECK(relative_error(wide(got.dweight), wide(expected.dweight)) <= tolerance<real>);
       CHECK(relative_error(wide(got.dbias), wide(expected.dbias)) <= tolerance<real>);
     }
-    // The results may lie over the operands.
+    // The results may overwrite the operands.
     auto over_a = p.a, over_residual = p.residual, over_dy = p.dy;
     result<real> again(p);
     call_kernel<ct::op::add_layer_norm>(ct::call{p.epsilon, no_parameters}, over_a.in(), p.b.in(), p.weight.in(),
@@ -146,7 +146,7 @@ TEST_CASE_TEMPLATE("add_layer_norm: as the ops that it stands for", real, float,
   }
 }
 
-TEST_CASE_TEMPLATE("add_layer_norm: the same bits on every number of threads", real, float, double) {
+TEST_CASE_TEMPLATE("add_layer_norm: bit-identical on any number of threads", real, float, double) {
   problem<real> const p(shape(131, 48));
   auto const run = [&] {
     result<real> r(p);

@@ -211,7 +211,7 @@ TEST_CASE_TEMPLATE("attention: large scores do not overflow", real, float, doubl
   for (auto g : a.backward(dy, qkv)) CHECK(std::isfinite(g));
 }
 
-TEST_CASE_TEMPLATE("attention: the same bits on every number of threads", real, float, double) {
+TEST_CASE_TEMPLATE("attention: bit-identical on any number of threads", real, float, double) {
   if (std::is_same_v<real, float> && ct::gemm_provider() != std::string_view("built-in")) return;
   auto const check = [](shape s, ct::attention_options const& o) {
     auto const qkv = array<real>::random(s, 1);
@@ -253,7 +253,7 @@ TEST_CASE_TEMPLATE("attention: heads that share keys and values, as PyTorch", re
     }
 }
 
-TEST_CASE_TEMPLATE("attention: the same bits from strided and from contiguous operands", real, float, double) {
+TEST_CASE_TEMPLATE("attention: bit-identical from strided and from contiguous operands", real, float, double) {
   for (int shared : {8, 4, 1}) {
     CAPTURE(shared);
     ct::attention_options const o{8, true, shared};

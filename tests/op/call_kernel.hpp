@@ -95,7 +95,7 @@ template <class T> bool same_bits(std::vector<T> const& a, std::vector<T> const&
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-/// Holds that `compute` (which returns an array's values) gives the same bits on 1, 2 and 4 threads.
+/// Checks that `compute`, which returns an array, is bit-identical on 1, 2 and 4 threads.
 template <class function> void check_same_on_all_threads(function const& compute) {
 #if defined(_OPENMP)
   int const before = omp_get_max_threads();

@@ -7,7 +7,7 @@
 
 namespace constrain::test {
 
-/// What three steps on one batch leave: the losses, then every gradient and every weight.
+/// The results of three steps on one batch: the losses, then every gradient and every weight.
 template <class trainer> std::vector<double> three_steps(bool checked) {
   auto const w = random_batch::draw<trainer>(11);
   trainer t({.learning_rate = 0.01f}, {.seed = 5, .dropout = 0.3, .checked = checked});
@@ -23,8 +23,8 @@ template <class trainer> std::vector<double> three_steps(bool checked) {
   return all;
 }
 
-/// Gradients of a task against differences; then the same bits with a checkpoint every `every` iterations, for each of
-/// them, dropout on. `list`: policies that hold for all.
+/// Checks the gradients of a task against finite differences. Then checks that results are bit-identical with a
+/// checkpoint every `every` iterations, for each value of `every`, with dropout. `list`: policies of all trainers.
 template <class... list> struct with {
   template <class task, int... every> static void check_recomputation() {
     check_gradients<task, list...>();

@@ -7,7 +7,7 @@
 #include <memory>
 #include <numeric>
 
-// What several ranks do is tested in comm/mpi.cpp; here the arithmetic, with ranks that live in one process.
+// The arithmetic of collectives, with all ranks in one process. comm/mpi.cpp tests several processes.
 
 namespace ct = constrain;
 

@@ -26,7 +26,7 @@ struct model {
     return ct::linear("head", ct::concatenate({long_, b * b, wide}, 2), 5);
   }
 };
-// Values that stand twice in a concatenation of concatenations; a repeat that reads a part of what it begins with.
+// Values that appear twice in a concatenation of concatenations; a repeat that reads a part of its initial value.
 struct twice {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 4});

@@ -84,7 +84,7 @@ TEST_CASE_TEMPLATE("cross_entropy: as PyTorch", real, float, double) {
   CHECK(relative_error(dx.values(), f.reals("cross_entropy.dx")) < tolerance<real>);
   for (std::size_t row : {2, 5, 9}) // ignored
     for (std::size_t i = 0; i < 11; ++i) CHECK(dx[row * 11 + i] == 0);
-  // The gradient may lie over the logits.
+  // The gradient may overwrite the logits.
   auto over = x;
   y.gradient(dloss, over, labels, over.out());
   CHECK(same_bits(over.values(), dx.values()));
@@ -116,7 +116,7 @@ TEST_CASE("cross_entropy: a micro-batch whose labels are all ignored has no shar
   for (auto g : dx.values()) CHECK(g == 0);
 }
 
-TEST_CASE_TEMPLATE("cross_entropy: the same bits on every number of threads", real, float, double) {
+TEST_CASE_TEMPLATE("cross_entropy: bit-identical on any number of threads", real, float, double) {
   auto const x = array<real>::random(shape(301, 97), 1, 3);
   auto const labels = array<std::int32_t>::integers(shape(301), 2, 97);
   array<double> const one(shape{}, {1.0});

@@ -49,7 +49,7 @@ template <class model> constexpr bool keys_count_draws() {
 }
 static_assert(keys_count_draws<model>() && keys_count_draws<model_with_more>());
 
-// Where an element stands in the computation.
+// The position of an element in the computation.
 struct place {
   double rate = 0.25;
   std::uint64_t seed = 1;
@@ -134,7 +134,7 @@ TEST_CASE("dropout: the mask depends on the place alone") {
   CHECK(std::equal(y.begin(), y.end(), z.begin(), [](float a, double b) { return (a == 0) == (b == 0); }));
 }
 
-TEST_CASE("dropout: over its own input, and the same bits on every number of threads") {
+TEST_CASE("dropout: over its own input, and bit-identical on any number of threads") {
   auto const x = array<float>::random(shape(9, 401, 5), 1);
   check_same_on_all_threads([&] { return place{}.dropped(x).values(); });
   for (double rate : {0.0, 0.25}) {

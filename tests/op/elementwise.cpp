@@ -10,7 +10,7 @@ using ct::shape;
 
 namespace {
 
-// What a user writes: the maths and its derivative.
+// User code: the function and its derivative.
 struct softcap {
   template <class real> CT_HOST_DEVICE static real forward(real x) { return 30 * std::tanh(x / 30); }
   template <class real> CT_HOST_DEVICE static real gradient(real, real y, real dy) {
@@ -38,7 +38,7 @@ struct tripled {
   template <class real> CT_HOST_DEVICE static real forward(real x) { return 3 * x + 1; }
   template <class real> CT_HOST_DEVICE static real gradient(real, real, real dy) { return 3 * dy; }
 };
-// As `tanh_by_result`, but it does not say so.
+// Like `tanh_by_result`, but without declaring it.
 struct tanh_keeps_all {
   template <class real> CT_HOST_DEVICE static real forward(real x) { return std::tanh(x); }
   template <class real> CT_HOST_DEVICE static real gradient(real, real y, real dy) { return dy * (1 - y * y); }
@@ -71,7 +71,7 @@ struct capped_logits {
   }
 };
 
-// What the derivative does not use is not kept.
+// Values that the derivative does not use are not kept.
 template <class functor> struct deep {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 64});
@@ -184,7 +184,7 @@ TEST_CASE_TEMPLATE("elementwise: a gradient and its bias', as the ops that they 
   }
 }
 
-TEST_CASE_TEMPLATE("elementwise: a gradient and its bias', the same bits on every number of threads", real, float,
+TEST_CASE_TEMPLATE("elementwise: a gradient and its bias', bit-identical on any number of threads", real, float,
                    double) {
   shape const s(131, 70);
   auto const dy = array<real>::random(s, 1), x = array<real>::random(s, 2);

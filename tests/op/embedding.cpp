@@ -61,7 +61,7 @@ TEST_CASE_TEMPLATE("embedding: as PyTorch", real, float, double) {
   CHECK(relative_error(dweight.values(), twice) < tolerance<real>);
 }
 
-TEST_CASE("embedding: the same bits on every number of threads") {
+TEST_CASE("embedding: bit-identical on any number of threads") {
   auto const tokens = array<std::int32_t>::integers(shape(4, 60), 1, 9); // each token many times
   auto const dy = array<float>::random(shape(4, 60, 200), 2), table = array<float>::random(shape(9, 200), 3);
   check_same_on_all_threads([&] {

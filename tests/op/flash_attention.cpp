@@ -36,7 +36,7 @@ constexpr ct::operand_type narrow_type{ct::dtype::bf16, shape(2, 5, 12)}, few_ty
 constexpr auto scratch_of(ct::operand_type q, ct::operand_type k, ct::attention_options const& o) {
   return gradient_rule.infer(types({q, q, k, k, q, f32(shape(2, o.heads, 5))}), packed(o)).outputs[3];
 }
-// Where elements are too narrow for sums, those of dk and dv lie beside the rows'.
+// If elements are too narrow for sums, the sums of dk and dv are stored beside the sums of the rows.
 static_assert(scratch_of(narrow_type, narrow_type, {3}) == f32(shape(2, 5, 3 + 2 * 12)));
 static_assert(scratch_of(narrow_type, few_type, {6, true, 2}) == f32(shape(2, 5, 6 + 2 * 4)));
 static_assert(rule.infer(types({narrow_type, narrow_type, narrow_type}), three_heads).outputs[0].type ==
@@ -256,7 +256,7 @@ TEST_CASE_TEMPLATE("flash_attention: heads that share keys and values, as PyTorc
     }
 }
 
-TEST_CASE_TEMPLATE("flash_attention: the same bits from strided and from contiguous operands", T, float, double,
+TEST_CASE_TEMPLATE("flash_attention: bit-identical from strided and from contiguous operands", T, float, double,
                    ct::bfloat16) {
   for (int shared : {4, 2, 1})
     for (std::int64_t tokens : {9, 130}) {
@@ -337,7 +337,7 @@ TEST_CASE_TEMPLATE("flash_attention: enormous scores do not overflow", real, flo
   for (auto g : a.backward(dy, qkv)) CHECK(std::isfinite(g));
 }
 
-TEST_CASE_TEMPLATE("flash_attention: the same bits on every number of threads", T, float, double, ct::float16,
+TEST_CASE_TEMPLATE("flash_attention: bit-identical on any number of threads", T, float, double, ct::float16,
                    ct::bfloat16) {
   auto const check = [](shape s, ct::attention_options const& o) {
     auto const qkv = array<T>::random(s, 1);

@@ -119,7 +119,7 @@ TEST_CASE_TEMPLATE("focal_loss: as the paper defines it", real, float, double) {
     CHECK(relative_error(dx.values(), expected.dlogits) < within);
     for (std::size_t row : {1, 4}) // ignored
       for (std::size_t i = 0; i < 11; ++i) CHECK(dx[row * 11 + i] == 0);
-    auto over = x; // the gradient may lie over the logits
+    auto over = x; // the gradient may overwrite the logits
     y.gradient(over, labels, over.out());
     CHECK(same_bits(over.values(), dx.values()));
     y.add(x, labels, 1); // the next micro-batch adds its share
@@ -166,7 +166,7 @@ TEST_CASE("focal_loss: NaN in the logits is NaN in loss and gradient") {
   CHECK(std::isnan(dx[1]));
 }
 
-TEST_CASE_TEMPLATE("focal_loss: the same bits on every number of threads", real, float, double) {
+TEST_CASE_TEMPLATE("focal_loss: bit-identical on any number of threads", real, float, double) {
   auto const x = array<real>::random(shape(301, 97), 1, 3);
   auto const labels = some_labels(shape(301), 97);
   check_same_on_all_threads([&] { return computed<real>(x, labels, 2, 299).loss.values(); });

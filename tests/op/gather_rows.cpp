@@ -69,7 +69,7 @@ TEST_CASE("gather_rows: the rows of integers") {
   CHECK(moved.values() == std::vector<std::int32_t>{6, 7, ct::ignored_label});
 }
 
-TEST_CASE("gather_rows: the same bits on any number of threads") {
+TEST_CASE("gather_rows: bit-identical on any number of threads") {
   shape const all(300, 70);
   auto const x = array<float>::random(all, 1);
   array<std::int32_t> rows(shape(250));

@@ -53,7 +53,7 @@ TEST_CASE("gradient_norm: floats are squared in double") {
   CHECK(squares[0] == doctest::Approx(2e60));
 }
 
-TEST_CASE_TEMPLATE("gradient_norm: the same bits on every number of threads", real, float, double) {
+TEST_CASE_TEMPLATE("gradient_norm: bit-identical on any number of threads", real, float, double) {
   auto const g = array<real>::random(shape(10007), 1);
   double exact = 0;
   for (auto x : g.values()) exact += static_cast<double>(x) * static_cast<double>(x);

@@ -71,7 +71,7 @@ TEST_CASE_TEMPLATE("layer_norm: as PyTorch", real, float, double) {
   CHECK(relative_error(n.dweight.values(), f.reals("layer_norm.dweight")) < tolerance<real>);
   CHECK(relative_error(n.dbias.values(), f.reals("layer_norm.dbias")) < tolerance<real>);
 
-  // The second micro-batch adds; dx may lie over dy.
+  // The second micro-batch adds; dx may overwrite dy.
   auto over = dy;
   n.backward(adding(0b110), over.in(), x, weight, over.out());
   CHECK(same_bits(over.values(), n.dx.values()));
@@ -82,7 +82,7 @@ TEST_CASE_TEMPLATE("layer_norm: as PyTorch", real, float, double) {
   for (auto& v : twice) v *= 2;
   CHECK(relative_error(n.dbias.values(), twice) < tolerance<real>);
 
-  // y may lie over x.
+  // y may overwrite x.
   auto over_x = x;
   auto const options = ct::pack(ct::layer_norm_options{.epsilon = 1e-5});
   call_kernel<ct::op::layer_norm>(ct::call{options, no_parameters}, over_x.in(), weight.in(), bias.in(), over_x.out(),
@@ -103,7 +103,7 @@ TEST_CASE_TEMPLATE("layer_norm: a constant row is its bias, a far-off mean costs
   }
 }
 
-TEST_CASE_TEMPLATE("layer_norm: the same bits on every number of threads", real, float, double) {
+TEST_CASE_TEMPLATE("layer_norm: bit-identical on any number of threads", real, float, double) {
   shape const s(3, 43, 100);
   auto const x = array<real>::random(s, 1), weight = array<real>::random(shape(100), 2),
              bias = array<real>::random(shape(100), 3), dy = array<real>::random(s, 4);

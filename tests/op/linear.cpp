@@ -124,7 +124,7 @@ TEST_CASE_TEMPLATE("linear: as PyTorch", real, float, double) {
   CHECK(relative_error(product.values(), expected) < tolerance<real>);
 }
 
-TEST_CASE_TEMPLATE("linear: the same bits on every number of threads", real, float, double) {
+TEST_CASE_TEMPLATE("linear: bit-identical on any number of threads", real, float, double) {
   shape const rows(3, 67, 96), out(3, 67, 130);
   auto const x = array<real>::random(rows, 1), weight = array<real>::random(shape(130, 96), 2),
              bias = array<real>::random(shape(130), 3), dy = array<real>::random(out, 4);

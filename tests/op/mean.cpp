@@ -62,7 +62,7 @@ TEST_CASE_TEMPLATE("mean: over features", real, float, double) {
   CHECK(dx.values() == std::vector<real>{1, 1, 1, 1, 2, 2, 2, 2});
 }
 
-TEST_CASE("mean: the same bits on every number of threads") {
+TEST_CASE("mean: bit-identical on any number of threads") {
   auto const options = ct::pack(ct::op::mean_gradient::options{.dimension = 1, .extent = 70});
   auto const x = array<float>::random(shape(6, 70, 64), 1);
   check_same_on_all_threads([&] {

@@ -137,7 +137,7 @@ TEST_CASE("muon: an update has singular values near 1") {
   for (std::size_t i : {1u, 2u, 3u, 4u, 5u, 7u}) CHECK(t.weight[i] == 0);
 }
 
-TEST_CASE("muon: the same bits on every number of threads with the built-in GEMM") {
+TEST_CASE("muon: bit-identical on any number of threads with the built-in GEMM") {
   if (std::string(ct::gemm_provider()) != "built-in") return;
   auto const start = array<double>::random(shape(300, 200), 1).values();
   auto const gradient = array<float>::random(shape(300, 200), 2);

@@ -12,7 +12,7 @@ using namespace constrain::test;
 using ct::bfloat16;
 using ct::shape;
 
-// All stand behind the gradients.
+// All of these ops come after the gradients, so they have none.
 static_assert(ct::info_of<ct::op::round_stochastically>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::compensated_sum>.gradient == nullptr);
 static_assert(ct::info_of<ct::op::rounding_error>.gradient == nullptr);
@@ -88,7 +88,7 @@ TEST_CASE("round_stochastically: other steps and parameters round otherwise; a s
   CHECK(rounded(x, 3, 1, 0) == std::vector<float>(1000, 7.0f));
 }
 
-TEST_CASE("round_stochastically: the same bits for every range of elements and on every number of threads") {
+TEST_CASE("round_stochastically: bit-identical for every range of elements and on any number of threads") {
   std::vector<float> x(1003);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = 1 + static_cast<float>(i) * 1e-4f;
   auto const all = rounded(x, 5, 2);

@@ -6,8 +6,8 @@
 
 namespace constrain::test {
 
-// What a user writes: momentum, and a step of the learning rate along the momentum of a tensor, divided by its root
-// mean square. It needs all elements of a tensor, keeps a count beside them, and checks nothing.
+// User code: momentum, and a step of the learning rate along a tensor's momentum, divided by its root mean square. The
+// rule needs all elements of a tensor, keeps a counter, and checks nothing.
 struct normalized_momentum_op {
   struct options {
     bool decays = false; // whether weight decay applies

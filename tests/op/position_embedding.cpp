@@ -51,7 +51,7 @@ TEST_CASE_TEMPLATE("position_embedding: adds a row of the table to each token", 
   CHECK(dtable.values() == std::vector<real>{16, 20, 24, 28, 32, 36, 0, 0, 0});
 }
 
-TEST_CASE("position_embedding: the same bits on every number of threads") {
+TEST_CASE("position_embedding: bit-identical on any number of threads") {
   auto const dy = array<float>::random(shape(7, 90, 64), 1);
   check_same_on_all_threads([&] {
     array<float> dtable(shape(100, 64));

@@ -229,7 +229,7 @@ TEST_CASE("quantized_update: a state of four fields") {
   }
 }
 
-TEST_CASE("quantized_update: the same bits on every number of threads") {
+TEST_CASE("quantized_update: bit-identical on any number of threads") {
   auto const start = array<double>::random(shape(50000), 1).values();
   auto const gradient = array<float>::random(shape(50000), 2).values();
   check_same_on_all_threads([&] {

@@ -1,6 +1,6 @@
 #include <constrain/op/refusals.hpp>
 
-// What several ops refuse, both signs.
+// Calls that several ops refuse, and similar calls that they accept.
 
 using namespace constrain;
 

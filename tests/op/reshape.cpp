@@ -11,7 +11,7 @@ using rule = ct::op::reshape;
 static_assert(rule::infer(types({f32(shape(2, 6))}), {.to = shape(3, 2, 2)}).outputs[0] == f32(shape(3, 2, 2)));
 static_assert(refuses<rule::elements_differ>(rule::infer(types({f32(shape(2, 6))}), {.to = shape(3, 2)}), 12, 6));
 
-// A reshape of a slice of columns, whose rows lie apart, and one of what is computed.
+// A reshape of a slice of columns, whose rows are not contiguous, and a reshape of a computed value.
 struct model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::linear("in", ct::embedding("token", tokens, {.vocabulary = 7, .width = 4}), 9);

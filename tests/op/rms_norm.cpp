@@ -97,7 +97,7 @@ TEST_CASE_TEMPLATE("rms_norm: as the paper defines it", real, float, double) {
   CHECK(relative_error(n.dx.values(), expected.dx) < tolerance<real>);
   CHECK(relative_error(n.dweight.values(), expected.dweight) < tolerance<real>);
 
-  // The second micro-batch adds; dx may lie over dy, and y over x.
+  // The second micro-batch adds; dx may overwrite dy, and y may overwrite x.
   auto over = dy;
   n.backward(adding(0b10), over.in(), x, weight, over.out());
   CHECK(same_bits(over.values(), n.dx.values()));
@@ -132,7 +132,7 @@ TEST_CASE("rms_norm: fp16 squares do not overflow") {
   for (std::size_t i = 0; i < 4; ++i) CHECK(float(n.y[i]) == (i == 1 ? -1 : 1));
 }
 
-TEST_CASE_TEMPLATE("rms_norm: the same bits on every number of threads", real, float, double) {
+TEST_CASE_TEMPLATE("rms_norm: bit-identical on any number of threads", real, float, double) {
   shape const s(3, 43, 100);
   auto const x = array<real>::random(s, 1), weight = array<real>::random(shape(100), 2), dy = array<real>::random(s, 4);
   check_same_on_all_threads([&] {

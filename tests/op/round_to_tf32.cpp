@@ -8,7 +8,7 @@ namespace ct = constrain;
 using namespace constrain::test;
 using ct::shape;
 
-// It stands behind the gradients.
+// The op comes after the gradients, so it has none.
 static_assert(ct::info_of<ct::op::round_to_tf32>.gradient == nullptr);
 
 namespace {

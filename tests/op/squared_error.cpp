@@ -62,7 +62,7 @@ TEST_CASE("squared_error: bfloat16 predictions of float targets") {
   CHECK(std::abs(loss[0] - (1 + 1e-6)) < 1e-9);
 }
 
-TEST_CASE("squared_error: the same bits on every number of threads") {
+TEST_CASE("squared_error: bit-identical on any number of threads") {
   auto const prediction = array<float>::random(shape(100, 33), 1), target = array<float>::random(shape(100, 33), 2);
   array<double> const one(shape{}, {1.0});
   check_same_on_all_threads([&] {

@@ -12,7 +12,7 @@ using ct::shape;
 
 namespace {
 
-// What a user writes (Chen et al. 2023, algorithm 2).
+// User code (Chen et al. 2023, algorithm 2).
 struct lion {
   template <class real> struct state { real momentum; };
   struct hyper {
@@ -232,7 +232,7 @@ TEST_CASE("update: a user's optimizer trains") {
   CHECK(last < 0.7 * first);
 }
 
-TEST_CASE("update: the same bits on every number of threads") {
+TEST_CASE("update: bit-identical on any number of threads") {
   auto const start = array<double>::random(shape(50000), 1).values();
   auto const gradient = array<float>::random(shape(50000), 2);
   check_same_on_all_threads([&] {

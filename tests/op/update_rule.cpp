@@ -85,7 +85,7 @@ TEST_CASE("a gradient that is not finite changes no weight and no state of a rul
   }
 }
 
-TEST_CASE("checkpointing and accumulation leave a rule's bits alone; it resumes to the same bits at every step") {
+TEST_CASE("checkpointing and accumulation leave a rule's bits alone; it resumes bit-identically at every step") {
   trainer<> plain;
   trainer<ct::checkpoint::every<1>> every;
   trainer<ct::checkpoint::every<2>> segments;

@@ -25,7 +25,7 @@ static_assert(four.values[named(four, "head.weight")].axes.empty()); // one weig
 static_assert(four.values[named(four, "block.up.weight")].axes.size() == 1);
 static_assert(verify(four).ok());
 
-// The number of labels lies before all else that does not persist, and nothing takes its bytes.
+// The number of labels is stored before all other values that do not persist, and nothing overwrites it.
 constexpr bool is_apart = [] {
   for (int micro_batches : {1, 4}) {
     auto const p = updated(before, micro_batches);

@@ -32,7 +32,7 @@ constexpr memory_plan rank_of(program const& p, int stage, int shards) {
   auto const final = in_place(slice_views(coalesce(partition(p, true, shards, stage))));
   return memory_of(final, plan_memory(final), 0);
 }
-/// What a rank stores of parameters, their copies, gradients and states.
+/// The parts of parameters, copies, gradients and states that a rank stores.
 constexpr std::int64_t stored(memory_plan const& m) {
   return (m.weights + m.master_weights + m.gradients + m.optimizer_state).count();
 }

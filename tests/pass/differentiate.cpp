@@ -45,7 +45,7 @@ static_assert(buffers(chain_step, 0) + buffers(chain_step, 1) == 0);
 static_assert(buffers(differentiated(built<tagger_task>(), 2), 1) == 1); // one for each micro-batch
 static_assert(loops(tagger_step) == 6);
 
-// What is not trained has no gradient.
+// Untrained parameters have no gradient.
 struct frozen {
   constexpr value operator()(value tokens) const {
     auto const x = embedding("token", tokens, {.vocabulary = 5, .width = 4});

@@ -6,7 +6,7 @@
 
 #include <string>
 
-// What a rank computes of a model whose layers are divided. The numbers are tested with several ranks, in comm/.
+// The part of a rank in a model whose layers are divided. Tests in comm/ check the results with several ranks.
 
 using namespace constrain;
 
@@ -101,7 +101,7 @@ static_assert(refuses<refusals::no_features_to_divide>(part<few_words, 3>, nullp
 static_assert(part<few_words, 3>.failure.expected == 3);
 static_assert(divided_parameters(part<small, 1>) == 0 && part<small, 1>.failure.ok());
 
-// Three layers of one value read one copy; both factors of a product are divided, and what reads a layer twice.
+// Three layers of one value read one copy; both operands of `*` are divided, and a layer can be read twice.
 struct gated {
   constexpr value operator()(value ids) const {
     auto const x = embedding("token", ids, {.vocabulary = 30, .width = 8});
@@ -114,8 +114,8 @@ static_assert(divided_parameters(halves) == 6 && calls_of(halves, info_of<op::te
 static_assert(is_divided(halves, "up.bias", 0, shape(6)) && is_divided(halves, "down.weight", 1, shape(8, 6)));
 static_assert(is_divided(halves, "head.weight", -1, shape(30, 8)));
 
-// Nothing is divided: a layer with a reader that needs all features, or an undivided factor, or whose weight another
-// one reads; a slice through the middle of a part; a value that a repeat carries on.
+// Nothing is divided: a layer with a reader that needs all features, or with an undivided operand, or whose weight
+// another layer reads; a slice through the middle of a part; a loop-carried value.
 template <int kind> struct kept {
   constexpr value operator()(value ids) const {
     auto const x = embedding("token", ids, {.vocabulary = 7, .width = 8});

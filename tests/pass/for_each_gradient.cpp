@@ -21,7 +21,7 @@ constexpr auto touched = [] {
 }();
 static_assert(verify(touched).ok());
 
-/// Whether the calls of `touch` work on the gradients in order, each in loops over the axes of its gradient.
+/// Whether the calls to `touch` work on the gradients in order, each in loops over the axes of its gradient.
 constexpr bool in_own_loops(program const& p) {
   nest const where(p);
   int gradient = -1;

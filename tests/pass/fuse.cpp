@@ -13,7 +13,7 @@ constexpr bool untouched(program const& p) { return same(fuse(p, true), p); }
 constexpr auto separate = updated(built<tied_task>());
 static_assert(same(fuse(separate, false), separate));
 
-/// Where the one node of an op stands.
+/// The index of the only node of an op.
 constexpr int place_of(program const& p, op_info const* op) {
   for (int i = 0; i < p.nodes.size(); ++i)
     if (p.nodes[i].op == op) return i;
@@ -41,8 +41,7 @@ static_assert(calls(fuse(checkpointed, true), sum_and_norm) == 2); // once more 
 static_assert(calls(sharded_fused, sum_and_norm) == 2 && calls(sharded_fused, norm_and_sum) == 2);
 static_assert(verify(residual).ok() && same(fuse(residual, true), residual));
 
-// A sum that the norm alone reads would need bytes of its own, and one with another reader in between is needed
-// earlier.
+// A sum that only the norm reads would need its own buffer, and a sum with another reader in between is needed earlier.
 struct post_norm {
   constexpr value operator()(value tokens) const {
     auto const x = embedding("token", tokens, {.vocabulary = 5, .width = 4});

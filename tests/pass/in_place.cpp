@@ -29,7 +29,7 @@ static_assert(after.values[product.value].overwritten_by == gate);
 static_assert(root_of(after, product) == output(after, &info_of<op::add>));
 static_assert(plan_memory(after).end < plan_memory(before).end);
 
-// A backward pass reads the product again: nothing may lie on it.
+// The backward pass reads the product again, so nothing may overwrite it.
 constexpr auto step = in_place(coalesce(updated(built<chain_task<3>>())));
 static_assert(!step.values[output(step, &info_of<op::linear>).value].overwritten_by);
 // The gradient of the logits replaces them, who are read for the last time.

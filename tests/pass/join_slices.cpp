@@ -11,7 +11,7 @@ namespace {
 constexpr value start(value tokens, int width) {
   return linear("in", embedding("token", tokens, {.vocabulary = 5, .width = 4}), width);
 }
-// Slices that cover a tensor, in another order than they lie in it.
+// Slices that cover a tensor, in a different order than in memory.
 struct covered {
   constexpr value operator()(value tokens) const {
     auto const x = start(tokens, 12);
@@ -26,7 +26,7 @@ struct uncovered {
     return linear("head", silu(slice(x, 2, 4, 3)) * gelu(slice(x, 2, 1, 3)), 5);
   }
 };
-// Slices that overlap, or lie apart: their gradients are added.
+// Slices that overlap, or leave gaps: their gradients are added.
 template <int begin> struct added {
   constexpr value operator()(value tokens) const {
     auto const x = start(tokens, 12);

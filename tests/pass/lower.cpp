@@ -81,7 +81,7 @@ TEST_CASE("every address of a plan lies in the arena") {
           if (o.position_stride != 0 && o.ring != 0) last += (o.ring - 1) * o.position_stride;
           CHECK(o.offset >= 0);
           CHECK(o.offset % 4 == 0);
-          // The last segment may be cut short, so strides alone may point behind the last iteration.
+          // The last segment may be shorter, so strides alone may point past the last iteration.
           if (every == 0) CHECK(last <= (is_persistent(f.values[r.value].role) ? at.persistent_end : at.end));
         };
         for (auto const& r : f.nodes[i].inputs) check(r);

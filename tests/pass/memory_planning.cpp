@@ -8,7 +8,8 @@ using namespace constrain::test;
 
 namespace {
 
-// Forward alone, the loop-carried value is read in one traversal; with a backward pass that keeps everything, in two.
+// With only a forward pass, the loop-carried value is read in one traversal; with a backward pass that keeps
+// everything, in two.
 constexpr auto forward = remove_training_ops(chain_task<6>::build(entry::predict, dtype::f32));
 constexpr auto backward_too = updated(built<chain_task<6>>());
 constexpr auto segmented = recompute(backward_too, 2);
@@ -33,7 +34,7 @@ constexpr auto weight = where.buffers[named(backward_too, "block.up.weight")];
 static_assert(weight.size == 6 * 16 * 4 && weight.strides.size() == 1 && weight.strides[0].bytes == 16 * 4);
 static_assert(where.buffers[gradient_of(backward_too, "block.up.weight")].size == 6 * 16 * 4);
 static_assert(where.end > where.persistent_end);
-// What an arena shares begins behind what persists in another program of it.
+// The shared part of an arena begins after the persistent values of the arena's other programs.
 static_assert(plan_memory(forward, 1 << 20).persistent_end == 1 << 20);
 
 // The alignment is the device's. A plan with less of it is not taken for one with more.
@@ -52,7 +53,7 @@ constexpr bool with_stride_of_stack(std::int64_t bytes) {
 }
 static_assert(with_stride_of_stack(64) && !with_stride_of_stack(72));
 
-/// Nothing that persists overlaps, and everything else lies behind it.
+/// Persistent values do not overlap, and all other values come after them.
 void check_persistent(program const& p, memory_layout const& at) {
   for (int v = 0; v < p.values.size(); ++v) {
     auto const& mine = at.buffers[v];

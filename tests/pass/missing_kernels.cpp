@@ -67,7 +67,7 @@ static_assert(calls(fused_for<with_some>, &info_of<op::layer_norm_gradient_add>)
 static_assert(calls(fused_for<with_some>, &info_of<bias_op>) == 0);
 static_assert(same(fused_for<without_any>, separate));
 
-// What demands fusion gets it, with or without kernels.
+// A policy that demands fusion gets it, with or without kernels.
 constexpr auto everything_is_missing = detail::missing_for_fusion<source_for<without_any>, passes>();
 static_assert(everything_is_missing.contain(info_of<bias_op>));
 static_assert(everything_is_missing.contain(info_of<op::layer_norm_gradient_add>));

@@ -65,7 +65,7 @@ constexpr bool is_marked(program const& p, std::string_view letters) {
   return found == letters.size();
 }
 
-// Each behind the pass that it follows; those of one place in the order in which they are listed.
+// Each pass runs after the pass that it names; passes after the same one run in the order of the list.
 using in_order = passes<a_when_built, b_when_differentiated, c_when_built>;
 static_assert(is_marked(in_order::built, "") && is_marked(in_order::selected, "ac") && is_marked(in_order::cast, "ac"));
 static_assert(is_marked(in_order::differentiated, "ac") && is_marked(in_order::updated, "acb") &&
@@ -75,7 +75,7 @@ static_assert(is_marked(passes<c_when_built, a_when_built>::final, "ca"));
 static_assert(same(passes<marks_nothing<'a'>>::final, passes<>::final) && is_marked(passes<>::final, ""));
 // Without gradients the passes behind them do not run.
 static_assert(is_marked(forward_passes<source<a_when_built, b_when_differentiated>>::final, "a"));
-// What is wrong with a pass is told, and nothing runs after it.
+// An invalid pass is reported, and no pass runs after it.
 static_assert(passes<without_pass>::final.failure.refusal == refusal_with<refusals::own_pass_is_none>());
 static_assert(passes<without_pass, a_when_built>::final.failure.refusal == refusal_with<refusals::own_pass_is_none>());
 

@@ -86,7 +86,7 @@ static_assert(count(full, info_of<op::reduce_scatter>) == count(full_without, in
 constexpr auto of_shards = partition(with_pass(micro_batches, overwrite_shard), true, 2);
 static_assert(verify(of_shards).ok() && count(of_shards, info_of<op::local_shard>) == 0);
 static_assert(count(of_shards, info_of<op::all_gather>) == count(full_without, info_of<op::all_gather>));
-// The norm of one tensor: its chunks, those of all ranks, their sum.
+// The norm of one tensor: its chunks, the chunks of all ranks, their sum.
 constexpr auto with_norm = partition(with_pass(micro_batches, read_norm), true, 2);
 static_assert(verify(with_norm).ok() && count(with_norm, info_of<op::gradient_norm_squared>) == 0);
 static_assert(count(with_norm, info_of<op::chunk_squares>) == 2 * gradients &&
@@ -111,7 +111,7 @@ static_assert(count(computed_norm, info_of<op::gradient_norm_squared>) == gradie
 constexpr auto three_passes = [](value g) { contribute(g), overwrite(g), contribute(g); };
 constexpr auto late = partition(with_pass(micro_batches, three_passes), true, 1);
 static_assert(verify(late).ok() && count(late, info_of<op::all_reduce>) == 2 * gradients);
-// One rank in a group stores full tensors, in every stage: no gradient lies in the sum of its contributions.
+// One rank in a group stores full tensors, in every stage: no gradient shares the buffer of its sum of contributions.
 constexpr auto late_alone = partition(with_pass(micro_batches, three_passes), true, 1, 1);
 static_assert(verify(late_alone).ok() && count(late_alone, info_of<op::all_reduce>) == 2 * gradients);
 constexpr bool any_gradient_is_a_view(program const& p) {
@@ -212,7 +212,7 @@ static_assert(!only_in_loops(stage_1, info_of<op::reduce_scatter>));
 static_assert(only_in_loops(stage_2, info_of<op::reduce_scatter>) &&
               only_in_loops(stage_3, info_of<op::reduce_scatter>));
 
-/// The program without, or with a second copy of, the first call of an op.
+/// The program without, or with a second copy of, the first call to an op.
 constexpr program with_copies(program const& p, op_info const& op, int copies) {
   auto changed = without_nodes(p).program;
   bool found = false;
@@ -223,7 +223,7 @@ constexpr program with_copies(program const& p, op_info const& op, int copies) {
   }
   return changed;
 }
-// What verify finds: a sum that is not reduced, or reduced twice, and a full tensor that is read as a shard.
+// Errors that `verify` finds: a sum that is not reduced, or reduced twice, and a full tensor that is read as a shard.
 static_assert(verify(with_copies(plain, info_of<op::all_reduce>, 1)).ok());
 static_assert(!verify(with_copies(plain, info_of<op::all_reduce>, 0)).ok());
 static_assert(!verify(with_copies(plain, info_of<op::all_reduce>, 2)).ok());

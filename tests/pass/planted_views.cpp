@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-// What each pass would do if it took a view for a value with bytes of its own: the fault must be found.
+// Faults that each pass would cause if it mistook a view for a value with its own buffer. The tests must find them.
 
 using namespace constrain;
 using namespace constrain::test;

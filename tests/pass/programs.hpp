@@ -88,7 +88,7 @@ constexpr program updated(program const& p, int micro_batches = 1, dtype compute
   return update<optimizer>(join_slices(differentiated(p, micro_batches, compute)));
 }
 
-/// How many calls of an op, or of all.
+/// The number of calls to an op, or to all ops.
 constexpr int calls(program const& p, op_info const* op = nullptr) {
   int count = 0;
   for (auto const& n : p.nodes) count += n.kind == node_kind::call && (op == nullptr || n.op == op) ? 1 : 0;
@@ -100,7 +100,7 @@ constexpr int loops(program const& p) {
   return count;
 }
 
-/// How often calls of an op run, loops multiplied out, a last segment cut short.
+/// How often calls to an op run, over all iterations of their loops, including a shorter last segment.
 constexpr std::int64_t runs(program const& p, op_info const* op) {
   auto const count = [&](auto const& self, int begin, int end, std::int64_t segment) -> std::int64_t {
     std::int64_t total = 0;

@@ -29,7 +29,7 @@ public:
     ref const labels{b.new_value({dtype::i32, shape(2, 3)}, role::input, 0), at::current};
     b.program.set_port({port_kind::label, {.name = "labels"}, labels});
     auto const loss = cross_entropy(x, {b, labels});
-    // As the task does it: the loss is copied to where the host reads it.
+    // As in ct::task, the loss is copied to the output that the host reads.
     value_info result;
     result.type = dtype::f64;
     result.role = role::result;

@@ -11,7 +11,8 @@ using namespace constrain::test;
 
 namespace {
 
-/// Every kind of layer, outside of repeats and inside, with something cheap and something costly to compute again.
+/// Every kind of layer, outside of repeats and inside, with activations that are cheap to recompute and others that are
+/// costly.
 struct mixed {
   constexpr value operator()(value tokens) const {
     auto x = embedding("token", tokens, {.vocabulary = 8, .width = 8});

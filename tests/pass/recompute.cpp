@@ -22,12 +22,12 @@ static_assert(segment.whole == iteration.whole && every_3.axes[segment.whole].ex
 
 // The forward ops of the body run twice, everything else once.
 static_assert(runs(before, &info_of<op::elementwise<op::silu>>) == 7);
-// x + silu(..): the backward pass needs silu's input alone.
+// x + silu(..): the backward pass needs only silu's input.
 static_assert(runs(every_1, &info_of<op::elementwise<op::silu>>) == 7);
 static_assert(runs(every_1, &info_of<op::linear>) == 7 + 7 + 1);
 static_assert(runs(every_3, &info_of<op::linear_weight_gradient>) == 7 + 1);
 
-// A forward program has nothing to compute again.
+// A forward program has nothing to recompute.
 constexpr auto forward = remove_training_ops(chain_task<7>::build(entry::predict, dtype::f32));
 static_assert(same(recompute(forward, 2), forward));
 

@@ -24,12 +24,12 @@ constexpr auto twice = rewrite(before, [](builder& out, node const& n, int) {
 static_assert(calls(twice, &info_of<op::elementwise<op::silu>>) == 2);
 static_assert(verify(twice).ok());
 
-// A new value lies in the loops around the node that it comes from.
+// A new value is in the loops around the node that computes it.
 static_assert(twice.values.size() == before.values.size() + 1);
 static_assert(twice.values[before.values.size()].axes == before.values[6].axes);
 static_assert(twice.values[before.values.size()].axes.size() == 1);
 
-/// How deep each node stands.
+/// The loop depth of each node.
 constexpr auto depths(program const& p, int begin, int end) {
   fixed_vector<int, program::maximum_nodes> depths;
   auto out = without_nodes(p);

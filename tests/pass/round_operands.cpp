@@ -12,7 +12,7 @@ constexpr auto before = differentiated(built<gpt2_task>());
 constexpr auto after = round_operands(before);
 static_assert(verify(after).ok());
 
-/// The factors of GEMMs in a program.
+/// The operands of the GEMMs in a program.
 constexpr int factors(program const& p) {
   int count = 0;
   for (auto const& n : p.nodes)
@@ -21,7 +21,7 @@ constexpr int factors(program const& p) {
   return count;
 }
 
-/// Whether every factor of a GEMM is what the call right before it, or the one before that, has rounded.
+/// Whether every operand of a GEMM was rounded by one of the two calls right before it.
 constexpr bool are_rounded(program const& p) {
   for (int i = 0; i < p.nodes.size(); ++i) {
     auto const& n = p.nodes[i];
@@ -37,7 +37,7 @@ constexpr bool are_rounded(program const& p) {
   return true;
 }
 
-// Two factors of each linear layer, and of both of its gradients.
+// Two operands of each linear layer, and of both of its gradients.
 static_assert(factors(before) > 0 && factors(before) == factors(after));
 static_assert(calls(after, &info_of<op::round_to_tf32>) == factors(before));
 static_assert(are_rounded(after) && !are_rounded(before));

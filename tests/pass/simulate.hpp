@@ -13,10 +13,10 @@
 #include <span>
 #include <vector>
 
-/// Walks a planned program without its kernels and watches every byte: an independent statement of what place, lower
-/// and the passes before them must keep. Every two bytes carry two marks: which instance of which value lies there, and
-/// how it was computed, a hash over the op and what the op read. Passes that must not change numbers must not change
-/// the hashes of what the run leaves behind.
+/// Simulates a planned program without its kernels and tracks every byte: an independent check of memory planning,
+/// lowering and the passes before them. Every two bytes have two marks: which instance of which value is stored there,
+/// and how it was computed, a hash of the op and its inputs. Passes that must not change results must not change the
+/// hashes of the final values.
 namespace constrain::test {
 
 struct simulation {
@@ -30,7 +30,7 @@ namespace detail {
 
 using big_plan = plan<program::maximum_nodes, 4096>;
 
-/// Which instance of a value a reference means, from the program alone.
+/// Which instance of a value a reference means, computed only from the program.
 struct instance {
   int value = -1;
   std::vector<std::int64_t> at;
@@ -145,14 +145,14 @@ public:
     if (n.op->draws_random) read = mix(read, static_cast<std::uint64_t>(n.random_key));
     copied.clear();
     for (int k = 0; k < s.inputs; ++k) {
-      if (n.op == &info_of<op::constant_like>) break; // looks at the shape alone
+      if (n.op == &info_of<op::constant_like>) break; // depends only on the shape
       for (auto word : operands[static_cast<std::size_t>(k)]) read = mix(read, at(word));
     }
     copy_marks(i, s, state);
   }
 
 private:
-  /// What a call leaves in its output if it only moves elements.
+  /// The output of a call that only moves elements.
   void copy_marks(int i, step const& s, loop_state const& state) {
     auto const& n = p.nodes[i];
     auto const marks = [&](int k) -> std::vector<std::int64_t> const& { return operands[static_cast<std::size_t>(k)]; };
@@ -302,7 +302,7 @@ private:
   simulation& out;
   std::vector<std::vector<int>> open;                         // the axes of the loops around each node
   std::map<instance, int> numbers;                            // of the instances met so far
-  std::vector<int> tags;                                      // which instance lies in every two bytes
+  std::vector<int> tags;                                      // the instance stored in every two bytes
   std::vector<std::uint64_t> made;                            // and how it was computed
   std::map<int, std::pair<std::int64_t, std::int64_t>> alive; // first and last call that touch an instance
   std::map<int, std::int64_t> size;
@@ -313,8 +313,8 @@ private:
 
 } // namespace detail
 
-/// Runs the program of a step. Every read must find the instance that the program means, every first write of a sum
-/// must overwrite and every other add, and nothing may lie outside of the arena.
+/// Runs the program of a step. Every read must find the instance that the program means, the first write of a sum must
+/// overwrite, all other writes must add, and no operand may be outside of the arena.
 inline simulation simulate(program const& p, memory_layout const& where) {
   simulation out;
   auto const table = std::make_unique<detail::big_plan>(lower<program::maximum_nodes, 4096>(p, where));

@@ -9,7 +9,7 @@ using namespace constrain::test;
 
 namespace {
 
-/// y = 2 x, from and to rows that may lie apart.
+/// y = 2 x, for strided rows.
 struct twice {
   static constexpr char const* name = "twice";
   static constexpr unsigned strided_inputs = 0b1;
@@ -52,8 +52,7 @@ static_assert(slicing(after) == 0 && views(after) == 6 && verify(after).ok());
 static_assert(plan_memory(after).end < plan_memory(before).end);
 static_assert(same(slice_views(after), after));
 
-// gelu does not take rows that lie apart: its operand is copied, and so is what it computes, with all values that are
-// joined with it.
+// gelu does not accept strided rows: its operand and its result are copied, with all values that are joined with it.
 constexpr auto copies = slice_views(forward<copied_parts{}>);
 static_assert(calls(copies, &info_of<op::slice>) == 1 && calls(copies, &info_of<op::concatenate>) == 1);
 static_assert(views(copies) == 1 && verify(copies).ok());
@@ -71,7 +70,7 @@ struct of_the_repeat {
 constexpr auto carried = slice_views(forward<of_the_repeat{}>);
 static_assert(slicing(carried) == 0 && views(carried) == 4 && verify(carried).ok());
 
-// A view that is taken for another slice than the one it was: two operands of one concatenation on the same bytes.
+// A view that is mistaken for a different slice: two operands of one concatenation share bytes.
 constexpr program planted = [] {
   program p = after;
   int first = -1;

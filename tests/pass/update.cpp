@@ -41,7 +41,7 @@ constexpr bool decay_follows_role = [] {
 }();
 static_assert(decay_follows_role);
 
-// What follows the micro-batches stands outside of their loop.
+// Nodes that follow the micro-batches are outside of their loop.
 constexpr auto accumulated = update<optimizer::sgd>(differentiated(built<chain_task<3>>(), 4));
 static_assert(accumulated.end_of(0) == accumulated.nodes.size() - 8); // 3 squares, clip, 3 updates, and the end itself
 

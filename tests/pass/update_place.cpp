@@ -8,8 +8,8 @@ using namespace constrain::test;
 
 namespace {
 
-/// Where the update of every gradient may stand: in the program, all of its references and those of its parameter come
-/// before; in the loops around it, every axis is one of the parameter's.
+/// Where the update of every gradient may be: after all references to the gradient and its parameter, and only in loops
+/// over axes of the parameter.
 constexpr bool places_are_sound(program const& p) {
   nest const where(p);
   for (int v = 0; v < p.values.size(); ++v) {

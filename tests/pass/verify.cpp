@@ -32,7 +32,7 @@ constexpr program with_shape(int value, shape s) {
   out.values[value].shape = s;
   return out;
 }
-// The line is that of the call whose output has the wrong shape.
+// The line is the line of the call whose output has the wrong shape.
 constexpr auto wrong = verify(with_shape(good.nodes[0].outputs[0].value, shape(2, 3, 9)));
 static_assert(wrong.reason == why::shape_is_not_what_the_rule_says && wrong.line == good.nodes[0].line &&
               wrong.line > 0);

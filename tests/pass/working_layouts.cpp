@@ -30,7 +30,7 @@ struct guarded_op : full_op {
   static constexpr bool guarded = true;
 };
 
-/// One call of an op, and its layouts. The values: an activation and two tensors that shards may hold.
+/// One call to an op, and its layouts. The values: an activation and two tensors that shards may hold.
 struct one_call {
   builder out;
   int activation = add(role::activation), state = add(role::state), other = add(role::state),
@@ -46,7 +46,7 @@ struct one_call {
     out.program.values[v].layout = layout::flat;
     return *this;
   }
-  /// What f(layouts, node) says of the call of `op`.
+  /// The result of f(layouts, node) for a call to `op`.
   template <class op, class function>
   constexpr bool says(std::initializer_list<int> inputs, int output, function const& f) {
     node n;
@@ -68,7 +68,7 @@ constexpr auto updates = [](working_layouts const&, node const& n) { return work
 
 enum stored { nothing, input, second_input, output, everything };
 
-/// What f says of the call `output = op(state, activation)`, with some of them stored in shards.
+/// The result of f for the call `output = op(state, activation)`, with some operands stored in shards.
 template <class op, class function> constexpr bool of_call(stored flat, function const& f) {
   one_call c;
   if (flat == input || flat == everything) c.flat(c.state);
@@ -83,13 +83,13 @@ static_assert(of_call<shard_op>(output, on_shards) && of_call<shard_op>(everythi
 static_assert(!of_call<shard_op>(second_input, on_shards)); // of which it needs all elements
 static_assert(!of_call<full_op>(everything, on_shards));    // any other op never does
 
-// What an op reads in full: what is stored in shards, unless it works on the shards of it.
+// An op reads an operand that is stored in shards as a full tensor, unless the op works on shards.
 static_assert(!of_call<full_op>(nothing, reads_in_full<0>) && of_call<full_op>(input, reads_in_full<0>));
 static_assert(!of_call<shard_op>(input, reads_in_full<0>) && of_call<shard_op>(second_input, reads_in_full<1>));
 static_assert(!of_call<shard_op>(everything, reads_in_full<1>));             // stored in full
 static_assert(!of_call<op::gradient_norm_squared>(input, reads_in_full<0>)); // it has a form for shards
 
-// What an op writes in full, of which each rank then keeps a shard.
+// Outputs that an op writes as full tensors, of which each rank then keeps a shard.
 static_assert(!of_call<full_op>(nothing, writes_in_full) && of_call<full_op>(output, writes_in_full));
 static_assert(!of_call<shard_op>(output, writes_in_full) && !of_call<shard_op>(everything, writes_in_full));
 
@@ -117,7 +117,7 @@ static_assert([] {
   return c.says<full_op>({c.other}, c.other, updates);
 }());
 
-// All tensors of a stack at once: if every operand is stored in shards that lie side by side, as no view does.
+// An op works on all tensors of a stack in one call if every operand is stored in contiguous shards and is not a view.
 static_assert(of_call<shard_op>(everything, on_stacks));
 static_assert(!of_call<shard_op>(input, on_stacks) && !of_call<shard_op>(output, on_stacks));
 static_assert([] {
@@ -127,7 +127,7 @@ static_assert([] {
   return !c.says<shard_op>({c.state, c.activation}, c.other, on_stacks);
 }());
 
-/// Calls of an optimizer's step, by the stage: how many of them work on shards.
+/// The number of calls in an optimizer's step that work on shards, for a ZeRO stage.
 constexpr int updates_on_shards(int stage) {
   auto p = updated(built<chain_task<3>>());
   for (int v = 0; v < p.values.size(); ++v)

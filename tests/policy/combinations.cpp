@@ -13,7 +13,7 @@
 #include <vector>
 
 // The plan of every legal combination of policies, made at run time by the functions that the compiler calls. One
-// representative of each policy with parameters; optimizers made from others to depth 2. By default a share of the
+// representative of each policy with parameters; optimizers that wrap others, to depth 2. By default a share of the
 // plans, drawn by their number; with CONSTRAIN_EXHAUSTIVE all.
 
 using namespace constrain;
@@ -26,7 +26,7 @@ using small_task = task<gpt2{.layers = 2, .heads = 2, .width = 8, .vocabulary = 
 
 // Optimizers.
 
-/// What an optimizer takes as a whole: nothing, only matrices of layers, or every tensor.
+/// The tensors that an optimizer updates as a whole: none, only matrices of layers, or all.
 enum class whole { nothing, matrices, tensors };
 /// Of which parameters an optimizer stores an average.
 enum class averages { nothing, no_layers, all };
@@ -96,14 +96,14 @@ using parallelisms =
 using checkpoints = policy_list<checkpoint::none, checkpoint::every<1>, checkpoint::every<2>, checkpoint::sqrt,
                                 checkpoint::keep<op::attention>, checkpoint::budget<kibibytes(100)>>;
 
-/// What a search could choose: half of what can be computed again.
+/// A possible choice of a search: half of the values that can be recomputed.
 node_set half_of_all(program const& p) {
   if (!p.failure.ok()) return {};
   constrain::detail::recomputation_candidates const candidates(p);
   return candidates.first(candidates.size() / 2);
 }
 
-// What every plan must keep.
+// Properties that every plan must have.
 
 std::string text_of(program const& p, int value) { return std::string(p.text(p.values[value].name)); }
 

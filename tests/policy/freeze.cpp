@@ -20,7 +20,7 @@ using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary
 using everything = ct::trainer<task, ct::optimizer::momentum>;
 using biases = ct::trainer<task, ct::optimizer::momentum, ct::train_only<role::bias>>;
 
-// What is said.
+// The values of the policies.
 static_assert(ct::freeze<>::value == ct::slot_of::freezing{});
 static_assert(ct::freeze<role::embedding, role::norm>::value == ct::slot_of::freezing{.norm = true, .embedding = true});
 static_assert(ct::train_only<role::bias>::value ==
@@ -29,7 +29,8 @@ static_assert(ct::freeze<role::head>::value.freezes(role::head) &&
               !ct::freeze<role::head>::value.freezes(role::weight));
 static_assert(ct::has_own_pass<ct::freeze<role::head>> && !ct::has_own_pass<ct::freeze<>>);
 
-// What is frozen has no gradient and no state: of two blocks the biases of four linear layers are left.
+// Frozen parameters have no gradient and no state: only the biases of four linear layers in each of two blocks have
+// them.
 constexpr std::int64_t bias_bytes = 4 * 2 * (48 + 16 + 64 + 16);
 static_assert(biases::memory.gradients.count() == bias_bytes && biases::memory.optimizer_state.count() == bias_bytes);
 static_assert(biases::memory.weights == everything::memory.weights);

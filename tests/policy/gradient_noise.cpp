@@ -112,7 +112,7 @@ using own::gradient_noise;
 template <class... policies> using trainer = ct::trainer<small_gpt, policies...>;
 using fp64 = ct::precision::fp64;
 
-// The policy costs one setting and the calls of its kernel.
+// The policy costs one setting and the calls to its kernel.
 static_assert(trainer<gradient_noise>::memory.peak == trainer<>::memory.peak + ct::bytes(64)); // padded
 
 /// The noise of the first step in all gradients: the difference to the trainer without the policy.

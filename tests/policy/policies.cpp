@@ -9,7 +9,7 @@ using namespace constrain;
 
 namespace {
 
-// What is not said has its default.
+// Every slot has a default.
 static_assert(std::is_same_v<policies<>::precision, precision::fp32>);
 static_assert(std::is_same_v<policies<>::optimizer, optimizer::adamw>);
 static_assert(std::is_same_v<policies<>::accumulation, accumulate<1>>);
@@ -30,7 +30,7 @@ struct by_device {
 static_assert(std::is_same_v<policy_in<by_device>, on_cpu>);
 static_assert(std::is_same_v<policy_in<by_device, device::cuda<sm<90>>>, on_cuda>);
 
-// What passes take: an aggregate with named fields.
+// The argument of passes: an aggregate with named fields.
 static_assert(policies<accumulate<4>>::accumulation::value == slot_of::accumulation{.micro_batches = 4});
 static_assert(checkpoint::every<2>::value == slot_of::checkpointing{.recomputes = true, .iterations = 2});
 static_assert(checkpoint::every<5>::value.segment_of(12) == 5 && checkpoint::none::value.segment_of(12) == 0);
@@ -80,7 +80,7 @@ static_assert(std::is_same_v<policy_slot<int>, slot_of::unknown>);
 static_assert(count_in_slot<slot_of::optimizer, lion, a, optimizer::sgd> == 2);
 static_assert(count_in_slot<slot_of::precision> == 0);
 
-// What is a policy, and what is none.
+// Types that are policies, and types that are not.
 struct no_value {
   using slot = slot_of::accumulation;
 };
@@ -115,7 +115,7 @@ template <class first, class... rest> constexpr bool slots_are_whole(slot_list<f
 }
 static_assert(slots_are_whole(library_slots{}));
 
-// A slot of one's own stands behind those of the library.
+// A user's slot comes after the library's slots.
 struct low;
 struct mine {
   int level = 0;

@@ -16,8 +16,8 @@ namespace {
 
 using composed = decltype(composition_of<>());
 
-/// What may not stand together, said once more by hand: on a CUDA device no processes; elsewhere no graphs; updates in
-/// the backward pass with one micro-batch, without a loss scale and without shards.
+/// The rules between slots, restated by hand: a CUDA device excludes several processes; graphs need a CUDA device;
+/// updates in the backward pass only with one micro-batch, without a loss scale and without shards.
 constexpr bool go_together(composed const& c) {
   if (c.in_backward && (c.micro_batches > 1 || c.loss_scale || c.shards > 1)) return false;
   if (c.is_cuda && c.distributed) return false;
@@ -60,8 +60,7 @@ template <class slot, class... policies> void append(judged_values<slot>& all, p
   (append(all, value_of<policies>(), legal), ...);
 }
 
-/// What a slot's examples say, which are legal, and what the policies say that it refuses; also with and without what a
-/// program may be linked with.
+/// The values of a slot's legal examples and of the policies that it refuses, also with and without optional libraries.
 template <class slot> judged_values<slot> values_of() {
   judged_values<slot> all;
   if constexpr (requires { typename slot::examples; }) append(all, typename slot::examples{}, true);

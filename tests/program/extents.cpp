@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t int_max = 2147483647, long_max = 9223372036854775807;
 
-/// What is said of a shape within loops of these iterations.
+/// The diagnosis for a shape in loops with these numbers of iterations.
 constexpr diagnosis said_of(shape s, std::initializer_list<std::int64_t> iterations = {}, std::int64_t carried = 0) {
   program p;
   value_info info;

@@ -195,7 +195,7 @@ TEST_CASE("in_parts: each part has states of its own; the parameter stays one te
   }
   CHECK(t.state("block.both", "momentum_buffer.1").size() == 2 * 8 * 2);
   CHECK(t.state("block.qkv.bias", "exp_avg").size() == 2 * 16); // AdamW is element-wise
-  // As many states as the separate matrices have.
+  // The same number of states as for separate matrices.
   CHECK(trainer<form::in_parts, muon>::memory.optimizer_state == trainer<form::one, muon>::memory.optimizer_state);
   using ct::optimizer::adafactor;
   CHECK(trainer<form::in_parts, adafactor>::memory.optimizer_state ==
@@ -215,7 +215,7 @@ TEST_CASE("in_parts: element-wise optimizers do the same with and without") {
   check.template operator()<ct::optimizer::averaged<ct::optimizer::adamw>>();
 }
 
-TEST_CASE("in_parts: a run resumes to the same bits at every step, with checkpointing too") {
+TEST_CASE("in_parts: a run resumes bit-identically at every step, with checkpointing too") {
   auto const check = [&]<class optimizer>() {
     trainer<form::in_parts, optimizer> plain;
     trainer<form::in_parts, optimizer, ct::checkpoint::every<1>> segments;

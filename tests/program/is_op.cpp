@@ -3,7 +3,7 @@
 #include <constrain/op/linear/linear.hpp>
 #include <constrain/program/is_op.hpp>
 
-// What an op must offer, both signs.
+// The requirements of an op, positive and negative.
 
 using namespace constrain;
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr unsigned all = ~0u;
 
-// Every pattern, on the side where it stands; the last one also holds for all operands behind it.
+// Every pattern, for inputs or outputs; the last one also applies to all further operands.
 constexpr auto by_elements = parse_layouts("*, #, - -> *");
 static_assert(by_elements.valid && by_elements.by_elements());
 static_assert(by_elements.inputs.elements == 0b001 && by_elements.inputs.unread == 0b010 &&
@@ -36,7 +36,7 @@ static_assert(parse_layouts("*,- ->*").valid && parse_layouts("*,- ->*").outputs
 // An op that declares nothing has `-` everywhere.
 static_assert(layout_rule{}.valid && !layout_rule{}.by_elements() && layout_rule{}.inputs.unread == 0);
 
-// Letters name the innermost dimensions; they stand alone or behind `...` or `-`.
+// Letters name the innermost dimensions; they come alone, or after `...` or `-`.
 constexpr auto named = parse_layouts("...i, oi, +o -> ...o");
 static_assert(named.valid && named.inputs.rows == 0b1 && named.outputs.rows == all);
 static_assert(named.inputs.inner_of(0) == 'i' && named.inputs.outer_of(0) == 0);

@@ -68,7 +68,7 @@ struct learned_objective {
 using least = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 1, .vocabulary = 1, .context = 1}, ct::causal_lm,
                        ct::micro_batch{}>;
 
-/// An optimizer that counts in a state of another type than the weights'.
+/// An optimizer with a counter whose type differs from the type of the weights.
 struct counting {
   template <class real> struct state { int steps; };
   struct hyper {
@@ -81,7 +81,7 @@ struct counting {
   }
 };
 
-// Counts as large as they can be said: they are planned, and memory alone ends them.
+// The largest possible counts: plans exist, and only memory limits them.
 constexpr ct::gpt2 tiny{.layers = 2, .heads = 1, .width = 2, .vocabulary = 3, .context = 2};
 template <int sequences> using many = ct::task<tiny, ct::causal_lm, ct::micro_batch{.sequences = sequences}>;
 using many_sequences = ct::trainer<many<INT_MAX>>;

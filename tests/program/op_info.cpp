@@ -16,7 +16,7 @@ using namespace constrain;
 
 namespace {
 
-// What an op says of itself is taken over, what it does not say has a default.
+// Members that an op declares are used; all others have defaults.
 static_assert(info_of<op::add>.name == std::string_view("add") && info_of<op::add>.in_place == 0b11);
 static_assert(info_of<op::add>.gradient == &op::add::gradient && info_of<op::add>.cost_of == &cost_by_operands);
 static_assert(info_of<op::linear>.cost_of != &cost_by_operands && info_of<op::linear>.in_place == 0);

@@ -52,7 +52,7 @@ static_assert(comes_back(with_shape{.extents = shape(0, 3)}) && comes_back(with_
 static_assert(pack(of_one{1}) == pack(of_one{1}) && !(pack(of_one{1}) == pack(of_one{2})));
 static_assert(pack(no_options{}) == attributes{});
 
-// What is no struct of options is refused by `pack` in a sentence.
+// `pack` refuses a type that is not a struct of options, with an error sentence.
 struct seven_fields {
   int a, b, c, d, e, f, g;
 };

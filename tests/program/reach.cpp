@@ -24,9 +24,9 @@ constexpr ref made_in(axis_list const& axes, at where = at::current, int carried
 constexpr ref tokens = p.nth(port_kind::input, 0).where;
 constexpr bool reaches(ref r, std::initializer_list<int> enclosing) { return is_in_reach(p, r, around(enclosing)); }
 
-// What was made outside is read everywhere.
+// Values from outside of loops can be read everywhere.
 static_assert(reaches(tokens, {}) && reaches(tokens, {2}) && reaches(tokens, {0, 1}));
-// What was made in a body: there and deeper, not outside, nor in another repeat.
+// Values from a body can be read there and in nested bodies, not outside or in another repeat.
 constexpr ref in_outer = made_in(around({0})), in_inner = made_in(around({0, 1})), in_tail = made_in(around({2}));
 static_assert(reaches(in_outer, {0}) && reaches(in_outer, {0, 1}) && !reaches(in_outer, {}) && !reaches(in_outer, {2}));
 static_assert(reaches(in_inner, {0, 1}) && !reaches(in_inner, {0}) && !reaches(in_inner, {}));

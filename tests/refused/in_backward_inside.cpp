@@ -1,4 +1,4 @@
-// refused: optimizer::in_backward<O>: another optimizer is made from it; write in_backward outermost, as in
+// refused: optimizer::in_backward<O>: another optimizer wraps it; write in_backward outermost, as in
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,4 @@
-// refused: generate: a text is one token per byte and needs a model with `vocabulary` 256
+// refused: generate: text is one token per byte and needs a model with `vocabulary` 256
 // shows: vocabulary' 256, but this model has another
 // shows: 300
 #include <constrain/constrain.hpp>

@@ -1,7 +1,7 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
-// What fits and is fastest, and what to do if nothing fits.
+// The fastest strategy that fits, and advice if none fits.
 
 namespace ct = constrain;
 

@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-// A step takes its own trainer's batches alone, as long as their arrays hold them; what it refuses changes nothing.
+// A step accepts only batches of its own trainer, while their arrays still hold the batch; a refused batch changes
+// nothing.
 
 namespace ct = constrain;
 using ct::test::sentence;
@@ -42,7 +43,7 @@ ct::data::corpus text() {
   return ct::data::corpus::from_bytes(bytes);
 }
 
-/// Refused with this sentence, and nothing changed; the trainer goes on as one that was never asked.
+/// Checks that the call is refused with this sentence and changes nothing: the trainer continues as without the call.
 void refuses(trainer& t, ct::batch const& w, std::string const& said) {
   auto const before = state_of(t);
   CHECK(sentence([&] { t.step(w); }) == said);
@@ -199,7 +200,7 @@ TEST_CASE("where the host cannot look into the arena, what it is given is checke
   CHECK(into_arena.labels({&to_labels, 1}, tokens, valid) == 99);
   CHECK(valid[0] == 25);
   CHECK(valid[3] == 24);
-  // All real labels count. Ports of an entry without labels leave the numbers alone.
+  // All real labels count. Ports of an entry without labels do not change the counts.
   ct::plan_port const to_reals{ct::port_kind::label,    {.name = "y", .type = ct::port_type::real}, 0, false, 100,
                                {.type = ct::dtype::f32}};
   CHECK(into_arena.labels({&to_reals, 1}, std::vector<float>(100, 1.0f), valid) == 100);
@@ -231,7 +232,7 @@ TEST_CASE("a file of tokens that is cut short under a run ends it with a sentenc
           }
         })
             .starts_with("the tokens '" + path +
-                         "' were truncated during their use: of the file's 40000 bytes, 10 are left; "));
+                         "' were truncated while in use: of the file's 40000 bytes, 10 are left; "));
   CHECK(t.steps() >= 3);
   CHECK(sentence([&] { t.evaluate(corpus); }).find("were truncated") != std::string::npos);
 }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-// What the batches of a corpus hold: every sample of an epoch, the tail as asked, labels counted.
+// The content of the batches of a corpus: every sample of an epoch, the tail policy, the number of labels.
 
 namespace ct = constrain;
 using ct::data::corpus, ct::data::tail;

@@ -52,7 +52,7 @@ static_assert(adafactor_3b::memory.optimizer_state == in_rows_and_columns<adafac
 static_assert(adafactor_3b::memory.optimizer_state > bytes(4 * all<adamw_3b>) &&
               adafactor_3b::memory.optimizer_state < bytes(4 * all<adamw_3b> + (32 << 20))); // 11.9 GB
 using factored_3b = trainer<three_billion, adafactor>;
-static_assert(factored_3b::memory.optimizer_state < bytes(32 << 20)); // rows and columns alone
+static_assert(factored_3b::memory.optimizer_state < bytes(32 << 20)); // only rows and columns
 using eight_bits_3b = trainer<three_billion, adamw_8bit>;
 static_assert(eight_bits_3b::memory.optimizer_state == in_8_bits<eight_bits_3b>()); // 6.8 GB: the embedding in fp32
 using all_in_8_bits_3b = trainer<three_billion, quantized<adamw, everything>>;

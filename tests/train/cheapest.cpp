@@ -41,7 +41,7 @@ constexpr ct::device_rates rates{.gemm_64 = 1,
 using step_of = ct::step_passes<ct::detail::entry_source<task, plain, ct::entry::step>>;
 using bf16_step = ct::step_passes<ct::detail::entry_source<task, ct::policies<ct::precision::bf16>, ct::entry::step>>;
 constexpr double seconds = ct::estimated_seconds(step_of::final, rates);
-// With only GEMMs taking time, their rates alone count.
+// If only GEMMs take time, only their rates matter.
 constexpr bool about(double a, double b) { return a < b * 1.000001 && b < a * 1.000001; }
 static_assert(about(ct::estimated_seconds(step_of::final, rates, true), seconds / 2));
 static_assert(about(ct::estimated_seconds(bf16_step::final, rates), seconds / 4));

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
-// Fused operations are the operations that they stand for.
+// Fused operations equal the operations that they replace.
 
 namespace ct = constrain;
 

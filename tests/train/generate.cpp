@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-// What generate draws, and what it refuses to draw from.
+// The tokens that `generate` samples, and the arguments that it refuses.
 
 namespace ct = constrain;
 using ct::test::sentence;

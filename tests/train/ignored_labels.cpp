@@ -99,7 +99,7 @@ TEST_CASE("a batch without valid labels is refused as before") {
 
 namespace {
 
-std::vector<std::int64_t> called_with; // rows of each call of the op below
+std::vector<std::int64_t> called_with; // rows of each call to the op below
 
 /// loss (+)= the sum over rows with a valid label of x[row, label], times the inverse of the number of valid labels.
 struct sum_at_labels_gradient {
@@ -172,7 +172,7 @@ TEST_CASE("the loop runs as often as the rows with a valid label need, also with
 
 TEST_CASE("the gradient of a row that is left out is exactly zero") {
   ct::trainer<own_task, ct::precision::fp64, ct::optimizer::sgd, ct::fusion::all> t;
-  // Token 9 stands only where the label is ignored.
+  // Token 9 appears only where the label is ignored.
   std::vector<std::int32_t> inputs(rows), labels(rows, ct::ignored_label);
   for (std::size_t i = 0; i < rows; ++i) {
     inputs[i] = i % 2 == 0 ? 9 : 3;

@@ -137,7 +137,7 @@ TEST_CASE("accumulate<4> of 2 sequences trains to the weights of one batch of 8"
     mine[index++].copy_to(std::span<double>(y));
     double apart = 0, size = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
-      // Adam divides a gradient that is rounding alone by its own size: the key bias goes its own way.
+      // Adam divides a gradient that is only rounding error by its own size, so the key bias diverges.
       if (p.name == "block.attention.qkv.bias" && i % 48 >= 16 && i % 48 < 32) continue;
       apart += (x[i] - y[i]) * (x[i] - y[i]);
       size += x[i] * x[i];

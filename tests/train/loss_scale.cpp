@@ -146,7 +146,7 @@ TEST_CASE("the scale begins at 65536, doubles after enough good steps and halves
 }
 
 TEST_CASE("scaling changes nothing but what would underflow") {
-  // The norm and the clipping are those of the true gradients, whatever the scale.
+  // The norm and the clipping use the unscaled gradients, whatever the scale.
   fp16<> small({}, {.clip_norm = 0.1, .loss_scale = {.initial = 256}}), large({}, {.clip_norm = 0.1});
   ct::trainer<task> wide({}, {.clip_norm = 0.1});
   auto const a = step(small), b = step(large), c = step(wide);

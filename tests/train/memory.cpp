@@ -68,7 +68,7 @@ static_assert(adamw::memory.optimizer_state.count() == 8 * adamw::parameter_coun
 static_assert(doubled::memory.weights.count() + doubled::memory.gradients.count() +
                   doubled::memory.optimizer_state.count() ==
               32 * doubled::parameter_count);
-// What is not used takes nothing.
+// Unused features take no memory.
 static_assert(sgd::memory.optimizer_state.count() == 0);
 static_assert(adamw::memory.master_weights.count() == 0);
 static_assert(once::memory.peak == adamw::memory.peak);

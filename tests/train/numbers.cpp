@@ -168,7 +168,7 @@ TEST_CASE("numbers of fit, compare and generate") {
         "generate_options: .top_k is -1; give an integer of at least 0");
 }
 
-TEST_CASE("the factor of the learning rate") {
+TEST_CASE("the learning-rate factor") {
   trainer t;
   for (double const bad : {not_a_number, inf, 0.0, -1.0})
     CHECK(sentence([&] { t.scale_learning_rate(bad); }) ==

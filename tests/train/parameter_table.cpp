@@ -67,7 +67,8 @@ TEST_CASE("tensor_info: shards of ranges") {
       CHECK(info.holders() == 2 * shards);
     }
   }
-  // What tensor parallelism does not divide, each of its ranks holds, or has the same shard of.
+  // For a parameter that tensor parallelism does not divide, each rank of a tensor group has all of it, or the same
+  // shard.
   info.divided = -1, info.shards = 3, info.chunk = 4;
   CHECK(covers(info, 6, 2));
   CHECK(elements_of(info, 2) == elements_of(info, 3));

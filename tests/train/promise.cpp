@@ -1,4 +1,4 @@
-// Every program that the design promises, as it stands there, compiled and run small.
+// Every example program of the design, compiled, and run at a small size.
 
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ using trainer = ct::trainer<task, ct::precision::bf16, ct::optimizer::adamw, // 
                             ct::accumulate<4>, ct::checkpoint::every<2>>;
 static_assert(trainer::memory.peak <= ct::mebibytes(700)); // known before it ever runs
 
-// Too long for a test: compiled alone.
+// Too long for a test: only compiled.
 [[maybe_unused]] void program() {
   trainer t{{.learning_rate = 3e-4f, .weight_decay = 0.1f},
             {.seed = 42}}; // the optimizer's hyperparameters; the run's numbers

@@ -37,7 +37,7 @@ template <class... policies> void compare() {
   CHECK(trained<policies..., budget<limit>>() == expected);
 }
 
-// With enough memory nothing is computed again; with the least that is possible, no more than with keep<>.
+// With enough memory, nothing is recomputed; with the least possible memory, no more than with keep<>.
 static_assert(flops<budget<peak<>>> == flops<>);
 static_assert(peak<budget<peak<keep<>>>> <= peak<keep<>> && flops<budget<peak<keep<>>>> <= flops<keep<>>);
 // More memory, less recomputation.
@@ -46,13 +46,13 @@ static_assert(flops<budget<peak<>>> <= flops<budget<middle<>>> &&
 
 } // namespace
 
-TEST_CASE("recomputation: the same bits in fp32, bf16 and fp16") {
+TEST_CASE("recomputation: bit-identical in fp32, bf16 and fp16") {
   compare<>();
   compare<ct::precision::bf16, ct::accumulate<2>>();
   compare<ct::precision::fp16>();
 }
 
-TEST_CASE("recomputation: the same bits without masters, and with updates in the backward pass") {
+TEST_CASE("recomputation: bit-identical without masters, and with updates in the backward pass") {
   using pure = ct::precision::pure_bf16;
   using rule = ct::optimizer::in_backward<ct::optimizer::adamw>;
   auto const expected = trained<pure, rule>();

@@ -59,8 +59,8 @@ TEST_CASE("ignored labels are no sign of unshifted labels; two labels in a row a
   CHECK(refused(text, {0, 1, none, none, none, none, none, none}));
   // One label differs: it is another token's.
   CHECK(!refused(text, {none, none, 2, 3, 5, 6, 7, 9}));
-  // Correct labels, each of which is its own input by chance: a text of one token repeated, and padding behind it; an
-  // answer of one token, which is the last token of the prompt.
+  // Correct labels that equal their inputs by chance: one repeated token, with padding after it; an answer of one
+  // token, which is also the last token of the prompt.
   CHECK(!refused({4, 4, 0, 0, 9, 9, 9, 0}, {4, 4, none, none, 9, 9, 9, none}));
   CHECK(!refused({1, 2, 3, 0, 5, 6, 0, 0}, {none, none, 3, none, none, 6, none, none}));
   // The last token of a sequence does not precede the first token of the next.

@@ -16,7 +16,7 @@ template <class... policies> using trainer = ct::trainer<small_gpt, policies...>
 static_assert(trainer<tf32>::memory.weights == trainer<>::memory.weights);
 static_assert(trainer<tf32>::memory.optimizer_state == trainer<>::memory.optimizer_state);
 
-// A layer whose factors have few bits: rounding leaves them as they are.
+// A layer whose operands have few bits: rounding does not change them.
 struct one_layer {
   constexpr ct::value operator()(ct::value tokens) const {
     return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 8, .width = 4}), 8, {.bias = false});
@@ -39,7 +39,7 @@ TEST_CASE("tf32: trains nearly as fp32, and not with the same bits") {
   CHECK(std::abs(losses[1] - losses[0]) <= 0.02 * (first - losses[0]));
 }
 
-TEST_CASE("tf32: the same bits with recomputation and fusion") {
+TEST_CASE("tf32: bit-identical with recomputation and fusion") {
   trainer<tf32> t;
   trainer<tf32, ct::checkpoint::every<2>> segments;
   trainer<tf32, ct::fusion::none> separate;

@@ -1,6 +1,6 @@
 #include <constrain/data/corpus.hpp>
 
-static_assert(CONSTRAIN_DEFINITIONS == 1); // std::vector has another layout than in the companion
+static_assert(CONSTRAIN_DEFINITIONS == 1); // std::vector has a different layout in the companion
 
 /// Tokens at the end of both parts of a corpus, with libstdc++'s checks of iterators.
 std::int32_t last_tokens_compiled_debug() {

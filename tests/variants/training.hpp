@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-/// What a training in one translation unit gave.
+/// The result of a training run in one translation unit.
 struct trained {
   std::vector<double> losses;
   std::string instruction_set;
   int threads = 0;
   std::string variant;            // what of the flags changes the library's code
-  void const* function = nullptr; // where one of the library's functions lies
+  void const* function = nullptr; // address of one of the library's functions
 };
 
 namespace {

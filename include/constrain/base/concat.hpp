@@ -12,8 +12,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A part of a text: a borrowed string or an integer. The constructors only store two fields, so that a call with a
-/// list of parts compiles to little code; `concat` joins the parts.
+/// A part of a concatenated string: a borrowed string or an integer. The constructors only store two fields, so that a
+/// call with a list of parts compiles to little code; `concat` joins the parts.
 class text_part {
 public:
   /// A string, which must outlive the part.
@@ -50,8 +50,7 @@ private:
   std::uint64_t size_;
 };
 
-/// The texts of the parts, joined without separators. A chain of `+` would add code for temporary strings to every
-/// caller.
+/// The parts as text, joined without separators. A chain of `+` would add code for temporary strings to every caller.
 [[gnu::noinline, gnu::cold]] inline std::string concat(std::initializer_list<text_part> parts) {
   std::string text;
   for (auto const& part : parts) part.append_to(text);

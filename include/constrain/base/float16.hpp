@@ -74,7 +74,7 @@ CT_HOST_DEVICE constexpr float float_of_half(std::uint16_t half) {
 
 /// IEEE 754 binary16 ("half"): 1 sign bit, 5 exponent bits, 10 mantissa bits. The largest finite value is 65504, the
 /// smallest positive normal value is 2^-14, and the smallest positive subnormal value is 2^-24. Only for storage:
-/// arithmetic converts to float. Both conversions give the same bits as those of `__half` in the CUDA Toolkit's
+/// arithmetic converts to float. Both conversions are bit-identical to those of `__half` in the CUDA Toolkit's
 /// cuda_fp16.h.
 struct float16 {
   std::uint16_t bits = 0; // sign, exponent, mantissa

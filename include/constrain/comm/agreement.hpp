@@ -60,8 +60,8 @@ template <class type> void gather(communicator& world, type* all) {
   world.all_gather(reinterpret_cast<std::byte*>(all), offsets, lengths);
 }
 
-/// All-gather of texts: returns the texts of all ranks, concatenated in rank order. `mine`: this rank's text.
-/// `lengths`: the length of each rank's text in bytes; `world.size()` elements.
+/// All-gather of strings: returns the strings of all ranks, concatenated in rank order. `mine`: this rank's string.
+/// `lengths`: the length of each rank's string in bytes; `world.size()` elements.
 std::string gather_texts(communicator& world, std::string_view mine, std::int64_t const* lengths);
 
 /// FNV-1a hash, 64 bits.
@@ -105,12 +105,12 @@ inline void check_passes(communicator& world, joint_call where, std::int64_t pas
 /// ranks throw, as in `agree`. `local` must not communicate. `where`, `content`: as in `agree`. Collective.
 std::int64_t agreed_sum(communicator& world, joint_call where, function_ref<std::int64_t()> local,
                         std::uint64_t content = 0);
-/// As `agreed_sum`, for a function without a result.
+/// Like `agreed_sum`, for a function without a result.
 inline void agreed(communicator& world, joint_call where, function_ref<void()> local) {
   agreed_sum(world, where, [&]() -> std::int64_t { return local(), 0; });
 }
 
-/// A two-phase change of state on all ranks: every rank checks, calls `all_can()`, then changes its state. If a check
+/// A two-phase state change on all ranks: every rank checks, calls `all_can()`, then changes its state. If a check
 /// fails on one rank, all ranks throw and no rank changes its state.
 class agreement {
 public:

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A group of processes that train together; each has a rank. `all_gather`, `all_to_all`, `barrier`, `groups_of` and
 /// `every` are collective: all ranks must call them in the same order. They throw `error` if the communication fails or
 /// a transfer is too large. This class has no all-reduce: the op `all_reduce` exchanges all terms and adds them in rank
-/// order, so that every rank gets the same bits.
+/// order, so that the sums are bit-identical on all ranks.
 class communicator {
 public:
   communicator() = default;

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A list of named values that must be equal on all ranks.
 class fingerprint {
 public:
-  /// Adds a text. Neither `name` nor `value` may contain '\0'.
+  /// Adds a string. Neither `name` nor `value` may contain '\0'.
   void add(std::string_view name, std::string_view value) {
     text_.append(name).append(1, '\0').append(value).append(1, '\0');
   }

@@ -77,7 +77,7 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
 
 } // namespace detail
 
-/// A corpus from a JSON Lines file. Each line is an object that has a text in "text", or a prompt in "input" and its
+/// A corpus from a JSON Lines file. Each line is an object that has a string in "text", or a prompt in "input" and its
 /// answer in "output". Each byte is a token. Prompt tokens have no loss. With `.length`, padding (byte 0) and the first
 /// token of each text have no loss either. Blank lines are skipped. Throws `error`, with the line's number, for a
 /// malformed line. Also throws `error` if there is no text, if the file cannot be read, if `.length` is negative, or if

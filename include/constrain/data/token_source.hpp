@@ -45,7 +45,7 @@ public:
   /// has changed. A file that has grown is not checked, since appending is allowed.
   void verify() const;
   /// The error for changed content.
-  error changed() const { return error({"the tokens '", path_, "' were changed during their use; ", advice}); }
+  error changed() const { return error({"the tokens '", path_, "' were changed while in use; ", advice}); }
 
 private:
   static constexpr char const* advice = "do not change the file during a run; write new tokens to another file";

@@ -18,7 +18,7 @@ CONSTRAIN_INLINE void token_file::read(std::int64_t first, std::span<std::byte> 
     if (got == 0) {
       struct stat now {};
       auto const left = ::fstat(file_.get(), &now) == 0 ? now.st_size : at;
-      throw error({"the tokens '", path_, "' were truncated during their use: of the file's ", size(), " bytes, ", left,
+      throw error({"the tokens '", path_, "' were truncated while in use: of the file's ", size(), " bytes, ", left,
                    " are left; ", advice});
     }
     done += static_cast<std::size_t>(got);
@@ -48,7 +48,7 @@ CONSTRAIN_INLINE void token_source::visit(std::int64_t first, std::int64_t count
 
 CONSTRAIN_INLINE error token_source::changed() const {
   return file_ ? file_->changed()
-               : error({"the storage of a corpus was changed during its use: a token is larger than any was before; "
+               : error({"the storage of a corpus was changed while in use: a token is larger than any was before; "
                         "do not change it while the corpus exists"});
 }
 

@@ -75,7 +75,7 @@ template <class options> struct call_type { using type = call_with_options<optio
 template <> struct call_type<no_options> { using type = call; };
 } // namespace detail
 
-/// A call of `op`, the first argument of its kernel: `call_with_options`, or `call` if the op has no options.
+/// A call to `op`, the first argument of its kernel: `call_with_options`, or `call` if the op has no options.
 template <class op> using call_of = typename detail::call_type<options_of<op>>::type;
 
 /// The kernel of `op` on `device`. Each op specializes it with a static member function
@@ -92,7 +92,7 @@ template <class op, class device> concept has_kernel = requires { sizeof(kernel<
 struct cpu {
   static constexpr std::int64_t parameters = 0; // bytes of the arena for the step parameters; 0: they are not copied
   static constexpr std::int64_t alignment = 64; // alignment of buffers and scratch memory, in bytes: a cache line
-  static constexpr bool has_launches = false;   // every call of a kernel counts as one launch
+  static constexpr bool has_launches = false;   // every call to a kernel counts as one launch
 };
 
 /// A CUDA compute capability, times ten: sm<80> is 8.0.

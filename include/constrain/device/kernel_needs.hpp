@@ -29,7 +29,7 @@ struct operand_extent {
 /// Types and extents of the inputs, or of the outputs, of one call.
 using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inputs, node::maximum_outputs)>;
 
-/// The resources that a call of a kernel needs besides its operands. A kernel with needs has a member function
+/// The resources that a call to a kernel needs besides its operands. A kernel with needs has a member function
 ///
 ///     static constexpr kernel_needs needs_of(operand_extents const& inputs, operand_extents const& outputs);
 ///
@@ -94,7 +94,7 @@ constexpr kernel_needs needs_of_call(operand_extents const& in, operand_extents 
   if constexpr (needs_without_options<kernel<op, device>>) return kernel<op, device>::needs_of(in, out);
   else if constexpr (can_call_needs_of<op, device>)
     return kernel<op, device>::needs_of(in, out, unpack<options_of<op>>(a));
-  else return {.scratch = -1}; // the plan refuses it
+  else return {.scratch = -1}; // the plan reports a compile-time error
 }
 
 // No concept may test a kernel that is not yet defined, since compilers would cache the answer.

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct device_rates {
   double gemm_64 = 0;    // FLOP/s of GEMMs in fp64; a multiply-add is two operations
   double gemm_32 = 0;    // FLOP/s of GEMMs in fp32
-  double gemm_tf32 = 0;  // FLOP/s of fp32 GEMMs with factors rounded to TF32
+  double gemm_tf32 = 0;  // FLOP/s of fp32 GEMMs with operands rounded to TF32
   double gemm_bf16 = 0;  // FLOP/s of GEMMs in bf16
   double gemm_fp16 = 0;  // FLOP/s of GEMMs in fp16
   double operations = 0; // FLOP/s of all other ops, including attention

@@ -18,7 +18,7 @@ class fit_context {
 public:
   optimizer_steps step = 0;               // optimizer steps of the whole run done so far
   optimizer_steps steps = 0;              // optimizer steps that the whole run will take
-  optimizer_steps first_step = 0;         // optimizer steps done before this call of `fit`
+  optimizer_steps first_step = 0;         // optimizer steps done before this call to `fit`
   double epoch = 0;                       // epochs of the data read so far; 1.5: the first and half of the second
   step_result last{};                     // result of the last step; default-constructed in on_start
   std::optional<evaluation> validation{}; // result of this call's last evaluation, if any

@@ -42,7 +42,7 @@ template <class trainer>
 [[gnu::noinline, gnu::cold]] std::string ending(trainer const& t, fit_result const& r, std::string const& directory) {
   auto text =
       formatted("stopped after step %lld: %s", static_cast<long long>(r.steps.count()), reason_of(r.stop_reason));
-  if (r.tokens_per_second == 0) return text; // this call of `fit` took no step
+  if (r.tokens_per_second == 0) return text; // this call to `fit` took no step
   text += formatted(" | %.0f s | ", r.seconds);
   if (r.share_of_peak > 0) text += formatted("%.0f %% of peak | ", r.share_of_peak * 100);
   text += formatted("%.0f tok/s | ", r.tokens_per_second);

@@ -31,7 +31,7 @@ public:
   void scalar(std::string_view name, std::int64_t step, double value) {
     scalar(name, step, value, static_cast<double>(std::time(nullptr)));
   }
-  /// As above, with the time `time` in seconds since 1970.
+  /// Like the overload above, but with the time `time`, in seconds since 1970.
   [[gnu::cold]] void scalar(std::string_view name, std::int64_t step, double value, double time);
 
 private:

@@ -22,11 +22,11 @@ template <class item> class json_range;
 struct json_member;
 
 /// A value in a parsed JSON text: a handle that keeps the text alive. Accessors throw `error`, naming the byte in the
-/// text, if the value has another kind. Returned views are valid while any `json` of this text exists.
+/// text, if the value has a different kind. Returned views are valid while any `json` of this text exists.
 class json {
 public:
-  /// Parses a text strictly (see `json_parser`). `where`: the path or name of the text in errors. Throws `error`
-  /// for invalid JSON.
+  /// Parses JSON text strictly (see `json_parser`). `where`: the path or name of the text in errors. Throws `error` for
+  /// invalid JSON.
   static json parse(std::string_view text, std::string_view where = "the text") {
     return json(std::make_shared<json_tree const>(json_parser::parse(text, where)), 0);
   }

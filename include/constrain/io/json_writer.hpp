@@ -40,7 +40,7 @@ public:
     return member_begins(name), open('[', ']', layout);
   }
 
-  /// Writes a member of an object. `value`: nullptr (written as null), a bool, a number or a text.
+  /// Writes a member of an object. `value`: nullptr (written as null), a bool, a number or a string.
   template <class type> json_writer& member(std::string_view name, type const& value) {
     return member_begins(name), scalar(value);
   }

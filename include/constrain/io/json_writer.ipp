@@ -69,7 +69,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE void json_writer::quoted(std::string_view text) {
   if (find_invalid_utf8(text) != text.size())
-    throw error({"a text that is not UTF-8 at byte ", find_invalid_utf8(text),
+    throw error({"a string that is not UTF-8 at byte ", find_invalid_utf8(text),
                  " cannot be written as JSON; convert it to UTF-8"});
   out_ += '"';
   for (char const c : text) {

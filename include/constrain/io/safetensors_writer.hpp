@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// fails.
 [[gnu::cold]] void write_safetensors(output_file& out, std::span<tensor const> tensors, metadata_list const& metadata,
                                      function_ref<std::span<std::byte const>(std::size_t)> bytes_of);
-/// As above, with `tensors[i].bytes` as `bytes_of(i)`.
+/// Like the overload above, with `tensors[i].bytes` as `bytes_of(i)`.
 inline void write_safetensors(output_file& out, std::span<tensor const> tensors, metadata_list const& metadata = {}) {
   write_safetensors(out, tensors, metadata, [&](std::size_t i) { return tensors[i].bytes; });
 }

@@ -26,11 +26,11 @@ struct memory_plan {
 struct work_plan {
   double flops = 0;                 // floating-point additions and multiplications: a multiply-add counts 2
   double bytes_moved = 0;           // bytes that kernels read and write, by the cost rules
-  std::int64_t kernel_launches = 0; // on a CUDA device: launches of kernels and GEMMs; on the CPU: calls of kernels
+  std::int64_t kernel_launches = 0; // on a CUDA device: launches of kernels and GEMMs; on the CPU: kernel calls
   std::int64_t collectives = 0;     // calls that exchange data between ranks
 };
 
-/// Whether kernels read a copy of this parameter in another type. `parameter`: index of the value.
+/// Whether kernels read a copy of this parameter in a different type. `parameter`: index of the value.
 constexpr bool is_copied(program const& p, int parameter) {
   for (auto const& info : p.values)
     if (info.role == role::compute_copy && info.belongs_to == parameter) return true;

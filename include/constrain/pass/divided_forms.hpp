@@ -18,7 +18,7 @@ public:
     }
   }
 
-  /// Whether node n needs the full tensor of its input k, but has only a part. Calls of divided layers do not need it:
+  /// Whether node n needs the full tensor of its input k, but has only a part. Calls to divided layers do not need it:
   /// they read parts of weights and write activations.
   constexpr bool needs_more(node const& n, int k) const {
     int const value = n.inputs[k].value;

@@ -25,7 +25,7 @@ public:
   }
 
 private:
-  /// The call of op::pad that computes `r`, if it is in the loop of node i and only node i reads `r`; -1: none.
+  /// The call to op::pad that computes `r`, if it is in the loop of node i and only node i reads `r`; -1: none.
   constexpr int pad_of(ref r, int i) const {
     int const writer = writer_of(p_, r);
     bool const is_pad = writer >= 0 && !removed_[writer] && calls(p_.nodes[writer], info_of<op::pad>);

@@ -28,7 +28,7 @@ struct recomputation_search {
   node_set best;                     // the best set so far; if no set fits, the one with the smallest plan
   std::int64_t best_bytes = refused; // the bytes of its plan
   int low = 0, high = 0;             // bisection: dropping the first `low` groups is too little, `high` groups enough
-  std::int64_t tried = 0;            // all changes of `best` that cost at most this much have been tried
+  std::int64_t tried = 0;            // all changes to `best` that cost at most this much have been tried
   int plans = 0;                     // number of plans made so far
 
   /// Whether the search is over and `best` is its result.
@@ -71,7 +71,7 @@ public:
     std::int64_t cost = -1; // approximate cost of the recomputation; -1: there is no such change
   };
 
-  /// The cheapest change of `dropped` that costs more than `tried` and at least 1 % less than `dropped`. `bytes`: the
+  /// The cheapest change to `dropped` that costs more than `tried` and at least 1 % less than `dropped`. `bytes`: the
   /// bytes that the plan of `dropped` takes. A change that drops more groups must be likely to fit into `limit`.
   constexpr change cheapest_change(node_set const& dropped, std::int64_t bytes, std::int64_t limit,
                                    std::int64_t tried) const {

@@ -66,7 +66,7 @@ public:
   /// The number of nodes before the backward pass.
   constexpr int forward_nodes() const { return first_backward_; }
 
-  /// The nodes that can be dropped, except calls of the ops in `kept`.
+  /// The nodes that can be dropped, except calls to the ops in `kept`.
   constexpr node_set all_but(op_set const& kept) const {
     node_set dropped;
     for (int i = 0; i < first_backward_; ++i) {
@@ -231,7 +231,7 @@ constexpr program rematerialize(program const& p, node_set const& dropped) {
   return detail::rematerialization(p).run(dropped);
 }
 
-/// Drops all forward nodes that can be dropped, except calls of the ops in `kept`. Results of collectives are kept.
+/// Drops all forward nodes that can be dropped, except calls to the ops in `kept`. Results of collectives are kept.
 constexpr program rematerialize_all_but(program const& p, op_set const& kept) {
   if (!p.failure.ok()) return p;
   detail::rematerialization const forward(p);

@@ -85,7 +85,7 @@ private:
     }
     return true;
   }
-  /// Whether a view has all elements of the value that it is a view of, in rows of another length.
+  /// Whether a view has all elements of the value that it is a view of, in rows of a different length.
   constexpr bool is_reshaped(int v) const {
     auto const& of = p_.values[p_.values[v].view.of.value].shape;
     auto const& s = p_.values[v].shape;

@@ -59,7 +59,7 @@ constexpr ref add_squares(program& p, int gradients) {
   return added;
 }
 
-/// Makes the output of `n`, a call of op::clip_coefficient, a result of the program, and returns it.
+/// Makes the output of `n`, a call to op::clip_coefficient, a result of the program, and returns it.
 constexpr ref as_result(program& p, node const& n) {
   p.set_result("clip_coefficient", n.outputs[0]);
   p.values[n.outputs[0].value].role = role::result;
@@ -90,7 +90,7 @@ template <class optimizer> constexpr ref add_hyper(program& p, dtype type) {
 }
 
 /// Appends the update of the parameter that `gradient` belongs to. The nodes of an update rule are in loops over the
-/// parameter's axes. One call of an element-wise update covers all iterations of a repeat, unless it needs a working
+/// parameter's axes. One call to an element-wise update covers all iterations of a repeat, unless it needs a working
 /// copy of the parameter. `index`: the index of the gradient among all gradients.
 template <class optimizer> constexpr void emit_update(builder& out, int gradient, int index, ref clip, ref hyper) {
   update_rule rule(out, gradient, clip, hyper);
@@ -150,7 +150,7 @@ constexpr void update_in_backward(builder& out, program const& p, gradient_list 
 } // namespace detail
 
 /// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
-/// al. 2013) and the update of every trained parameter. One call of an element-wise update covers all tensors of a
+/// al. 2013) and the update of every trained parameter. One call to an element-wise update covers all tensors of a
 /// stacked parameter. With `optimizer::in_backward`, the updates are in the backward pass instead. Refused: a program
 /// without trained parameters.
 template <class optimizer> constexpr program update(program const& p) {

@@ -42,7 +42,7 @@ struct checkpointing {
     return root;
   }
 
-  /// Whether a search chooses what to recompute. False for a limit below 1 byte, which a rule refuses.
+  /// Whether a search chooses what to recompute. False for a limit below 1 byte, which is a compile-time error.
   constexpr bool searches() const { return has_limit && limit > bytes(0); }
 
   template <class...> using otherwise = checkpoint::none;

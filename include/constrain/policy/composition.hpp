@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A list of policies as a user writes it, legal or not. If a rule refuses the list, compilers print this type, which
-/// shows the names of the policies.
+/// A list of policies as a user writes it, legal or not. If the list breaks a rule, the compiler's error shows this
+/// type, and with it the names of the policies.
 template <class... list> struct composition {
   /// The library's slots, then the slots of the user's policies.
   using slots = typename detail::slots_with<library_slots, list...>::type;

@@ -19,7 +19,7 @@ struct freezing {
   bool norm = false;      // role::norm is frozen
   bool embedding = false; // role::embedding is frozen
   bool head = false;      // role::head is frozen
-  bool other = false;     // the policy names a role that no parameter has; a rule refuses the policy
+  bool other = false;     // the policy names a role that no parameter has: a compile-time error
   friend constexpr bool operator==(freezing const&, freezing const&) = default;
 
   /// The value that freezes `roles`.

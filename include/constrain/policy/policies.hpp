@@ -55,7 +55,7 @@ template <class... list> struct policies : detail::chosen<typename composition<l
 
   /// The optimizer.
   using optimizer = policy_in<slot_of::optimizer, list...>;
-  /// The policies in the order of their slots. Empty if a rule refuses the list, so that only one error is reported.
+  /// The policies in the order of their slots. Empty if the list breaks a rule, so that only one error is reported.
   using in_order =
       typename detail::legal_in_order<(composition::broken < 0), typename composition::slots, list...>::type;
 

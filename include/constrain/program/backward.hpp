@@ -37,7 +37,7 @@ public:
     if (needs_[i]) contributions_.push_back({i, g});
   }
 
-  /// Appends a call of `op` with these options, and adds the call's output j to the gradient of input `targets[j]`; -1:
+  /// Appends a call to `op` with these options, and adds the call's output j to the gradient of input `targets[j]`; -1:
   /// output j is not a gradient. If the gradient of that input is an accumulating buffer (of a parameter, or of a value
   /// from outside a loop) and the op can accumulate into output j, the kernel adds directly into the buffer.
   template <class op>

@@ -51,7 +51,7 @@ struct diagnosis {
 
   /// Whether there is no error.
   constexpr bool ok() const { return reason == why::nothing; }
-  /// The same error for a call of the op `of`: the ranks hold a tensor as `is`, but the op needs it as `should_be`.
+  /// The same error for a call to the op `of`: the ranks hold a tensor as `is`, but the op needs it as `should_be`.
   constexpr diagnosis with_layouts(op_label const* of, layout is, layout should_be) const {
     auto out = *this;
     out.op = of, out.held = is, out.needed = should_be;

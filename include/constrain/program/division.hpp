@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// One call of an op, divided over ranks along the innermost dimension of its input 0: each rank has an equal range of
+/// One call to an op, divided over ranks along the innermost dimension of its input 0: each rank has an equal range of
 /// every part. An op whose options depend on this dimension has a function `divide(options&, division&)`, which changes
 /// them to the options of one rank, and returns whether that is possible.
 struct division {

@@ -13,7 +13,7 @@ struct op_info;
 /// The kind of a node.
 enum class node_kind : std::uint8_t { call, loop, end };
 
-/// One entry of a program: a call of an op, or the beginning or end of a loop.
+/// One entry of a program: a call to an op, or the beginning or end of a loop.
 struct node {
   static constexpr int maximum_inputs = 8;  // of one call
   static constexpr int maximum_outputs = 9; // of one call: an update writes a weight, and codes and scales of 4 states

@@ -67,7 +67,7 @@ struct inferred {
   }
 };
 
-/// Work and memory traffic of one call of an op.
+/// Work and memory traffic of one call to an op.
 struct cost {
   double flops = 0;         // floating-point additions and multiplications: a multiply-add counts 2
   double bytes_read = 0;    // by the kernel, from memory
@@ -230,7 +230,7 @@ namespace detail {
 template <class op> constexpr op_info const* address_of_info() { return &info_of<op>; }
 } // namespace detail
 
-/// Whether a node is a call of `op`.
+/// Whether a node is a call to `op`.
 constexpr bool calls(node const& n, op_info const& op) {
   return n.kind == node_kind::call && n.op->identity == op.identity;
 }

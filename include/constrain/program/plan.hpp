@@ -50,7 +50,7 @@ struct step {
   int random_key = 0;               // of a call that draws random numbers
   // terms whose sum is the index of the iteration over all loops around the call except micro-batches
   index_terms iteration;
-  unsigned accumulates = 0; // bit j: output j accumulates; its first write in a run overwrites, later writes add
+  unsigned accumulates = 0; // bit j: output j accumulates; its first write in a run overwrites; later writes add
   unsigned adds = 0;        // bit j: an earlier step has written output j, so that this step always adds
   // per output j: the loops around the call over which output j accumulates, each as the index of the step that begins
   // the loop; at the first write in a run, all of these loops are in their first iteration

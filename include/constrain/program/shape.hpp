@@ -36,7 +36,7 @@ struct shape {
   /// The number of vectors of `features()` elements: the product of the other extents.
   constexpr std::int64_t rows() const { return elements() / (features() == 0 ? 1 : features()); }
 
-  /// The same shape with another innermost extent. The shape must not be a scalar.
+  /// The same shape with a different innermost extent. The shape must not be a scalar.
   constexpr shape with_features(std::int64_t features) const {
     auto copy = *this;
     copy.extent[rank - 1] = features;

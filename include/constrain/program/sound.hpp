@@ -57,9 +57,10 @@ template <diagnosis d> struct refusal<why::loops_do_not_nest, d> {
                         "close the loop too, otherwise this is a bug in ConsTrain: report it with the model");
 };
 template <diagnosis d> struct refusal<why::shape_is_not_what_the_rule_says, d> {
-  static_assert(d.ok(), "an op writes a value of another type or shape than its `infer` returns; in your own op, let "
-                        "`infer` follow the types of its inputs (bf16 with precision::bf16), and in `gradient` pass "
-                        "to `emit`, for each output, the index of the input that it is the gradient of");
+  static_assert(d.ok(),
+                "an op writes a value whose type or shape differs from what its `infer` returns; in your own "
+                "op, let `infer` follow the types of its inputs (bf16 with precision::bf16), and in "
+                "`gradient` pass to `emit`, for each output, the index of the input that it is the gradient of");
 };
 template <diagnosis d> struct refusal<why::partial_sum_is_read, d> {
   static_assert(d.ok(),
@@ -92,7 +93,7 @@ template <diagnosis d> struct refusal<why::exchange_may_be_skipped, d> {
 
 namespace detail {
 
-/// The refusal of a call of `op`, which needs a tensor in the layout `needed`, but the ranks hold it as `held`.
+/// The refusal of a call to `op`, which needs a tensor in the layout `needed`, but the ranks hold it as `held`.
 /// Compilers print these names beside the sentence.
 template <class op, layout held, layout needed, class refusal> struct op_held_needed : refusal {};
 

@@ -46,7 +46,7 @@ struct value_at_line {
 
 namespace detail {
 
-/// Appends a call of an op and returns the node with its outputs. Refused: inputs of two programs, too many inputs, and
+/// Appends a call to an op and returns the node with its outputs. Refused: inputs of two programs, too many inputs, and
 /// inputs computed in a loop that does not enclose the call. Appends nothing to a program that is already refused.
 constexpr node emit_node(op_info const& info, std::initializer_list<value> inputs, attributes const& options,
                          int line) {
@@ -70,7 +70,7 @@ constexpr node emit_node(op_info const& info, std::initializer_list<value> input
 
 } // namespace detail
 
-/// Appends a call of `op` with these options and returns the call's first output. Operations such as ct::gelu are built
+/// Appends a call to `op` with these options and returns the call's first output. Operations such as ct::gelu are built
 /// from `emit`. `line` is the source line where the model calls the operation.
 ///
 ///     emit<op::attention>({q, k, v}, {.heads = 12}, line)
@@ -82,7 +82,7 @@ constexpr value emit(std::initializer_list<value> inputs, options_of<op> const& 
   return n.outputs.empty() ? *inputs.begin() : value{inputs.begin()->owner(), n.outputs[0]};
 }
 
-/// Appends a call of `op` and returns all its outputs, in the order of its shape rule; none if the call is refused.
+/// Appends a call to `op` and returns all its outputs, in the order of its shape rule; none if the call is refused.
 template <class op>
 constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_list<value> inputs,
                                                               options_of<op> const& options = {},

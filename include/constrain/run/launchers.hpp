@@ -93,7 +93,7 @@ using typed_call_of =
                           std::make_index_sequence<static_cast<std::size_t>(
                               holder::value.steps[step_index].inputs + holder::value.steps[step_index].outputs)>>::type;
 
-/// The distinct calls of a plan: calls of one op with operands of the same dtypes share one launcher.
+/// The distinct calls of a plan: calls to one op with operands of the same dtypes share one launcher.
 template <int steps> struct distinct_calls {
   int of_step[steps == 0 ? 1 : steps]{}; // by step: index of its call; -1: begin or end step of a loop
   int first[steps == 0 ? 1 : steps]{};   // by call: the first step that makes it

@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The schedule's factor of the first step; NaN if the schedule throws, in which case `check_run` throws on all ranks.
+/// The schedule's factor in the first step; NaN if the schedule throws, in which case `check_run` throws on all ranks.
 [[gnu::cold]] CONSTRAIN_INLINE double first_factor(schedule::any const& s) {
   try {
     return s(0);
@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void add_schedule(fingerprint& to, schedule::any const& s) {
   to.add("the kind of .schedule", s.name());
   for (auto const& f : s.fields()) to.add(concat({f.name, " of the schedule"}), f.value);
-  to.add("the schedule's factor of the first step", first_factor(s));
+  to.add("the schedule's factor in the first step", first_factor(s));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void add_run(fingerprint& to, run_options const& run) {
@@ -55,7 +55,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   to.add("the epoch", s.position.epoch), to.add("the sample in the epoch", s.position.sample);
   to.add("the lowest validation loss", s.best_validation_loss);
   to.add("the number of evaluations since the lowest loss", s.evaluations_since_best);
-  to.add("the factor of the learning rate", s.learning_rate_factor);
+  to.add("the learning-rate factor", s.learning_rate_factor);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void add_dataset(fingerprint& to, std::string const& which,

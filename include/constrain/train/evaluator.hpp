@@ -35,7 +35,7 @@ public:
   template <data::is_dataset dataset> evaluation evaluate(dataset const& d) {
     return *evaluate(d, [] { return false; });
   }
-  /// As `evaluate(d)`, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true.
+  /// Like `evaluate(d)`, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true.
   template <data::is_dataset dataset, class predicate>
   std::optional<evaluation> evaluate(dataset const& d, predicate const& stop) {
     return evaluate(detail::samples_of<evaluator, false>("evaluate", d), stop);

@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// "loss_scale" is the scale of the next step. All values must be finite.
 struct loss_scale_options {
   double initial = 65536;       // scale of the first step, at least 2^-24
-  double growth = 2;            // factor of an increase, above 0
-  double backoff = 0.5;         // factor after a skipped step, above 0
+  double growth = 2;            // multiplies the scale at an increase, above 0
+  double backoff = 0.5;         // multiplies the scale after a skipped step, above 0
   std::int64_t interval = 2000; // steps between two increases, at least 1
 };
 

@@ -28,7 +28,7 @@ template <bool takes_tokens, bool per_token> struct generates_tokens {
 template <std::int64_t vocabulary> struct tokens_are_bytes {
   static_assert(
       vocabulary == data::corpus::byte_vocabulary,
-      "generate: a text is one token per byte and needs a model with `vocabulary` 256, but this model has another; "
+      "generate: text is one token per byte and needs a model with `vocabulary` 256, but this model has another; "
       "pass tokens instead: generate(std::span<std::int32_t const>(tokens), count)");
 };
 

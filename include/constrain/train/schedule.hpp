@@ -9,7 +9,7 @@
 #include <vector>
 
 /// Learning-rate schedules. A schedule is a pure function from the number of optimizer steps already done (0 for the
-/// first step; skipped steps count) to a factor of the learning rate. schedules.hpp has the library's schedules.
+/// first step; skipped steps count) to a learning-rate factor. schedules.hpp has the library's schedules.
 namespace constrain::inline CONSTRAIN_VARIANT::schedule {
 
 /// The requirements for a schedule: it is copyable, and a call with `optimizer_steps` returns the factor.
@@ -55,8 +55,8 @@ public:
     } else name_ = "own function";
   }
 
-  /// The factor of the learning rate at `step`. Throws `error` if a user's own function returns a factor that is
-  /// negative or not finite.
+  /// The learning-rate factor at `step`. Throws `error` if a user's own function returns a factor that is negative or
+  /// not finite.
   double operator()(optimizer_steps step) const;
 
   /// "constant", "cosine", ..., or "own function".
@@ -75,7 +75,7 @@ private:
   char const* conflict_ = nullptr;
 };
 
-/// The schedule's factor of the learning rate at `step`.
+/// The schedule's learning-rate factor at `step`.
 inline double factor(any const& s, optimizer_steps step) { return s(step); }
 
 } // namespace constrain::schedule

@@ -41,7 +41,7 @@ struct linear {
   optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
   optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
                               // must be set
-  double minimum = 0;         // final factor of the learning rate, at least 0
+  double minimum = 0;         // final learning-rate factor, at least 0
   /// The factor at `step`.
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
@@ -60,7 +60,7 @@ struct cosine {
   optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
   optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
                               // must be set
-  double minimum = 0;         // final factor of the learning rate, at least 0
+  double minimum = 0;         // final learning-rate factor, at least 0
   /// The factor at `step`.
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
@@ -81,7 +81,7 @@ struct polynomial {
   optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
                               // must be set
   double power = 1;           // exponent, above 0; 1: linear decay
-  double minimum = 0;         // final factor of the learning rate, at least 0
+  double minimum = 0;         // final learning-rate factor, at least 0
   /// The factor at `step`.
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
@@ -131,7 +131,7 @@ struct warmup_stable_decay {
   optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
                               // must be set
   optimizer_steps decay = 0;  // length of the decay; at least 1, so it must be set, and at most `steps` - `warmup`
-  double minimum = 0;         // final factor of the learning rate, at least 0
+  double minimum = 0;         // final learning-rate factor, at least 0
   decay_form form = decay_form::linear; // of the decay
   /// The factor at `step`.
   double operator()(optimizer_steps step) const {

@@ -163,7 +163,7 @@ public:
     save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.holders);
   }
   /// Loads a run that `save` wrote, to continue it. A setting that the saved run lacks keeps its value. Throws `error`,
-  /// with nothing changed, if the directory is damaged, was saved with another configuration, or has a value out of
+  /// with nothing changed, if the directory is damaged, was saved with a different configuration, or has a value out of
   /// range, such as a setting that `set` refuses; the error names the field.
   void load(std::string const& directory) {
     state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.holders);
@@ -186,7 +186,7 @@ public:
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
   }
 
-  /// The learning rate of the next step, scaled by the schedule and all calls of `scale_learning_rate`; 0 if the
+  /// The learning rate of the next step, scaled by the schedule and all calls to `scale_learning_rate`; 0 if the
   /// optimizer has no learning rate.
   double learning_rate() const {
     return detail::learning_rate_of(hyper_) * schedule::factor(run_.schedule, state_.steps) *

@@ -40,8 +40,8 @@ inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum 
   require_count(s.evaluations_since_best, "number of evaluations since the best");
   auto const best = s.best_validation_loss, factor = s.learning_rate_factor;
   require(is_finite(best) || number_text(best) == "inf", "lowest validation loss", number_text(best));
-  require(is_within(factor, number_range::above_zero) && factor <= largest_learning_rate_factor,
-          "factor of the learning rate", number_text(factor));
+  require(is_within(factor, number_range::above_zero) && factor <= largest_learning_rate_factor, "learning-rate factor",
+          number_text(factor));
 }
 
 } // namespace constrain::detail

@@ -14,7 +14,7 @@ double train_elsewhere();
 using small_task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 31, .context = 8},
                             ct::causal_lm, ct::micro_batch{.sequences = 2}>;
 
-/// Whether the loss of a first step is that of the other file, and in fp16 nearly that.
+/// Whether the loss of a first step equals the other file's; in fp16, nearly.
 bool host_trainers_agree() {
   std::vector<std::int32_t> const tokens(16, 3);
   ct::trainer<small_task> here;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The calls of cuBLASLt that the library makes, on the host: column-major products, as strict as cuBLASLt's contracts.
+// The cuBLASLt calls that the library makes, on the host: column-major GEMMs, as strict as cuBLASLt's contracts.
 
 #include "cuda_runtime.h"
 #include "stand_in/matmul.hpp"
@@ -201,7 +201,7 @@ inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t de
   on_host::matmul_operands const operands{a, b, c, d, static_cast<char*>(workspace), workspace_bytes};
   on_host::check_operands(call, chosen, operands, s.device);
   if (on_host::fails(call)) return CUBLAS_STATUS_EXECUTION_FAILED;
-  auto const number = [&](void const* x) { // they lie in host memory: the default pointer mode
+  auto const number = [&](void const* x) { // in host memory: the default pointer mode
     if (product.scale == CUDA_R_64F) return *static_cast<double const*>(x);
     return static_cast<double>(*static_cast<float const*>(x));
   };

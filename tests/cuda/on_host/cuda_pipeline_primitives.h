@@ -1,6 +1,6 @@
 #pragma once
 
-// cp.async on the host. A copy's destination is NaN until the copy lands: at a random one of the thread's next calls of
+// cp.async on the host. A copy's destination is NaN until the copy lands: at a random one of the thread's next calls to
 // this header, at the latest when the thread waits for it. Its source is read only then. A copy that nobody waits for
 // may never land.
 

@@ -36,7 +36,7 @@ static __global__ void sum_in_registers_kernel(float* to) {
   reduce::TempStorage memory{};
   *to = reduce(memory).Sum(1);
 }
-/// Every thread takes the sum, which thread 0 alone has.
+/// Every thread uses the sum, which only thread 0 has.
 static __global__ void sum_of_all_kernel(float* to) {
   using reduce = cub::BlockReduce<float, 32>;
   __shared__ reduce::TempStorage memory;

@@ -14,7 +14,7 @@
 
 namespace planted {
 
-/// What a program with a fault says on its error stream before it ends; "nothing" if it ends well.
+/// The error output of a program with a fault; "nothing" if the program succeeds.
 template <class function> std::string said(function const& faulty) {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);

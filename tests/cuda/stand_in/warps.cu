@@ -1,4 +1,4 @@
-// The calls of a warp and of asynchronous copies: what the stand-in allows, and faults that it finds.
+// Warp functions and asynchronous copies: calls that the stand-in allows, and faults that it finds.
 
 #include "cuda/stand_in/planted.hpp"
 

@@ -87,7 +87,7 @@ TEST_CASE("what is left of a tiny loss is noise") {
         .condition;
   };
   CHECK(after(0.0039) == run_condition::well_fit);
-  CHECK(after(0.0041) == run_condition::getting_worse); // the training loss stands still
+  CHECK(after(0.0041) == run_condition::getting_worse); // the training loss is flat
   // Where it was solved from the start there is nothing to learn, but a flat loss above that is underfit.
   auto const flat = [](double loss) { return [=](double) { return loss; }; };
   CHECK(ct::diagnose_run(run(flat(0.0005), flat(0.0006))).condition == run_condition::well_fit);

@@ -36,7 +36,7 @@ template <class trainer> double largest_difference(trainer& t) {
   return largest;
 }
 
-/// What load_pretrained says of a copy of the directory with another config.json.
+/// The error of load_pretrained for a copy of the directory with a different config.json.
 std::string refusal(std::string const& from, std::string const& to) {
   temporary_directory const directory;
   std::filesystem::copy(theirs, directory.path, std::filesystem::copy_options::recursive);

@@ -24,7 +24,7 @@ static_assert(trainer<by_role<ct::optimizer::sgd>>::memory.optimizer_state == ct
 static_assert(sizeof(ct::op::step_hyperparameters<by_role<adamw>, float>) ==
               sizeof(ct::op::step_hyperparameters<by_role<adamw>::of<ct::role::bias>, float>));
 
-/// Holds that the default factors give the bits of the optimizer, over 4 steps.
+/// Checks that the default factors give the same weights as the optimizer, bit for bit, over 4 steps.
 template <class optimizer, class... policies> void check_default(typename optimizer::hyper const& h) {
   trainer<optimizer, policies...> plain(h, {.schedule = ct::schedule::linear{.warmup = 2, .steps = 5}});
   trainer<by_role<optimizer>, policies...> grouped({.base = h},

@@ -47,7 +47,7 @@ template <class trainer> constexpr std::int64_t largest_gradients() {
   return most;
 }
 
-// GPT-2 124M: the gradients of one layer, or the one of the embedding, in place of those of all layers.
+// GPT-2 124M: memory for the gradients of one layer, or of the embedding, instead of all layers.
 using gpt2_124m = ct::task<ct::gpt2{}, ct::causal_lm, ct::micro_batch{.sequences = 4, .tokens = 256}>;
 template <class... policies> using large = ct::trainer<gpt2_124m, policies...>;
 static_assert(largest_gradients<large<adamw>>() == 124'439'808 * 4);
@@ -143,7 +143,7 @@ TEST_CASE("in_backward: what needs all gradients is refused with a sentence") {
   CHECK(sentence([&] { t.gradient(t.parameters()[0].name); }).find("in the backward pass") != std::string::npos);
 }
 
-TEST_CASE("in_backward: a resumed run continues with the same bits") {
+TEST_CASE("in_backward: a resumed run continues bit-identically") {
   trainer<in_backward<adamw>> plain;
   temporary_directory const directory;
   step(plain, 0), step(plain, 1);

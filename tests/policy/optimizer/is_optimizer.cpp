@@ -2,7 +2,7 @@
 
 #include <string>
 
-// What an optimizer must offer, both signs.
+// The requirements of an optimizer, positive and negative.
 
 using namespace constrain;
 
@@ -60,7 +60,7 @@ static_assert(!is_optimizer<without_state> && !has_state<without_state> && optim
 static_assert(!is_optimizer<without_update> && has_state<without_update> && !has_update<without_update>);
 static_assert(!is_optimizer<update_without_the_step>);
 
-// What the slot says of them.
+// The values of these optimizers in the slot.
 static_assert(value_of<whole>() == slot_of::optimizer{});
 static_assert(value_of<without_state>() == slot_of::optimizer{.has_state = false});
 static_assert(value_of<without_update>() == slot_of::optimizer{.has_update = false});

@@ -107,7 +107,7 @@ TEST_CASE("muon: a gradient that is not finite changes no weight and no state") 
   }
 }
 
-TEST_CASE("muon: checkpointing and fusion change no bit; it resumes to the same bits at every step") {
+TEST_CASE("muon: checkpointing and fusion change no bit; it resumes bit-identically at every step") {
   trainer<> plain{hyper};
   trainer<ct::checkpoint::every<2>> segments{hyper};
   temporary_directory const directory;

@@ -150,7 +150,7 @@ TEST_CASE("quantized: a gradient that is not finite changes no weight and no sta
   }
 }
 
-TEST_CASE("quantized: the same bits with checkpointing, and after a resume at every step") {
+TEST_CASE("quantized: bit-identical with checkpointing, and after a resume at every step") {
   trainer<> plain;
   trainer<ct::checkpoint::every<2>> segments;
   temporary_directory const directory;
@@ -184,7 +184,7 @@ TEST_CASE("quantized: hyperparameters are the ones of its optimizer, and checked
   CHECK(!sentence([] { trainer<> const t{{.beta1 = 1}}; }).empty());
 }
 
-TEST_CASE("quantized: other optimizers are made from it") {
+TEST_CASE("quantized: other optimizers wrap it") {
   ct::trainer<model, ct::optimizer::averaged<adamw_8bit>> averaged;
   trainer<> plain;
   for (int i = 0; i < 3; ++i) step(averaged, i), step(plain, i);

@@ -90,7 +90,7 @@ TEST_CASE("states_in: with the states in the type of the weights, the bits of it
   CHECK(bytes_of(wrapped) == bytes_of(plain));
 }
 
-TEST_CASE("states_in: the same bits with checkpointing, in other optimizers, and after a resume at every step") {
+TEST_CASE("states_in: bit-identical with checkpointing, in other optimizers, and after a resume at every step") {
   trainer<in_bf16> plain;
   trainer<in_bf16, ct::checkpoint::every<2>> segments;
   trainer<ct::optimizer::averaged<in_bf16>> averaged;

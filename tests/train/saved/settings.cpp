@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-// Settings in the files of a saved run: their values are those that `trainer::set` takes, and their names differ from
-// those of optimizer states.
+// Settings in the files of a saved run: their values must be valid for `trainer::set`, and their names differ from the
+// names of optimizer states.
 
 namespace ct = constrain;
 using namespace constrain::test;

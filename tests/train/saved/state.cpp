@@ -78,11 +78,11 @@ TEST_CASE("a state that cannot be is refused with nothing changed") {
                           {"evaluations_since_best", "-1", "number of evaluations since the best is -1"},
                           {"best_validation_loss", "\"nan\"", "lowest validation loss is nan"},
                           {"best_validation_loss", "\"-inf\"", "lowest validation loss is -inf"},
-                          {"learning_rate_factor", "\"nan\"", "factor of the learning rate is nan"},
-                          {"learning_rate_factor", "\"inf\"", "factor of the learning rate is inf"},
-                          {"learning_rate_factor", "0", "factor of the learning rate is 0"},
-                          {"learning_rate_factor", "-1", "factor of the learning rate is -1"},
-                          {"learning_rate_factor", "1e308", "factor of the learning rate is 1e+308"}}) {
+                          {"learning_rate_factor", "\"nan\"", "learning-rate factor is nan"},
+                          {"learning_rate_factor", "\"inf\"", "learning-rate factor is inf"},
+                          {"learning_rate_factor", "0", "learning-rate factor is 0"},
+                          {"learning_rate_factor", "-1", "learning-rate factor is -1"},
+                          {"learning_rate_factor", "1e308", "learning-rate factor is 1e+308"}}) {
     auto const path = directory / "changed";
     save_with(saved, path, {{w.member, w.value}});
     CHECK(sentence([&] { t.load(path); }) == "the saved run '" + path + "' has an invalid state: its " + w.said +

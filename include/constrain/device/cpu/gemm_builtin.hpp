@@ -48,7 +48,7 @@ constexpr std::int64_t gemm_share(std::int64_t extent, std::int64_t most, std::i
   return ((extent - 1) / parts / multiple + 1) * multiple;
 }
 
-/// The factors in c = alpha a b + beta c.
+/// The scalars in c = alpha a b + beta c.
 template <class real> struct gemm_scales { real alpha, beta; };
 
 /// The micro-kernel: c = alpha a b + beta c for one micro-tile of sizeof...(row) rows. a: [k, blocking::rows], packed;
@@ -105,7 +105,7 @@ struct gemm_ahead {
   std::int64_t lines_per_fetch = 0, at = 0;         // `at`: bytes of the current row already fetched
 
   static constexpr std::int64_t line = 64; // bytes of a cache line
-  /// Spreads all cache lines over `calls` calls of `fetch`.
+  /// Spreads all cache lines over `calls` calls to `fetch`.
   void share_among(std::int64_t calls) { lines_per_fetch = rows * ((row_bytes - 1) / line + 1) / calls + 1; }
   /// Prefetches the next cache lines.
   void fetch() {

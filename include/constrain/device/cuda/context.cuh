@@ -26,7 +26,7 @@ public:
   /// The stream on which kernels start, and the GEMMs that run on it.
   cudaStream_t stream() const { return stream_; }
   gemm_cache& gemms() { return gemms_; }
-  /// Whether the GEMMs of layers round fp32 factors to TF32. Call `use_tf32` before the first GEMM.
+  /// Whether the GEMMs of layers round fp32 operands to TF32. Call `use_tf32` before the first GEMM.
   bool uses_tf32() const { return tf32_; }
   void use_tf32(bool yes) { tf32_ = yes; }
   /// The step parameters in device memory, from which kernels of a captured CUDA graph read the current values.

@@ -28,7 +28,7 @@ public:
     if (index == -1) cuda_check(cudaGetDevice(&index_), "find the current device");
   }
 
-  /// As in cudaSetDevice.
+  /// The device's index, as in cudaSetDevice.
   int index() const { return index_; }
 
   /// Compute capability, times ten: 90 is 9.0. Throws `error` if CUDA fails.

@@ -64,7 +64,7 @@ template <class real> struct sum_of_parts {
   }
 };
 
-/// The needs of a call of `sum_rows` for an array [rows, columns] and sums of type `sums`.
+/// The needs of a call to `sum_rows` for an array [rows, columns] and sums of type `sums`.
 constexpr kernel_needs needs_of_sum_rows(std::int64_t rows, std::int64_t columns, dtype sums) {
   return {.scratch = row_parts(rows) * columns * size_of(sums), .launches = 2};
 }

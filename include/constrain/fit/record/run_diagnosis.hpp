@@ -66,7 +66,7 @@ private:
 
 } // namespace detail
 
-/// Diagnoses a run from the losses of its steps: returns the first verdict below that applies. A change of the
+/// Diagnoses a run from the losses of its steps: returns the first verdict below that applies. A change in the
 /// validation loss counts only if it exceeds both the percentage below and 1/1000 of the total fall of the training
 /// loss; smaller changes are noise.
 /// - not finite: a validation loss, or the training losses of the last tenth of the steps, are NaN or infinite;

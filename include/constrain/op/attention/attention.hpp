@@ -192,14 +192,14 @@ constexpr attention_inputs cut_qkv(value qkv, attention_options const& options, 
 /// query heads, head h of q uses head h / (heads / key_value_heads) of k and v, as in PyTorch's
 /// scaled_dot_product_attention with enable_gqa=True. The policy `attention::...` chooses the algorithm. Refused: token
 /// ids, a q that does not have three dimensions, a number of heads that is below 1 or does not divide the width of q, a
-/// number of key_value_heads that is below 0 or does not divide the heads, and a k or v of another shape.
+/// number of key_value_heads that is below 0 or does not divide the heads, and a k or v of a different shape.
 constexpr value self_attention(value q, value k, value v, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({q, k, v}, options, line);
 }
 
 /// `self_attention` for padded sequences: lengths [sequences] (i32, from 0 to tokens) holds the number of tokens of
 /// each sequence; no token attends to the padding after them. The algorithm is always attention::reference, and only
-/// the CPU has a kernel. Also refused: lengths of another type or shape.
+/// the CPU has a kernel. Also refused: lengths of a different type or shape.
 constexpr value self_attention(value q, value k, value v, value lengths, attention_options options,
                                int line = __builtin_LINE()) {
   if (q.shape().rank == 3) lengths.owner().program.limit(lengths.where(), q.shape().extent[1] + 1);
@@ -208,7 +208,7 @@ constexpr value self_attention(value q, value k, value v, value lengths, attenti
 
 /// `self_attention` of queries, keys and values that one matmul has computed: for each token, qkv [sequences, tokens,
 /// (heads + 2 * key_value_heads) * head width] holds the queries, then the keys, then the values. If key_value_heads is
-/// 0, the width of qkv is three times the width of the queries. Also refused: a qkv of another width.
+/// 0, the width of qkv is three times the width of the queries. Also refused: a qkv of a different width.
 constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   auto const [q, k, v] = detail::cut_qkv(qkv, options, line);
   return self_attention(q, k, v, options, line);

@@ -63,7 +63,7 @@ template <> struct kernel<op::attention_gradient, cpu> {
         auto const dqueries = h.of(dq, index);
         accumulate const* p = probabilities.data + index * h.tokens * h.tokens;
         accumulate* ds = dscores.data + index * h.tokens * h.tokens;
-        accumulate const before = member == 0 ? 0 : 1; // factor of the values that dk and dv already hold
+        accumulate const before = member == 0 ? 0 : 1; // 0 overwrites dk and dv, 1 adds to them
         // dv (+)= probabilities^T dy
         gemm(transpose::yes, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, dresult.data,
              dresult.stride, before, dvalues.data, dvalues.stride);

@@ -13,7 +13,7 @@ template <class T> struct head_matrix {
   std::int64_t stride = 0; // elements from one token to the next
 };
 
-/// The heads of a call of attention. Heads are numbered consecutively across all sequences: head `index` of the queries
+/// The heads of a call to attention. Heads are numbered consecutively across all sequences: head `index` of the queries
 /// reads head `index / group` of the keys and values.
 struct attention_heads {
   std::int64_t sequences, tokens, heads, head_width;

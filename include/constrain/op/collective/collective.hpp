@@ -39,7 +39,7 @@ struct local_shard {
 };
 
 /// shard (+)= this rank's shard of the sum of the gradient over all ranks, added in rank order. (+)=: the first write
-/// in a run of the program overwrites the output, later writes add to it. Output 1 is the exchange buffer.
+/// in a run of the program overwrites the output; later writes add to it. Output 1 is the exchange buffer.
 struct reduce_scatter {
   struct options {
     std::int64_t shards = 1; // number of shards, which is the number of ranks in a group

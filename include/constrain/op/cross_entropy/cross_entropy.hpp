@@ -24,7 +24,7 @@ struct cross_entropy_gradient {
 
 /// From logits, labels, and the inverse of the number of valid labels of the batch: loss (+)= the sum over rows with a
 /// valid label of logsumexp(logits) - logits[label], times the inverse. (+)=: the first write in a run of the program
-/// overwrites the output, later writes add to it. Output 1 is the logsumexp of each row, for the backward pass. Output
+/// overwrites the output; later writes add to it. Output 1 is the logsumexp of each row, for the backward pass. Output
 /// 2 is scratch: the loss of each row, so that the losses are added in a fixed order.
 struct cross_entropy {
   static constexpr char const* name = "cross_entropy";
@@ -62,7 +62,8 @@ struct cross_entropy {
 /// Softmax cross-entropy, a scalar: the mean of -log softmax(logits)[label] over the valid labels (not `ignored_label`)
 /// of the batch. logits [..., classes], labels [...] (i32, in [0, classes) or `ignored_label`). Every micro-batch on
 /// every rank divides by the number of valid labels of the batch over all ranks, so that the losses of the
-/// micro-batches add up to the mean. Refused: token ids as logits, and labels that are not i32 or have another shape.
+/// micro-batches add up to the mean. Refused: token ids as logits, and labels that are not i32 or have a different
+/// shape.
 constexpr value cross_entropy(value logits, value labels, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::cross_entropy>({logits, labels, inverse_label_count(labels)}, {}, line);

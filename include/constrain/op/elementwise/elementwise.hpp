@@ -21,7 +21,7 @@ template <class functor> constexpr bool derivative_uses_output() {
 }
 
 /// elementwise_gradient fused with linear_bias_gradient: dx, and db (+)= the sum of the rows of dx, [..., out] ->
-/// [out], added in fixed chunks of rows. (+)=: the first write in a run of the program overwrites the output, later
+/// [out], added in fixed chunks of rows. (+)=: the first write in a run of the program overwrites the output; later
 /// writes add to it. Output 2 is scratch for the sums of the chunks. The pass `fuse` inserts this op.
 template <class functor> struct elementwise_gradient_bias {
   static constexpr char const* name = "elementwise_gradient_bias";

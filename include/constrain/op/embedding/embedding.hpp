@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace op {
 
 /// dtable[token] (+)= the sum of dy [..., width] over all positions with that token, added in the order of the
-/// positions. (+)=: the first write in a run of the program overwrites the output, later writes add to it.
+/// positions. (+)=: the first write in a run of the program overwrites the output; later writes add to it.
 struct embedding_gradient {
   struct options {
     std::int64_t vocabulary = 1; // rows of the table

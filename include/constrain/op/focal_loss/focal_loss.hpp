@@ -30,7 +30,7 @@ struct focal_loss_gradient {
 
 /// From logits, labels, and the inverse of the number of valid labels of the batch: loss (+)= the sum over rows with a
 /// valid label of -(1 - p)^gamma log p, p = softmax(logits)[label], times the inverse. (+)=: the first write in a run
-/// of the program overwrites the output, later writes add to it. Output 1 is the logsumexp of each row, for the
+/// of the program overwrites the output; later writes add to it. Output 1 is the logsumexp of each row, for the
 /// backward pass. Output 2 is scratch: the loss of each row, so that the losses are added in a fixed order.
 struct focal_loss {
   using options = focal_loss_options;
@@ -69,7 +69,7 @@ struct focal_loss {
 /// scalar: the mean of -(1 - p)^gamma log p, p = softmax(logits)[label], over the valid labels (not `ignored_label`) of
 /// the batch. Well-classified rows count less than in `cross_entropy`. logits [..., classes], labels [...] (i32, in
 /// [0, classes) or `ignored_label`). Only the CPU has kernels for this loss. Refused: token ids as logits, labels that
-/// are not i32 or have another shape, and a negative gamma.
+/// are not i32 or have a different shape, and a negative gamma.
 constexpr value focal_loss(value logits, value labels, focal_loss_options options = {}, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::focal_loss>({logits, labels, inverse_label_count(labels)}, options, line);

@@ -64,8 +64,8 @@ struct gradient_norm_squared {
     return inferred::one(dtype::f64, shape(o.gradients));
   }
 
-  /// The form for a sharded gradient. It gives the same bits as the full gradient: each rank sums the chunks of its
-  /// shard, the chunk sums are gathered, and every rank adds all of them in order.
+  /// The form for a sharded gradient. Its result is bit-identical to the full gradient's: each rank sums the chunks of
+  /// its shard, the chunk sums are gathered, and every rank adds all of them in order.
   static constexpr void flat_form(builder& out, node const& n) {
     auto& values = out.program.values;
     auto const& gradient = values[n.inputs[0].value];

@@ -14,7 +14,7 @@ namespace op {
 
 /// The gradient of op::layer_norm: dx, and dweight and dbias [width], from dy, x, weight and the mean and rstd of each
 /// row. dweight and dbias are summed in fixed chunks of rows; their first write in a run of the program overwrites the
-/// output, later writes add to it. Output 3 is scratch for the sums of the chunks.
+/// output; later writes add to it. Output 3 is scratch for the sums of the chunks.
 struct layer_norm_gradient {
   static constexpr char const* name = "layer_norm_gradient";
   static constexpr unsigned accumulating = 0b110;

@@ -25,7 +25,7 @@ struct linear_input_gradient {
 };
 
 /// dW (+)= dy^T x: dy [..., out], x [..., in] -> [out, in]. (+)=: the first write in a run of the program overwrites
-/// the output, later writes add to it.
+/// the output; later writes add to it.
 struct linear_weight_gradient {
   static constexpr char const* name = "linear_weight_gradient";
   static constexpr unsigned multiplied = 0b11;
@@ -43,7 +43,7 @@ struct linear_weight_gradient {
 };
 
 /// db (+)= the sum of the rows of dy, [..., out] -> [out], in an order that does not depend on the number of threads.
-/// (+)=: the first write in a run of the program overwrites the output, later writes add to it.
+/// (+)=: the first write in a run of the program overwrites the output; later writes add to it.
 struct linear_bias_gradient {
   static constexpr char const* name = "linear_bias_gradient";
   static constexpr unsigned accumulating = 0b1;

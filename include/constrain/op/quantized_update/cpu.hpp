@@ -102,7 +102,7 @@ private:
   template <class stored> struct block_update {
     typename constrain::op::step_hyperparameters<optimizer, stored>::prepared prepared;
     optimizer_step step;
-    stored scale; // factor of the gradient
+    stored scale; // multiplies the gradient
 
     template <int... i>
     void update(stored const* gradient, stored* weight, detail::quantized_block const (&field)[fields],

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Options of `cross_entropy` that change the loss in training. `evaluate` computes the plain cross-entropy.
 struct cross_entropy_options {
   double label_smoothing = 0; // share of the target that is spread evenly over all classes, in [0, 1); 0: none
-  double z_loss = 0;          // factor of the squared logsumexp, at least 0; 0: none
+  double z_loss = 0;          // coefficient of the squared logsumexp, at least 0; 0: none
 };
 
 namespace op {

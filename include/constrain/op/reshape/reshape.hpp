@@ -6,15 +6,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// The elements of x, in row-major order, in another shape.
+/// The elements of x, in row-major order, in a different shape.
 struct reshape {
   struct options {
     shape to; // shape of the result
   };
   static constexpr char const* name = "reshape";
 
-  /// Refused: a shape with another number of elements. `expected`: the number of elements of x. `got`: the number of
-  /// elements of the shape.
+  /// Refused: a shape with a different number of elements. `expected`: the number of elements of x. `got`: the number
+  /// of elements of the shape.
   template <diagnosis d> struct elements_differ {
     static_assert(d.ok(), "ct::reshape: the value has `expected` elements, but the shape has `got`; give a shape with "
                           "the same number of elements");
@@ -31,7 +31,7 @@ struct reshape {
 } // namespace op
 
 /// The elements of x, in row-major order, in the shape `to`. The result shares the memory of x if possible. Refused: a
-/// shape with another number of elements, and token ids.
+/// shape with a different number of elements, and token ids.
 constexpr value reshape(value x, shape to, int line = __builtin_LINE()) {
   detail::refuse_ids(x, line);
   return emit<op::reshape>({x}, {.to = to}, line);

@@ -30,7 +30,7 @@ struct soft_cap {
   static constexpr char const* layouts = "...f -> ...f";
   static constexpr unsigned in_place = 0b1;
 
-  /// Refused: a cap that is not finite and above 0.
+  /// Refused: a cap that is 0, negative or not finite.
   template <diagnosis d> struct cap_is_not_above_zero {
     static_assert(d.ok(), "ct::soft_cap: the cap is not a finite number above 0; give one, for example 30");
   };
@@ -50,7 +50,7 @@ struct soft_cap {
 
 /// Maps x smoothly into (-cap, cap): cap tanh(x / cap), element by element, any shape. Gemma 2 (Gemma Team 2024,
 /// section 2) caps its logits this way: `ct::soft_cap(ct::linear("head", x, classes), 30)`. Refused: token ids, and a
-/// cap that is not finite and above 0.
+/// cap that is 0, negative or not finite.
 constexpr value soft_cap(value x, double cap, int line = __builtin_LINE()) {
   return emit<op::soft_cap>({x}, soft_cap_options{cap}, line);
 }

@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// The hyperparameters of the base optimizer, `optimizer::base`, which `optimizer` is made from; empty without a base.
+/// The hyperparameters of the base optimizer, `optimizer::base`, which `optimizer` wraps; empty without a base.
 template <class optimizer, class real> struct base_hyperparameters {
   /// From the hyperparameters of `optimizer`.
   template <class hyper> base_hyperparameters(hyper const&, optimizer_step) {}

@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// called once, for the full parameter, and may call `for_each_part`.
 ///
 /// A rule computes new values with ops, as a model does, and stores them with `assign`, which changes nothing if the
-/// gradient norm is not finite. No other node may write a parameter or a state, except calls of `guarded` ops, which
+/// gradient norm is not finite. No other node may write a parameter or a state, except calls to `guarded` ops, which
 /// make the same check.
 class update_rule {
 public:
@@ -148,7 +148,7 @@ public:
     return average;
   }
 
-  /// Appends a call of a guarded op that updates parameters or states in place.
+  /// Appends a call to a guarded op that updates parameters or states in place.
   template <class op>
   constexpr void update_in_place(std::initializer_list<value> inputs, std::initializer_list<value> outputs,
                                  options_of<op> const& options = {}) {

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether node i is a call of `op`.
+/// Whether node i is a call to `op`.
 constexpr bool is_call(program const& p, int i, op_info const& op) { return i >= 0 && calls(p.nodes[i], op); }
 
 /// The only node that writes `r`; -1: none or several.
@@ -20,7 +20,7 @@ constexpr int writer_of(program const& p, ref r) {
   return writer;
 }
 
-/// The only call of `op` that reads `r` as its input k; -1: none or several.
+/// The only call to `op` that reads `r` as its input k; -1: none or several.
 constexpr int reader_of(program const& p, ref r, op_info const& op, int k) {
   int reader = -1;
   for (int i = 0; i < p.nodes.size(); ++i) {
@@ -63,7 +63,7 @@ constexpr bool in_same_iteration(program const& p, int i, int j) {
   return i <= j && depth == 0;
 }
 
-/// Replaces node i with a call of `op` that has the operands of `fused`, and removes the nodes in `absorbs`, except -1.
+/// Replaces node i with a call to `op` that has the operands of `fused`, and removes the nodes in `absorbs`, except -1.
 constexpr void fuse_at(program& p, int i, op_info const& op, node const& fused, std::initializer_list<int> absorbs) {
   bool absorbed[program::maximum_nodes]{};
   for (int other : absorbs)

@@ -25,7 +25,7 @@ template <bool decays> struct role_factors {
 ///
 /// The states are the same as for `O`.
 template <class O> struct by_role {
-  static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else `O` is refused
+  static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else a compile-time error
   using base = O; // in prints and saved runs, the name is "by_role<...>" with the name of the base
   static constexpr char const* name = "by_role";
 

@@ -23,7 +23,7 @@ template <class type> concept has_update = requires(float weight, typename type:
 ///     template <class real>                                      // returns the new weight; changes the state
 ///     static real update(real weight, real gradient, state<real>&, hyper const&, optimizer_step); // CT_HOST_DEVICE
 ///
-/// If `hyper` has a field `learning_rate`, the trainer multiplies it by the factors of the schedule and of
+/// If `hyper` has a field `learning_rate`, the trainer multiplies it by the factors from the schedule and from
 /// `scale_learning_rate`. If `hyper` has a field `weight_decay`, it is 0 for parameters that do not decay
 /// (program/role.hpp). An optimizer that wraps another one names it in a member type `base`; the same then applies to
 /// the field `base` of its `hyper`, the `hyper` of the other optimizer. Optional members:

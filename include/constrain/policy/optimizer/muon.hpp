@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
-/// The factor of Muon's learning rate for a matrix [rows, columns].
+/// Muon's learning-rate factor for a matrix [rows, columns].
 enum class muon_rate : std::uint8_t {
   original,           // sqrt(max(1, rows / columns)) (Jordan et al. 2024)
   match_rms_adamw,    // 0.2 sqrt(max(rows, columns)), for learning rates that suit AdamW (Liu et al. 2025)
@@ -21,7 +21,7 @@ enum class muon_rate : std::uint8_t {
 };
 
 /// Muon (Jordan et al. 2024), like torch.optim.Muon, but computed in the type of the master weights instead of
-/// bfloat16, and with another default weight decay:
+/// bfloat16, and with a different default weight decay:
 ///
 ///     m = m + (1 - momentum) (g - m)
 ///     X = g + momentum (m - g), or m if nesterov is false
@@ -38,14 +38,14 @@ template <class O = adamw> struct muon {
 
   /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
   struct hyper {
-    float learning_rate = 1e-3f;                 // at least 0, before the schedule and before the factor of `rate`
+    float learning_rate = 1e-3f;                 // at least 0, before the schedule and the factor of `rate`
     float momentum = 0.95f;                      // decay rate of m, in [0, 1)
     float weight_decay = 0;                      // at least 0; decoupled, so multiplied by the learning rate
     float epsilon = 1e-7f;                       // lower bound of |X|, above 0
     float a = 3.4445f, b = -4.775f, c = 2.0315f; // coefficients of the Newton-Schulz iteration, finite
     int newton_schulz_steps = 5;                 // from 1 to 99
     bool nesterov = true;                        // whether X starts as a weighted mean of g and m
-    muon_rate rate = muon_rate::original;        // the factor of the learning rate for a matrix
+    muon_rate rate = muon_rate::original;        // the learning-rate factor for a matrix
     typename O::hyper base{};                    // hyperparameters of `O`
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.

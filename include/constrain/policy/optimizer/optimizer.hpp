@@ -67,7 +67,7 @@ struct optimizer {
                  "optimizer::states_in<type, O>: states are stored in 16 or 32 bits with the exponents of fp32; write "
                  "states_in<dtype::bf16, O> or states_in<dtype::f32, O>");
   CONSTRAIN_RULE(in_backward_outermost, (optimizer const& o), o.is_outermost,
-                 "optimizer::in_backward<O>: another optimizer is made from it; write in_backward outermost, as in "
+                 "optimizer::in_backward<O>: another optimizer wraps it; write in_backward outermost, as in "
                  "in_backward<averaged<adamw>>");
   using rules = rule_list<one_optimizer, optimizer_state, optimizer_update, optimizer_base, optimizer_state_type,
                           in_backward_outermost>;

@@ -22,7 +22,7 @@ public:
   /// target.
   [[gnu::cold]] std::string path_to_save(std::int64_t step) const;
 
-  /// The step in a directory name such as "step-40" (`other`); nullopt if the name has another form.
+  /// The step in a directory name such as "step-40" (`other`); nullopt if the name has a different form.
   static std::optional<std::int64_t> step_of(std::string const& other);
 
   /// The steps that have a directory, newest first.

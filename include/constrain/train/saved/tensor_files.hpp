@@ -29,8 +29,8 @@ struct file_tensor {
   }
 };
 
-/// The tensors of a file with all weights, without their bytes. `names`: the parameters that have another name in the
-/// file than in `list`.
+/// The tensors of a file with all weights, without their bytes. `names`: the parameters whose name in the file differs
+/// from their name in `list`.
 [[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
 
 /// The tensors of a file with all optimizer states, without their bytes. Their names are "<parameter>.<state>", for

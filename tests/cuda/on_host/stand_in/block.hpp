@@ -15,7 +15,7 @@
 
 namespace on_host {
 
-/// What a block runs: the kernel on its arguments, and what was finished before it (for ThreadSanitizer).
+/// The work of a block: the kernel with its arguments, and the work that finished before it (for ThreadSanitizer).
 struct block_work {
   std::function<void()> const& kernel;
   kernel_symbols const& symbols;
@@ -26,7 +26,7 @@ struct block_work {
 };
 
 /// Runs a block's threads as fibers: each to the next __syncthreads(), in an order that is drawn anew every time, so
-/// that a kernel that lacks a barrier is likely to give wrong numbers. Under ThreadSanitizer __syncthreads() alone
+/// that a kernel that lacks a barrier is likely to give wrong numbers. Under ThreadSanitizer, only __syncthreads()
 /// orders the threads of a block, and nothing orders the blocks of a launch.
 class block {
 public:
@@ -83,7 +83,7 @@ public:
   ON_HOST_UNSEEN std::uint64_t number() const { return number_; }
   ON_HOST_UNSEEN std::size_t threads() const { return threads_; }
 
-  /// Whether a kernel runs, and then the block's dynamic shared memory, and whether an object lies in shared memory.
+  /// Whether a kernel is running; its block's dynamic shared memory; whether an object is in shared memory.
   bool runs() const { return work_ != nullptr; }
   void* dynamic_shared() { return dynamic_.get(); }
   template <class T> bool in_shared_memory(T const& object) const {

@@ -14,7 +14,7 @@ inline void check_host_memory(char const* call, char const* what, void const* ad
     violated(call, text(what, address == nullptr ? " is null" : " is device memory"),
              "this kind of copy has host memory there");
 }
-/// Whether the ends of a copy lie where its kind says.
+/// Checks that source and target of a copy are in the memory that its kind states.
 inline void check_copy(char const* call, void const* to, void const* from, std::size_t bytes, cudaMemcpyKind kind,
                        int device) {
   bool const to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;

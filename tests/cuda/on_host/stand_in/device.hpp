@@ -18,7 +18,7 @@ struct device_properties {
 };
 inline std::vector<device_properties> devices(1);
 inline int current_device = 0;
-/// What the kernels were compiled for.
+/// The architecture that the kernels were compiled for.
 inline int binary_version = 90, ptx_version = 90;
 /// Whether there is code that the devices can run.
 inline bool has_code = true;

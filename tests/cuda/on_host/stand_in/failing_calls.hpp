@@ -4,7 +4,7 @@
 
 namespace on_host {
 
-/// Calls of CUDA and cuBLASLt that can fail, so far. Those that destroy cannot.
+/// The number of CUDA and cuBLASLt calls that can fail, so far. Calls that destroy an object cannot fail.
 inline std::int64_t calls = 0;
 /// The number of the call that fails next; 0: none. With `and_all_later`, as after an error that kills the context,
 /// every call after it fails too.

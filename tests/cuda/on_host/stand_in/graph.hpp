@@ -26,7 +26,7 @@ using cudaGraphExec_t = on_host_executable*;
 
 namespace on_host {
 
-/// The nodes at or before those of `from`.
+/// The nodes of `from` and all nodes before them.
 inline std::set<int> up_to(std::vector<captured_work> const& nodes, std::vector<int> from) {
   std::set<int> all;
   while (!from.empty()) {

@@ -11,7 +11,7 @@ enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_64F = 70, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 };
 enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16F = 2, CUDA_R_16BF = 14 };
 
-/// What a product is: the type it is computed in, and which of A and B are transposed.
+/// The kind of a GEMM: the type in which it computes, and which of A and B are transposed.
 struct on_host_product {
   static constexpr char const* name = "matmul descriptor";
   cublasComputeType_t compute;
@@ -21,7 +21,7 @@ struct on_host_product {
   void end() const {}
 };
 
-/// How a matrix lies in memory: column by column.
+/// The layout of a matrix in memory: column by column.
 struct on_host_layout {
   static constexpr char const* name = "matrix layout";
   cudaDataType_t type;

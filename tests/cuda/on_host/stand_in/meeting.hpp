@@ -14,7 +14,7 @@ struct meeting {
   std::int64_t clocks[2]{}; // for ThreadSanitizer, in turn: a slow thread does not learn what the quick ones do next
 };
 
-/// What a paused thread waits for; null: nothing.
+/// The meeting for which a paused thread waits; null: none.
 struct waiting {
   meeting const* at = nullptr;
   std::uint64_t times = 0;

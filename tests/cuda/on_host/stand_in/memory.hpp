@@ -75,7 +75,7 @@ public:
     ::mmap(a.pages, a.all_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   }
 
-  /// The allocation at or before an address, if the address lies in it or right behind its end.
+  /// The allocation at or before an address, if the address is in it or at its end.
   static allocation const* find(void const* address, char const** begin = nullptr) {
     auto const* const at = static_cast<char const*>(address);
     auto next = all().upper_bound(const_cast<char*>(at));
@@ -150,7 +150,7 @@ private:
   static char const* who() { return is_open() ? "a kernel or copy" : "the host"; }
 };
 
-/// Pinned memory of the host: copies read and write it while the host goes on.
+/// Pinned memory of the host: copies read and write it while the host continues.
 inline std::map<char const*, std::size_t>& pinned_memory() {
   static auto* const all = new std::map<char const*, std::size_t>;
   return *all;

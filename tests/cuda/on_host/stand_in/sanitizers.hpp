@@ -1,8 +1,7 @@
 #pragma once
 
-// What the sanitizers must be told: which fiber runs (ThreadSanitizer and AddressSanitizer), what orders what
-// (ThreadSanitizer), and which device memory a call may touch (AddressSanitizer). Without a sanitizer all of it is
-// nothing.
+// Tells the sanitizers which fiber runs (ThreadSanitizer and AddressSanitizer), what orders what (ThreadSanitizer), and
+// which device memory a call may touch (AddressSanitizer). Without a sanitizer, all of these functions do nothing.
 
 #include <cstddef>
 
@@ -32,7 +31,7 @@ void __tsan_java_init(unsigned long begin, unsigned long bytes);
 void __tsan_java_free(unsigned long begin, unsigned long bytes);
 void __tsan_java_alloc(unsigned long begin, unsigned long bytes);
 }
-/// For the stand-in's own code on the stack of a CUDA thread: its accesses are none of the thread's.
+/// For the stand-in's own code on the stack of a CUDA thread: its accesses are not the thread's.
 #define ON_HOST_UNSEEN __attribute__((no_sanitize("thread"), noinline))
 #else
 #define ON_HOST_UNSEEN
@@ -49,8 +48,8 @@ inline constexpr bool with_tsan = true;
 inline void acquire(void const* clock) { __tsan_acquire(const_cast<void*>(clock)); }
 inline void release(void const* clock) { __tsan_release(const_cast<void*>(clock)); }
 
-/// While it lives, what this thread does is the stand-in's bookkeeping, which ThreadSanitizer must not see. The CUDA
-/// threads that it switches to are seen.
+/// While this object exists, the thread does the stand-in's bookkeeping, which ThreadSanitizer must not see. It sees
+/// the CUDA threads that this thread switches to.
 class bookkeeping {
 public:
   bookkeeping() {

@@ -17,7 +17,8 @@ struct captured_work {
   std::vector<int> after; // nodes before it
 };
 
-/// Calls that are captured instead of run: those of the stream that began, and of all that joined it by an event.
+/// Calls that are captured instead of run: the calls on the stream that began the capture, and on all streams that
+/// joined it by an event.
 struct capture {
   cudaStreamCaptureMode mode;
   std::vector<captured_work> nodes;
@@ -127,7 +128,7 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned flags) {
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamCreate(cudaStream_t* s) { return cudaStreamCreateWithFlags(s, cudaStreamDefault); }
-/// What the stream was given still runs.
+/// Work already in the stream still runs.
 inline cudaError_t cudaStreamDestroy(cudaStream_t s) {
   on_host::handles<on_host_stream>::destroy("cudaStreamDestroy", s);
   return cudaSuccess;

@@ -18,7 +18,7 @@
 
 namespace on_host {
 
-/// What the program's symbols say of a kernel.
+/// The facts about a kernel in the program's symbols.
 struct kernel_symbols {
   struct variable {
     void* address;

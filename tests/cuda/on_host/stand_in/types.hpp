@@ -66,7 +66,7 @@ struct dim3 {
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 
-/// What `cudaFuncGetAttributes` says of a kernel.
+/// The attributes of a kernel, as `cudaFuncGetAttributes` returns them.
 struct cudaFuncAttributes {
   std::size_t sharedSizeBytes = 0, constSizeBytes = 0, localSizeBytes = 0;
   int maxThreadsPerBlock = 0, numRegs = 0, ptxVersion = 0, binaryVersion = 0, cacheModeCA = 0;

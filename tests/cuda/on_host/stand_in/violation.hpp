@@ -19,7 +19,7 @@ namespace on_host {
   std::abort();
 }
 
-/// A text of texts and numbers.
+/// A string made of strings and numbers.
 template <class... parts> std::string text(parts const&... p) {
   std::ostringstream all;
   (all << ... << p);

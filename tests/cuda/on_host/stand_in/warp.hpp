@@ -9,8 +9,8 @@
 
 namespace on_host {
 
-/// The exchange of values between the lanes of a warp under one mask: two values a lane in turn, so that the next call
-/// does not overwrite what is still to be read.
+/// Exchanges values between the lanes of a warp under one mask. Each lane has two values, used alternately, so that the
+/// next call does not overwrite a value that is still to be read.
 struct warp_exchange {
   unsigned mask = 0; // 0: not in use
   meeting where;

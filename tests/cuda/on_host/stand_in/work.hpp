@@ -12,7 +12,7 @@
 
 namespace on_host {
 
-/// What a device does in stream order: a kernel, or a copy, a GEMM, an event, which are kernels of one thread.
+/// A unit of work in stream order: a kernel, or a copy, a GEMM or an event, which are kernels of one thread.
 struct work {
   std::function<void()> body; // of one CUDA thread; empty: nothing but an order
   dim3 grid, threads;
@@ -27,11 +27,11 @@ struct work {
 };
 using work_ptr = std::shared_ptr<work>;
 
-/// Nothing runs: contracts are checked, and device memory is address space alone. For sizes that no host has room for.
+/// Nothing runs: contracts are checked, and device memory is only address space. For sizes that no host has memory for.
 inline bool dry = false;
 
 inline std::map<void const*, std::int64_t> launches; // of every kernel, by its address
-inline std::int64_t gemms = 0;                       // calls of cublasLtMatmul
+inline std::int64_t gemms = 0;                       // calls to cublasLtMatmul
 inline std::int64_t allocations = 0;
 
 /// Launches and GEMMs so far.
@@ -45,8 +45,8 @@ template <class... parameters> void const* address(void (*kernel)(parameters...)
   return reinterpret_cast<void const*>(kernel);
 }
 
-/// The device: it runs work when the host waits for some of it, in an order drawn from all that CUDA allows. What the
-/// host does in between happens before the device begins, as it may where the device is slow.
+/// The device: it runs work when the host waits for some of it, in an order drawn from all that CUDA allows. Everything
+/// that the host does in between happens before the device begins, as on a slow device.
 class device_queue {
 public:
   /// Takes work, behind `w->after`.

@@ -1,7 +1,7 @@
 #pragma once
 
-// cub::BlockReduce on the host, as strict as its contract: the result is thread 0's alone, and the storage may be used
-// again only behind a barrier.
+// cub::BlockReduce on the host, as strict as its contract: only thread 0 has the result, and the storage may be reused
+// only after a barrier.
 
 #include "cuda_runtime.h"
 #include "stand_in/collective.hpp"
