@@ -121,7 +121,7 @@ public:
   }
 
   /// An endless range of this rank's batches of a corpus or of examples, reshuffled every epoch. It begins at the
-  /// position in the training state if the last batch came from `d`, else at epoch 0. A worker thread prepares the next
+  /// position in the training state if `d` is the data that a step read last, else at epoch 0. A worker thread prepares the next
   /// batch. Throws `error` if the data does not fit the model or the objective, or yields no batch.
   template <data::is_dataset dataset> batch_range batches(dataset const& d, data::tail tail = data::tail::carry) const {
     return batches(detail::samples_of<trainer, true>("batches", d), tail);
@@ -135,8 +135,8 @@ public:
 
   /// A view of the last step's gradient of a parameter, before clipping. In fp16, `copy_to` divides by the loss scale
   /// of that step, and `copy_from` multiplies by it. Throws `error` for an unknown or frozen parameter, with
-  /// optimizer::in_backward, before the first step, and after a load, evaluate, predict or generate (which reuse the
-  /// gradients' memory).
+  /// optimizer::in_backward, before the first step, after a load, and after evaluate, predict or generate, which reuse
+  /// the gradients' memory.
   tensor_view gradient(std::string_view name) const {
     return tensors().gradient(name, engine_.gradients_kept(), &*loss_scale_);
   }
