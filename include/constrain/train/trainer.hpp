@@ -121,8 +121,8 @@ public:
   }
 
   /// An endless range of this rank's batches of a corpus or of examples, reshuffled every epoch. It begins at the
-  /// position in the training state if `d` is the data that a step read last, else at epoch 0. A worker thread prepares the next
-  /// batch. Throws `error` if the data does not fit the model or the objective, or yields no batch.
+  /// position in the training state if `d` is the data that a step read last, else at epoch 0. A worker thread prepares
+  /// the next batch. Throws `error` if the data does not fit the model or the objective, or yields no batch.
   template <data::is_dataset dataset> batch_range batches(dataset const& d, data::tail tail = data::tail::carry) const {
     return batches(detail::samples_of<trainer, true>("batches", d), tail);
   }

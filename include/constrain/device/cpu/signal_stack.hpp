@@ -50,9 +50,9 @@ private:
   std::unique_ptr<std::byte[]> memory_;
 };
 
-/// Gives a `signal_stack` to the calling thread and every thread of its parallel loops, for the thread's lifetime.
-/// Must be called in every run of an entry program on the CPU, since a handler that `fit` installs in one thread may run in any
-/// other thread.
+/// Gives a `signal_stack` to the calling thread and every thread of its parallel loops, for the thread's lifetime. Must
+/// be called in every run of an entry program on the CPU, since a handler that `fit` installs in one thread may run in
+/// any other thread.
 inline void give_signal_stacks() {
   thread_local int given = 0; // number of threads of this thread's loops that have a signal stack
   if (given >= thread_count()) return;
