@@ -6,7 +6,10 @@
 #include "constrain/io/directory_reader.hpp"
 #include "constrain/train/ranks.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <span>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -29,6 +32,42 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return found > 0;
 }
 
+using steps_left = std::span<std::int64_t const>; // this rank's saved steps that are not tried yet, newest first
+
+/// A saved run that all ranks have.
+struct common_run {
+  std::int64_t step = -1;   // -1: there is none
+  std::int64_t passed = -1; // this rank's newest step that is passed over because another rank lacks it; -1: none
+  bool none_left = false;   // whether no rank had a saved run left
+};
+
+/// Finds the newest saved run that all ranks have in `left`. Removes it and the newer steps from `left`. Collective.
+[[gnu::cold]] CONSTRAIN_INLINE common_run take_common(communicator& world, steps_left& left) {
+  common_run run;
+  for (;;) {
+    auto const [step, ranks] = find_lowest(world, left.empty() ? -1 : left.front());
+    bool const is_common = ranks == world.size();
+    run.none_left = step < 0 && is_common;
+    if (step < 0) return run;
+    if (is_common) {
+      left = left.subspan(1);
+      run.step = step;
+      return run;
+    }
+    if (run.passed < 0 && left.front() > step) run.passed = left.front();
+    while (!left.empty() && left.front() > step) left = left.subspan(1);
+  }
+}
+
+/// Throws the error for a series of which no saved run is on all ranks. The error names the lowest step that is the
+/// newest left on a rank, since a rank with none left lacks that step. Collective.
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_found_by_some(communicator& world, saved_series const& series,
+                                                                  steps_left left) {
+  constexpr auto none = std::numeric_limits<std::int64_t>::max();
+  auto const step = find_lowest(world, left.empty() ? none : left.front()).value;
+  throw_found_by_some(world, series.path(step), std::find(left.begin(), left.end(), step) != left.end());
+}
+
 } // namespace constrain::detail
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -37,28 +76,22 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                                 function_ref<void(std::string const&)> load, std::FILE* log) {
   std::vector<std::int64_t> steps;
   agreed(world, joint_call::resume, [&] { steps = series.steps(); });
-  auto here = steps.begin();
-  auto const common = [&] { return find_lowest(world, here == steps.end() ? -1 : *here); };
+  detail::steps_left left{steps};
+  auto run = detail::take_common(world, left);
+  if (run.step < 0 && run.none_left) return false;
+  if (run.step < 0) detail::throw_found_by_some(world, series, left);
   for (;;) {
-    auto const [step, ranks] = common();
-    if (step < 0 && ranks == world.size()) return false;
-    if (step < 0)
-      detail::throw_found_by_some(world, series.path(steps.empty() ? 0 : steps.front()), here != steps.end());
-    auto const before = here;
-    while (here != steps.end() && *here > step) ++here;
-    if (here != before && log != nullptr)
-      std::fprintf(log, "not every rank has '%s'; an older saved run is loaded\n", series.path(*before).c_str());
-    // Ranks may have different saved runs: skip `step` unless all ranks have it.
-    if (common().ranks < world.size()) continue;
-    ++here;
-    bool const last = common().value < 0;
+    if (run.passed >= 0 && log != nullptr)
+      std::fprintf(log, "not every rank has '%s'; an older saved run is loaded\n", series.path(run.passed).c_str());
+    auto const next = detail::take_common(world, left);
     try {
-      load(series.path(step));
+      load(series.path(run.step));
       return true;
     } catch (error const& e) {
-      if (last) throw;
+      if (next.step < 0) throw;
       if (log != nullptr) std::fprintf(log, "%s; the next older saved run is loaded\n", e.what());
     }
+    run = next;
   }
 }
 
