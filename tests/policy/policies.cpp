@@ -140,6 +140,20 @@ static_assert(broken_rule(composition_of<a, high>())->name == std::string_view("
 static_assert(broken_rule(composition_of<a, low>()) == nullptr);
 static_assert(composition_of<high, o>() == composition_of<o, high>());
 
+// A slot whose flags are false is like a slot without them.
+struct usual;
+struct with_flags {
+  friend constexpr bool operator==(with_flags const&, with_flags const&) = default;
+  template <class...> using otherwise = usual;
+  using rules = rule_list<>;
+  static constexpr bool always_named = false, free_on_resume = false;
+};
+struct usual {
+  using slot = with_flags;
+  static constexpr with_flags value{};
+};
+struct unusual : usual {};
+
 } // namespace
 
 TEST_CASE("the name of a list of policies") {
@@ -150,11 +164,14 @@ TEST_CASE("the name of a list of policies") {
   CHECK(policies<launch::eager, device::cpu, attention::reference>::name() == "fp32, adamw, attention::reference");
   CHECK(policies<high>::name() == "fp32, adamw, high");
   CHECK(policies<low>::name() == "fp32, adamw");
+  CHECK(policies<usual>::name() == "fp32, adamw");
+  CHECK(policies<unusual>::name() == "fp32, adamw, unusual");
   CHECK(policy_name<parallel::zero<3, 2>>() == "parallel::zero<3, 2>");
   CHECK(policy_name<device::cuda<sm<90>>>() == "device::cuda<sm<90>>");
 }
 
 TEST_CASE("a saved run goes on with the same policies of one's own, and with others of most of the library") {
   CHECK(policies<high, c, p>::kept_on_resume() == "high");
+  CHECK(policies<unusual, c>::kept_on_resume() == "unusual");
   CHECK(policies<low, a, c, p, o>::kept_on_resume() == "");
 }

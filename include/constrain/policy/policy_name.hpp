@@ -43,16 +43,25 @@ template <class policy> std::string policy_name() {
 
 namespace detail {
 
+template <class slot> constexpr bool is_always_named() {
+  if constexpr (requires { slot::always_named; }) return slot::always_named;
+  return false;
+}
+template <class slot> constexpr bool is_free_on_resume() {
+  if constexpr (requires { slot::free_on_resume; }) return slot::free_on_resume;
+  return false;
+}
+
 /// Appends the name of the slot's policy, unless it is the default of a slot that is not always named.
 template <class slot, class... list> void append_name(std::string& text) {
   using policy = policy_in<slot, list...>;
-  if constexpr (requires { slot::always_named; } || !std::is_same_v<policy, typename slot::template otherwise<list...>>)
+  if constexpr (is_always_named<slot>() || !std::is_same_v<policy, typename slot::template otherwise<list...>>)
     append_to_list(text, policy_name<policy>());
 }
 
 /// The same as append_name, but only for slots whose policy must not change when a saved run resumes.
 template <class slot, class... list> void append_kept(std::string& text) {
-  if constexpr (!requires { slot::free_on_resume; }) append_name<slot, list...>(text);
+  if constexpr (!is_free_on_resume<slot>()) append_name<slot, list...>(text);
 }
 
 } // namespace detail
