@@ -49,6 +49,12 @@ void forget_settings(std::string const& from, std::string const& to) {
   });
 }
 
+struct head_only {
+  constexpr ct::value operator()(ct::value tokens) const {
+    return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 8, .width = 4}), 8);
+  }
+};
+
 } // namespace
 
 TEST_CASE("a setting is read by every entry, and changes between steps") {
@@ -102,6 +108,9 @@ TEST_CASE("an unknown setting and a value that is no number are refused; nothing
       none;
   CHECK(sentence([&] { none.set("factor", 1); }) ==
         "set: the model has no setting factor; its settings are dropout, clip_norm");
+  ct::inference<ct::task<head_only{}, ct::causal_lm, ct::micro_batch{.sequences = 1, .tokens = 4}>> forward;
+  CHECK(sentence([&] { forward.setting("clip_norm"); }) ==
+        "setting: the model has no setting clip_norm; its settings are none");
 }
 
 TEST_CASE("dropout and clip_norm begin as the run's options say, and change between steps") {

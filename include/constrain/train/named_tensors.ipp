@@ -13,6 +13,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+/// A list of names in an error: "none" if it is empty.
+[[gnu::cold]] CONSTRAIN_INLINE std::string list_or_none(std::string const& list) {
+  return list.empty() ? std::string("none") : list;
+}
+
 /// Appends a name to the list of names in an error.
 [[gnu::cold]] CONSTRAIN_INLINE void append_name(std::string& list, std::string const& name) {
   if (!list.empty()) list += ", ";
@@ -56,8 +61,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (all_.name(state) == name) return tensor_view(*memory_, state, group_);
     append_name(known, all_.name(state));
   }
-  throw error({"state: ", parameter, " has no optimizer state ", name, "; its states are ",
-               known.empty() ? std::string("none") : known});
+  throw error({"state: ", parameter, " has no optimizer state ", name, "; its states are ", list_or_none(known)});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t named_tensors::offset_of_setting(std::string_view name,
@@ -67,7 +71,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (all_.name(all_.settings[i]) == name) return all_.settings[i].offset;
     append_name(known, all_.name(all_.settings[i]));
   }
-  throw error({call, ": the model has no setting ", name, "; its settings are ", known});
+  throw error({call, ": the model has no setting ", name, "; its settings are ", list_or_none(known)});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE bool named_tensors::has_setting(std::string_view name) const {
