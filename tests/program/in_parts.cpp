@@ -19,6 +19,7 @@ namespace {
 static_assert(ct::part_list{}.extents.empty() && ct::part_list{4, 2}.extents.size() == 2);
 static_assert(ct::part_list{4, 2} == ct::part_list{4, 2} && ct::part_list{4, 2} != ct::part_list{2, 4});
 static_assert(ct::part_list{1, 1, 1, 1, 1, 1, 1, 1, 1}.extents.size() == ct::part_list::maximum);
+static_assert(ct::part_list{1, 1, 1, 1, 1, 1, 1, 1, 1}.too_many && !ct::part_list{1, 1, 1, 1, 1, 1, 1, 1}.too_many);
 
 enum class form { separate, in_parts, one };
 

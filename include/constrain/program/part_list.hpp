@@ -14,12 +14,13 @@ struct part_list {
 
   int dimension = 0;                           // the dimension that is divided into parts; 0: the outermost
   fixed_vector<std::int64_t, maximum> extents; // of the parts in this dimension; empty: the parameter is one tensor
+  bool too_many = false; // whether extents after the eighth were dropped; `in_parts` refuses such a list
 
   /// No parts.
   constexpr part_list() = default;
   /// Parts with these extents along dimension 0. Extents after the eighth are dropped.
   constexpr part_list(std::initializer_list<std::int64_t> e) {
-    for (auto extent : e) extents.push_back(extent);
+    for (auto extent : e) too_many = !extents.push_back(extent);
   }
 
   friend constexpr bool operator==(part_list const&, part_list const&) = default;
