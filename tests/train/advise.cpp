@@ -43,7 +43,9 @@ TEST_CASE("advise: what to do if nothing fits") {
   auto const none = advise(least - ct::bytes(1));
   CHECK(none.index == -1);
   CHECK(none.missing == ct::bytes(1));
-  CHECK(says(none, "nothing fits: the smallest plan needs 1 bytes more"));
+  CHECK(says(none, "nothing fits: the smallest plan needs 1 byte more\n"));
+  CHECK(says(advise(least - ct::bytes(1000)), "nothing fits: the smallest plan needs 1000 bytes more\n"));
+  CHECK(says(advise(least - ct::bytes(1536)), "nothing fits: the smallest plan needs 1.5 KiB more\n"));
   CHECK(says(none, "write fewer sequences in a micro-batch"));
   CHECK(says(none, "not implemented yet"));
   CHECK_FALSE(says(none, "the largest parameter"));

@@ -5,6 +5,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+/// A number of bytes as text; exact below 1 KiB.
+[[gnu::cold]] CONSTRAIN_INLINE std::string missing_text(bytes b) {
+  if (b >= kibibytes(1)) return bytes_text(b);
+  return concat({b.count(), b == bytes(1) ? " byte" : " bytes"});
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE void finish_advice(advice& a, bytes memory, int sequences, bytes largest) {
   bytes least = a.table[0].peak;
   for (std::size_t k = 0; k < a.table.size(); ++k) {
@@ -20,7 +26,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     return;
   }
   a.missing = least - memory;
-  a.text += concat({"nothing fits: the smallest plan needs ", grouped(a.missing.count()), " bytes more\n"});
+  a.text += concat({"nothing fits: the smallest plan needs ", missing_text(a.missing), " more\n"});
   if (sequences > 1) a.text += "- write fewer sequences in a micro-batch, and accumulate<N> for the same batch\n";
   if (largest > memory)
     a.text += "- the largest parameter and its gradient do not fit: tiling of a layer is not implemented yet; "
