@@ -147,6 +147,22 @@ TEST_CASE("every public entity has a docstring") {
   CHECK(a.missing().empty());
 }
 
+TEST_CASE("the documentation of an op lists the members that op_info reads") {
+  auto const listed = constrain::test::headers().at("constrain/program/is_op.hpp");
+  auto const read = constrain::test::headers().at("constrain/program/op_info.hpp");
+  int members = 0;
+  for (auto at = read.find(" op::"); at != std::string::npos; at = read.find(" op::", at + 1)) {
+    auto const end = std::find_if(read.begin() + static_cast<std::ptrdiff_t>(at) + 5, read.end(),
+                                  [](unsigned char c) { return !std::islower(c) && c != '_'; });
+    std::string const name(read.begin() + static_cast<std::ptrdiff_t>(at) + 5, end);
+    CAPTURE(name);
+    auto const is_listed = [&](char const* next) { return listed.find(" " + name + next) != std::string::npos; };
+    CHECK((is_listed(" =") || is_listed("(") || is_listed("{")));
+    ++members;
+  }
+  CHECK(members > 40);
+}
+
 TEST_CASE("a missing docstring is found") {
   std::string const header = R"(
 namespace constrain {
