@@ -70,6 +70,34 @@ struct of_the_repeat {
 constexpr auto carried = slice_views(forward<of_the_repeat{}>);
 static_assert(slicing(carried) == 0 && views(carried) == 4 && verify(carried).ok());
 
+// A stack is the only copy of a program: two iterations compute a half each.
+struct half {
+  static constexpr char const* name = "half";
+  static constexpr inferred infer(operand_types const& in) {
+    auto s = in[0].shape;
+    s.extent[0] /= 2;
+    return inferred::one(in[0].type, s);
+  }
+};
+struct doubled_once {
+  constexpr value operator()(value tokens) const {
+    return linear("head", doubled(embedding("token", tokens, {.vocabulary = 5, .width = 4})), 5);
+  }
+};
+constexpr program in_halves = rewrite(forward<doubled_once{}>, [](builder& out, node const& n, int) {
+  if (!calls(n, info_of<twice>)) {
+    out.program.add_node(n);
+    return;
+  }
+  out.open(out.program.add_axis({.name = out.program.names.add("", "halves"), .extent = 2}), false);
+  ref const mine = out.call<half>({n.inputs[0]}).outputs[0];
+  out.close();
+  out.call<op::stack>({mine}, {n.outputs[0]}, {.iterations = 2});
+});
+constexpr auto of_halves = slice_views(in_halves);
+static_assert(verify(in_halves).ok() && calls(in_halves, &info_of<op::stack>) == 1 && slicing(in_halves) == 0);
+static_assert(verify(of_halves).ok() && calls(of_halves, &info_of<op::stack>) == 0 && views(of_halves) == 1);
+
 // A view that is mistaken for a different slice: two operands of one concatenation share bytes.
 constexpr program planted = [] {
   program p = after;

@@ -204,7 +204,8 @@ private:
 constexpr program slice_views(program const& p) {
   if (!p.failure.ok()) return p;
   for (auto const& n : p.nodes)
-    if (calls(n, info_of<op::slice>) || calls(n, info_of<op::concatenate>) || calls(n, info_of<op::reshape>))
+    if (calls(n, info_of<op::slice>) || calls(n, info_of<op::concatenate>) || calls(n, info_of<op::reshape>) ||
+        calls(n, info_of<op::stack>))
       return detail::slice_viewing(p).run();
   return p;
 }
