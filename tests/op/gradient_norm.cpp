@@ -152,6 +152,22 @@ TEST_CASE("gradient_norm: what is not finite is skipped, clipping or not") {
     }
 }
 
+TEST_CASE("gradient_norm: a scale that overflows fp32 skips the update; the norm is then infinite") {
+  array<double> squares(shape(2), {9, 16});
+  auto const divided_by = [&](double loss_scale) {
+    array<double> const maximum(shape{}, {0});
+    array<double> out(shape(2));
+    call_kernel<ct::op::clip_coefficient>(plain, squares.in(), maximum.in(), array<double>(shape{}, {loss_scale}).in(),
+                                          out.out());
+    return out.values();
+  };
+  CHECK(divided_by(0.5) == std::vector<double>{10, 2});
+  CHECK(divided_by(1e-40) == std::vector<double>{std::numeric_limits<double>::infinity(), 0});
+  squares[1] = std::nan("");
+  CHECK(std::isnan(divided_by(1e-40)[0]));
+  CHECK(divided_by(1e-40)[1] == 0);
+}
+
 TEST_CASE("gradient_norm: an infinite gradient is seen in every type") {
   array<float> const g(shape(3), {1, std::numeric_limits<float>::infinity(), 1});
   array<double> squares(shape(1));

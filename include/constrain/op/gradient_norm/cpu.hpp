@@ -136,8 +136,8 @@ private:
     clip[0] = norm;
     clip[1] = (maximum > 0 ? std::min(1.0, maximum / (norm + 1e-6)) : 1.0) / loss_scale;
     // The update multiplies in the type of the weights, so the scale must also be finite in fp32.
-    if (!math::finite(static_cast<double>(static_cast<float>(clip[1]))))
-      clip[0] = std::numeric_limits<double>::quiet_NaN();
+    if (math::finite(norm) && !math::finite(static_cast<double>(static_cast<float>(clip[1]))))
+      clip[0] = std::numeric_limits<double>::infinity(); // the trainer skips a step whose norm is not finite
     if (!math::finite(clip[0])) clip[1] = 0;
   }
 };

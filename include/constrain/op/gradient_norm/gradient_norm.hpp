@@ -94,9 +94,9 @@ struct gradient_norm_squared {
 /// Clipping by the global norm (Pascanu et al. 2013), like torch.nn.utils.clip_grad_norm_: the squared norms of all
 /// gradients and the maximum norm (a scalar) -> [norm, scale], fp64; norm is the square root of the sum of the squared
 /// norms. The update multiplies every gradient by scale = min(1, maximum / (norm + 1e-6)). If the maximum is 0 or left
-/// out, scale is 1. If the norm is not finite, or scale is not finite in fp32, scale is 0, and the update is skipped.
-/// With the loss scale (a scalar) as third input, both outputs are divided by it, so that norm is the norm of the
-/// unscaled gradients.
+/// out, scale is 1. If the norm is not finite, scale is 0, and the update is skipped. If only scale is not finite in
+/// fp32, norm is set to infinity, scale to 0, and the update is skipped too. With the loss scale (a scalar) as third
+/// input, both outputs are divided by it, so that norm is the norm of the unscaled gradients.
 struct clip_coefficient {
   static constexpr char const* name = "clip_coefficient";
 
