@@ -17,9 +17,12 @@ struct device_rates {
   double launch = 0;     // seconds of overhead per launch
 };
 
-/// The rates of a kernel tag. Specialize it for another CUDA architecture, before the first use:
+/// The rates of a kernel tag. Specialize it for another CUDA architecture or for your own tag, before the first use:
 ///
 ///     template <> inline constexpr ct::device_rates ct::rates_of<ct::cuda<ct::sm<120>>>{.gemm_32 = 60e12, ...};
+///
+/// A rate that is 0 is unknown, as all rates of your own tag are without a specialization: `cheapest` and `advise`
+/// refuse a strategy that needs it.
 template <class target> inline constexpr device_rates rates_of{};
 
 /// The rates of two cores of an AMD EPYC (Zen 5), fitted to measured steps of a small GPT (bench/strategies). The

@@ -148,23 +148,36 @@ constexpr work_plan work_of(program const& p) {
   return work_of(p, [](int) { return std::int64_t{1}; });
 }
 
+namespace detail {
+
+/// The FLOP/s of a call on a device with these rates.
+constexpr double speed_of(program const& p, node const& n, device_rates const& rates, bool tf32) {
+  if (n.op->multiplied == 0) return rates.operations;
+  auto const type = p.values[n.inputs[n.op->multiplied % 2 != 0 ? 0 : 1].value].type;
+  return type == dtype::f64    ? rates.gemm_64
+         : type == dtype::bf16 ? rates.gemm_bf16
+         : type == dtype::f16  ? rates.gemm_fp16
+         : tf32                ? rates.gemm_tf32
+                               : rates.gemm_32;
+}
+
+/// Whether the rates that a program's estimate divides by are above 0.
+constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32) {
+  bool has = rates.bytes > 0;
+  for (auto const& n : p.nodes) has = has && (n.kind != node_kind::call || speed_of(p, n, rates, tf32) > 0);
+  return has;
+}
+
+} // namespace detail
+
 /// Estimates the seconds that one run of a program takes on a device with these rates. By the roofline model (Williams
 /// et al. 2009), each call takes the time of its operations or of its bytes, whichever is longer, plus a launch.
 /// `tf32`: GEMMs round fp32 operands to TF32.
 constexpr double estimated_seconds(program const& p, device_rates const& rates, bool tf32 = false) {
   double total = 0;
   detail::for_each_cost(p, [&](int i, cost const& c, double iterations) {
-    auto const& n = p.nodes[i];
-    double speed = rates.operations;
-    if (n.op->multiplied != 0) {
-      auto const type = p.values[n.inputs[n.op->multiplied % 2 != 0 ? 0 : 1].value].type;
-      speed = type == dtype::f64    ? rates.gemm_64
-              : type == dtype::bf16 ? rates.gemm_bf16
-              : type == dtype::f16  ? rates.gemm_fp16
-              : tf32                ? rates.gemm_tf32
-                                    : rates.gemm_32;
-    }
-    double const computes = c.flops / speed, moves = (c.bytes_read + c.bytes_written) / rates.bytes;
+    double const computes = c.flops / detail::speed_of(p, p.nodes[i], rates, tf32);
+    double const moves = (c.bytes_read + c.bytes_written) / rates.bytes;
     total += iterations * (rates.launch + (computes > moves ? computes : moves));
   });
   return total;

@@ -24,14 +24,24 @@ struct strategy_estimate {
 
 namespace detail {
 
+/// Returns `seconds`. Compile-time error unless `ct::rates_of<tag>` has the rates of the estimate (`is_rated`).
+template <class tag, bool is_rated> constexpr double seconds_by_rates_of(double seconds) {
+  static_assert(is_rated,
+                "cheapest, advise: ct::rates_of the device's kernel tag lacks a rate that the strategy needs; "
+                "specialize ct::rates_of for the tag, with every rate above 0");
+  return seconds;
+}
+
 /// The estimate for a trainer of `task` with the policies `set`. Compile-time error if the program is refused.
 template <class task, class set> struct estimated {
   using source = entry_source<task, set, entry::step>;
   using step = planned<step_passes<source>, void, typename set::target>;
   static_assert(sizeof(typename sound<step::failure.reason, step::failure>::type) > 0);
   static constexpr bytes peak{source::template bytes_of<step_passes<source>>()};
+  static constexpr device_rates rates = rates_of<typename set::target>;
+  static constexpr bool tf32 = set::precision::value.tf32, is_rated = has_rates(step::final, rates, tf32);
   static constexpr double seconds =
-      estimated_seconds(step::final, rates_of<typename set::target>, set::precision::value.tf32);
+      seconds_by_rates_of<typename set::target, is_rated>(is_rated ? estimated_seconds(step::final, rates, tf32) : 1);
   static constexpr double tokens =
       static_cast<double>(set::accumulation::value.micro_batches * task::sequences * task::tokens);
 
