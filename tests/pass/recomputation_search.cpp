@@ -107,3 +107,20 @@ TEST_CASE("recomputation_search: as cheap as the cheapest of all choices that fi
   check_limits(updated(built<mixed_task>()));
   check_limits(updated(built<attention_task>()));
 }
+
+TEST_CASE("recomputation_search: if dropping everything does not fit, a change that fits is followed by changes") {
+  auto const p = updated(built<mixed_task>());
+  constexpr std::int64_t limit = 1000;
+  // Plans made up for the search: they fit from plan `first` on, and before that, every seventh is smaller.
+  for (int first = 3; first <= recomputation_search::most_plans; ++first) {
+    CAPTURE(first);
+    recomputation_search s;
+    int plans = 0;
+    for (; !s.is_done(); ++plans) {
+      auto const beyond = plans == 0 ? 1000 : 100 - plans / 7 * 7 + plans % 7;
+      s = s.after(p, plans + 1 >= first ? limit : limit + beyond, limit);
+      CHECK(s.now != recomputation_search::phase::bisection);
+    }
+    CHECK(plans <= recomputation_search::most_plans);
+  }
+}

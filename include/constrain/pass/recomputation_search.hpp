@@ -187,7 +187,9 @@ constexpr recomputation_search recomputation_search::after(program const& p, std
   }
   if (now == phase::everything) next.high = candidates.size();
   if (now == phase::bisection) (fits ? next.high : next.low) = low + (high - low) / 2;
-  if (next.best_bytes <= limit && next.high - next.low > 1) {
+  // If dropping everything does not fit, `high` groups are not known to be enough, even if a later change fits.
+  bool const bisects = now == phase::everything ? fits : now == phase::bisection;
+  if (bisects && next.high - next.low > 1) {
     next.now = phase::bisection;
     next.candidate = candidates.first(next.low + (next.high - next.low) / 2);
     return next;
