@@ -73,8 +73,12 @@ TEST_CASE("series: no save goes through a link in it") {
   CHECK(series.path_to_save(4) == scratch / "run/step-4");
   CHECK(sentence([&] { series.path_to_save(5); }) ==
         "'" + scratch / "run/step-5" +
-            "' is a link, and a save does not replace the target of a link; remove the link or choose another "
+            "' is a link, and a save there would replace the target of the link; remove the link or choose another "
             "directory");
+  // A save outside of a series follows the link, as the sentence says.
+  save(scratch / "run/step-5");
+  CHECK(fs::is_symlink(scratch / "run/step-5"));
+  CHECK(read_file(scratch / "arch/state.json") == scratch / "run/step-5");
 }
 
 TEST_CASE("series: what was copied, moved, renamed or linked into it is left alone") {

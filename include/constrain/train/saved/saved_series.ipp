@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE std::string saved_series::path_to_save(std::int64_t step) const {
   auto const found = io::detail::status_at(AT_FDCWD, path(step));
   if (found && S_ISLNK(found->st_mode))
-    throw error({"'", path(step), "' is a link, and a save does not replace the target of a link; ",
+    throw error({"'", path(step), "' is a link, and a save there would replace the target of the link; ",
                  "remove the link or choose another directory"});
   return path(step);
 }
