@@ -67,16 +67,16 @@ template <auto model, class objective_, micro_batch batch> struct task {
   using objective = objective_;               // the type of the loss function
   static constexpr auto architecture = model; // the model
 
-  /// The model's inputs. If the model lists none, this does not read `model`, because nvcc cannot read a `model` that
-  /// contains an error.
+  /// The model's inputs. If the model lists none, `model` is not evaluated: for one that does not compile, such as a
+  /// misspelled field, nvcc would report further errors here.
   static constexpr port_specs inputs = [] {
     if constexpr (detail::lists_inputs<decltype(model)>) return inputs_of(model);
     else return detail::only_tokens();
   }();
   static constexpr port_specs labels = labels_of<objective>(); // the objective's inputs besides the logits
 
-  /// Tokens per sequence: `batch.tokens`, or the model's `context` if that is 0. Without a `context`: 1 if no input has
-  /// one entry per token, otherwise 0 (an error).
+  /// Tokens per sequence: `batch.tokens` or, if it is 0, the model's `context`. If the model has no `context` either: 1
+  /// if no input has one entry per token, otherwise 0 (an error).
   static constexpr std::int64_t said_tokens = [] {
     if constexpr (requires { model.context; }) return batch.tokens == 0 ? model.context : batch.tokens;
     bool per_token = false;
@@ -163,8 +163,8 @@ private:
   }
 };
 
-/// A type that ct::trainer accepts as its task: ct::task, or another type with the members below and `architecture`
-/// (the model, whose weight format saved runs use).
+/// A type that ct::trainer accepts as its task: ct::task, or another type with the members below. Optional:
+/// `architecture`, the model, whose weight format saved runs use.
 template <class type> concept is_task = requires(entry e, dtype real) {
   typename type::objective;
   type::sequences + type::tokens;

@@ -65,11 +65,11 @@ struct focal_loss {
 
 } // namespace op
 
-/// Focal loss (Lin et al. 2017, "Focal Loss for Dense Object Detection", equation 4) over the classes of a softmax, a
-/// scalar: the mean of -(1 - p)^gamma log p, p = softmax(logits)[label], over the valid labels (not `ignored_label`) of
-/// the batch. Well-classified rows count less than in `cross_entropy`. logits [..., classes], labels [...] (i32, in
-/// [0, classes) or `ignored_label`). Only the CPU has kernels for this loss. Refused: token ids as logits, labels that
-/// are not i32 or have a different shape, and a negative gamma.
+/// Softmax focal loss (Lin et al. 2017, "Focal Loss for Dense Object Detection", equation 4), a scalar: the mean of
+/// -(1 - p)^gamma log p, p = softmax(logits)[label], over the valid labels (not `ignored_label`) of the batch.
+/// Well-classified rows count less than in `cross_entropy`. logits [..., classes], labels [...] (i32, in [0, classes)
+/// or `ignored_label`). Only the CPU has kernels for this loss. Refused: token ids as logits, labels that are not i32
+/// or have a different shape, and a negative gamma.
 constexpr value focal_loss(value logits, value labels, focal_loss_options options = {}, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::focal_loss>({logits, labels, inverse_label_count(labels)}, options, line);
