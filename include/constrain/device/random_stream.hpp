@@ -14,7 +14,7 @@ struct random_stream {
   int node = 0;                // random key of the node
   std::uint64_t iteration = 0; // index of the current iteration of the enclosing loops, except micro-batches
 
-  /// Four random words, for the elements 4 * quad to 4 * quad + 3 of sample `sample` of the global batch.
+  /// Four random words; in dropout, for the elements 4 * quad to 4 * quad + 3 of sample `sample` of the global batch.
   CT_HOST_DEVICE constexpr philox_block draw(std::int64_t sample, std::int64_t quad) const {
     auto const low = [](auto x) { return static_cast<std::uint32_t>(x); };
     auto const node_and_iteration = static_cast<std::uint64_t>(node) << 40 ^ iteration;

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Replaces the program's handler for one signal with the library's handler (`ours`), and restores it later.
+/// Replaces the program's handler for one signal with the library's (`ours`), and later restores the program's.
 class signal_disposition {
 public:
   using handler = void (*)(int, siginfo_t*, void*);

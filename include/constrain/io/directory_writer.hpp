@@ -41,7 +41,7 @@ public:
   directory_writer& operator=(directory_writer const&) = delete;
   ~directory_writer() { discard(); }
 
-  /// Optional: lists the names of later files in the mark (io/directory_mark.hpp) with a single sync to disk, instead
+  /// Optional: adds the names of later files to the mark (io/directory_mark.hpp) with a single sync to disk, instead
   /// of one sync per file. Throws `error` if that fails.
   [[gnu::cold]] void announce(std::initializer_list<std::string_view> names);
 

@@ -11,7 +11,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A position in a JSON text, and functions that read the token at the position (RFC 8259) and move past it. They throw
-/// `error`, with the byte and the reason, if the text at the position is not the expected token.
+/// `error`, with the byte offset and the reason, if the text at the position is not the expected token.
 class json_tokens {
 public:
   /// The result of `character` at the end of a string: greater than every code point.

@@ -15,7 +15,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// The maximum number of tensors, and of metadata entries, in a safetensors file that this library reads or writes.
-/// Checking a header needs 4 bytes of memory for each.
+/// Checking a header needs 4 bytes of memory per tensor, or per metadata entry if there are more of these.
 inline constexpr std::size_t safetensors_most_names = std::size_t{1} << 17;
 
 namespace detail {

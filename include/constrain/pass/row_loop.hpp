@@ -27,8 +27,8 @@ constexpr std::int64_t logit_rows(std::int64_t rows) {
 
 namespace detail {
 
-/// Replaces the node that computes a large value (the head), and the nodes that read it or a gradient of its shape, by
-/// a loop over chunks of rows, the row loop.
+/// Replaces the head (the node that computes a large value), and the nodes that read this value or a gradient of its
+/// shape, by the row loop, a loop over chunks of rows.
 class row_looping {
 public:
   /// `head`: the node that computes the large value.

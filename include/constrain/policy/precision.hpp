@@ -21,7 +21,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 struct precision {
   dtype master = dtype::f32;  // of parameters, gradients and, unless the optimizer chooses a type, optimizer states
   dtype compute = dtype::f32; // of activations and of the operands of GEMMs
-  bool masters = true;        // whether parameters with a compute copy are also stored in `master`
+  bool masters = true;        // false: parameters of two or more dimensions are stored only in `compute`
   bool tf32 = false;          // whether the GEMMs of layers round their fp32 operands to TF32
   bool loss_scale = false;    // whether the loss is scaled, so that small gradients do not underflow
   friend constexpr bool operator==(precision const&, precision const&) = default;
@@ -42,8 +42,9 @@ struct precision {
 
 namespace constrain::inline CONSTRAIN_VARIANT::precision {
 
-/// Parameters, gradients, optimizer states and activations in 32-bit floating point, without master weights. The loss
-/// and the gradient norm are summed in fp64, in every precision.
+/// Parameters, gradients, optimizer states and activations in 32-bit floating point, without master weights. In every
+/// precision, the loss and the gradient norm are summed in fp64, and an optimizer may choose another type for its
+/// states.
 struct fp32 {
   using slot = slot_of::precision;
   static constexpr char const* name = "fp32";

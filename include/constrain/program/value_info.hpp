@@ -39,13 +39,13 @@ struct value_info {
   int block = 1;                 // of an optimizer state: elements of the parameter that one element describes
   int parts = -1;                // of a parameter: index of its parts in `program::part_lists`; -1: it is one tensor
   ref overwritten_by;            // the value that an op writes in place over this one; both share bytes
-  constrain::view view;          // the value that this one is a slice of; both share bytes
+  constrain::view view;          // the value that this one is a view of; both share bytes
   constrain::layout layout = layout::replicated; // how ranks hold one instance
   constrain::shape full_shape;                   // of one instance of the full tensor, if the layout is flat
   int divided = -1;        // of a parameter: the dimension in which each rank of a tensor group has a range; -1: none
   std::int64_t unused = 0; // of a divided value: elements that the last rank of the group lacks in this dimension
 
-  /// The shape of one instance of the full tensor, in every layout.
+  /// The shape of one instance before it is sharded; of one rank's range if the tensor is divided.
   constexpr constrain::shape shape_in_full() const { return layout == constrain::layout::flat ? full_shape : shape; }
   /// Whether this is a loop-carried value, such as the x of a repeat.
   constexpr bool is_loop_carried() const { return loop_carried_axis >= 0; }

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The pass `slice_views` turns the result of an op::slice or op::reshape into a view of its input, and the operands of
 /// an op::concatenate, op::stack or op::reshape into views of its result.
 struct view {
-  ref of;                 // the sliced value; empty: the value is not a view
+  ref of;                 // the value that this one is a view of; empty: it is not a view
   int dimension = 0;      // the sliced dimension
   std::int64_t begin = 0; // index of the slice's first element in this dimension
   int axis = -1;          // of the loop whose iterations move the slice; -1: none

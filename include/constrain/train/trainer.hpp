@@ -31,7 +31,7 @@ using entries_of_trainer =
 /// Trains a task's model with a set of policies. The memory plan and the order of the kernels are compile-time
 /// constants; the memory of all tensors is allocated at construction. With distributed policies, all ranks must make
 /// these calls in the same order: construction, `step`, `evaluate`, `predict`, `generate`, `set`, `save`, loads, copies
-/// from views. If the constructor, `step`, `save` or a load throws on one rank, it throws on all ranks.
+/// out of views. If the constructor, `step`, `save` or a load throws on one rank, it throws on all ranks.
 template <class task_, class... list>
 class trainer : public evaluator<typename detail::entries_of_trainer<task_, list...>::checked> {
   using base = evaluator<detail::entries_of_trainer<task_, list...>>;
@@ -69,7 +69,7 @@ public:
 
   /// Runs one optimizer step. A non-finite gradient is not an error: see `step_result::skipped`. Throws `error`, with
   /// the weights and states unchanged, for a batch of the wrong shape, for one that its `batch_range` has overwritten,
-  /// for a token or label out of range, for different corpora on different ranks, or if no rank has a valid label.
+  /// for a token or label out of range, for different data sets on different ranks, or if no rank has a valid label.
   [[gnu::cold]] step_result step(constrain::batch const& b) try {
     auto const valid_labels = ranks_.sum_of_parts(
         joint_call::step, [&] { return take(b); }, b);

@@ -17,7 +17,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The provider of fp32 GEMMs: "oneDNN" (except for shapes for which `builtin_gemm_is_faster` is true), "CBLAS" (except
+/// The provider of fp32 GEMMs: "oneDNN" (except for GEMMs for which `builtin_gemm_is_faster` is true), "CBLAS" (except
 /// for sizes above the limit of `int`) or "built-in". With oneDNN, bf16 GEMMs with alpha = 1 also use oneDNN if
 /// `onednn_multiplies_bf16` is true. All other GEMMs are built-in.
 constexpr char const* gemm_provider() noexcept {

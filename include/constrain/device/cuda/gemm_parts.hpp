@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-/// Plain functions that split GEMMs into parts for cuBLASLt, so that they can be tested on the host.
+/// Functions that split GEMMs into parts for cuBLASLt; in plain C++, so that they can be tested on the host.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Extents of a GEMM, or of its parts. Every matrix of a part spans fewer than 2^31 elements: for larger matrices, the
@@ -18,7 +18,7 @@ struct gemm_extents {
   friend constexpr bool operator==(gemm_extents const&, gemm_extents const&) = default;
 };
 
-/// Every matrix of a GEMM must span fewer elements than this, from its first element to its last, including the gaps
+/// Every matrix of a part must span fewer elements than this, from its first element to its last, including the gaps
 /// between rows.
 inline constexpr std::int64_t gemm_limit = std::int64_t{1} << 31;
 

@@ -146,7 +146,8 @@ private:
   }
 };
 
-/// Computes a new weight from an update and stores it. With a first moment, the update is first averaged with it.
+/// Computes a new weight from an update and stores it. With a first moment, the moving average of the updates is
+/// subtracted.
 template <class real, bool first_moment> struct adafactor_store {
   real const *weight, *average;
   real *new_weight, *new_average;

@@ -21,9 +21,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
       std::memcpy(to + (j * rows + i) * width, from + (i * columns + j) * width, static_cast<std::size_t>(width));
 }
 
-/// Adds the file tensors of the parameter or state `name`. Its name in the file is the one that `names` lists, else
-/// `name`. If the name in the file has a '*', which stands for the iteration, each iteration becomes a tensor; else one
-/// tensor holds all iterations.
+/// Adds the file tensors of the parameter, state or setting `name`. Its name in the file is the one that `names` lists,
+/// else `name`. If the name in the file has a '*', which stands for the iteration, each iteration becomes a tensor;
+/// else one tensor holds all iterations.
 [[gnu::cold]] CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, tensor_info const& info,
                                                      std::string name, stored_names names) {
   stored_name const* known = nullptr;
