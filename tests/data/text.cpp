@@ -216,7 +216,8 @@ TEST_CASE("text: what a path or a file of the system does is a true sentence") {
   temporary_directory const scratch;
   auto const path = scratch / std::string("a\0b", 3);
   CHECK(sentence([&] { data::text(path); }) ==
-        "the path '" + scratch / "a?b" + "' has a NUL byte, shown as '?', which no file's name can have; leave it out");
+        "the path '" + scratch / "a?b" +
+            "' has a NUL byte (shown as '?'), which no file's name can have; leave it out");
   write_file(scratch / "held", "text");
   auto const signalled = std::signal(SIGIO, SIG_IGN); // the holder of a lease is asked by it
   io::descriptor const holder(::open((scratch / "held").c_str(), O_WRONLY | O_CLOEXEC));

@@ -66,7 +66,7 @@ TEST_CASE("links: a path with a NUL byte") {
   scene const s;
   std::string const path = s.at(std::string("c\0d", 3));
   auto const said =
-      "the path '" + s.at("c?d") + "' has a NUL byte, shown as '?', which no file's name can have; leave it out";
+      "the path '" + s.at("c?d") + "' has a NUL byte (shown as '?'), which no file's name can have; leave it out";
   CHECK(sentence([&] { save(path, "x"); }) == said);
   CHECK(sentence([&] { load(path); }) == said);
   CHECK(sentence([&] { io::directory_reader::finds(path); }) == said);

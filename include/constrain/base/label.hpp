@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Positions with this label (for classification, sequences) count neither in the loss nor in the accuracy. Equal to
+/// Positions (in classification: sequences) with this label count neither in the loss nor in the accuracy. Equal to
 /// PyTorch's default `ignore_index`.
 inline constexpr std::int32_t ignored_label = -100;
 

@@ -46,7 +46,7 @@ private:
   enum class stage : std::int32_t { to_be_made, ready, ended };
 
   item items_[2];
-  int made_ = 0; ///< Index of the item that is being made or ready; the other item is in use.
+  int made_ = 0; ///< Index of the item that is being made or is ready; the other item is in use.
   maker make_;
   std::exception_ptr failure_{};
   std::atomic<stage> now_{stage::to_be_made};
@@ -71,7 +71,7 @@ private:
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_BLOCK, &all, &before);
     auto const begin = [](void* self) -> void* { return static_cast<prefetch*>(self)->work(), nullptr; };
-    works_ = ::pthread_create(&worker_, nullptr, begin, this) == 0; // fails at the system's limit of threads or memory
+    works_ = ::pthread_create(&worker_, nullptr, begin, this) == 0; // fails at the system's limit on threads or memory
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 

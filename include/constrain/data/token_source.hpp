@@ -84,8 +84,8 @@ public:
   /// The size of all tokens in bytes.
   std::int64_t size() const { return file_ ? file_->size() - file_->begin() : static_cast<std::int64_t>(view_.size()); }
 
-  /// Calls `visit(bytes)` for consecutive parts of `count` bytes from `first` on. All parts but the last have an even
-  /// size. Throws `error` if the file cannot be read or, after the calls, if it has changed.
+  /// Calls `visit(bytes)` for consecutive parts of the `count` bytes from `first` on. All parts but the last have an
+  /// even size. Throws `error` if the file cannot be read or, after the calls, if it has changed.
   void visit(std::int64_t first, std::int64_t count, function_ref<void(std::span<std::byte const>)> visit) const;
 
   /// The error for content that has changed since the corpus was made.

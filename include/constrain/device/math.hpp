@@ -72,8 +72,8 @@ struct exp_parts {
   std::int32_t exponent;
 };
 CT_VECTORISED exp_parts exp_in_parts(float x) noexcept {
-  // Adding `shift` rounds to the nearest integer, in the low bits of the mantissa. Extracting it with integer
-  // arithmetic is safe under -ffast-math.
+  // Adding `shift` leaves the nearest integer in the low bits of the mantissa. Extracting it with integer arithmetic
+  // is safe under -ffast-math.
   float const shift = 0x1.8p23f;
   float const shifted = multiply_add(x, 0x1.715476p+0f, shift);
   auto const exponent =

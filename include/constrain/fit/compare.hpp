@@ -96,7 +96,7 @@ comparison measure(parts_of_data const& parts, compare_options const& options, t
   return row;
 }
 
-/// The optimizer's default hyperparameters. If `options.learning_rate` is above 0, it replaces every learning rate.
+/// The optimizer's default hyperparameters, with `options.learning_rate` (see there) if it is above 0.
 template <class trainer> typename trainer::hyper common_hyper(compare_options const& options) {
   typename trainer::hyper hyper{};
   if (options.learning_rate > 0) set_learning_rates(hyper, options.learning_rate);
@@ -110,8 +110,8 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 ///
 ///     compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})
 ///
-/// The data is a corpus or examples. Throws `error` for an option out of range or too little data. Also throws the
-/// errors of `trainer`'s constructor, `batches`, `step` and `evaluate`.
+/// The data is a corpus or examples. Throws `error` for an option out of range, and for too little data. Also throws
+/// the errors of `trainer`'s constructor, `batches`, `step` and `evaluate`.
 template <class task, class... sets, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options = {}) {
   auto const parts = detail::parts_to_compare(d, options, task::tokens);

@@ -48,7 +48,7 @@ private:
 
 [[gnu::cold]] CONSTRAIN_INLINE char const* system_path(std::string const& path) {
   if (path.find('\0') != std::string::npos)
-    throw error({"the path '", path, "' has a NUL byte, shown as '?', which no file's name can have; leave it out"});
+    throw error({"the path '", path, "' has a NUL byte (shown as '?'), which no file's name can have; leave it out"});
   return path.c_str();
 }
 

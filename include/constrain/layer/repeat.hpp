@@ -14,8 +14,8 @@ template <diagnosis d> struct repeat_of_nothing {
   static_assert(d.ok(), "ct::repeat needs at least one iteration; write `repeat(name, 1 or more, ...)`");
 };
 
-/// The body of a repeat returns a value whose shape differs from its argument's: it has `got` elements, the argument
-/// has `expected`. If the two numbers are equal, only the shapes differ.
+/// The body of a repeat returns a value whose shape differs from the argument's: the value has `got` elements, the
+/// argument has `expected`. If the two numbers are equal, only the shapes differ.
 template <diagnosis d> struct repeat_changes_the_shape {
   static_assert(d.ok(), "the body of ct::repeat returns a value whose shape differs from its argument's; move the "
                         "layers that change the shape before or after the repeat");

@@ -55,8 +55,8 @@ private:
 
 } // namespace detail
 
-/// Tensor parallelism after differentiation: replaces each call whose input 0 is divided by the op's `divided_form`, if
-/// it has one. Element-wise calls work on each rank's part. Refused: calls that need the full tensor.
+/// Tensor parallelism after differentiation: each call whose input 0 is divided becomes its op's `divided_form`, if the
+/// op has one. Element-wise calls work on each rank's part. Refused: calls that need the full tensor.
 constexpr program use_divided_forms(program const& p) {
   detail::divided_values values(p);
   return rewrite(p, [&](builder& out, node const& n, int) {

@@ -14,14 +14,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     while (!s.is_done()) s = s.after(p, bytes_of_plan(rematerialize(p, s.candidate)), limit);
 ///     // s.best
 ///
-/// The candidates, in order: drop nothing; drop everything; by bisection, drop the fewest groups of nodes that suffice,
-/// most bytes per cost first; then change the best choice by keeping one of its groups and dropping up to two others,
-/// the cheapest change first. The state of a search is public, so that a search can be a template argument.
+/// The candidates, in order: drop nothing; drop everything; if that fits, by bisection, drop the fewest groups of nodes
+/// that suffice, most bytes per cost first; then change the best choice by keeping one of its groups and dropping up to
+/// two others, the cheapest change first. The state of a search is public, so that a search can be a template argument.
 struct recomputation_search {
   /// The stages of a search, by the candidate that comes next.
   enum class phase : std::uint8_t { nothing, everything, bisection, change, done };
   static constexpr std::int64_t refused = std::numeric_limits<std::int64_t>::max(); // the bytes of a refused plan
-  static constexpr int most_plans = 32;                                             // the most plans of a search
+  static constexpr int most_plans = 32;                                             // maximum number of plans made
 
   phase now = phase::nothing;        // the stage that `candidate` belongs to
   node_set candidate;                // the set whose plan the caller makes next
@@ -72,7 +72,7 @@ public:
   };
 
   /// The cheapest change to `dropped` that costs more than `tried` and at least 1 % less than `dropped`. `bytes`: the
-  /// bytes that the plan of `dropped` takes. A change that drops more groups must be likely to fit into `limit`.
+  /// bytes that the plan of `dropped` takes. A change that also drops other groups must be likely to fit into `limit`.
   constexpr change cheapest_change(node_set const& dropped, std::int64_t bytes, std::int64_t limit,
                                    std::int64_t tried) const {
     double const now = cost_of(dropped);
@@ -118,7 +118,7 @@ private:
     double cost = 0;  // of recomputing the nodes
     int reads = -1;   // the value that all nodes need and the backward pass does not read; -1: none
   };
-  static constexpr int most = 32; // the most groups; further nodes join the last one
+  static constexpr int most = 32; // maximum number of groups; further nodes join the last one
 
   constexpr bool contains(node_set const& dropped, int k) const {
     for (int i = 0; i < forward_.forward_nodes(); ++i)

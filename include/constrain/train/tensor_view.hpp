@@ -34,7 +34,7 @@ public:
 
   /// The shape of one iteration's full tensor.
   constrain::shape const& shape() const { return info_.shape; }
-  /// The product of the iterations of all repeats (loops of the model) around the parameter; 1 if there are none.
+  /// The product of the iteration counts of all repeats (loops of the model) around the parameter; 1 if there are none.
   std::int64_t iterations() const { return info_.iterations; }
   /// Whether the parameter is inside a repeat. If so, the first dimension of a copied array is the iteration.
   bool stacked() const { return info_.stacked; }
@@ -62,8 +62,8 @@ public:
       });
     });
   }
-  /// Copies the bytes of all elements, row-major, in the dtype of the arena. The elements of a gradient in fp16 are
-  /// still multiplied by the loss scale. Throws `error` unless `to` has the bytes of `size()` elements.
+  /// Copies the bytes of all elements, row-major, in the dtype of the arena. A gradient's elements are still
+  /// multiplied by the loss scale, if there is one. Throws `error` unless `to` has the bytes of `size()` elements.
   void copy_bytes_to(std::span<std::byte> to) const;
   /// Sets all elements, row-major, converted from `real`. Each rank copies only the elements of `from` that it stores.
   /// Throws `error` unless `from` has `size()` elements and the tensor's elements are floating-point numbers.

@@ -23,7 +23,7 @@ enum class run_condition : std::uint8_t {
 /// A run's diagnosis, with a recommendation.
 struct run_diagnosis {
   run_condition condition = run_condition::too_early; // the verdict
-  std::int64_t step = 0; // step with the lowest validation loss; for `not_finite`, first step with a non-finite loss
+  std::int64_t step = 0; // step with the lowest validation loss; `not_finite`: step at which the loss became non-finite
   std::string text{};    // the verdict and the losses in words, and what to do
 };
 

@@ -96,9 +96,9 @@ struct attention {
 
   /// Refused: a tensor group of `expected` ranks for `got` heads.
   template <diagnosis d> struct fewer_heads_than_ranks {
-    static_assert(d.ok(), "parallel::tensor: `expected` ranks cannot divide the `got` heads of an operation, `op`, "
-                          "so that its input, which has the layout `held`, would need the layout `needed`; choose at "
-                          "most as many ranks as heads");
+    static_assert(d.ok(), "parallel::tensor: `expected` ranks cannot divide the `got` heads of an operation, `op`, so "
+                          "its input, which has the layout `held`, would need the layout `needed`; choose at most as "
+                          "many ranks as heads");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {

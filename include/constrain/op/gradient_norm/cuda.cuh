@@ -107,7 +107,7 @@ static __global__ void clip_coefficient_kernel(stored const* squares, std::int64
   stored const norm = math::sqrt(sum) / loss, limit = maximum == nullptr ? stored(0) : *maximum;
   stored const share = limit / (norm + 1e-6);
   stored const scale = (limit > 0 && share < 1 ? share : stored(1)) / loss;
-  // The update multiplies in the type of the weights, so the scale must also be finite in fp32.
+  // The update may multiply in fp32, so the scale must also be finite in fp32.
   bool const usable = math::finite(norm) && math::finite(static_cast<float>(scale));
   clip[0] = usable || !math::finite(norm) ? norm : detail::infinite<stored>; // infinity: the update is skipped
   clip[1] = usable ? scale : stored(0);
