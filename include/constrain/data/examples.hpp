@@ -75,7 +75,7 @@ private:
 
 /// The result of `split`.
 struct examples::parts {
-  examples train, validation; // disjoint; together all examples
+  examples train, validation; // disjoint; together, the examples that were split
 };
 
 /// Finds the examples of a part in the arrays.

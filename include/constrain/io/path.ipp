@@ -25,8 +25,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   for (std::string up = "."; ::stat(up.c_str(), &above) == 0 && !same(above, below); up += "/..") {
     if (same(above, replaced))
       throw error({"'", path,
-                   "' is the working directory or contains it, and a save would replace it; choose a directory "
-                   "inside it"});
+                   "' is the working directory or contains it, and a save would replace that directory; choose one "
+                   "inside the working directory"});
     below = above;
   }
 }

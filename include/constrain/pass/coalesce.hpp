@@ -42,7 +42,7 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
     }
     if (j == i || !p.nodes[j].inputs.contains(from)) continue;
     // A reader in the same iteration of the same loop reads the same value from the target as from the source. If the
-    // copy initializes a loop-carried value, this holds only for readers before that loop.
+    // copy initializes a loop-carried value, this holds only for readers before the next loop.
     bool const same_iteration = where.contains(loop, j);
     bool const enters_loop = to.where == at::initial || to.where == at::final;
     if (!same_iteration || (enters_loop && j > next_loop)) return false;

@@ -169,7 +169,7 @@ private:
     }
   }
 
-  /// Appends the backward nodes of a call, if its output 0 has a gradient.
+  /// Appends the backward nodes of a call, if its output 0 has a gradient and any of its inputs is `trained_`.
   constexpr void reverse_call(node const n) {
     ref const g = gradient_of(n.outputs[0]);
     if (!g) return;
@@ -193,7 +193,7 @@ private:
     out_.called_from = 0;
   }
 
-  /// Appends the reversed loop for a repeat's loop, which carries the gradient of the loop-carried value from `final`
+  /// Appends, for a repeat's loop, the reversed loop that carries the gradient of the loop-carried value from `final`
   /// to `initial`. Appends nothing if `final` has no gradient.
   constexpr void reverse_loop(int loop, int end) {
     int const axis = out_.program.nodes[loop].axis;

@@ -93,7 +93,7 @@ private:
 
   constexpr void lay_out_persistent() {
     // In this order: parameters, settings, optimizer states, hyperparameters. Programs without optimizer states then
-    // have the parameters and settings at the same offsets.
+    // have the parameters and settings at the same offsets as programs with them.
     for (int pass = 0; pass < 4; ++pass)
       for (int v = 0; v < p_.values.size(); ++v) {
         auto const& info = p_.values[v];
@@ -111,8 +111,9 @@ private:
     out_.end = out_.persistent_end;
   }
 
-  /// Lays out the values that the host writes before each run (`per_run`), before all other values that do not persist.
-  /// They share bytes with no other value, so that their buffers do not depend on the number of micro-batches.
+  /// Lays out the `per_run` values, which the host writes once for all micro-batches, ahead of all other values that do
+  /// not persist. They share bytes with no other value, so that their buffers do not depend on the number of
+  /// micro-batches.
   constexpr void lay_out_per_run() {
     for (int v = 0; v < p_.values.size(); ++v) {
       if (!references_[v].any || !p_.values[v].per_run) continue;

@@ -27,9 +27,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 // The result of nearly every pass is a separate constant, because compilers limit the work of one constant expression,
-// and because each result can be printed. For each constant, nvcc takes 30 MB of memory, and as much again for each
-// call in its arguments, but nothing for calls inside a function that takes the program. Such functions run
-// consecutive passes, between which no policy can insert a pass.
+// and so that each result can be printed. For each constant, nvcc takes 30 MB of memory, and as much again for each
+// call among the arguments in its initializer, but nothing for calls inside a function that takes the program. Such
+// functions run consecutive passes, between which no policy can insert a pass.
 
 namespace detail {
 
@@ -146,7 +146,7 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
   static constexpr decltype(auto) before_sharing() { return with_own<set, pass_name::sharded, sharded>(); }
   static constexpr program final = detail::share_bytes(before_sharing());
 
-  /// Calls f(name, program) with the result of every pass, in order, including the policies' passes.
+  /// Calls f(name, program) with the results of the passes, in order, including the policies' passes.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, before::built);
     report_own<set, pass_name::selected>(f, before::selected);
@@ -206,7 +206,7 @@ template <class source> struct step_passes : passes_with_dropped<source, detail:
 namespace detail {
 
 /// The parallelism of an entry program without gradients: distributed only if sharded parameters must be gathered,
-/// since nothing is reduced over ranks.
+/// since `partition` reduces nothing in such a program.
 constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
   p.distributed = p.shards > 1;
   return p;
@@ -254,7 +254,7 @@ template <class source> struct forward_passes {
   static constexpr decltype(auto) before_sharing() { return with_own<set, pass_name::sharded, sharded>(); }
   static constexpr program final = detail::share_bytes(before_sharing());
 
-  /// Calls f(name, program) with the result of every pass, in order, including the policies' passes.
+  /// Calls f(name, program) with the results of the passes, in order, including the policies' passes.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, built);
     report_own<set, pass_name::selected>(f, selected);

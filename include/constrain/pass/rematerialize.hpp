@@ -206,7 +206,7 @@ private:
       if (a != b && p_.nodes[a].axis != p_.nodes[b].axis) return false;
     return true;
   }
-  /// Node i, or the loop around it that has as many loops around it as node `forward`.
+  /// Node i, or the loop around node i, at the depth of node `forward`.
   constexpr int beside(int i, int forward) const {
     for (int more = nest_.depth(i) - nest_.depth(forward); more > 0; --more) i = nest_.parent[i];
     return i;

@@ -67,8 +67,8 @@ public:
     return detail::mean_of(sum, entries::counts_correct);
   }
 
-  /// The logits of one micro-batch. Inputs: [sequences, tokens], or a list of arrays. Throws `error` if arrays have the
-  /// wrong number, type or length, or hold an invalid value.
+  /// The logits of one micro-batch. Inputs: [sequences, tokens], or a list of arrays. Throws `error` for a wrong
+  /// number of arrays, and for an array with a wrong type or length or an invalid value.
   prediction<real> predict(array_list const& inputs) {
     constexpr auto ports = engine::template ports<typename entries::predict>;
     detail::check_lengths("predict", ports, port_kind::input, inputs, "");

@@ -21,7 +21,7 @@ struct loss_scale_options {
 /// range. All fields except `.measure_memory` and `.cuda_device` must be equal on all ranks. Dropout, maximum norm and
 /// loss scale are settings: `trainer::set` changes them, and `trainer::load` restores them from the saved run.
 struct run_options {
-  std::uint64_t seed = 0;          // of the initial weights, the order of samples and dropout
+  std::uint64_t seed = 0;          // of the initial weights, the order of samples, dropout and stochastic rounding
   double clip_norm = 0;            // maximum L2 norm of all gradients together, at least 0; 0: no clipping
   schedule::any schedule{};        // of the learning rate (schedules.hpp), or your own function; constant by default
   double dropout = 0;              // probability with which ct::dropout zeroes an element, in [0, 1)

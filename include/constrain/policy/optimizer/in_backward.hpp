@@ -33,8 +33,8 @@ namespace optimizer {
 ///
 /// The norm of all gradients is not known before the last one is complete. So a gradient that is not finite skips only
 /// the update of its own tensor: `step_result::not_finite` names its parameter, and `step_result::skipped` is false.
-/// `run_options::clip_norm` must be 0, and `trainer::gradient` throws. Refused at compile time: accumulate<N>,
-/// precision::fp16, parallel::zero, and `in_backward` inside another optimizer.
+/// `run_options::clip_norm` must be 0, and `trainer::gradient` throws. Refused at compile time: accumulate<N>
+/// with N > 1, precision::fp16, parallel::zero, and `in_backward` inside another optimizer.
 template <class O> struct in_backward {
   using base = O; // in prints and saved runs, the name is "in_backward<...>" with the name of the base
   static constexpr char const* name = "in_backward";

@@ -59,8 +59,8 @@ struct common_run {
   }
 }
 
-/// Throws the error for a series of which no saved run is on all ranks. The error names the lowest step that is the
-/// newest left on a rank, since a rank with none left lacks that step. Collective.
+/// Throws the error for a series of which no saved run is on all ranks. The error names the lowest of the ranks'
+/// newest steps in `left`, since a rank with none left lacks that step. Collective.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_found_by_some(communicator& world, saved_series const& series,
                                                                   steps_left left) {
   constexpr auto none = std::numeric_limits<std::int64_t>::max();

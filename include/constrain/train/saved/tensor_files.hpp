@@ -49,7 +49,7 @@ public:
   [[gnu::cold]] void write(io::output_file& out) const;
 
 private:
-  /// The bytes of the full tensor, all iterations; copied into `full_tensors_` unless the arena can be viewed.
+  /// The bytes of the full tensor, all iterations; copied into `full_tensors_` unless they can be viewed in the arena.
   std::byte const* full_tensor(file_tensor const& t, arena& memory, communicator& group);
 
   std::vector<file_tensor> tensors_;
