@@ -34,8 +34,8 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 ///     static constexpr kernel_needs needs_of(operand_extents const& inputs, operand_extents const& outputs);
 ///
 /// which may take the op's options as a third argument. It may be a template, or overloaded, if it can be called with
-/// these arguments. The plan contains its results, so define the kernel before the first use of a trainer that calls
-/// it. A kernel without `needs_of` has the defaults.
+/// these arguments. The plan contains the results of `needs_of`, so define the kernel before the first use of a trainer
+/// that calls the kernel. A kernel without `needs_of` has the defaults.
 ///
 /// A CUDA kernel may merge consecutive calls, with operands of the same dtypes, into one multi-tensor launch. It then
 /// collects the operands of each call at index `call::merged_before`, and launches unless `call::more_tensors_follow`.
@@ -44,7 +44,7 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 /// this case.
 struct kernel_needs {
   std::int64_t scratch = 0; // bytes of scratch memory (`call::scratch`), up to 2^52; merged calls do not share theirs
-  int launches = 1;         // CUDA kernels that a call, or all merged calls, launch; a cuBLASLt GEMM counts as one
+  int launches = 1;         // CUDA kernels launched by a call, or by all merged calls; a cuBLASLt GEMM counts as one
   int merged = 1;           // maximum number of calls that are merged into one launch; 1: calls are not merged
 };
 

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// The file name of the manifest.
 inline constexpr std::string_view manifest_name = "manifest.json";
 
-/// Whether a file in a saved directory may have this name: at most 128 ASCII letters, digits, '.', '_' and '-', not
+/// Whether a file in a saved directory may have this name: 1 to 128 ASCII letters, digits, '.', '_' and '-', not
 /// hidden, and not the manifest's name. A name cannot be a path, so a forged manifest cannot refer to files elsewhere.
 constexpr bool valid_file_name(std::string_view name) {
   if (name.empty() || name.size() > 128 || name.front() == '.' || name == manifest_name) return false;
@@ -47,7 +47,7 @@ struct manifest {
   [[gnu::cold]] std::string text() const;
 
   /// Parses a manifest. Throws `error`, naming `where`, if the text is not valid JSON or if its format, version,
-  /// checksum or an entry of a file is wrong.
+  /// checksum or a file's entry is wrong.
   [[gnu::cold]] static manifest parse(std::string_view text, std::string const& where);
 
 private:

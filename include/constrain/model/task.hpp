@@ -67,16 +67,16 @@ template <auto model, class objective_, micro_batch batch> struct task {
   using objective = objective_;               // the type of the loss function
   static constexpr auto architecture = model; // the model
 
-  /// The model's inputs. If the model lists none, `model` is not evaluated: for one that does not compile, such as a
-  /// misspelled field, nvcc would report further errors here.
+  /// The model's inputs. If the model lists none, `model` is not evaluated here: if it did not compile, for example
+  /// because of a misspelled field, nvcc would report further errors.
   static constexpr port_specs inputs = [] {
     if constexpr (detail::lists_inputs<decltype(model)>) return inputs_of(model);
     else return detail::only_tokens();
   }();
   static constexpr port_specs labels = labels_of<objective>(); // the objective's inputs besides the logits
 
-  /// Tokens per sequence: `batch.tokens` or, if it is 0, the model's `context`. If the model has no `context` either: 1
-  /// if no input has one entry per token, otherwise 0 (an error).
+  /// Tokens per sequence: `batch.tokens` or, if it is 0, the model's `context`. If it is 0 and the model has no
+  /// `context`: 1 if no input has one entry per token, otherwise 0 (an error).
   static constexpr std::int64_t said_tokens = [] {
     if constexpr (requires { model.context; }) return batch.tokens == 0 ? model.context : batch.tokens;
     bool per_token = false;

@@ -58,7 +58,7 @@ private:
     info.shape = shape(shard_map{info.full_shape.elements(), shards_, chunk_of(info)}.stored());
   }
 
-  /// Adds the full tensor of a flat value, with one instance per iteration of loop `level`.
+  /// Adds a full tensor for a value, with one instance per iteration of loop `level`.
   constexpr int new_full(int value, int level, bool accumulates) {
     value_info info;
     info.type = in_.values[value].type;
@@ -294,7 +294,7 @@ private:
     out_.close(opened);
   }
 
-  /// Reduces the sums that node i uses. Shards of gradients are reduced after their contributions instead.
+  /// Reduces the sums that node i uses. Gradients in shards are reduced after their contributions instead.
   constexpr void reduce_before(int i) {
     sums_.for_each_before(i, [&](int v) {
       ref const sum{v, at::current};
@@ -335,10 +335,10 @@ constexpr program partitioning::run() {
 } // namespace detail
 
 /// Tensor parallelism (`use_divided_forms`), then data parallelism. With `parallel::ddp` every rank stores all tensors,
-/// and gradients are all-reduced before the first node that reads one (Li et al. 2020). With ZeRO (Rajbhandari et al.
-/// 2020), `stored_layout` decides which tensors ranks store in shards. A sharded parameter is all-gathered in the loop
-/// body that reads it and freed after that body. A gradient is reduce-scattered after the body that computes it, or in
-/// stage 1 after all micro-batches. Updates work on shards. The loss is all-reduced. Sums over ranks add in rank order.
+/// and gradients are all-reduced before any node reads one (Li et al. 2020). With ZeRO (Rajbhandari et al. 2020),
+/// `stored_layout` decides which tensors are sharded. A sharded parameter is all-gathered in the loop body that reads
+/// it and freed after that body. A gradient is reduce-scattered after the body that computes it, or in stage 1 after
+/// all micro-batches. Element-wise updates work on shards. The loss is all-reduced. Sums over ranks add in rank order.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   if (p.tensor_ranks == 1) return detail::partitioning(p, parallelism).run();

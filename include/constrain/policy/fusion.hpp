@@ -39,8 +39,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 /// The default. Fuses operations if the device has a kernel for the fused operation. If the logits of a micro-batch
 /// take 256 MiB or more, the head (the linear layer that computes the logits) and the loss become a loop over chunks of
-/// rows. The loop stores at most an eighth of the logits at a time, but is slower than one call for all rows. It skips
-/// chunks without a valid label, as `all` does.
+/// rows. From 128 rows on, the loop stores at most an eighth of the logits at a time, but it is slower than one call
+/// for all rows. It skips chunks without a valid label, as `all` does.
 struct automatic {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .only_with_kernels = true, .smallest_logits = 256 << 20};

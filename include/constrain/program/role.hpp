@@ -23,7 +23,7 @@ enum class role : std::uint8_t {
   state,           // of the optimizer
   setting,         // a scalar that the trainer can change between steps
   result,          // read by the host after the run
-  workspace,       // scratch of one kernel
+  workspace,       // scratch of one kernel, or a temporary copy of an operand or a parameter
   communication,   // temporary full tensors of sharded parameters and gradients, and buffers of collectives
 };
 

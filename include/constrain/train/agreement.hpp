@@ -18,7 +18,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Adds the hyperparameters of an optimizer that `for_each_hyperparameter` visits.
+/// Adds those hyperparameters of an optimizer that `for_each_hyperparameter` visits.
 template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
   for_each_hyperparameter(h, [&](std::string const& field, auto value) {
     to.add(concat({field, " of the optimizer"}), value);

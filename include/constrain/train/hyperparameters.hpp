@@ -34,22 +34,22 @@ template <class real, class hyper, class function>
   for (std::size_t i = 0; i < fields.size(); ++i) f(concat({"field ", i + 1, " of hyper"}), fields[i]);
 }
 
-/// The learning rate, or else the learning rate of the optimizer that this one wraps; 0 if there is none.
+/// The learning rate of an optimizer or, if it has none, of the optimizer that it wraps; 0 if there is none.
 template <class hyper> double learning_rate_of(hyper const& h) {
   if constexpr (requires { h.learning_rate; }) return static_cast<double>(h.learning_rate);
   else if constexpr (requires { h.base; }) return learning_rate_of(h.base);
   else return 0;
 }
 
-/// Multiplies the learning rate, and the learning rates of the optimizers that this one wraps, by `schedule` and by
-/// `factor`, in this order.
+/// Multiplies the learning rates of an optimizer, and of the optimizers that it wraps, by `schedule` and by `factor`,
+/// in this order.
 template <class hyper> void scale_learning_rates(hyper& h, double schedule, double factor) {
   if constexpr (requires { h.learning_rate; })
     h.learning_rate = static_cast<decltype(h.learning_rate)>(static_cast<double>(h.learning_rate) * schedule * factor);
   if constexpr (requires { h.base; }) scale_learning_rates(h.base, schedule, factor);
 }
 
-/// Sets the learning rate, and the learning rates of the optimizers that this one wraps.
+/// Sets the learning rates of an optimizer and of the optimizers that it wraps.
 template <class hyper> void set_learning_rates(hyper& h, double rate) {
   if constexpr (requires { h.learning_rate; }) h.learning_rate = static_cast<decltype(h.learning_rate)>(rate);
   if constexpr (requires { h.base; }) set_learning_rates(h.base, rate);
@@ -58,7 +58,7 @@ template <class hyper> void set_learning_rates(hyper& h, double rate) {
 /// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
 /// field by its position. Unless all are float or all are double, only fields of arithmetic or enumeration type are
 /// visited by position, and none if the struct has more than twelve fields, an array or a base class. The fields
-/// of the optimizer that this one wraps follow in the same way, with " of the base" after their names.
+/// of the wrapped optimizer follow in the same way, with " of the base" after their names.
 template <class hyper, class function>
 [[gnu::noinline, gnu::cold]] void for_each_hyperparameter(hyper const& h, function const& f) {
   if constexpr (requires { h.learning_rate; }) f(".learning_rate", h.learning_rate);

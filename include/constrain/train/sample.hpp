@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Options for how `generate` samples tokens. `generate` throws `error` for a field out of range.
 struct generate_options {
   double temperature = 1; // divides the logits, at least 0; 0: always the most likely token
-  int top_k = 0;          // sample among this many most likely tokens, at least 0; 0: among all
+  int top_k = 0;          // number of most likely tokens to sample from, at least 0; 0: all tokens
   std::uint64_t seed = 0; // seed of the random draws
 };
 
@@ -39,8 +39,7 @@ std::vector<std::int32_t> tokens_of(std::string_view text);
 /// Tokens to text, one byte per token.
 std::string text_of(std::vector<std::int32_t> const& tokens);
 
-/// Copies the last tokens that fit to the beginning of `context` and fills the rest with token 0. Returns the number of
-/// tokens copied.
+/// Fills `context` with the last tokens, as many as fit, and then with token 0. Returns the number of tokens copied.
 std::int64_t fill_context(std::vector<std::int32_t>& context, std::vector<std::int32_t> const& tokens);
 
 } // namespace detail

@@ -34,7 +34,7 @@ public:
     words called;                  ///< Words for errors about the data set.
     std::int64_t size = 0;         ///< Number of samples, at least 1.
     std::uint64_t fingerprint = 0; ///< Hash of the content: data sets with equal hashes have the same samples.
-    bool pads = true;              ///< Whether `pad` is possible: the labels of padded rows are ignored.
+    bool pads = true;              ///< Whether rows can be padded: all their labels can be ignored.
   };
 
   /// Refers to no data set.
@@ -57,7 +57,7 @@ public:
   std::int64_t size() const { return facts_.size; }
   /// Hash of the content.
   std::uint64_t fingerprint() const { return facts_.fingerprint; }
-  /// Whether `pad` is possible: the labels of padded rows are ignored.
+  /// Whether rows can be padded: all their labels can be ignored.
   bool pads() const { return facts_.pads; }
 
   /// Number of valid labels in a sample.

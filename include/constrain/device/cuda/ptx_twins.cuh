@@ -7,9 +7,9 @@
 #include <cuda_runtime.h>
 #include <sm_30_intrinsics.h>
 
-/// The instructions of ptx.cuh, written in C++ with warp shuffles. The layouts of the fragments follow the PTX ISA
-/// (9.7.14.5.8, "Matrix Fragments for mma.m16n8k16", and ldmatrix). The host runs these functions in place of the
-/// instructions, and tests compare a device's instructions with them. All 32 lanes of a warp must call a function
+/// The tensor-core instructions of ptx.cuh, written in C++ with warp shuffles. The layouts of the fragments follow the
+/// PTX ISA (9.7.14.5.8, "Matrix Fragments for mma.m16n8k16", and ldmatrix). The host runs these functions in place of
+/// the instructions, and tests compare a device's instructions with them. All 32 lanes of a warp must call a function
 /// together.
 namespace constrain::inline CONSTRAIN_VARIANT::ptx::twin {
 

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Maps the elements of a slice to elements of the full tensor. One of the two tensors, `rows`, may be stored in wider
 /// rows, with unused elements between its rows.
 struct slice_map {
-  std::int64_t inner;      // elements of one index of the sliced dimension
+  std::int64_t inner;      // elements per index of the sliced dimension
   std::int64_t extent;     // extent of the slice in this dimension
   std::int64_t full;       // extent of the full tensor in this dimension
   std::int64_t begin;      // index of the slice's first element in this dimension

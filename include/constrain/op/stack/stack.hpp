@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Concatenates the instances of x from all iterations of a loop along dimension 0: x [rows, ...] -> [iterations *
+/// Concatenates, along dimension 0, the instances of x from all iterations of a loop: x [rows, ...] -> [iterations *
 /// rows, ...]. The call must come after the loop. The pass `loop_over_rows` inserts this op.
 struct stack {
   struct options {

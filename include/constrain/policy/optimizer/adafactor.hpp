@@ -110,7 +110,7 @@ struct adafactor_relative_step {
   static constexpr void update(update_rule& u) { op::update_adafactor<adafactor_relative_step, false>(u); }
 };
 
-/// `adafactor` with a first moment, like Hugging Face's transformers.Adafactor(relative_step=False, beta1=...): the
+/// `adafactor` with a first moment, like Hugging Face's transformers.Adafactor(relative_step=False, beta1=...). The
 /// parameter moves along the moving average of its updates:
 ///
 ///     m = beta1 m + (1 - beta1) a u / max(1, rms(u) / clip_threshold)
