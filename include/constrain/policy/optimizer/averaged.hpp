@@ -10,9 +10,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 ///
 ///     average = decay average + (1 - decay) w    after each update; average = w after the first
 ///
-/// `evaluate`, `predict` and `generate` read the average instead of the weights. A saved run contains both. The trainer's
-/// `state(parameter, "average")` returns a view of the average. The average is one more value per weight: 4 bytes in
-/// fp32.
+/// `evaluate`, `predict` and `generate` read the average instead of the weights. A saved run contains both. The
+/// trainer's `state(parameter, "average")` returns a view of the average. The average is one more value per weight: 4
+/// bytes in fp32.
 template <class optimizer> struct averaged {
   using base = optimizer;
   static constexpr char const* name = "averaged";
