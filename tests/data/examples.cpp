@@ -100,7 +100,7 @@ TEST_CASE("a share out of range and too many splits are refused") {
   auto part = examples(x, y);
   for (int i = 0; i < 8; ++i) part = part.split(0.1).train;
   CHECK(sentence([&] { part.split(0.1); }) ==
-        "split: the examples are already a part of 8 nested splits; split fewer times");
+        "split: the examples are already the result of 8 nested splits; split fewer times");
   CHECK(sentence([&] { examples(x, y).split(1.5); }) ==
         "a validation fraction of 1.5 is out of range; give one from 0 to 1");
   CHECK(sentence([&] { examples(x, y).split(0.5, 0, -1); }) ==

@@ -200,9 +200,10 @@ TEST_CASE("what needs a validation corpus says so") {
   temporary_directory const directory;
   trainer t;
   CHECK(sentence([&] { ct::fit(t, corpus(), {.steps = 1, .log = nullptr, .best = directory / "best"}); }) ==
-        "fit: .best saves the run with the lowest validation loss, but .validation is not set; give a corpus");
+        "fit: .best saves the run with the lowest validation loss, but .validation is not set; give a corpus or "
+        "examples");
   CHECK(sentence([&] { ct::fit(t, corpus(), {.steps = 1, .log = nullptr, .patience = 2}); }) ==
-        "fit: .patience counts evaluations, but .validation is not set; give a corpus");
+        "fit: .patience counts evaluations, but .validation is not set; give a corpus or examples");
 }
 
 TEST_CASE("a validation corpus that cannot be read is refused before the first step") {

@@ -1,4 +1,4 @@
-// refused: so use such values only outside of the repeat, or also on its argument before it
+// refused: so use such values only outside of the repeat, or make its argument fp32 in the same way
 // shows: repeat_changes_the_type
 // diagnosis: refused, line, any, 2, 4
 #include <constrain/constrain.hpp>

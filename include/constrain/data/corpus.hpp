@@ -51,7 +51,7 @@ public:
   /// changed since the corpus was made.
   void copy(std::int64_t first, std::span<std::int32_t> tokens) const;
 
-  /// Fills `labels` with the tokens from `first` on, but `ignored_label` for prompt tokens. Throws as `copy` does.
+  /// Fills `labels` with the tokens from `first` on, but with `ignored_label` for prompt tokens. Throws as `copy` does.
   void copy_labels(std::int64_t first, std::span<std::int32_t> labels) const;
 
   /// The number of labels (tokens outside of prompts) among `count` tokens from `first` on. Throws `error` if the

@@ -21,7 +21,8 @@ struct step_parameters {
   communicator* group = nullptr;   // the ranks that together hold one full set of shards
   communicator* tensor = nullptr;  // the ranks that together hold a tensor that tensor parallelism splits
   cuda_context* context = nullptr; // on a CUDA device: stream and GEMMs
-  // number of valid labels in each micro-batch of this rank (host memory); null: loops skip no iterations
+  // number of valid labels in each micro-batch of this rank (host memory): loops over rows with labels skip iterations
+  // without a valid one; null: they skip none
   std::int64_t const* valid_labels = nullptr;
 };
 
@@ -49,7 +50,7 @@ struct call {
   constrain::attributes const& attributes; // packed options of the node; kernels read `call_of<op>::options` instead
   step_parameters const& parameters;       // parameters of this run of the entry program
   unsigned adds = 0;                       // bit j: add to output j instead of overwriting it
-  int random_key = 0;                      // random key of the node: different nodes draw different random numbers
+  int random_key = 0;                      // random key of the node, shared only with its recomputation and gradient
   std::uint64_t iteration = 0;      // index of the current iteration of the enclosing loops, except micro-batches
   std::int64_t first_sample = 0;    // index of this micro-batch's first sample in the global batch
   std::byte* scratch = nullptr;     // the bytes that the kernel asks for (kernel_needs.hpp); valid during the call

@@ -55,7 +55,7 @@ CONSTRAIN_CALLBACK(on_save)
 CONSTRAIN_CALLBACK(on_end)
 #undef CONSTRAIN_CALLBACK
 
-/// Whether a function can be called with `argument` after every step. It must return void or bool (false: stop).
+/// Whether a function can be called with `argument` after every step: its result must be void or convert to bool.
 template <class function, class argument> constexpr bool is_after_step() {
   if constexpr (std::is_invocable_v<function&, argument>) {
     using result = std::invoke_result_t<function&, argument>;

@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   check_number("fit_options", ".plateau_factor", options.plateau_factor, number_range::above_zero);
   auto const needs_validation = [&](bool asked, char const* what) {
     if (asked && options.validation == nullptr)
-      throw error({"fit: ", what, ", but .validation is not set; give a corpus"});
+      throw error({"fit: ", what, ", but .validation is not set; give a corpus or examples"});
   };
   needs_validation(!options.best.empty(), ".best saves the run with the lowest validation loss");
   needs_validation(options.patience > 0, ".patience counts evaluations");

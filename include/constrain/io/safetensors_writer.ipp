@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
                                                       function_ref<std::span<std::byte const>(std::size_t)> bytes_of) {
   if (std::max(tensors.size(), metadata.size()) > safetensors_most_names)
     throw error({"a safetensors file of ", tensors.size(), " tensors and ", metadata.size(),
-                 " entries of metadata could not be read again; write at most ", safetensors_most_names,
+                 " entries of metadata could not be read back; write at most ", safetensors_most_names,
                  " of each in one file"});
   std::vector<tensor const*> order;
   for (auto const& t : tensors) {

@@ -6,7 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::refusals {
 
 // The reasons for which a pass refuses a program. The violations that `verify` finds are in program/sound.hpp.
 
-/// A policy names the pass that its own pass follows, but has no valid pass.
+/// A policy has the member `after`, but no valid function `pass`.
 template <diagnosis d> struct own_pass_is_none {
   static_assert(d.ok(), "policy: `after` (a ct::pass_name) needs a function `static constexpr ct::program "
                         "pass(ct::program const&, slot const&)` beside it; write both or neither");
@@ -76,8 +76,8 @@ template <diagnosis d> struct repeat_ignores_its_input {
 template <diagnosis d> struct repeat_changes_the_type {
   static_assert(d.ok(), "in mixed precision, the body of ct::repeat takes elements of `expected` bytes but returns "
                         "elements of `got`; `+` and `*` with an fp32 value (a real label, a parameter of one "
-                        "dimension) give fp32, so use such values only outside of the repeat, or also on its argument "
-                        "before it");
+                        "dimension) give fp32, so use such values only outside of the repeat, or make its argument "
+                        "fp32 in the same way");
 };
 
 /// The loss does not depend on a trained parameter.

@@ -91,7 +91,7 @@ template <class optimizer> constexpr ref add_hyper(program& p, dtype type) {
 
 /// Appends the update of the parameter that `gradient` belongs to. The nodes of an update rule are in loops over the
 /// parameter's axes. One call to an element-wise update covers all iterations of a repeat, unless it needs a working
-/// copy of the parameter. `index`: the index of the gradient among all gradients.
+/// copy of the parameter or is inside the backward pass. `index`: the index of the gradient among all gradients.
 template <class optimizer> constexpr void emit_update(builder& out, int gradient, int index, ref clip, ref hyper) {
   update_rule rule(out, gradient, clip, hyper);
   int const parameter = out.program.values[gradient].belongs_to;
@@ -117,8 +117,8 @@ template <class optimizer> constexpr void update_at_the_end(builder& out, gradie
   for (int k = 0; k < gradients.size(); ++k) emit_update<optimizer>(out, gradients[k], k, clip, hyper);
 }
 
-/// Appends the program `p` with the update of each parameter inserted where its gradient is complete. Each gradient has
-/// a separate clip coefficient.
+/// Appends the program `p` with the update of each parameter inserted where its gradient is complete. Each update
+/// has a separate scale (op::tensor_scale), without clipping.
 template <class optimizer>
 constexpr void update_in_backward(builder& out, program const& p, gradient_list const& gradients) {
   auto& program = out.program;
@@ -151,8 +151,8 @@ constexpr void update_in_backward(builder& out, program const& p, gradient_list 
 
 /// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
 /// al. 2013) and the update of every trained parameter. One call to an element-wise update covers all tensors of a
-/// stacked parameter. With `optimizer::in_backward`, the updates are in the backward pass instead. Refused: a program
-/// without trained parameters.
+/// stacked parameter, unless they are stored in 16 bits. With `optimizer::in_backward`, the updates are in the backward
+/// pass instead, one tensor at a time. Refused: a program without trained parameters.
 template <class optimizer> constexpr program update(program const& p) {
   if (!p.failure.ok()) return p;
   builder out;

@@ -19,7 +19,7 @@ struct freezing {
   bool norm = false;      // role::norm is frozen
   bool embedding = false; // role::embedding is frozen
   bool head = false;      // role::head is frozen
-  bool other = false;     // the policy names a role that no parameter has: a compile-time error
+  bool other = false;     // the policy names another role: a compile-time error
   friend constexpr bool operator==(freezing const&, freezing const&) = default;
 
   /// The value that freezes `roles`.
@@ -32,7 +32,7 @@ struct freezing {
   constexpr freezing opposite() const { return {!weight, !bias, !norm, !embedding, !head, other}; }
   /// Whether parameters of role `r` are frozen.
   constexpr bool freezes(role r) const { return freezing(*this).of_role(r); }
-  /// The field for role `r`; `other` for a role that no parameter has.
+  /// The field for role `r`; `other` for all other roles.
   constexpr bool& of_role(role r) {
     switch (r) {
     case role::weight: return weight;

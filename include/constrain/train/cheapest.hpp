@@ -24,10 +24,10 @@ struct strategy_estimate {
 
 namespace detail {
 
-/// Returns `seconds`. Compile-time error unless `ct::rates_of<tag>` has the rates of the estimate (`is_rated`).
+/// Returns `seconds`. Compile-time error unless `ct::rates_of<tag>` has the rates that the estimate needs (`is_rated`).
 template <class tag, bool is_rated> constexpr double seconds_by_rates_of(double seconds) {
   static_assert(is_rated,
-                "cheapest, advise: ct::rates_of the device's kernel tag lacks a rate that the strategy needs; "
+                "cheapest, advise: ct::rates_of for the device's kernel tag lacks a rate that the strategy needs; "
                 "specialize ct::rates_of for the tag, with every rate above 0");
   return seconds;
 }
@@ -56,7 +56,7 @@ template <class task, class... list> struct trainer_of_set<task, policies<list..
 /// The peak of this trainer, over all entries.
 template <class task, class set> inline constexpr bytes peak_of_all = entries<task, set>::memory.peak;
 
-/// The index of the fastest strategy that fits, except those whose bit is set in `left_out`; -1 if there is none.
+/// The index of the fastest strategy that fits, among those whose bit in `left_out` is 0; -1 if there is none.
 template <std::size_t size>
 constexpr int fastest(std::array<strategy_estimate, size> const& table, std::uint64_t left_out) {
   int best = -1;

@@ -19,9 +19,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_no_clipping(run_options const& o) {
   if (o.clip_norm != 0)
-    throw error({"run_options: .clip_norm is ", number_text(o.clip_norm),
-                 ", but optimizer::in_backward updates before the norm of all gradients is known; keep it 0, or train "
-                 "without in_backward"});
+    throw error(
+        {"run_options: .clip_norm is ", number_text(o.clip_norm),
+         ", but optimizer::in_backward updates before the norm of all gradients is known; keep .clip_norm 0, or "
+         "train without in_backward"});
 }
 
 } // namespace constrain::detail

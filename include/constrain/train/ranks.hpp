@@ -52,9 +52,10 @@ void form_groups(ranks& r, slot_of::parallelism const& p);
 
 } // namespace detail
 
-/// The communicators of this process: a single rank unless `p.distributed` in a build with MPI. `deadline`: seconds to
-/// wait for other ranks. Throws `error` if the world size is not a multiple of the number of ranks that hold a tensor
-/// together, if it is not equal to this number without data parallelism, or if the deadline is not in (0, 1e9].
+/// The communicators of this process: a single rank unless `p.distributed` in a build with MPI, where the function
+/// throws `error` if the world size is not a multiple of the number of ranks that hold a tensor together, if it is not
+/// equal to this number without data parallelism, or if `deadline`, the seconds to wait for other ranks, is not in
+/// (0, 1e9].
 template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadline) {
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)

@@ -28,8 +28,8 @@ namespace detail {
 /// becomes 0. Throws `error` unless the factor is finite and above 0, and the product is at most 1e9.
 double scaled_factor(double before, double factor);
 
-/// Throws the error for the part `what` of the state in the saved run `directory`, which has the impossible value
-/// `value`: the file was damaged or edited by hand.
+/// Throws the error for the impossible value `value` of the part `what` of the state in the saved run `directory`: the
+/// file was damaged or edited by hand.
 [[noreturn]] void refuse_state(std::string const& directory, std::string const& what, std::string const& value);
 
 /// Calls `refuse_state` for the first part of `s` with an impossible value, if there is one.

@@ -20,7 +20,7 @@ namespace detail {
 /// instruction's latency. Returns the number of operations, two per multiply-add and vector lane.
 template <class real> double multiply_add_chains(std::int64_t rounds) {
   constexpr int chains = 12;
-  // sum = factor sum + term converges to 1. `volatile` keeps the compiler from folding the portable loop.
+  // sum = factor * sum + term converges to 1. `volatile` keeps the compiler from folding the portable loop.
   real const volatile factor = real(0.999), term = real(0.001);
 #if defined(__x86_64__) && defined(__GNUC__)
   // Inline assembly, so that the measured rate does not depend on the compiler or its flags.
@@ -90,8 +90,8 @@ template <class real> double chain_rate() {
 /// Peak FLOP/s, in type `real`, of the threads that a parallel loop uses, measured with multiply-adds in registers (two
 /// operations each): the best thread's rate times the smaller of `thread_count()` and `available_processors()`. On
 /// x86-64, it uses AVX-512 or AVX2 if the processor has it, even if the code was compiled for another instruction set.
-/// It measures CPU time, so other programs do not affect the result. Returns 0 if, on any thread, fewer than a third of
-/// the measurements are within 5 % of that thread's best. Takes a few hundredths of a second.
+/// It measures CPU time, so preemption by other programs does not lower the result. Returns 0 if, on any thread, fewer
+/// than a third of the measurements are within 5 % of that thread's best. Takes a few hundredths of a second.
 template <class real = float> double arithmetic_peak() {
   std::vector<double> rates(static_cast<std::size_t>(thread_count()));
   parallel_for(thread_count(),

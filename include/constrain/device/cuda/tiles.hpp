@@ -16,7 +16,8 @@ constexpr unsigned blocks_for(std::int64_t count, int threads) {
   return static_cast<unsigned>(blocks < most ? blocks : most);
 }
 
-/// First element of part `index` of `count` elements in `parts` nearly equal parts; part `parts` begins at `count`.
+/// First element of part `index` if `count` elements are split into `parts` nearly equal parts; `count` if `index` is
+/// `parts`.
 CT_HOST_DEVICE constexpr std::int64_t part_begin(std::int64_t count, std::int64_t parts, std::int64_t index) {
   return count * index / parts;
 }

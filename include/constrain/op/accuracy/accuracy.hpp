@@ -5,7 +5,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// op::correct_predictions for logits whose classes are split over the ranks of a tensor group; y is the same on every
-/// rank. Each rank finds the maximum of each row over its classes. The ranks exchange these maxima and their classes.
+/// rank. Each rank finds the maximum of each row over its classes. The ranks exchange each maximum and its class.
 /// Output 1 is the exchange buffer.
 struct correct_predictions_parts {
   using options = class_range_options;

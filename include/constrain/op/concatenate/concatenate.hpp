@@ -22,7 +22,8 @@ struct concatenate {
     static_assert(d.ok(), "ct::concatenate: the values have `expected` dimensions, but are joined along dimension "
                           "`got`; dimensions count from 0, the outermost");
   };
-  /// Refused: values whose other extents or types differ. `got`: the index of the value that differs from the first.
+  /// Refused: values that differ in type or in an extent other than that of the joined dimension. `got`: the index of
+  /// the value that differs from the first.
   template <diagnosis d> struct values_do_not_fit {
     static_assert(d.ok(), "ct::concatenate: value `got` differs from value `expected` in its type or in an extent "
                           "other than that of the joined dimension; make them equal");
