@@ -40,7 +40,7 @@ template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_
 /// halves.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers half_bits_of_float(integers u) {
   integers const zero = u & 0, magnitude = u & 0x7FFFFFFF;
-  auto const normal = (magnitude + 0xFFF + (magnitude >> 13 & 1) - (112 << 23)) >> 13;
+  auto const normal = (magnitude - ((112 << 23) - 0xFFF) + (magnitude >> 13 & 1)) >> 13; // overflows for no NaN
   // Floats in [0.5, 1) are 2^-24 apart, and so are subnormal halves: adding 0.5 rounds to a subnormal half.
   auto const subnormal = __builtin_bit_cast(integers, __builtin_bit_cast(floats, magnitude) + 0.5f) - 0x3F000000;
   auto const finite = where_less(magnitude, smallest_normal_half, subnormal, normal);

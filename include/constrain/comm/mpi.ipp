@@ -4,6 +4,7 @@
 
 #include "constrain/base/error.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <unistd.h>
@@ -27,6 +28,7 @@ CONSTRAIN_INLINE void mpi::all_gather(std::byte* all, std::int64_t const* offset
 CONSTRAIN_INLINE void mpi::all_to_all(std::byte const* send, std::int64_t const* send_offsets,
                                       std::int64_t const* send_lengths, std::byte* receive, std::int64_t length) {
   fill(send_counts_, send_offsets_, send_lengths, send_offsets);
+  check_count((size_ - 1) * length);
   for (int r = 0; r < size_; ++r) {
     // `send_lengths` is equal on all ranks, so this rank receives as many bytes from each rank as it sends to itself.
     receive_counts_[r] = static_cast<int>(send_lengths[rank_]);
@@ -131,12 +133,16 @@ CONSTRAIN_INLINE void mpi::check(int status, char const* what) const {
                  "); check whether one of them has ended, and start all of them again"});
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE void mpi::check_count(std::int64_t bytes) {
+  if (bytes > 0x7FFFFFFF)
+    throw error("MPI: a collective call transfers more than 2 GiB, which its 32-bit counts do not allow; use more "
+                "ranks or smaller tensors");
+}
+
 CONSTRAIN_INLINE void mpi::fill(int* counts, int* starts, std::int64_t const* lengths,
                                 std::int64_t const* offsets) const {
   for (int r = 0; r < size_; ++r) {
-    if (lengths[r] > 0x7FFFFFFF || offsets[r] > 0x7FFFFFFF)
-      throw error("MPI: a collective call transfers more than 2 GiB, which its 32-bit counts do not allow; use more "
-                  "ranks or smaller tensors");
+    check_count(std::max(lengths[r], offsets[r]));
     counts[r] = static_cast<int>(lengths[r]);
     starts[r] = static_cast<int>(offsets[r]);
   }

@@ -2,12 +2,14 @@
 
 #include "constrain/run/checked.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
 #include "constrain/device/math.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <string>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -27,6 +29,13 @@ namespace detail {
     while (i < n && math::finite(arithmetic<real>(reinterpret_cast<real const*>(elements)[i]))) ++i;
     return i;
   });
+}
+
+/// What bytes with the tag `found` hold, where `expected` was to be found, for an error.
+[[gnu::cold]] CONSTRAIN_INLINE std::string contents_text(std::uint64_t found, std::uint64_t expected) {
+  if (found == 0) return "no call has written its bytes";
+  bool const same_value = found >> 40 == expected >> 40;
+  return concat({"its bytes hold value %", (found >> 40) - 1, same_value ? " of another iteration" : ""});
 }
 
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_element(int index, step const& s, operand const& o,
@@ -61,10 +70,8 @@ namespace detail {
     for (auto b = begin / block; b * block < begin + bytes; ++b) {
       auto const found = tags_[static_cast<std::size_t>(b)];
       if (found == expected || found == from_host) continue;
-      throw error({"checked mode: step ", index, " (", s.op->name, ") reads value %", o.value,
-                   ", but its bytes hold value %", found >> 40,
-                   (found >> 40 == static_cast<std::uint64_t>(o.value) ? " of another iteration" : ""),
-                   "; this is a bug in a pass: report it with the model"});
+      throw error({"checked mode: step ", index, " (", s.op->name, ") reads value %", o.value, ", but ",
+                   detail::contents_text(found, expected), "; this is a bug in a pass: report it with the model"});
     }
   }
 }
@@ -91,7 +98,7 @@ namespace detail {
   if (!value.covers_all_iterations)
     for (int axis : value.axes) mix(loops.index[axis]);
   if (value.loop_carried_axis >= 0) mix(o.position + loops.sum(o.position_factors));
-  return static_cast<std::uint64_t>(value.tagged_as) << 40 | iterations;
+  return static_cast<std::uint64_t>(value.tagged_as + 1) << 40 | iterations;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void checked_hooks::check_bounds(int index, step const& s, operand const& o,
