@@ -40,14 +40,14 @@ public:
   /// Why the program is refused; `why::nothing` if it is not.
   constexpr diagnosis const& failure() const { return failure_; }
   constexpr how how_to_divide(int i) const { return how_[i]; }
-  /// Whether each rank has a part of the value `r`, which is not a parameter.
+  /// Whether the value `r`, which is not a parameter, is divided over the ranks.
   constexpr bool is_divided(ref r) const { return !values_[r.value].parts.extents.empty(); }
   /// The parts of a divided value along its innermost dimension.
   constexpr part_list const& parts_of(ref r) const { return values_[r.value].parts; }
   constexpr bool is_vocabulary(ref parameter) const { return is_vocabulary_[parameter.value]; }
 
-  /// Whether input k of node i is a parameter that can be divided along `dimension`: node i is its only reader, or
-  /// the parameter is a vocabulary and `dimension` is 0.
+  /// Whether input k of node i is a parameter that can be divided along `dimension`: a vocabulary if `dimension` is 0,
+  /// any other parameter if node i is its only reader.
   constexpr bool is_own_parameter(int i, int k, int dimension) const {
     ref const r = p_.nodes[i].inputs[k];
     if (!is_parameter(p_.values[r.value].role)) return false;
@@ -104,8 +104,8 @@ private:
     auto const& op = *p_.nodes[i].op;
     return k == 0 && op.has_divided_form && (op.layouts.inputs.rows & 1u) == 0;
   }
-  /// Whether all calls that read vocabularies work on one rank's rows. If not, parameters that other calls read no
-  /// longer count as vocabularies.
+  /// Whether all calls that read vocabularies work on one rank's rows. If a call does not, the parameters
+  /// that it reads no longer count as vocabularies.
   constexpr bool all_divide_vocabularies() {
     bool all = true;
     for (int i = 0; i < p_.nodes.size(); ++i)
@@ -123,8 +123,8 @@ private:
     return !parts.extents.empty();
   }
 
-  /// Whether node i can begin a division: the innermost dimension of output 0 appears only in parameters that no other
-  /// layer shares, and these can be divided.
+  /// Whether node i can begin a division: the innermost dimension of output 0 appears only in parameters that can be
+  /// divided along it (`is_own_parameter`, `can_divide`).
   constexpr bool finds_parameters(int i) {
     auto const& n = p_.nodes[i];
     if (n.kind != node_kind::call || begins_ == 64) return false;
@@ -145,8 +145,8 @@ private:
     return found;
   }
 
-  /// Follows the divided values through all nodes. If a reader cannot work on parts, marks the calls that began the
-  /// division as unable to begin, and returns false.
+  /// Follows the divided values through all nodes. If a reader can neither work on parts nor gather them, marks the
+  /// calls that began the division as unable to begin, and returns false.
   constexpr bool follow_all() {
     for (auto& v : values_) v = {};
     for (int i = 0; i < p_.nodes.size(); ++i) {

@@ -191,9 +191,9 @@ private:
 
 /// Activation checkpointing (Chen et al. 2016): each outermost repeat keeps the input of every k-th iteration, where k
 /// is `checkpointing.segment_of(iterations)`, and the backward pass recomputes the other activations. The number of
-/// iterations need not be a multiple of k. With checkpoint::keep, the results of the ops in `checkpointing.kept` are
-/// kept instead; with checkpoint::budget, only the nodes in `dropped` are recomputed. The weights after training are
-/// the same with every policy, bit for bit.
+/// iterations need not be a multiple of k. With checkpoint::keep, the backward pass recomputes all that it can except
+/// the ops in `checkpointing.kept`; with checkpoint::budget, it recomputes only the nodes in `dropped`. The weights
+/// after training are the same with every policy, bit for bit.
 constexpr program recompute(program const& p, slot_of::checkpointing const& checkpointing,
                             node_set const& dropped = {}) {
   if (checkpointing.has_limit) return dropped == node_set{} ? p : rematerialize(p, dropped);

@@ -89,9 +89,9 @@ struct builder {
   /// Type and shape of one instance of `r`.
   constexpr operand_type type_of(ref r) const { return {program.values[r.value].type, program.values[r.value].shape}; }
 
-  /// Appends the node `n` as a call to the op `info` and returns it with its outputs. The op's shape rule gives types
-  /// and shapes of the outputs; outputs that `n.outputs` lacks or leaves empty become new values. If the rule refuses
-  /// the inputs, the program is refused.
+  /// Appends the node `n` as a call to the op `info` and returns it with its outputs. The op's shape rule gives the
+  /// types and shapes of the outputs; outputs that `n.outputs` lacks or leaves empty become new values. If the rule
+  /// refuses the inputs, the program is refused.
   constexpr node append(op_info const& info, node n) {
     n.op = &info;
     n.called_from = called_from;

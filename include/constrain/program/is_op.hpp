@@ -36,14 +36,14 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr bool draws_random = true;        // each call gets its own random key
 ///     static constexpr void flat_form(builder&, node const&); // appends the nodes that replace a call whose input 0
 ///                                                       // is a shard; without it, the call gets the full tensor
-///     static constexpr void divided_form(builder&, node const&); // the same, if each rank of a tensor group has a
-///                                                       // part of input 0; without it, the program is refused
+///     static constexpr void divided_form(builder&, node const&); // the same, if input 0 is divided over a tensor
+///                                                       // group (pass/divide.hpp)
 ///     static constexpr bool divide(options&, division&); // changes the options to one rank's, if the call is divided
 ///                                                       // over a tensor group; false: impossible (division.hpp)
 ///     static constexpr layout_change change{layout::partial, layout::replicated}; // of a collective, or of an op that
 ///                                                       // works only on shards
 ///     static constexpr bool exchanges = true;           // the kernel exchanges data between ranks
-///     static constexpr bool same_data = true;           // with `exchanges`: these ranks train on the same batches
+///     static constexpr bool same_data = true;           // the ranks that exchange data train on the same batches
 ///     static constexpr bool promotes_types = true;      // in mixed precision, inputs of several floating-point types
 ///                                                       // are cast to the widest (torch.result_type)
 ///     static constexpr bool guarded = true;             // writes nothing if the scale of op::clip_coefficient is 0

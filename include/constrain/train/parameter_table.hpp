@@ -57,7 +57,7 @@ struct tensor_info {
   void for_each_run(int rank, function_ref<void(stored_run const&)> f) const;
 };
 
-/// A parameter: its master weight, and the offset of its gradient in the arena.
+/// A parameter: its weight as stored, and the offset of its gradient in the arena.
 struct parameter_info : tensor_info {
   constrain::role role = role::weight; // purpose of the parameter, on which weight decay, for example, depends
   std::int64_t gradient_offset = -1;   // arena offset of the gradient; -1: none that the host can read

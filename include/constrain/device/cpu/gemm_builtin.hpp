@@ -23,7 +23,7 @@ namespace detail {
 /// stay in the L2 cache.
 template <class real, int bytes = vector_bytes> struct gemm_blocking : vector_of<real, bytes> {
   static constexpr int lanes = vector_of<real, bytes>::lanes;
-  // There are 32 registers with AVX-512, otherwise 16: for the micro-tile, 2 vectors of B and 1 of A.
+  // The micro-tile, 2 vectors of B and 1 vector of A fit into 32 registers with AVX-512, otherwise into 16.
   static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4;
   static constexpr int columns = 2 * lanes;
   // Sized for an L2 cache of 1 to 2 MiB with AVX-512, and of 512 KiB otherwise.
@@ -141,8 +141,8 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
                std::int64_t ldc) {
   auto* const packed_a = reinterpret_cast<real*>(gemm_buffer);
   auto* const packed_b = packed_a + blocking::a_size;
-  // With few rows, packing B costs more than it gains, so B is read in place, except in a block that ends with an
-  // incomplete panel.
+  // With few rows, packing B costs more than it gains, so B is read in place if its type and order allow it, except in
+  // a block that ends with an incomplete panel.
   bool const direct = std::is_same_v<b_type, real> && b_transposed == transpose::no && rows <= 2 * blocking::rows;
   auto const tile_rows = gemm_share(rows, blocking::tile_rows, blocking::rows);
   auto const block_rows = gemm_share(std::min(rows, tile_rows), blocking::block_rows, blocking::rows);
@@ -223,7 +223,7 @@ void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64
 
 /// C = alpha op(A) op(B) + beta C; arguments as in `gemm` (gemm.hpp). Packing and blocking follow K. Goto, R. van de
 /// Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. Every element of C is summed in the order of k,
-/// for any position in C, so its bits depend neither on the number of threads nor on m and n. Does not allocate.
+/// whatever its position, so its bits depend neither on the number of threads nor on m and n. Does not allocate.
 template <class a_type, class b_type, class c_type, class real = arithmetic<c_type>>
 void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
                   std::type_identity_t<real> alpha, a_type const* a, std::int64_t lda, b_type const* b,
@@ -238,7 +238,7 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
   if (alpha == real{}) k = 0;
 
   // One tile per thread. Of all grids of tiles, choose the one with the lowest cost of a tile. Packing one element
-  // costs about as much as computing ten elements of C.
+  // costs about as much as ten multiply-adds.
   std::int64_t rows = 0, columns = 0, least = std::numeric_limits<std::int64_t>::max();
   std::int64_t const threads = thread_count();
   for (std::int64_t down = 1; down <= threads; ++down) {

@@ -66,7 +66,7 @@ constexpr int launches_of_gemm_batched(std::int64_t matrices, std::int64_t most 
   return static_cast<int>((matrices + most - 1) / most);
 }
 
-/// C = alpha A B for `batches` matrices inside larger tensors: A [m, k], B [k, n], C [m, n], of any floating-point
+/// `batches` GEMMs C = alpha A B on matrices inside larger tensors: A [m, k], B [k, n], C [m, n], of any floating-point
 /// types. `a_at`, `b_at`, `c_at`: layouts of the matrices in the tensors (tiles.hpp). GEMMs that share one C are summed
 /// in order. For cases that cuBLASLt does not support: A and B of different types, and batches with two strides.
 /// `most`: maximum number of matrices C per launch; only tests pass another value. Throws `error` if a launch fails.

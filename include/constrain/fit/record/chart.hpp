@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A line of a chart.
 struct series {
-  std::string_view name;                           // name in the legend, escaped for HTML
+  std::string_view name;                           // name in the legend, already escaped for HTML
   char const* style;                               // CSS class
   std::vector<std::pair<double, double>> points{}; // (x, y), with ascending x
 };
@@ -24,7 +24,8 @@ struct chart_mark {
 };
 
 /// A line chart as an SVG element with a viewBox of 640 x 240: a title, ticks, marks and, for several lines, a legend.
-/// `title`: escaped for HTML. Points whose y is not finite are left out. Returns an empty string if no point remains.
+/// `title`: already escaped for HTML. Points whose y is not finite are left out. Returns an empty string if no point
+/// remains.
 [[gnu::cold]] std::string line_chart(std::string_view title, std::vector<series> lines,
                                      std::vector<chart_mark> const& marks = {});
 

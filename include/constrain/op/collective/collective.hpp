@@ -38,8 +38,9 @@ struct local_shard {
   }
 };
 
-/// shard (+)= this rank's shard of the sum of the gradient over all ranks, added in rank order. (+)=: the first write
-/// in a run of the program overwrites the output; later writes add to it. Output 1 is the exchange buffer.
+/// shard (+)= this rank's shard of the sum of the gradient over the ranks of `step_parameters::world`, added in rank
+/// order. (+)=: the first write in a run of the program overwrites the output; later writes add to it. Output 1 is the
+/// exchange buffer.
 struct reduce_scatter {
   struct options {
     std::int64_t shards = 1; // number of shards, which is the number of ranks in a group
@@ -56,8 +57,8 @@ struct reduce_scatter {
   }
 };
 
-/// y = the sum of y over all ranks, added in rank order, in place: y is input 0 and output 0. Output 1 is the exchange
-/// buffer.
+/// y = the sum of y over the ranks of `step_parameters::world`, added in rank order, in place: y is input 0 and output
+/// 0. Output 1 is the exchange buffer.
 struct all_reduce {
   static constexpr char const* name = "all_reduce";
   static constexpr unsigned workspace = 0b10;

@@ -31,7 +31,7 @@ namespace detail {
 template <class real> struct row_statistics {
   real maximum; // maximum of the rank's logits
   real sum;     // sum of exp(logit - maximum)
-  real target;  // the logit of the label; 0 if another rank has it
+  real target;  // the label's logit if this rank has it, otherwise 0
 };
 
 /// The logsumexp of a full row of logits, from the statistics of all ranks: of[r * stride] holds the statistics of rank

@@ -97,7 +97,7 @@ private:
   std::int64_t key_count() const { return std::min(keys, tokens_ - key_); }
   // Number of keys that the last query of the tile beginning at `query` attends to.
   std::int64_t limit(std::int64_t query) const { return causal_ ? std::min(tokens_, query + queries) : tokens_; }
-  // Number of keys of the current tile that any query of the panel beginning at row i of the tile attends to.
+  // Number of keys of the current tile of keys that any query of the panel at row i of the tile of queries attends to.
   std::int64_t seen(std::int64_t i) const { return tile::seen(causal_, query_ + i, panel, key_, key_count()); }
 
   /// Calls `body` for each chunk of the gradients' columns.

@@ -47,7 +47,7 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
 };
 
 /// For an `optimizer` with a base optimizer, its member type `base`. The hyperparameters of the base optimizer are
-/// `optimizer::hyper` if they have the same type, otherwise its member `base`.
+/// `hyper` itself if both optimizers have the same type `hyper`, otherwise `hyper.base`.
 template <class optimizer, class real>
   requires requires { typename optimizer::base; }
 struct base_hyperparameters<optimizer, real> {
