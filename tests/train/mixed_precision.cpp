@@ -1,6 +1,8 @@
 #include "check_gradients.hpp"
 
 #include <cmath>
+#include <memory>
+#include <string_view>
 
 // Mixed precision: 16-bit copies made once a step, fp32 masters, gradients, states and sums.
 
@@ -134,4 +136,13 @@ TEST_CASE_TEMPLATE("mixed precision: the plan prints every type of a tensor's li
   CHECK(ct::explanation<mixed<precision>>().find("master f32, compute and activations " + type +
                                                  ", sums and statistics f32, gradients f32, optimizer state f32") !=
         std::string::npos);
+}
+
+TEST_CASE("pure bf16: explain reads whether a weight decays from the update of its fp32 copy") {
+  auto step = std::make_unique<ct::program>(mixed<ct::precision::pure_bf16>::entries::step_program::final);
+  CHECK(ct::detail::is_decayed(*step, "block.mlp.up.weight"));
+  for (auto& node : step->nodes)
+    if (node.kind == ct::node_kind::call && std::string_view(node.op->name) == "update")
+      node.attributes = ct::pack(ct::op::update_options{.decays = false});
+  CHECK_FALSE(ct::detail::is_decayed(*step, "block.mlp.up.weight"));
 }

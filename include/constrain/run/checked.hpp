@@ -61,8 +61,8 @@ public:
 private:
   static constexpr std::uint64_t from_host = ~std::uint64_t{0};
 
-  /// The tag of an operand: the value's index + 1 in the upper 24 bits, a hash of the iterations in the lower 40. The tag
-  /// of memory that no call has written is 0.
+  /// The tag of an operand: the value's index + 1 in the upper 24 bits, a hash of the iterations in the lower 40. The
+  /// tag of memory that no call has written is 0.
   std::uint64_t tag(operand const& o, checked_value const& value, loop_state const& loops) const;
 
   void check_bounds(int index, step const& s, operand const& o, bound_operand const& b) const;
