@@ -20,8 +20,7 @@ constexpr auto q_type = f32(shape(2, 5, 12)), scores_type = f32(shape(2, 3, 5, 5
 constexpr auto outputs = rule.infer(types({q_type, q_type, q_type}), three_heads).outputs;
 static_assert(outputs.size() == 2 && outputs[0] == q_type && outputs[1] == scores_type);
 constexpr auto flat_type = f32(shape(5, 12));
-static_assert(refuses<ct::op::axis_is_not_there>(rule.infer(types({flat_type, flat_type, flat_type}), three_heads), 3,
-                                                 2));
+static_assert(refuses<ct::op::no_such_axis>(rule.infer(types({flat_type, flat_type, flat_type}), three_heads), 3, 2));
 constexpr auto of_heads(ct::attention_options const& o) {
   return rule.infer(types({q_type, q_type, q_type}), packed(o));
 }
@@ -72,7 +71,7 @@ static_assert(refuses<attention::qkv_is_not_three_times_the_width>(parts_of(f32(
 static_assert(refuses<attention::qkv_does_not_fit_the_heads>(parts_of(f32(shape(2, 5, 35)), {8, false, 2}), 12, 35));
 static_assert(refuses<attention::key_value_heads_do_not_divide_the_heads>(parts_of(f32(shape(2, 5, 36)), {8, false, 3}),
                                                                           8, 3));
-static_assert(refuses<ct::op::axis_is_not_there>(parts_of(f32(shape(5, 36)), {3}), 3, 2));
+static_assert(refuses<ct::op::no_such_axis>(parts_of(f32(shape(5, 36)), {3}), 3, 2));
 static_assert(refuses<ct::op::ids_are_no_numbers>(parts_of(i32(shape(2, 5, 36)), {3}), 0, 0));
 
 // Forward two products of sequences * heads * tokens^2 * head width multiply-adds, backward four; half of that is all a

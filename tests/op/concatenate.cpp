@@ -11,7 +11,7 @@ using rule = ct::op::concatenate;
 constexpr auto a_type = f32(shape(2, 5, 3)), b_type = f32(shape(2, 5, 4));
 static_assert(rule::infer(types({a_type, b_type, a_type}), {.dimension = 2}).outputs[0] == f32(shape(2, 5, 10)));
 static_assert(rule::infer(types({a_type}), {.dimension = 0}).outputs[0] == a_type);
-static_assert(refuses<rule::dimension_is_not_there>(rule::infer(types({a_type, b_type}), {.dimension = 3}), 3, 3));
+static_assert(refuses<rule::no_such_dimension>(rule::infer(types({a_type, b_type}), {.dimension = 3}), 3, 3));
 static_assert(refuses<rule::values_do_not_fit>(rule::infer(types({a_type, b_type}), {.dimension = 1}), 0, 1));
 static_assert(refuses<rule::values_do_not_fit>(rule::infer(types({a_type, f32(shape(2, 5))}), {.dimension = 0}), 0, 1));
 static_assert(refuses<rule::values_do_not_fit>(rule::infer(types({a_type, a_type, i32(shape(2, 5, 3))}), {}), 0, 2));

@@ -15,8 +15,8 @@ static_assert(rule::infer(types({x_type}), {.dimension = 0, .begin = 1, .extent 
               f32(shape(1, 5, 12)));
 static_assert(rule::infer(types({i32(shape(2, 5))}), {.dimension = 1, .begin = 0, .extent = 3}).outputs[0] ==
               i32(shape(2, 3)));
-static_assert(refuses<rule::dimension_is_not_there>(rule::infer(types({x_type}), {.dimension = 3}), 3, 3));
-static_assert(refuses<rule::dimension_is_not_there>(rule::infer(types({x_type}), {.dimension = -1}), 3, -1));
+static_assert(refuses<rule::no_such_dimension>(rule::infer(types({x_type}), {.dimension = 3}), 3, 3));
+static_assert(refuses<rule::no_such_dimension>(rule::infer(types({x_type}), {.dimension = -1}), 3, -1));
 static_assert(refuses<rule::slice_is_empty>(rule::infer(types({x_type}), {.dimension = 1, .extent = 0}), 1, 0));
 static_assert(refuses<rule::slice_is_too_long>(rule::infer(types({x_type}), {.dimension = 1, .begin = -1}), 5, -1));
 static_assert(refuses<rule::slice_is_too_long>(rule::infer(types({x_type}), {.dimension = 1, .begin = 3, .extent = 3}),

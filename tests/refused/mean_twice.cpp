@@ -1,5 +1,5 @@
 // refused: the value has `got` dimensions where `expected` are needed; pass [sequences, tokens, features]
-// shows: axis_is_not_there
+// shows: no_such_axis
 // diagnosis: refused, line, 0, 3, 2
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,6 +1,6 @@
 // refused: the parameter has `expected` dimensions, but its parts lie along dimension
 // diagnosis: refused, line, any, 2, 2
-// shows: dimension_of_parts_is_not_there
+// shows: no_such_dimension_of_parts
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

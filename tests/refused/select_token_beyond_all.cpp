@@ -1,5 +1,5 @@
 // refused: ct::select_token: there is no token `got` in sequences of `expected` tokens
-// shows: token_is_not_there
+// shows: no_such_token
 // diagnosis: refused, line, 0, 16, 16
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -77,7 +77,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
 
   /// Tokens per sequence: `batch.tokens` or, if it is 0, the model's `context`. If it is 0 and the model has no
   /// `context`: 1 if no input has one entry per token, otherwise 0 (an error).
-  static constexpr std::int64_t said_tokens = [] {
+  static constexpr std::int64_t requested_tokens = [] {
     if constexpr (requires { model.context; }) return batch.tokens == 0 ? model.context : batch.tokens;
     bool per_token = false;
     for (auto const& input : inputs) per_token = per_token || input.each == per::token;
@@ -86,14 +86,14 @@ template <auto model, class objective_, micro_batch batch> struct task {
   /// The micro-batch's sequences, and tokens per sequence. Both are at least 1, so that an empty micro-batch causes
   /// only one error.
   static constexpr std::int64_t sequences = batch.sequences < 1 ? 1 : batch.sequences;
-  static constexpr std::int64_t tokens = said_tokens < 1 ? 1 : said_tokens;
+  static constexpr std::int64_t tokens = requested_tokens < 1 ? 1 : requested_tokens;
 
   /// The forward program of an entry, with parameters and activations of type `real`. If a program cannot be built, the
   /// result holds the error.
   static constexpr program build(entry e, dtype real) {
-    if constexpr (batch.sequences < 1 || said_tokens < 1)
+    if constexpr (batch.sequences < 1 || requested_tokens < 1)
       return detail::refused_program(
-          diagnosis_with<refusals::micro_batch_is_empty>(0, 0, batch.sequences, said_tokens));
+          diagnosis_with<refusals::micro_batch_is_empty>(0, 0, batch.sequences, requested_tokens));
     else if constexpr (!is_model<decltype(model)> && !detail::takes_several<decltype(model)>)
       return detail::refused_program(diagnosis_with<refusals::model_is_no_function>());
     else if constexpr (!detail::takes_values<decltype(model), inputs.size()>)

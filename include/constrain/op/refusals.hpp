@@ -13,7 +13,7 @@ template <diagnosis d> struct weight_is_no_matrix {
 };
 
 /// An activation has `got` dimensions, but the op needs `expected`.
-template <diagnosis d> struct axis_is_not_there {
+template <diagnosis d> struct no_such_axis {
   static_assert(d.ok(), "the value has `got` dimensions where `expected` are needed; pass [sequences, tokens, "
                         "features]");
 };

@@ -14,11 +14,11 @@ public:
   /// How a call is divided.
   enum class how : unsigned char {
     not_at_all,
-    begins,   // reads divided parameters; output 0 is divided
-    goes_on,  // reads divided values; output 0 is divided
-    ends,     // sums over the divided features
-    gathers,  // reads all features
-    replaced, // by the op's `divided_form`
+    begins,    // reads divided parameters; output 0 is divided
+    continues, // reads divided values; output 0 is divided
+    ends,      // sums over the divided features
+    gathers,   // reads all features
+    replaced,  // by the op's `divided_form`
   };
 
   constexpr calls_to_divide(program const& p, int ranks) : p_(p), ranks_(ranks) {
@@ -207,7 +207,7 @@ private:
       if (dimension < 0 || is_divided(n.inputs[k])) continue;
       if (!is_own_parameter(i, k, dimension) || parts_of(n.inputs[k], dimension).extents != parts.extents) return false;
     }
-    how_[i] = ends ? how::ends : how::goes_on;
+    how_[i] = ends ? how::ends : how::continues;
     if (ends) return true;
     auto const& to = p_.values[n.outputs[0].value];
     if (to.is_loop_carried() || to.accumulates || is_observed(to) || n.op->draws_random) return false;

@@ -118,7 +118,7 @@ constexpr program dividing::run() {
     auto const& rule = n.op->layouts;
     switch (calls_.how_to_divide(i)) {
     case how::not_at_all: return out_.program.add_node(n);
-    case how::goes_on:
+    case how::continues:
     case how::begins:
       divide_parameters(i, rule.outputs.inner_of(0));
       for (int k = 0; k < n.inputs.size(); ++k)

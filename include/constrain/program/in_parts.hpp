@@ -13,7 +13,7 @@ template <diagnosis d> struct parts_of_no_parameter {
 };
 
 /// Parts along a dimension `got` of a parameter with `expected` dimensions.
-template <diagnosis d> struct dimension_of_parts_is_not_there {
+template <diagnosis d> struct no_such_dimension_of_parts {
   static_assert(d.ok(), "ct::in_parts: the parameter has `expected` dimensions, but its parts lie along dimension "
                         "`got`; dimensions count from 0, the outermost");
 };
@@ -34,7 +34,7 @@ constexpr diagnosis check_parts(value parameter, part_list const& parts, int dim
   int const from = parameter.owner().called_from, rank = info.shape.rank;
   if (!is_parameter(info.role)) return diagnosis_with<refusals::parts_of_no_parameter>(line, from);
   if (dimension < 0 || dimension >= rank)
-    return diagnosis_with<refusals::dimension_of_parts_is_not_there>(line, from, rank, dimension);
+    return diagnosis_with<refusals::no_such_dimension_of_parts>(line, from, rank, dimension);
   auto const full = info.shape.extent[dimension];
   std::int64_t sum = 0;
   bool fits = true;

@@ -29,9 +29,9 @@ static __global__ void __launch_bounds__(cuda_threads)
   int const across = static_cast<int>(threadIdx.x) % (tile / tile_each);
   int const down = static_cast<int>(threadIdx.x) / (tile / tile_each);
   real sum[tile_each][tile_each]{};
-  for (auto product = first; product < first + c_at.group; ++product) {
-    a_type const* a_matrix = a + a_at.begin(product);
-    b_type const* b_matrix = b + b_at.begin(product);
+  for (auto matrix = first; matrix < first + c_at.group; ++matrix) {
+    a_type const* a_matrix = a + a_at.begin(matrix);
+    b_type const* b_matrix = b + b_at.begin(matrix);
     for (std::int64_t from = 0; from < k; from += tile_depth) {
       for (int i = static_cast<int>(threadIdx.x); i < tile * tile_depth; i += cuda_threads) {
         int const depth = i % tile_depth, line = i / tile_depth;

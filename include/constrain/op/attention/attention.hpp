@@ -104,7 +104,7 @@ struct attention {
   static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const wrong = needs_reals(in, 3); wrong.reason != why::nothing) return wrong;
     auto const& s = in[0].shape;
-    if (s.rank != 3) return inferred::failure<axis_is_not_there>(3, s.rank);
+    if (s.rank != 3) return inferred::failure<no_such_axis>(3, s.rank);
     auto const width = s.features();
     auto const shared = constrain::detail::key_value_heads(o);
     if (o.heads < 1 || width % o.heads != 0) return inferred::failure<heads_do_not_divide_the_width>(width, o.heads);
@@ -153,7 +153,7 @@ struct attention_inputs {
 constexpr inferred shapes_in_qkv(operand_types const& in, attention_options const& o) {
   if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
   auto const& s = in[0].shape;
-  if (s.rank != 3) return inferred::failure<op::axis_is_not_there>(3, s.rank);
+  if (s.rank != 3) return inferred::failure<op::no_such_axis>(3, s.rank);
   std::int64_t const features = s.features(), shared = key_value_heads(o);
   auto width = features / 3;
   if (shared == o.heads || o.heads < 1) {

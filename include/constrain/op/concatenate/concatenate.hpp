@@ -18,7 +18,7 @@ struct concatenate {
   static constexpr unsigned strided_outputs = 0b1;
 
   /// Refused: a dimension that the values do not have. `expected`: their number of dimensions. `got`: the dimension.
-  template <diagnosis d> struct dimension_is_not_there {
+  template <diagnosis d> struct no_such_dimension {
     static_assert(d.ok(), "ct::concatenate: the values have `expected` dimensions, but are joined along dimension "
                           "`got`; dimensions count from 0, the outermost");
   };
@@ -31,7 +31,7 @@ struct concatenate {
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     auto s = in[0].shape;
-    if (o.dimension < 0 || o.dimension >= s.rank) return inferred::failure<dimension_is_not_there>(s.rank, o.dimension);
+    if (o.dimension < 0 || o.dimension >= s.rank) return inferred::failure<no_such_dimension>(s.rank, o.dimension);
     for (int k = 1; k < in.size(); ++k) {
       auto like = in[k].shape;
       if (like.rank == s.rank) like.extent[o.dimension] = s.extent[o.dimension];

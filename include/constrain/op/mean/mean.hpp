@@ -36,7 +36,7 @@ struct mean {
   static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     if (o.dimension < 0 || o.dimension >= in[0].shape.rank)
-      return inferred::failure<axis_is_not_there>(o.dimension + 1, in[0].shape.rank);
+      return inferred::failure<no_such_axis>(o.dimension + 1, in[0].shape.rank);
     return inferred::one(in[0].type, in[0].shape.without(o.dimension));
   }
   static constexpr void gradient(backward& b) {

@@ -28,7 +28,7 @@ struct select_token {
   static constexpr char const* name = "select_token";
 
   /// Refused: an index outside of [0, tokens).
-  template <diagnosis d> struct token_is_not_there {
+  template <diagnosis d> struct no_such_token {
     static_assert(d.ok(), "ct::select_token: there is no token `got` in sequences of `expected` tokens; pass an index "
                           "from 0 to `expected` - 1");
   };
@@ -36,8 +36,8 @@ struct select_token {
   static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     auto const& s = in[0].shape;
-    if (s.rank != 3) return inferred::failure<axis_is_not_there>(3, s.rank);
-    if (o.index < 0 || o.index >= s.extent[1]) return inferred::failure<token_is_not_there>(s.extent[1], o.index);
+    if (s.rank != 3) return inferred::failure<no_such_axis>(3, s.rank);
+    if (o.index < 0 || o.index >= s.extent[1]) return inferred::failure<no_such_token>(s.extent[1], o.index);
     return inferred::one(in[0].type, shape(s.extent[0], s.extent[2]));
   }
   static constexpr void gradient(backward& b) {

@@ -41,7 +41,7 @@ struct slice {
   static constexpr unsigned strided_inputs = 0b1;
 
   /// Refused: a dimension that x does not have. `expected`: the number of dimensions of x. `got`: the dimension.
-  template <diagnosis d> struct dimension_is_not_there {
+  template <diagnosis d> struct no_such_dimension {
     static_assert(d.ok(), "ct::slice: the value has `expected` dimensions, but dimension `got` is sliced; dimensions "
                           "count from 0, the outermost");
   };
@@ -58,7 +58,7 @@ struct slice {
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     auto s = in[0].shape;
-    if (o.dimension < 0 || o.dimension >= s.rank) return inferred::failure<dimension_is_not_there>(s.rank, o.dimension);
+    if (o.dimension < 0 || o.dimension >= s.rank) return inferred::failure<no_such_dimension>(s.rank, o.dimension);
     auto const whole = s.extent[o.dimension];
     if (o.extent < 1) return inferred::failure<slice_is_empty>(1, o.extent);
     if (o.begin < 0) return inferred::failure<slice_is_too_long>(whole, o.begin);
