@@ -14,7 +14,8 @@ public:
   /// Whether ranks store the value in shards.
   constexpr bool is_flat(int value) const { return p_.values[value].layout == layout::flat; }
 
-  /// Whether node n works on shards: element by element, on an operand that is stored in shards.
+  /// Whether node n works on shards: element by element, with an operand that is stored in shards, and without
+  /// contributing to a sum over ranks.
   constexpr bool works_on_shards(node const& n) const {
     if (!n.op->layouts.by_elements()) return false;
     bool found = false;
@@ -25,7 +26,8 @@ public:
     }
     return found;
   }
-  /// Whether element i of the outputs of node n depends only on element i of this input.
+  /// Whether this input of node n has the pattern `*` (program/layout.hpp): an element of the outputs needs only the
+  /// same element of the input or, for states with blocks, its block.
   static constexpr bool by_element(node const& n, int input) {
     return (n.op->layouts.inputs.elements >> input & 1u) != 0;
   }

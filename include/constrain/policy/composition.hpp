@@ -41,7 +41,7 @@ template <class composition> constexpr auto find_refusal() {
 
 } // namespace detail
 
-/// Fails to compile, with the sentence of the first broken rule, unless the composition keeps all rules.
+/// Fails to compile, with the sentence of the first broken rule, unless all rules hold for the composition.
 template <class composition> struct composition_is_legal : decltype(detail::find_refusal<composition>())::type {
   static constexpr bool value = true;
 };

@@ -53,8 +53,9 @@ struct tensor_norm_squared {
 };
 
 /// squares[index] = the squared norm of one gradient: squares [number of gradients], fp64. A gradient is a stack of
-/// tensors, one per iteration of the loops that its parameter is stacked over. The sums of chunks of `norm_chunk`
-/// elements are added to one sum per tensor, and the tensors' sums to the squared norm, in a fixed order.
+/// tensors, one per iteration of the loops that its parameter is stacked over. The squares are summed in chunks of
+/// `norm_chunk` elements, the chunks' sums are added up per tensor, and the tensors' sums give the squared norm. The
+/// order is fixed.
 struct gradient_norm_squared {
   using options = squared_norm_options;
   static constexpr char const* name = "gradient_norm_squared";

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
-/// The default tensors with 8-bit states in `quantized`: all of at least 4096 elements that are not embeddings.
+/// The default of `quantized`: 8-bit states for all tensors with at least 4096 elements, except embeddings.
 struct large_tensors {
   /// Whether a tensor of this role and number of elements has 8-bit states.
   static constexpr bool contain(role r, std::int64_t elements) { return r != role::embedding && elements >= 4096; }
@@ -19,15 +19,15 @@ struct everything {
 
 /// An element-wise optimizer with 8-bit states (Dettmers et al. 2022, "8-bit Optimizers via Block-wise Quantization"),
 /// as in bitsandbytes: each field of the state has a byte per element and an fp32 scale per 256 elements
-/// (op/quantized_update/quantized_update.hpp). `quantized<adamw>` stores 2 (1 + 4 / 256) bytes per weight. As in
-/// bitsandbytes, embeddings and tensors of fewer than 4096 elements keep the states of `O`; with
-/// `quantized<O, everything>`, they have 8-bit states too. Each layer of a stack is a separate tensor.
+/// (op/quantized_update/quantized_update.hpp). `quantized<adamw>` stores 2 (1 + 4 / 256) bytes per weight. Embeddings
+/// and tensors of fewer than 4096 elements keep the states of `O`; with `quantized<O, everything>`, they have 8-bit
+/// states too. Each layer of a stack is a separate tensor.
 template <class O, class tensors = large_tensors> struct quantized {
   static_assert(op::has_sign_per_field<O>(),
                 "optimizer::quantized<O>: `state_signed` and `state` of O have different lengths; give each field of "
                 "the state one value");
   static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else: compile-time error
-  using base = O; // in prints and saved runs, the name is "quantized<...>" with the name of the base
+  using base = O; // its name follows `name` in prints and saved runs: "quantized<adamw>"
   static constexpr char const* name = std::is_same_v<tensors, everything> ? "quantized_everything" : "quantized";
 
   using hyper = typename O::hyper;
