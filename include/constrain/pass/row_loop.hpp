@@ -192,7 +192,7 @@ private:
       for (auto& r : of) r = ref();
     }
   };
-  /// Reshapes the inputs of the loop that are read by rows: to (rows, features) or, with one element per row, to (rows).
+  /// Reshapes the loop's inputs that are read by rows: to (rows, features) or, with one element per row, to (rows).
   constexpr body flatten(builder& out) const;
   /// Appends the loop body, which processes `extent` rows in each of `iterations` iterations, from row `begin` on.
   /// `order`: the row indices in the order in which the loop processes them; empty: 0, 1, 2, ...
