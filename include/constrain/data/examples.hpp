@@ -56,8 +56,8 @@ public:
 
   struct parts;
   /// Splits at random: of n examples, `validation` has floor(`validation_fraction` x n), but at most `most`; `train`
-  /// has the others. The same seed gives the same parts on every machine. A part can be split again. Throws `error`
-  /// unless 0 <= `validation_fraction` <= 1 and 0 <= `most`, and if this part already results from eight splits.
+  /// has the others. The same seed gives the same parts on every machine. A part can be split again. Throws `error` if
+  /// `validation_fraction` is not in [0, 1], if `most` is negative, or if this part already results from eight splits.
   parts split(double validation_fraction, std::uint64_t seed = 0,
               std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
   /// The splits that led to this part; empty: all examples of the arrays.

@@ -43,7 +43,7 @@ private:
   /// Records the directories above the root, so that links to them are not followed.
   void exclude_above();
 
-  /// Whether a file has one of the extensions.
+  /// Whether a file has one of the extensions; true for every file if there are no extensions.
   bool wanted(std::string_view name) const;
 
   /// Lists the files in a directory and all directories below it. `relative`, its path from the root, is empty or ends

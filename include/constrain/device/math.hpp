@@ -14,7 +14,7 @@
 #define CT_VECTORISED [[gnu::always_inline]] inline
 
 /// Element-wise mathematical functions for every device. On the host, the float versions have no branches and no calls,
-/// so that loops over them vectorize even without -ffast-math; double uses the standard library. On CUDA, both use the
+/// so loops that use them vectorize even without -ffast-math; double uses the standard library. On CUDA, both use the
 /// CUDA math library. The stated errors are the largest errors measured for the host's float versions, with and without
 /// fused multiply-add: exp and sqrt over all floats, the other functions over all floats of magnitude 2^-8 to 2^7 and a
 /// sample of the remaining floats. The polynomials are minimax fits (Remez) made for this file.
@@ -25,8 +25,8 @@ namespace libm = constrain::detail::libm;
 /// float or double.
 template <class real> concept real_number = std::is_same_v<real, float> || std::is_same_v<real, double>;
 
-/// a * b + c, rounded once if the target has FMA. Unlike the compiler's own contraction, the result does not depend on
-/// the compiler or the vector lane.
+/// a * b + c, rounded once if the target has FMA. Unlike with the compiler's own contraction, the result does not
+/// depend on the compiler or the vector lane.
 template <real_number real>
 CT_VECTORISED real multiply_add(real a, std::type_identity_t<real> b, std::type_identity_t<real> c) noexcept {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)

@@ -181,7 +181,7 @@ private:
   }
 
   /// Writes the step's record, then saves the run if a save is due. In this order, a resumed run finds the record of
-  /// its last step.
+  /// the step after which it was saved.
   void keep(step_record& record) {
     record.saved = !options_.directory.empty() && (done_ || options_.save_every.due(record.step, steps_));
     record.metrics = context_.take_metrics();

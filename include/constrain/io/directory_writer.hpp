@@ -34,8 +34,8 @@ public:
   enum class exchange { yes, no };
 
   /// Begins a save to `path`, or to the directory that the symbolic link `path` refers to. Creates missing parent
-  /// directories. Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if it is
-  /// the working directory or contains it, or if the temporary directory cannot be created.
+  /// directories. Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if `path`
+  /// is or contains the working directory, or if the temporary directory cannot be created.
   explicit directory_writer(std::string const& path, exchange way = exchange::yes);
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;
@@ -60,7 +60,7 @@ public:
 
   /// Writes the manifest, replaces the target with the new directory and removes the saved files of the old one. If
   /// other files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if the
-  /// replacement fails (the target is then unchanged) or if the parent directory cannot be synced afterwards.
+  /// save fails (the target is then unchanged) or if the parent directory cannot be synced afterwards.
   [[gnu::cold]] void commit();
 
 private:

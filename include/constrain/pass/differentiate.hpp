@@ -73,8 +73,9 @@ private:
     }
   }
 
-  /// Adds an accumulating buffer for the gradient of each captured value. A captured value is read in a deeper loop
-  /// than the loop of its definition, so every iteration of the deeper loop contributes to its gradient.
+  /// Creates an accumulating buffer for the gradient of each captured value that is `trained_`, except parameters and
+  /// their copies. A captured value is read in a deeper loop than the loop of its definition, so every iteration of the
+  /// deeper loop contributes to its gradient.
   constexpr void add_buffers_of_captured_values() {
     auto& p = out_.program;
     int depth = 0;
@@ -139,7 +140,8 @@ private:
   /// Appends a node that copies the gradient `from` into `to`.
   constexpr void copy_gradient(ref from, ref to, int line) { out_.call<op::copy>({from}, {to}, {}, line); }
 
-  /// Adds `g` to the gradient of `to`. Refused: a `g` whose shape differs from the shape of `to`.
+  /// Adds `g` to the gradient of `to`, or makes `g` the gradient if there is none yet. Refused: a `g` whose shape
+  /// differs from the shape of `to`.
   constexpr void contribute(ref to, ref g, int line) {
     auto const& values = out_.program.values;
     if (values[to.value].shape != values[g.value].shape)

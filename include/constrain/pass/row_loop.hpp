@@ -192,7 +192,7 @@ private:
       for (auto& r : of) r = ref();
     }
   };
-  /// Flattens the loop's inputs that are read by rows to (rows, features) or, with one element per row, to (rows).
+  /// Reshapes the loop's inputs that are read by rows: to (rows, features) or, with one element per row, to (rows).
   constexpr body flatten(builder& out) const;
   /// Appends the loop body, which processes `extent` rows in each of `iterations` iterations, from row `begin` on.
   /// `order`: the row indices in the order in which the loop processes them; empty: 0, 1, 2, ...
@@ -327,11 +327,11 @@ constexpr void row_looping::join(builder& out, ref r, body const& chunks, body c
 /// only if the logits take at least `smallest_bytes`, and all ops that read them declare that they work row by row
 /// (`op_info::layouts`).
 ///
-/// If all these ops ignore rows without a valid label (`op_info::label_inputs`, of the labels that the trainer counts),
-/// the loop processes rows with a valid label first: an iteration gathers its rows and scatters their gradients back.
-/// The other rows have the gradient 0. The loop runs only as many iterations as the valid labels of the micro-batch
-/// need (`labelled_rows`). If all labels are valid, the rows keep their order, and the results are the same as without
-/// gathering, bit for bit.
+/// If all these ops ignore rows without a valid label (`op_info::label_inputs`), and read the labels that the trainer
+/// counts, the loop processes rows with a valid label first: an iteration gathers its rows and scatters their gradients
+/// back. The other rows have the gradient 0. The loop runs only as many iterations as the valid labels of the
+/// micro-batch need, but at least one (`labelled_rows`). If all labels are valid, the rows keep their order, and the
+/// results are the same as without gathering, bit for bit.
 constexpr program loop_over_rows(program const& p, std::int64_t smallest_bytes) {
   if (!p.failure.ok()) return p;
   for (int i = 0; i < p.nodes.size(); ++i) {

@@ -67,7 +67,7 @@ struct batch {
   std::uint64_t corpus = 0;      // hash of the corpus or examples that the batch is from; 0: the caller's arrays
   data::position next{};         // where the next batch begins in that data
   std::int64_t sequence = 0;     // tokens in a sequence; 0: unknown, not checked by `step`
-  batch_ticket ticket{};         // valid until a `batch_range` refills the arrays
+  batch_ticket ticket{};         // valid until a `batch_range` refills or destroys the arrays
   std::shared_ptr<batch_arrays const> arrays{}; // all arrays; null: only `inputs` and `labels`
 
   /// The arrays for all inputs of the model.

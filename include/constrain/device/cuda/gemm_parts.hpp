@@ -25,8 +25,8 @@ inline constexpr std::int64_t gemm_limit = std::int64_t{1} << 31;
 namespace detail {
 
 /// Splits `rows` rows of `leading` elements into nearly equal parts, each of fewer than `limit` elements, but at least
-/// one row. Returns the number of rows of every part except the last. If possible, the number is a multiple of 256, so
-/// that all parts have the same alignment as the first.
+/// one row. Returns the number of rows of every part except the last, rounded up to a multiple of 256 if the parts then
+/// stay below `limit`, so that all parts have the same alignment as the first.
 constexpr std::int64_t rows_of_part(std::int64_t rows, std::int64_t leading, std::int64_t limit) {
   auto const most = leading < limit ? (limit - 1) / leading : 1;
   if (rows <= most) return rows;
@@ -57,7 +57,7 @@ constexpr int gemm_parts(transpose a, transpose b, gemm_extents const& e, std::i
   return static_cast<int>(count(e.m, part.m) * count(e.n, part.n) * count(e.k, part.k));
 }
 
-/// The alignment of an address, as it is passed to cuBLASLt: 256, 16, 8, 4, 2 or 1 bytes. With less than 16 bytes,
+/// The alignment that is passed to cuBLASLt for an address: 256, 16, 8, 4, 2 or 1 bytes. With less than 16 bytes,
 /// cuBLASLt cannot use its fast kernels. There are few classes, because the heuristic runs once for each class.
 constexpr int alignment_class(std::uintptr_t address) {
   int const classes[] = {256, 16, 8, 4, 2};

@@ -25,7 +25,7 @@ public:
   /// The value of each code.
   float const* values() const { return values_; }
 
-  /// Finds the code of the value nearest to x. A loop that uses a copy can keep the constants in registers.
+  /// Finds the code of the value nearest to x. A loop that uses a local copy of this object can keep it in registers.
   class search {
   public:
     /// The code of the value nearest to x. If x is very close to the midpoint of two values (within 1e-4 of their

@@ -95,7 +95,7 @@ constexpr void update_quantized(update_rule& rule, std::integer_sequence<int, i.
 
 } // namespace detail
 
-/// Appends the update of a parameter with 8-bit states. Each field of the state of `optimizer` is stored in two
+/// Appends a parameter's update with 8-bit states. Each field of the state of `optimizer` is stored in two
 /// tensors: the codes, with the field's name, and the scales, named "<field>_scale".
 template <class optimizer> constexpr void update_quantized(update_rule& rule) {
   detail::update_quantized<optimizer>(rule, std::make_integer_sequence<int, state_fields<optimizer>()>{});

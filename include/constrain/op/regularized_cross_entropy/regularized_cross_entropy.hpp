@@ -29,7 +29,7 @@ struct regularized_cross_entropy_gradient {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
-/// op::cross_entropy with the loss of a row
+/// Like op::cross_entropy, but the loss of a row is
 ///
 ///     logsumexp - (1 - s) logits[label] - s mean(logits) + z logsumexp^2
 ///
