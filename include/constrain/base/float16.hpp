@@ -14,7 +14,7 @@ inline constexpr std::int32_t infinite_half = 0x477FF000;       // bits of the f
 
 // The conversions of float16, for `integers` = std::int32_t and `floats` = float, or for GCC vectors of these types.
 // They have no branches, so compilers vectorize loops that call them. Compilers do not vectorize loops with a branch
-// around floating-point arithmetic or with F16C instructions, which also give other NaNs.
+// around floating-point arithmetic, nor loops with F16C instructions. F16C also converts NaNs differently.
 
 /// a < limit ? x : y, for each element; a and limit must not be negative.
 template <class integers>
@@ -40,7 +40,7 @@ template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_
 /// halves.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers half_bits_of_float(integers u) {
   integers const zero = u & 0, magnitude = u & 0x7FFFFFFF;
-  auto const normal = (magnitude - ((112 << 23) - 0xFFF) + (magnitude >> 13 & 1)) >> 13; // overflows for no NaN
+  auto const normal = (magnitude - ((112 << 23) - 0xFFF) + (magnitude >> 13 & 1)) >> 13; // no overflow for NaNs
   // Floats in [0.5, 1) are 2^-24 apart, and so are subnormal halves: adding 0.5 rounds to a subnormal half.
   auto const subnormal = __builtin_bit_cast(integers, __builtin_bit_cast(floats, magnitude) + 0.5f) - 0x3F000000;
   auto const finite = where_less(magnitude, smallest_normal_half, subnormal, normal);

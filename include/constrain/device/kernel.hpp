@@ -27,7 +27,7 @@ struct step_parameters {
 };
 
 /// An operand of a kernel: one instance of a value, or all its instances together (a stack over iterations). It is
-/// contiguous, unless the op declares the operand as strided (program/op_info.hpp).
+/// contiguous, unless the op declares that the operand may be strided (program/op_info.hpp).
 template <class T> struct tensor {
   T* data = nullptr;                          // the first element; row-major
   constrain::shape const* shape_of = nullptr; // shape of one instance
@@ -51,7 +51,7 @@ struct call {
   step_parameters const& parameters;       // parameters of this run of the entry program
   unsigned adds = 0;                       // bit j: add to output j instead of overwriting it
   int random_key = 0;                      // random key of the node, shared only with its recomputation and gradient
-  std::uint64_t iteration = 0;      // index of the current iteration of the enclosing loops, except micro-batches
+  std::uint64_t iteration = 0;      // index of the iteration of the enclosing loops, without the micro-batch loop
   std::int64_t first_sample = 0;    // index of this micro-batch's first sample in the global batch
   std::byte* scratch = nullptr;     // the bytes that the kernel asks for (kernel_needs.hpp); valid during the call
   int merged_before = 0;            // number of calls before this one that are merged with it (kernel_needs.hpp)

@@ -44,7 +44,7 @@ private:
   manifest contents_;
   std::vector<mapped_file> files_; // in the order of `contents_.files`
 
-  /// The path of '.<name>.previous' beside `path` if that is a directory (see io/directory_replace.hpp), else empty.
+  /// The path of the directory '.<name>.previous' beside `path` (see io/directory_replace.hpp); empty if there is none.
   [[gnu::cold]] static std::string previous_of(std::string const& path);
 
   /// Throws `error` unless `directory_` is a directory.

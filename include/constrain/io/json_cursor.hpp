@@ -14,8 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A streaming JSON reader (RFC 8259): a view of the text and a position in it. The reader is strict: no comments, no
 /// trailing commas, only UTF-8, no lone surrogates. The caller must limit the nesting depth and check for duplicate
-/// names (`detail::refuse_duplicates`). The functions that read a value throw `error`, naming the byte, if the text at
-/// the position is not that value.
+/// names (`detail::refuse_duplicates`). A function that reads a value throws `error` if the text at the position is not
+/// such a value; the message gives the byte.
 class json_cursor : public json_tokens {
 public:
   using json_tokens::json_tokens;

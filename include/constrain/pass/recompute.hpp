@@ -140,7 +140,7 @@ private:
     });
   }
 
-  /// Whether the clone leaves a call out: the call writes an accumulator, or the next value, which no node would read.
+  /// Whether the clone leaves a call out: the call writes an accumulator, or a `next` value that no node would read.
   constexpr bool is_left_out(node const& n) const {
     for (auto const& output : n.outputs) {
       if (in_.values[output.value].accumulates) return true;
@@ -189,11 +189,12 @@ private:
 
 } // namespace detail
 
-/// Activation checkpointing (Chen et al. 2016): each outermost repeat keeps the input of every k-th iteration, where k
-/// is `checkpointing.segment_of(iterations)`, and the backward pass recomputes the other activations. The number of
-/// iterations need not be a multiple of k. With checkpoint::keep, the backward pass recomputes all that it can except
-/// the ops in `checkpointing.kept`; with checkpoint::budget, it recomputes only the nodes in `dropped`. The weights
-/// after training are the same with every policy, bit for bit.
+/// Activation checkpointing (Chen et al. 2016). With checkpoint::every or checkpoint::sqrt, each outermost repeat keeps
+/// the input of every k-th iteration, where k is `checkpointing.segment_of(iterations)`, and the backward pass
+/// recomputes the other activations of the repeat. The number of iterations need not be a multiple of k. With
+/// checkpoint::keep, the backward pass recomputes all that it can except the ops in `checkpointing.kept`; with
+/// checkpoint::budget, it recomputes only the nodes in `dropped`. The weights after training are the same with every
+/// policy, bit for bit.
 constexpr program recompute(program const& p, slot_of::checkpointing const& checkpointing,
                             node_set const& dropped = {}) {
   if (checkpointing.has_limit) return dropped == node_set{} ? p : rematerialize(p, dropped);

@@ -61,7 +61,8 @@ private:
     return true;
   }
 
-  /// Whether every op that reads or writes a strided view of `r` accepts strided rows.
+  /// Whether `locate` can follow all views, no strided view of `r` is reshaped, and every op that reads or writes such
+  /// a view accepts strided rows.
   constexpr bool is_taken_in_rows(ref r) const {
     if (!is_shallow()) return false;
     for (int v = 0; v < p_.values.size(); ++v) {
@@ -199,8 +200,8 @@ private:
 
 /// Removes slices, concatenations, reshapes and stacks that need not copy: the result of a slice becomes a view of the
 /// sliced value, and the operands of a concatenation become views of its result. A copy remains if an op does not
-/// accept the strided rows of a view (`op_info::strided_inputs`, `strided_outputs`), if the elements are not in equally
-/// long rows, or if a node overwrites the bytes before the last read of the slice.
+/// accept the strided rows of a view (`op_info::strided_inputs`, `strided_outputs`), if the elements are not in rows at
+/// equal distances, or if a node overwrites the bytes before the last read of the slice.
 constexpr program slice_views(program const& p) {
   if (!p.failure.ok()) return p;
   for (auto const& n : p.nodes)

@@ -42,8 +42,8 @@ constexpr diagnosis layout_error(node const& n, int k, layout held) {
 /// - Loops nest.
 /// - A value is written before it is read, and no other value is written over it in between.
 /// - Every output has the type and shape that its op infers.
-/// - Shards are read only by collectives and by ops that work element by element. A value that is not yet reduced over
-///   the ranks is read only by a collective that reduces it.
+/// - Shards are read only by collectives, by ops that work only on shards, and by ops that work element by element. A
+///   value that is not yet reduced over the ranks is read only by a collective that reduces it.
 /// - Parameters, optimizer states and other persistent values are written only by `guarded` ops, which write nothing if
 ///   the gradient norm is not finite, and by collectives that exchange the results of guarded ops.
 /// - If a loop skips iterations without a valid label, no node outside of it reads a value with one instance per

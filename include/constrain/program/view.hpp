@@ -8,8 +8,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A value that uses the buffer of another value of the same type: a slice of it, or all of it in a different shape.
-/// The pass `slice_views` turns the result of an op::slice or op::reshape into a view of its input, and the operands of
-/// an op::concatenate, op::stack or op::reshape into views of its result.
+/// Where possible, the pass `slice_views` turns the result of an op::slice or op::reshape into a view of its input, and
+/// the operands of an op::concatenate, op::stack or op::reshape into views of its result.
 struct view {
   ref of;                 // the value that this one is a view of; empty: it is not a view
   int dimension = 0;      // the sliced dimension

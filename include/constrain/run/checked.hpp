@@ -37,10 +37,10 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
 }
 
 /// The executor hooks of checked mode. Every write tags the 64-byte blocks that it covers with the value's index and
-/// the loop iterations. Every read must find the tag of the value that it reads, or the tag of a host write. This
-/// detects values that are overwritten while still needed; filling memory with NaN does not always reveal them. The
-/// first output of each plan step (kernel call) must be finite if its dtype is floating-point. A failed check throws an
-/// `error` that names the plan step.
+/// the loop iterations. Every read of a value that is not persistent must find the tag of the value, or the tag of a
+/// host write. This detects values that are overwritten while still needed; filling memory with NaN does not always
+/// reveal them. The first output of each plan step (kernel call) must be finite if its dtype is floating-point. If a
+/// check fails, throws an `error` that names the plan step.
 class checked_hooks {
 public:
   static constexpr std::int64_t block = 64; // bytes that share one tag

@@ -29,7 +29,8 @@ using evaluator_of_inference =
 /// gradients, optimizer states or master weights. Parameters of two or more dimensions are stored in the type that
 /// GEMMs read: 2 bytes per element in bf16 and fp16. A trainer's policies can be used unchanged; those that concern
 /// only training (optimizer, accumulation, checkpointing) have no effect. With distributed policies, all ranks must
-/// make these calls in the same order: construction, `evaluate`, `predict`, `generate`, `set`, `load_pretrained`.
+/// construct the object, and then make the same sequence of calls to `evaluate`, `predict`, `generate`, `set` and
+/// `load_pretrained`.
 ///
 ///     ct::inference<task, ct::precision::bf16> model;
 ///     model.load_pretrained("runs/gpt");
@@ -43,7 +44,7 @@ public:
 
   static constexpr memory_plan memory = entries::memory;                    // planned bytes, by part
   static constexpr std::int64_t parameter_count = entries::parameter_count; // elements of all parameters
-  static constexpr double flops = entries::work.flops;                      // of one evaluation of a micro-batch
+  static constexpr double flops = entries::work.flops;                      // of evaluating one micro-batch on one rank
 
   /// Starts with the model's initial weights. Only the options `.seed`, `.dropout`, `.checked`, `.measure_memory`,
   /// `.deadline` and `.cuda_device` have an effect. Throws `error` for a value out of range, if the arena cannot be

@@ -22,7 +22,7 @@ inline char const* processor_instruction_set() noexcept {
 #endif
 }
 
-/// Number of processors that this process may run on (its affinity mask); 1 if the mask cannot be read.
+/// Number of processors that the calling thread may run on (its affinity mask); 1 if the mask cannot be read.
 inline int available_processors() noexcept {
   cpu_set_t set;
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;

@@ -92,7 +92,8 @@ template <class optimizer, bool first_moment> constexpr void update_unfactored(u
 
 } // namespace detail
 
-/// Appends Adafactor's update of one parameter, for a rule. `first_moment`: whether updates are averaged over steps.
+/// An optimizer's update rule: appends Adafactor's update of one parameter. `first_moment`: whether updates are
+/// averaged over steps.
 template <class optimizer, bool first_moment> constexpr void update_adafactor(update_rule& u) {
   if (u.shape().rank >= 2) detail::update_factored<optimizer, first_moment>(u);
   else detail::update_unfactored<optimizer, first_moment>(u);

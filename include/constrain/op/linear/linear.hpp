@@ -89,7 +89,7 @@ struct linear {
 
 /// Options of `linear`.
 struct linear_options {
-  bool bias = true;  // whether there is a bias, initially 0
+  bool bias = true;  // whether there is a bias; its initial value is 0
   double stddev = 0; // standard deviation of the initial weight (normal distribution with mean 0); 0: 1/sqrt(in)
   constrain::role role = constrain::role::weight; // role of the weight; the bias has role::bias
   part_list parts{}; // features of each layer, if one matmul computes several layers; see `in_parts`

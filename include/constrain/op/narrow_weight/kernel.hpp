@@ -20,12 +20,13 @@ CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t rando
   return y;
 }
 
-/// Loop body of the kernel: rounds the elements that draw i covers, eight consecutive elements of the full tensor.
+/// Loop body of the kernel: rounds the elements that draw i covers, eight with consecutive indices. As in
+/// op::round_stochastically, the indices are those in the full tensor, or in the concatenated parts of a tensor group.
 struct round_stochastically_elements {
   float const* x;
   double const* clip; // [norm, scale]
   bfloat16* y;
-  std::int64_t first, count; // index of x[0] in the full tensor; number of elements
+  std::int64_t first, count; // index of x[0]; number of elements
   int node;                  // random key of the parameter
   std::uint64_t iteration;   // index of the iteration of the loops around the call
   step_parameters const* parameters;

@@ -12,9 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 ///     w = w - lr (sign(c) + weight_decay w)            sign(0) = 0
 ///     m = beta2 m + (1 - beta2) g
 ///
-/// Apart from weight decay, every weight moves by the learning rate in each step. The paper recommends a learning rate
-/// 3 to 10 times smaller than AdamW's, and a weight decay larger by the same factor. The state is one value per weight:
-/// 4 bytes in fp32.
+/// Apart from weight decay, every weight whose c is not 0 moves by the learning rate in each step. The paper recommends
+/// a learning rate 3 to 10 times smaller than AdamW's, and a weight decay larger by the same factor. The state is one
+/// value per weight: 4 bytes in fp32.
 struct lion {
   static constexpr char const* name = "lion";
 
@@ -26,7 +26,7 @@ struct lion {
     float learning_rate = 1e-4f; // at least 0, before the schedule
     float beta1 = 0.9f;          // weight of m in c, in [0, 1)
     float beta2 = 0.99f;         // decay rate of m, in [0, 1)
-    float weight_decay = 0;      // at least 0; decoupled, so multiplied by the learning rate; only matrices and
+    float weight_decay = 0;      // at least 0; decoupled; multiplied by the learning rate; only matrices and
                                  // embeddings decay
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
