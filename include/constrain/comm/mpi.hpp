@@ -75,7 +75,7 @@ private:
   /// Throws `error` unless `status`, the result of an MPI call, is MPI_SUCCESS. `what`: the call's purpose, for the
   /// error.
   void check(int status, char const* what) const;
-  /// Throws `error` if a 32-bit integer, as MPI takes it, cannot hold a number of bytes.
+  /// Throws `error` if `bytes` is too large for MPI's counts, which are 32-bit integers.
   static void check_count(std::int64_t bytes);
   /// Converts lengths and offsets to MPI's 32-bit integers. Throws `error` if one is too large.
   void fill(int* counts, int* starts, std::int64_t const* lengths, std::int64_t const* offsets) const;

@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Why a run ended. all_steps: all steps are done; no_improvement: `.patience` evaluations in a row had no lower loss;
-/// interrupted: SIGINT or SIGTERM arrived; by_callback: a callback stopped the run.
+/// Why a run ended. all_steps: all steps are done; no_improvement: `.patience` evaluations in a row did not improve on
+/// the lowest loss; interrupted: SIGINT or SIGTERM arrived; by_callback: a callback stopped the run.
 enum class stop_reason : std::uint8_t { all_steps, no_improvement, interrupted, by_callback };
 
 /// Result of `fit`.

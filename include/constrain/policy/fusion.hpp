@@ -39,7 +39,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 /// The default. Fuses operations if the device has a kernel for the fused operation. If the logits of a micro-batch
 /// take 256 MiB or more, the head (the linear layer that computes the logits) and the loss become a loop over chunks of
-/// rows. From 128 rows on, the loop stores at most an eighth of the logits at a time, but it is slower than one call
+/// rows. With 128 or more rows, the loop stores at most an eighth of the logits at a time, but is slower than one call
 /// for all rows. It skips chunks without a valid label, as `all` does.
 struct automatic {
   using slot = slot_of::fusion;
@@ -47,7 +47,7 @@ struct automatic {
 };
 
 /// Fuses everything that the library has a fused kernel for; only the CPU has these kernels. Runs the head and the loss
-/// in chunks of rows, whatever the size of the logits: from 128 rows on, training and evaluation store at most an
+/// in chunks of rows, whatever the size of the logits: with 128 or more rows, training and evaluation store at most an
 /// eighth of the logits of a micro-batch at a time (`logit_rows`). Rows with an ignored label are moved to the end, and
 /// chunks that consist of them are skipped. With launch::graph, all chunks run, because a captured graph always runs
 /// the same kernels.

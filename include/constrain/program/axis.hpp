@@ -7,10 +7,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The rows of each iteration of a loop over rows, if a pass has moved the rows with a valid label to the front
-/// (op/valid_first). Iterations without a valid label do not run, except the one that begins at row 0. The host counts
-/// the valid labels of each micro-batch when it gets the batch, so that it need not read them from the device. Memory
-/// and cost are planned for all iterations. If the first row of a loop is not row 0, an earlier node must have written
-/// the accumulators to which the loop adds.
+/// (op/valid_first). Iterations without a valid label do not run, except the one that begins at row 0. (In a CUDA
+/// graph, all iterations run.) The host counts the valid labels of each micro-batch when it gets the batch, so that it
+/// need not read their number from the device. Memory and cost are planned for all iterations. If the first row of a
+/// loop is not row 0, an earlier node must have written the accumulators to which the loop adds.
 struct labelled_rows {
   std::int64_t begin = 0;         // first row of the first iteration; if it is 0, the first iteration always runs
   std::int64_t per_iteration = 0; // rows of one iteration; 0: all iterations run

@@ -31,7 +31,7 @@ namespace detail {
   });
 }
 
-/// What bytes with the tag `found` hold, where `expected` was to be found, for an error.
+/// For an error: what bytes with the tag `found` hold. They should have the tag `expected`.
 [[gnu::cold]] CONSTRAIN_INLINE std::string contents_text(std::uint64_t found, std::uint64_t expected) {
   if (found == 0) return "no call has written its bytes";
   bool const same_value = found >> 40 == expected >> 40;

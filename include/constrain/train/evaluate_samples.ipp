@@ -29,7 +29,7 @@ CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std:
   auto const surplus = (rows - samples.size() % rows) % rows;
   if (surplus == 0 || samples.pads()) return sum;
   // The last micro-batch repeated the last sample `surplus` times. Evaluate a micro-batch of only that sample, and
-  // subtract the share of these rows.
+  // subtract the share of the surplus rows.
   copy_rows(samples, samples.size() - 1, rows, buffer);
   evaluation last;
   run(buffer.batch, last);

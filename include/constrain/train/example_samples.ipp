@@ -71,7 +71,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
   return count;
 }
 
-/// Throws the error for element `i` of an array, which its port does not accept.
+/// Throws the error for element `i` of an array. The array's port does not accept this element.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_element(char const* where, example_array const& in,
                                                              std::size_t i) {
   auto const example = i / in.elements, position = i % in.elements;
@@ -185,7 +185,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   data::examples_index const index(examples.splits(), static_cast<std::int64_t>(count));
   if (index.size() == 0)
     throw error({where, ": this part of the ", count, " examples is empty; give more examples, or ", instead});
-  // Padding changes no result if the first labels can be ignored and no label array holds real numbers.
+  // Padding changes no result if the first array of labels may hold ignored labels and none holds real numbers.
   auto const first = static_cast<int>(examples.inputs().size());
   bool pads = arrays[first].port->ignorable;
   for (auto const& each : arrays) pads = pads && (!each.is_label() || each.is_integers());

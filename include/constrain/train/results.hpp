@@ -18,8 +18,8 @@ struct step_result {
   std::int64_t tokens = 0;     // number of valid labels in the batch
   bool skipped = false;        // a gradient was not finite, so weights and optimizer states are unchanged
   std::string_view not_finite; // name of the first parameter whose gradient was not finite; empty: all were finite.
-                               // With optimizer::in_backward, every such parameter keeps its weights and states, and
-                               // `skipped` is false
+                               // With optimizer::in_backward, only tensors with such a gradient keep their values and
+                               // states, and `skipped` is false
 };
 
 /// Result of an evaluation. A valid label is one that is not `ignored_label`.

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
-/// Adds an exponential moving average of the weights to any optimizer (Polyak & Juditsky 1992; Tarvainen & Valpola
+/// Adds an exponential moving average of the weights to an optimizer (Polyak & Juditsky 1992; Tarvainen & Valpola
 /// 2017), like torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn:
 ///
 ///     average = decay average + (1 - decay) w    after each update; average = w after the first

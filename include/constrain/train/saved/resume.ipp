@@ -32,7 +32,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return found > 0;
 }
 
-using steps_left = std::span<std::int64_t const>; // this rank's saved steps that are not tried yet, newest first
+using steps_left = std::span<std::int64_t const>; // this rank's saved steps that have not been tried, newest first
 
 /// A saved run that all ranks have.
 struct common_run {
