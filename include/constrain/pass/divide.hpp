@@ -151,10 +151,11 @@ constexpr program dividing::run() {
 /// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): each of `ranks` ranks computes an equal range of the features
 /// of a linear layer, and applies the following ops to this range. The next linear layer sums over the features: each
 /// rank computes a part of the sum, and the parts are added. The parameters of both layers, except the second layer's
-/// bias, are divided. Each rank also has a range of the rows of a vocabulary, and of the classes of the logits; a call
-/// that needs all of them is replaced by its op's `divided_form` or, without one, reads gathered logits. All other
-/// parameters and values are the same on every rank. A layer is divided if all ops up to the next layer name the
-/// features by a letter in their `layouts`, and if `ranks` divides the numbers of features and of heads.
+/// bias, are divided. Each rank also has a range of the rows of a vocabulary, and of the classes of the logits. A call
+/// that needs all rows or all classes is replaced by its op's `divided_form` or, without one, reads gathered logits.
+/// All other parameters and values are the same on every rank. A layer is divided if no other node reads its
+/// parameters, if all ops up to the next linear layer name the features by a letter in their `layouts` and draw no
+/// random numbers, and if `ranks` divides the numbers of features and of heads.
 constexpr program divide(program const& p, int ranks) {
   if (ranks <= 1 || !p.failure.ok()) return p;
   return detail::dividing(p, ranks).run();

@@ -17,7 +17,7 @@ struct buffer {
     friend constexpr bool operator==(stride const&, stride const&) = default;
   };
 
-  std::int64_t offset = -1; // bytes from the start of the arena; -1: the program does not have the value
+  std::int64_t offset = -1; // bytes from the start of the arena; -1: no buffer, since no node uses the value
   std::int64_t size = 0;    // bytes of all instances that do not share bytes
   fixed_vector<stride, axis_list::capacity> strides; // of the axes along which instances do not share bytes
   std::int64_t carried_stride = 0;                   // bytes from one instance of a loop-carried value to the next
@@ -223,8 +223,8 @@ private:
     if (info.role == role::input) s.born = -1;
   }
 
-  /// The order in which `first_fit` assigns offsets: the largest buffer first, or the longest-lived (of these, the
-  /// largest). Which one needs less memory depends on the program.
+  /// The order in which `first_fit` assigns offsets: the largest buffer first, or the longest-lived (of two equally
+  /// long-lived ones, the larger). Which order needs less memory depends on the program.
   enum class order { largest, longest_lived };
   /// Whether buffer a comes before buffer b in this order.
   constexpr bool is_before(order by, int a, int b) const {

@@ -67,8 +67,8 @@ public:
   /// Whether every sample has a valid label.
   bool every_sample_has_a_label() const;
 
-  /// Makes `to.batch` a view of a buffer of `rows` samples, with no valid label so far. Allocates only in the first
-  /// call for a buffer.
+  /// Makes `to.batch` a view of a buffer of `rows` samples, with `valid_labels` = 0. Allocates only in the first call
+  /// for a buffer.
   void view(std::int64_t rows, batch_buffer& to) const { view_(data_.get(), rows, to); }
   /// Copies a sample into a row. Throws `error` if the data cannot be read.
   void copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const { copy_(data_.get(), sample, row, to); }

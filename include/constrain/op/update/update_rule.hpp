@@ -30,7 +30,7 @@ public:
                   "its own, for example by not averaging twice");
   };
 
-  /// A rule uses functions that need the full parameter on a part of it.
+  /// For a part of a parameter, a rule calls a function that needs the full parameter.
   template <diagnosis d> struct part_is_updated_in_place {
     static_assert(d.ok(), "optimizer: its rule is called for a part of a parameter, but `update_in_place`, `average` "
                           "and element-wise optimizers need the full parameter; store new values with `assign`, or, "
@@ -64,7 +64,8 @@ public:
   /// The parameter, or, if it is stored in 16 bits, its fp32 copy, which is rounded into the parameter after the
   /// update.
   constexpr value parameter() const { return part_ < 0 ? value{out_, working_copy_} : new_parameter_; }
-  /// The parameter's gradient, the mean over the batch's labels, before clipping; in fp16, times the loss scale.
+  /// The parameter's gradient, the mean over the batch's labels, before clipping; with precision::fp16, times the
+  /// loss scale.
   constexpr value gradient() const { return part_ < 0 ? value{out_, {gradient_, at::current}} : new_gradient_; }
   /// [norm, scale], fp64 [2]: rules multiply the gradient by the scale, which clips by the norm of all gradients,
   /// undoes the loss scale, and is 0 if the norm is not finite. With `optimizer::in_backward`, the norm is of this
@@ -98,8 +99,8 @@ public:
   /// A state with the parameter's shape and of type `type()`.
   constexpr value state(std::string_view name) { return state(name, shape()); }
 
-  /// Stores `source` in `target`, the parameter or a state, unless the gradient norm is not finite. Converts it to the
-  /// type of `target`. `target` and `source` must have the same shape.
+  /// Stores `source`, converted to the type of `target`, in `target`, the parameter or a state, unless the gradient
+  /// norm is not finite. `target` and `source` must have the same shape.
   constexpr void assign(value target, value source) {
     if (!out_.program.failure.ok()) return; // after a failure, `emit_all` returns no values
     if (part_ >= 0 && target.where() == new_parameter_.where()) return replace(new_parameter_, source);

@@ -20,7 +20,7 @@ enum class muon_rate : std::uint8_t {
   spectral_unclamped, // sqrt(rows / columns) (Bernstein 2025)
 };
 
-/// Muon (Jordan et al. 2024), like torch.optim.Muon, but computed in the type of the master weights instead of
+/// Muon (Jordan et al. 2024), like torch.optim.Muon, but computed in fp32 (with precision::fp64, in fp64) instead of
 /// bfloat16, and with a different default weight decay:
 ///
 ///     m = m + (1 - momentum) (g - m)
@@ -29,9 +29,9 @@ enum class muon_rate : std::uint8_t {
 ///     X = a X + b A X + c A A X with A = X X^T                newton_schulz_steps times
 ///     w = (1 - lr weight_decay) w - lr rate(rows, columns) X
 ///
-/// `muon` updates the matrices of role weight; `O` updates the other parameters: embeddings, the head, biases and
-/// norms. Each layer of a stack is a separate matrix, and so is each part of a parameter (`in_parts`). The state is one
-/// value per weight: 4 bytes in fp32.
+/// `muon` updates the matrices of role weight; `O` updates all other parameters, such as embeddings, the head, biases
+/// and norms. Each layer of a stack is a separate matrix, and so is each part of a parameter (`in_parts`). The state is
+/// one value per weight: 4 bytes in fp32.
 template <class O = adamw> struct muon {
   using base = O; // in prints and saved runs, the name is "muon<...>" with the name of the base
   static constexpr char const* name = "muon";

@@ -24,7 +24,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 /// Throws `error` if a saved config.json lacks a `required` field, or if a field that it shares with the model's
-/// configuration (`here`) differs. Arrays and nulls are not compared. `directory`, `owner`: as in `check_field`.
+/// configuration (`here`) differs. Arrays, objects and nulls are not compared. `directory`, `owner`: as in
+/// `check_field`.
 [[gnu::cold]] CONSTRAIN_INLINE void check_model(std::string const& directory, io::json const& saved,
                                                 io::json const& here, std::span<std::string_view const> required,
                                                 std::string_view owner) {
