@@ -20,8 +20,8 @@ struct fit_options {
   optimizer_steps steps = -1; // steps of the whole run, at least 0; -1: no limit if `.epochs` is set, else 100
   std::int64_t epochs = 0;    // epochs of the whole run, at least 0; 0: no limit. If `.steps` is set too, the limit
                               // reached first ends the run
-  data::dataset_pointer validation = nullptr; // validation data with at least one label, of the training data's type:
-                                              // `&corpus` or `&examples`; null: no evaluation
+  data::dataset_pointer validation = nullptr; // validation data, `&corpus` or `&examples`: of the same type as the
+                                              // training data, with at least one label; null: no evaluation
   interval evaluate_every = 0;                // when to evaluate, besides the end; 0: only at the end
   std::string directory{};                    // directory to save the run in; empty: the run is not saved
   interval save_every = 0;                    // when to save to `.directory`, besides the end; 0: only at the end

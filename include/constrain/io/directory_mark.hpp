@@ -16,9 +16,9 @@
 ///
 /// After a fixed first line, a mark contains the identity (inode, file handle) of its directory and of the parent
 /// directory, and the final name of the saved directory. So a mark is valid only while its directory keeps its name and
-/// its parent: a mark in a copy, in a moved directory or with another hard link permits no removal. The list of files
-/// follows; each file is listed before it is created. Another user cannot forge a mark: the mark and the directory must
-/// have the same owner as this process's new files.
+/// its parent: a mark in a copy or in a moved directory permits no removal. A mark with another hard link permits none
+/// either. The list of files follows; each file is listed before it is created. Another user cannot forge a mark: the
+/// mark and the directory must have the same owner as this process's new files.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The name of the mark, and its first line.

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The size of a micro-batch, the data of one forward and backward pass.
 struct micro_batch {
   int sequences = 1; // sequences in the micro-batch
-  int tokens = 0;    // tokens of each sequence; 0: the model's context
+  int tokens = 0;    // tokens of each sequence; 0: the model's context; 1 if it has none and no input is per token
 };
 
 /// The entry programs of a trainer: `step` (forward, backward, update), `evaluate` (loss and correct predictions),
@@ -60,7 +60,7 @@ constexpr shape shape_of(port_spec const& spec, std::int64_t sequences, std::int
 
 } // namespace detail
 
-/// A training task. `model`: a function on values from tokens [sequences, tokens], or from the inputs that it lists, to
+/// A training task. `model`: a function on values, from tokens [sequences, tokens] or the inputs that it lists, to
 /// logits [..., classes]. `objective_`: the type of a function from logits and labels to the loss. `batch`: the size of
 /// a micro-batch.
 template <auto model, class objective_, micro_batch batch> struct task {
@@ -148,7 +148,7 @@ private:
     auto const type = spec.type == port_type::ids ? dtype::i32 : b.real;
     auto const s = detail::shape_of(spec, rows, tokens, logits);
     value const added{b, {b.new_value({type, s}, role::input, 0), at::current}};
-    // An op that uses the labels as indices, such as `embedding`, sets `ignorable` to false.
+    // An op that uses the labels as indices and skips no `ignored_label` (`embedding`) sets `ignorable` to false.
     b.program.set_port({kind, spec, added.where(), 0, kind == port_kind::label && spec.type == port_type::ids});
     if (spec.each == per::row) b.program.limit(added.where(), logits.features(), true);
     return added;

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether node `i` is a copy that can be removed: the node that computes its source then writes its target.
+/// Whether node `i` is a copy that can be removed: the node that computes the source then writes the target.
 constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   auto const& n = p.nodes[i];
   if (!calls(n, info_of<op::copy>)) return false;
@@ -20,7 +20,7 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
     return false;
   if (source.type != target.type) return false;
 
-  // The next loop after the copy, at the same depth. If the copy initializes a loop-carried value of this loop, the
+  // The next loop after the copy, with the same parent. If the copy initializes a loop-carried value of this loop, the
   // loop overwrites the target: readers of the source after the loop would read a new value.
   int const loop = where.parent[i];
   int next_loop = p.nodes.size();
@@ -62,7 +62,7 @@ constexpr void rename(program& p, ref from, ref to) {
 
 } // namespace detail
 
-/// Copy elision: removes a copy if the node that computes its source can write its target instead.
+/// Copy elision: removes a copy if the node that computes the source can write the target instead.
 constexpr program coalesce(program const& p) {
   if (!p.failure.ok()) return p;
   program renamed = p;

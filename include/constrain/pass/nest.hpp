@@ -55,8 +55,8 @@ struct nest {
 
 namespace detail {
 
-/// The innermost loop around node i with one instance of the value per iteration; for a value without axes, the loop
-/// over micro-batches; the root if there is none.
+/// The innermost loop around node i whose iterations each have an instance of the value; for a value without axes, the
+/// loop over micro-batches; the root if there is none.
 constexpr int level_of(program const& p, nest const& where, value_info const& info, int i) {
   for (int loop = where.parent[i]; loop != nest::root; loop = where.parent[loop]) {
     int const axis = p.nodes[loop].axis;

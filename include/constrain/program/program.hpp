@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The intermediate representation of a model. The model's layers write it, passes transform it, and it is lowered to a
 /// plan. A program consists of nodes in execution order, with `loop ... end` around those that repeat. A value that is
 /// defined inside loops has one instance per iteration; the instances together are its stack. Each instance is assigned
-/// once, except accumulators and values that persist (parameters, optimizer state).
+/// once, except for accumulators and for values that persist (parameters, optimizer state).
 struct program {
   static constexpr int maximum_nodes = 640;     // maximum number of nodes
   static constexpr int maximum_values = 512;    // maximum number of values

@@ -48,7 +48,7 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
   return out;
 }
 
-/// Table rows of a memory plan, one per non-empty part, with a bar relative to the peak.
+/// Table rows of a memory plan: its non-empty parts and the peak, each with a bar relative to the peak.
 [[gnu::cold]] CONSTRAIN_INLINE std::string memory_rows(memory_plan const& m) {
   std::string rows;
   auto const row = [&](char const* name, bytes b) {

@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Stores a tensor in a parameter, an optimizer state or a gradient, unless the gradient norm is not finite. Inputs:
-/// the tensor and clip [norm, scale] (op::clip_coefficient). If scale is 0, the output keeps its value.
+/// Stores a tensor in a parameter, an optimizer state or a gradient, if the gradient norm is finite. Inputs: the tensor
+/// and clip [norm, scale] (op::clip_coefficient). If scale is 0, the output keeps its value.
 struct assign {
   struct options {
     dtype to = dtype::f32; // type of the target's elements

@@ -22,8 +22,8 @@ struct concatenate {
     static_assert(d.ok(), "ct::concatenate: the values have `expected` dimensions, but are joined along dimension "
                           "`got`; dimensions count from 0, the outermost");
   };
-  /// Refused: values that differ in type or in an extent other than that of the joined dimension. `got`: the index of
-  /// the value that differs from the first.
+  /// Refused: values whose types differ, or whose shapes differ outside the joined dimension. `got`: the index of the
+  /// value that differs from the first.
   template <diagnosis d> struct values_do_not_fit {
     static_assert(d.ok(), "ct::concatenate: value `got` differs from value `expected` in its type or in an extent "
                           "other than that of the joined dimension; make them equal");
@@ -55,8 +55,8 @@ struct concatenate {
 } // namespace op
 
 /// Joins at most eight values along `dimension` (0: the outermost), in order, like torch.cat. A value is not copied if
-/// the op that computes it can write directly into its slice of the result. Refused: values that differ in type or in
-/// the extent of another dimension, a dimension that the values do not have, and token ids.
+/// the op that computes it can write directly into its slice of the result. Refused: values whose types differ, or
+/// whose shapes differ outside `dimension`; a dimension that the values do not have; and token ids.
 constexpr value concatenate(std::initializer_list<value> values, int dimension, int line = __builtin_LINE()) {
   for (auto const& x : values) detail::refuse_ids(x, line);
   return emit<op::concatenate>(values, {.dimension = dimension}, line);

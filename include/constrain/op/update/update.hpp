@@ -94,8 +94,8 @@ template <class optimizer> struct update {
 };
 
 /// Appends the update of a parameter by an optimizer: the nodes of the optimizer's rule, or, without a rule, one
-/// element-wise update of the parameter and the optimizer states. A rule is called once for each part of the parameter,
-/// but the rule of an optimizer with a base optimizer only once, for the full parameter, since the base may be
+/// element-wise update of the parameter and the optimizer states. A rule is called once for each part of the parameter.
+/// The rule of an optimizer with a base optimizer is called only once, for the full parameter, since the base may be
 /// element-wise; this rule calls `update_by` for the base.
 template <class optimizer> constexpr void update_by(update_rule& rule) {
   if constexpr (has_update_rule<optimizer> && requires { typename optimizer::base; }) optimizer::update(rule);

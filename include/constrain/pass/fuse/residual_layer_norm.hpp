@@ -39,7 +39,7 @@ constexpr bool fuse_layer_norm_gradient_add(program& p, int i, op_set const& avo
     if (residual == dx || touched_between(p, residual, i, j)) continue;
     auto fused = gradient;
     fused.inputs.count = 0;
-    fused.inputs.push_back(residual); // first: in_place tries inputs in order, and dx should share these bytes
+    fused.inputs.push_back(residual); // first, so that the pass `in_place` lets the output share the residual's bytes
     for (auto const& input : gradient.inputs) fused.inputs.push_back(input);
     fused.outputs[0] = p.nodes[j].outputs[0];
     fuse_at(p, i, info_of<op::layer_norm_gradient_add>, fused, {j});

@@ -31,7 +31,7 @@ template <class type> concept has_update = requires(float weight, typename type:
 ///     static constexpr char const* name = "lion";                // in saved runs and prints; default: the type's name
 ///     static constexpr char const* state_names[] = {"exp_avg"};  // of the state's fields, in saved runs and prints
 ///     static constexpr bool state_signed[] = {true};             // whether a field may be negative; default: true.
-///                                                                // `quantized` is more precise if it may not
+///                                                                // false makes `quantized` more precise
 ///     static void check(hyper const&);                           // throws `error` if a value is outside its range;
 ///                                                                // the trainer's constructor calls it
 ///     template <class real> static prepared<real> prepare(hyper const&, optimizer_step); // on the host, once a step;

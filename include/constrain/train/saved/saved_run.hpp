@@ -28,7 +28,8 @@ namespace detail {
 [[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);
 
 /// Throws `error`, which names the field and both values, if a field of a saved run (`saved`) differs from the field of
-/// this trainer (`here`). `directory` names the saved run in the error; `owner`, with an article, the loading object.
+/// this trainer (`here`). `directory`: names the saved run in the error. `owner`: names the loading object, with an
+/// article.
 void check_field(std::string const& directory, std::string const& field, std::string const& saved,
                  std::string const& here, std::string_view owner = "a trainer");
 
