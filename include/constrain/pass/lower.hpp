@@ -159,7 +159,7 @@ public:
     return info.shape.elements() * p_.iterations(info);
   }
 
-  /// The host's view of a value in the arena; it has no elements if the program does not have the value.
+  /// The host's view of a value in the arena; it has no elements if the value does not exist or has no memory.
   constexpr host_view view(ref r) const {
     if (!r) return {};
     auto const& info = p_.values[r.value];

@@ -25,11 +25,11 @@ constexpr void promote_inputs(builder& out, node& n) {
 } // namespace detail
 
 /// Mixed precision (Micikevicius et al. 2018): casts every parameter of two or more dimensions to `precision.compute`
-/// once per run, before the micro-batches, and lets all readers of the parameter read the copy. The parameters keep
-/// their type: they are the master weights. Without `precision.masters`, there is no copy: these parameters are stored
-/// in the compute type. The types of all activations follow from the ops' shape rules. Floating-point labels keep their
-/// type, so that ops that promote types compute a loss in fp32. Refused: a repeat whose body then returns a type other
-/// than its argument's.
+/// once per run of the program, before the micro-batches, and lets all readers of the parameter read the copy. The
+/// parameters keep their type: they are the master weights. Without `precision.masters`, there is no copy: these
+/// parameters are stored in the compute type. The types of all activations follow from the ops' shape rules.
+/// Floating-point labels keep their type, so that ops that promote types compute a loss in fp32. Refused: a repeat
+/// whose body then returns a type other than its argument's.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
   if (!p.failure.ok() || p.values[p.result("logits").value].type == compute) return p;

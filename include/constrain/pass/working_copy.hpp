@@ -34,7 +34,8 @@ public:
     rule.work_on(copy_);
   }
 
-  /// Appends the nodes that store the updated copy in the parameter. `index`: its index among the trained parameters.
+  /// Appends the nodes that store the updated copy in the parameter. `index`: the parameter's index among the trained
+  /// ones.
   constexpr void store(int index) {
     auto const info = out_.program.values[parameter_.value];
     auto const clip = rule_.scale().where();

@@ -10,14 +10,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// How the ranks that train together hold a tensor, in the terms of PyTorch's DTensor and of ZeRO (Rajbhandari et al.
 /// 2020).
 enum class layout : std::uint8_t {
-  replicated, // every rank holds the full tensor, or, of an activation, the tensor for its samples
+  replicated, // every rank holds the full tensor or, if it is an activation, the part for the rank's samples
   partial,    // the tensor is the sum of the tensors that the ranks hold
   flat,       // every rank holds a range of the flattened tensor, its shard (shard_map)
   divided,    // every rank of a tensor group holds a range of one dimension (`value_info::divided`)
 };
 
-/// How an op changes the layout of a tensor: input 0 has the layout `from`, output 0 the layout `to`. They differ only
-/// for collectives.
+/// How an op changes the layout of a tensor: input 0 has the layout `from`, output 0 the layout `to`. `from` and `to`
+/// differ only for collectives.
 struct layout_change {
   layout from = layout::replicated; // of input 0
   layout to = layout::replicated;   // of output 0

@@ -48,7 +48,7 @@ struct inferred {
     result.got = got;
     return result;
   }
-  /// Refuses with a refusal (refusal.hpp), and the two numbers of its sentence.
+  /// Refuses with a refusal (refusal.hpp) and the two numbers of its sentence.
   template <template <diagnosis> class sentence>
   static constexpr inferred failure(std::int64_t expected, std::int64_t got) {
     auto result = failure(why::refused, expected, got);

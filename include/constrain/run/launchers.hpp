@@ -179,15 +179,16 @@ using missing_kernel =
     typename typed_call_of<holder, device, missing>::required::template refused<why::refused,
                                                                                 missing_kernel_at<holder, missing>()>;
 
-/// Whether the holder names the plan of the trainer's step as `before` (pass/pipeline.hpp) and that plan lacks kernels.
+/// Whether the holder names the plan of another entry as `before` (pass/pipeline.hpp) and that plan lacks kernels. A
+/// trainer's other entries name its step; those of an inference object name `evaluate`.
 template <class holder, class device> constexpr bool step_lacks_kernels() {
   if constexpr (requires { typename holder::before::before; })
     return missing_step<typename holder::before, device> >= 0;
   else return false;
 }
 
-/// The error for step `missing` of a plan. If the plan of the trainer's step lacks kernels too, returns the error of
-/// that plan instead, so that compilers print one error for both.
+/// The error for step `missing` of a plan. If the plan `before` lacks kernels too, returns the error of that plan
+/// instead, so that compilers print one error for both.
 template <class holder, class device, int missing> constexpr auto error_to_report() {
   if constexpr (step_lacks_kernels<holder, device>())
     return error_to_report<typename holder::before, device, missing_step<typename holder::before, device>>();

@@ -52,8 +52,9 @@ struct tensor_info {
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
   /// Ranks that together hold the tensor; 1: every rank holds all of it.
   constexpr std::int64_t holders() const { return shards * divisions(); }
-  /// Calls f(run) for the elements that rank `rank` of the holders stores, in order. The ranks of a tensor group are
-  /// consecutive holders. Ranks beyond the holders repeat them in the same order.
+  /// Calls f(run) for the elements that a rank stores, in order. `rank`: its number in `ranks::holders`, where the
+  /// ranks of a tensor group are consecutive. If there are more ranks than `holders()`, several store the same
+  /// elements.
   void for_each_run(int rank, function_ref<void(stored_run const&)> f) const;
 };
 
@@ -109,8 +110,8 @@ struct parameter_counts {
   int characters = 0; // of all names together
 };
 
-/// The parameters of a program, in the order in which the model creates them, the optimizer states, ordered by their
-/// parameters, and the settings.
+/// A program's parameters, optimizer states and settings. The parameters have the order in which the model creates
+/// them, and the states the order of their parameters.
 template <parameter_counts counts> struct parameter_table {
   parameter_info parameters[counts.parameters == 0 ? 1 : counts.parameters]{}; // `size` entries
   state_info states[counts.states == 0 ? 1 : counts.states]{};                 // `states_size` entries

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A run's state besides its tensors. It is saved together with the tensors, so that a resumed run continues as if it
 /// had never stopped.
 struct training_state {
-  std::uint64_t seed = 0;    // of the initial weights, the order of samples and dropout
+  std::uint64_t seed = 0;    // of the initial weights, the order of samples, dropout and stochastic rounding
   optimizer_steps steps = 0; // optimizer steps done, including skipped steps
   std::int64_t skipped = 0;  // steps skipped because a gradient was not finite
   std::uint64_t corpus = 0;  // hash of the corpus or examples read last; 0: none so far

@@ -16,9 +16,10 @@ inline bool waiting_threads_spin() {
   return !sleeps && std::getenv("GOMP_SPINCOUNT") == nullptr && std::getenv("KMP_BLOCKTIME") == nullptr;
 }
 
-/// Mean time in seconds to start and end an empty parallel loop. It is at most a few microseconds if every thread has a
-/// processor, and milliseconds if other programs compete for the processors, since threads then spin until the other
-/// threads are scheduled. The measurement takes milliseconds, or 0.1 s if other programs compete.
+/// Mean time in seconds to start and end an empty parallel loop. With spinning threads, it is at most a few
+/// microseconds if every thread has a processor, and milliseconds if other programs compete for the processors, since
+/// the threads then spin until the others are scheduled. The measurement takes milliseconds, or 0.1 s if other programs
+/// compete.
 inline double parallel_loop_seconds() {
   constexpr int loops = 1000;
   constexpr double patience = 0.1; // seconds

@@ -57,7 +57,7 @@ private:
 };
 
 /// Copies the `bytes` of a tensor from the layout of the file into the arena `memory`. For a sharded tensor, copies
-/// only the shard of this rank of `group`. `bytes` must already have the parameter's dtype.
+/// only the shard of this rank of `group`. `bytes` must already have the tensor's dtype.
 [[gnu::cold]] void take_tensor(file_tensor const& t, std::span<std::byte const> bytes, arena& memory,
                                communicator& group);
 
