@@ -40,9 +40,10 @@ private:
 } // namespace detail
 
 /// While an object of this class exists, the first SIGINT or SIGTERM only sets a flag; the second signal ends the
-/// process as usual. Several objects may exist, in any threads: a signal sets the flag of all of them. If the program
-/// installed a handler before, every signal also calls that handler, and the second signal does not end the process. A
-/// handler installed later stays in place, and an ignored signal stays ignored.
+/// process as usual. Several objects may exist, in any threads. The first signal after the newest object was created
+/// sets the flags of all of them. If the program installed a handler before, every signal also calls that handler, and
+/// the second signal does not end the process. A handler installed later stays in place, and an ignored signal stays
+/// ignored.
 class interruption {
 public:
   /// Starts to watch SIGINT and SIGTERM.

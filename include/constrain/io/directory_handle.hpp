@@ -31,7 +31,8 @@ inline bool same_file(struct stat const& a, struct stat const& b) {
 class directory_handle {
 public:
   directory_handle() = default;
-  /// Opens a path, following symbolic links. On failure the handle is empty and `errno` is set.
+  /// Opens a path, following symbolic links. On failure the handle is empty and `errno` is set. Throws `error` for a
+  /// NUL byte.
   explicit directory_handle(std::string const& path)
       : directory_handle(::open(system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
   /// Opens the directory `name` in the open directory `holder`. Fails for a symbolic link (ELOOP or ENOTDIR).

@@ -24,7 +24,7 @@ struct memory_plan {
 /// The work of one run of a program over all loop iterations. It is an upper bound if a loop leaves out rows whose
 /// label is ignored (`labelled_rows`).
 struct work_plan {
-  double flops = 0;                 // floating-point additions and multiplications: a multiply-add counts 2
+  double flops = 0;                 // floating-point additions and multiplications: a multiply-add counts as 2
   double bytes_moved = 0;           // bytes that kernels read and write, by the cost rules
   std::int64_t kernel_launches = 0; // on a CUDA device: launches of kernels and GEMMs; on the CPU: kernel calls
   std::int64_t collectives = 0;     // calls that exchange data between ranks

@@ -86,7 +86,7 @@ private:
     return -1;
   }
 
-  /// Index in `contributions_` of the latest contributions of loop `level` that node i may belong to; -1: none.
+  /// Index in `contributions_` of the latest contributions of loop `level` that begin at node i or earlier; -1: none.
   constexpr int find_contributions(int gradient, int level, int i) const {
     for (int k = contributions_.size() - 1; k >= 0; --k)
       if (auto const& c = contributions_[k]; c.gradient == gradient && c.level == level && c.first <= i) return k;
@@ -144,7 +144,7 @@ private:
   }
 
   /// Adds the full tensor that sums contributions to a gradient. If gradients are reduced once, it is a stack that sums
-  /// all micro-batches; the gradient's shards are a view of the first such stack, so they take no more memory.
+  /// all micro-batches; the gradient's shards are a view of the first such stack, so they take no extra memory.
   constexpr int new_contributions(int gradient, int level, bool are_first) {
     int const full = new_full(gradient, level, true);
     out_.program.values[full].layout = layout::partial;
@@ -335,10 +335,10 @@ constexpr program partitioning::run() {
 } // namespace detail
 
 /// Tensor parallelism (`use_divided_forms`), then data parallelism. With `parallel::ddp` every rank stores all tensors,
-/// and gradients are all-reduced before any node reads one (Li et al. 2020). With ZeRO (Rajbhandari et al. 2020),
+/// and each gradient is all-reduced before a node reads it (Li et al. 2020). With ZeRO (Rajbhandari et al. 2020),
 /// `stored_layout` decides which tensors are sharded. A sharded parameter is all-gathered in the loop body that reads
 /// it and freed after that body. A gradient is reduce-scattered after the body that computes it, or in stage 1 after
-/// all micro-batches. Element-wise updates work on shards. The loss is all-reduced. Sums over ranks add in rank order.
+/// all micro-batches. Element-wise updates work on shards. The loss is all-reduced. Sums over ranks run in rank order.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   if (p.tensor_ranks == 1) return detail::partitioning(p, parallelism).run();

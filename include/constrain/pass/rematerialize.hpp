@@ -131,8 +131,8 @@ public:
     return dead_code_elimination(out);
   }
 
-  /// The cost of node i over all iterations of the loops around it, in operations. A byte moved counts as the
-  /// operations that a processor completes in the same time.
+  /// The cost of node i over all iterations of the loops around it, in operations. A byte moved counts as 16
+  /// operations: about as many as a processor completes while it moves a byte.
   constexpr double cost_of(int i) const {
     constexpr double operations_per_byte = 16;
     auto const& n = p_.nodes[i];
@@ -224,8 +224,8 @@ private:
 
 } // namespace detail
 
-/// The program with the results of the forward nodes in `dropped` recomputed where the backward pass reads them,
-/// instead of kept. The weights after training are the same, bit for bit.
+/// Recomputes the results of the droppable forward nodes in `dropped` where the backward pass reads them, instead of
+/// keeping them. The weights after training are the same, bit for bit.
 constexpr program rematerialize(program const& p, node_set const& dropped) {
   if (!p.failure.ok()) return p;
   return detail::rematerialization(p).run(dropped);

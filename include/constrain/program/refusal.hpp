@@ -4,8 +4,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// Each compile-time error (refusal) is defined next to the code that finds it: in an op, an objective, a layer or a
-// pass. It is a class template with one static_assert, whose message is the error.
+// A refusal is a compile-time error about a program: a class template with one static_assert, whose message is the
+// error. Most are defined next to the code that finds them, in an op, an objective, a layer or a pass; sound.hpp has
+// the others.
 //
 //     struct split {
 //       template <diagnosis d> struct parts_do_not_divide_the_width {

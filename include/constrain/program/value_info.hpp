@@ -35,7 +35,7 @@ struct value_info {
   bool per_run = false;       // of an input: one value for all micro-batches, which the trainer writes before each run
   bool decays = false;        // of a parameter: an update rule applies weight decay to it
   bool ends_with_update = false; // of a gradient: neither a node nor the host reads it after the parameter's update
-  bool is_average = false;       // of an optimizer state: the parameter's average, which evaluation reads instead
+  bool is_average = false;       // of an optimizer state: the average that evaluation reads instead of the parameter
   int block = 1;                 // of an optimizer state: elements of the parameter that one element describes
   int parts = -1;                // of a parameter: index of its parts in `program::part_lists`; -1: it is one tensor
   ref overwritten_by;            // the value that an op writes in place over this one; both share bytes

@@ -18,9 +18,9 @@ public:
 
   /// Views of all parameters, in the order in which the model creates them.
   std::vector<parameter_view> parameters() const;
-  /// The gradient of a parameter, which the last step multiplied by `*loss_scale`; the view reads `*loss_scale` at each
-  /// copy to undo this. `kept`: whether the gradients of the last step are in the arena. Throws `error` if they are
-  /// not, for an unknown or frozen parameter, and with optimizer::in_backward.
+  /// The gradient of a parameter. The last step multiplied the gradient by `*loss_scale`; the view reads `*loss_scale`
+  /// at each copy to undo this. `kept`: whether the gradients of the last step are in the arena. Throws `error` if they
+  /// are not, for an unknown or frozen parameter, and with optimizer::in_backward.
   tensor_view gradient(std::string_view name, bool kept, double const* loss_scale) const;
   /// The optimizer state `name` of a parameter. Throws `error` if there is none.
   tensor_view state(std::string_view parameter, std::string_view name) const;
@@ -28,7 +28,7 @@ public:
   bool has_setting(std::string_view name) const;
   /// The value of a setting of the model. Throws `error` if the model has no such setting.
   double setting(std::string_view name) const;
-  /// Changes a setting of the model. Throws `error` if the model has no such setting, or if `x` is out of its range.
+  /// Changes a setting of the model. Throws `error` if the model has no such setting, or if `x` is out of range.
   /// Collective over `world`: throws on all ranks if they pass different values.
   void set(std::string_view name, double x, communicator& world) const;
 

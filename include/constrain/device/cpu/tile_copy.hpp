@@ -55,8 +55,8 @@ inline void transpose_square(real const* from, std::int64_t from_step, real* to,
   (all{});
 }
 
-/// to[column, row] = from[row, column]; `rows` and `columns` are multiples of a vector's lanes. `from_step`, `to_step`:
-/// elements from one row to the next.
+/// to[column, row] = from[row, column]; `rows` and `columns` are multiples of the number of lanes. `from_step`,
+/// `to_step`: elements from one row to the next.
 template <class real>
 void transpose_tile(real const* from, std::int64_t from_step, std::int64_t rows, std::int64_t columns, real* to,
                     std::int64_t to_step) {

@@ -69,7 +69,7 @@ private:
 /// Diagnoses a run from the losses of its steps: returns the first verdict below that applies. A change in the
 /// validation loss counts only if it exceeds both the percentage below and 1/1000 of the total fall of the training
 /// loss; smaller changes are noise.
-/// - not finite: a validation loss, or the training losses of the last tenth of the steps, are NaN or infinite;
+/// - not finite: a validation loss is NaN or infinite, or all training losses of the last tenth of the steps are;
 /// - too early: fewer than four evaluations;
 /// - overfitting: the validation loss ended more than 2 % above its lowest value, and the training loss fell further;
 /// - getting worse: the validation loss ended more than 2 % above its lowest value, and the training loss did not

@@ -20,7 +20,7 @@ struct shard_map {
     auto const chunks = (elements + chunk - 1) / chunk;
     return std::min(elements, (chunks + shards - 1) / shards * chunk);
   }
-  /// First element of shard number `shard`, and its number of elements without padding; shards count from 0.
+  /// First element of shard number `shard`, and its number of elements without padding; the first shard is number 0.
   constexpr std::int64_t begin(std::int64_t shard) const { return std::min(elements, shard * stored()); }
   constexpr std::int64_t length(std::int64_t shard) const { return begin(shard + 1) - begin(shard); }
 };

@@ -23,7 +23,7 @@ template <class stored> struct concatenate_elements {
 };
 
 template <class device> struct kernel<op::concatenate, device> {
-  /// `operands`: the values, then the result.
+  /// `all`: the values, then the result.
   template <class... operands> static void run(call_of<op::concatenate> const& c, operands const&... all) {
     auto const& y = std::get<sizeof...(all) - 1>(std::tie(all...));
     std::int64_t begin = 0;

@@ -97,7 +97,7 @@ private:
   std::int64_t key_count() const { return std::min(keys, tokens_ - key_); }
   // Number of keys that the last query of the tile beginning at `query` attends to.
   std::int64_t limit(std::int64_t query) const { return causal_ ? std::min(tokens_, query + queries) : tokens_; }
-  // Number of keys of the current tile of keys that any query of the panel at row i of the tile of queries attends to.
+  // Number of keys of the current tile to which any query of the panel attends. The panel begins at row i of its tile.
   std::int64_t seen(std::int64_t i) const { return tile::seen(causal_, query_ + i, panel, key_, key_count()); }
 
   /// Calls `body` for each chunk of the gradients' columns.
@@ -219,8 +219,7 @@ private:
   // Whether dk and dv have the type of the sums, so that they can hold the sums.
   static constexpr bool in_place = std::is_same_v<stored, accumulate>;
 
-  /// Adds the current columns of a tile of dk or dv, which has `rows` keys, to the sums of the keys that begin at
-  /// `first`.
+  /// Adds the current columns of a tile of dk or dv, which has `rows` keys, to the sums of keys [first, first + rows).
   void add(accumulate const* from, std::int64_t rows, head_matrix<accumulate> sums, std::int64_t first) {
     auto const width = std::min(columns, head_width_ - column_);
     accumulate* to = sums.data + first * sums.stride + column_;

@@ -26,14 +26,14 @@ template <class optimizer> constexpr bool has_in_backward_inside() {
 
 namespace optimizer {
 
-/// Updates each parameter with `O` in the backward pass, as soon as its gradient is complete (Lv et al. 2023, "Full
-/// Parameter Fine-tuning for Large Language Models with Limited Resources", LOMO), like PyTorch's optimizer step in
-/// backward hooks. The next gradient then reuses the memory, so gradients take as many bytes as the largest one instead
-/// of the sum of all. The weights after a step are the same as with `O`, bit for bit.
+/// Updates each parameter with `O` in the backward pass, once its gradient is complete and no later node reads the
+/// parameter (Lv et al. 2023, "Full Parameter Fine-tuning for Large Language Models with Limited Resources", LOMO),
+/// like PyTorch's optimizer step in backward hooks. The next gradient then reuses the memory, so all gradients together
+/// take about as many bytes as the largest one. The weights after a step are the same as with `O`, bit for bit.
 ///
-/// The norm of all gradients is not known before the last one is complete. So a gradient that is not finite skips only
-/// the update of its own tensor: `step_result::not_finite` names its parameter, and `step_result::skipped` is false.
-/// `run_options::clip_norm` must be 0, and `trainer::gradient` throws. Refused at compile time: accumulate<N>
+/// The norm of all gradients is not known before the last one is complete. So if a gradient is not finite, only the
+/// update of its own tensor is skipped: `step_result::not_finite` names the parameter, and `step_result::skipped` is
+/// false. `run_options::clip_norm` must be 0, and `trainer::gradient` throws. Refused at compile time: accumulate<N>
 /// with N > 1, precision::fp16, parallel::zero, and `in_backward` inside another optimizer.
 template <class O> struct in_backward {
   using base = O; // in prints and saved runs, the name is "in_backward<...>" with the name of the base

@@ -16,11 +16,11 @@ template <class optimizer> constexpr dtype given_state_type(dtype otherwise) {
 
 namespace optimizer {
 
-/// An element-wise optimizer whose states are stored in `type`: dtype::bf16 or dtype::f32. The update computes in the
-/// type of the master weights, and rounds the new states to nearest when it stores them. In bf16, adamw takes 4 bytes
-/// of states per weight instead of 8. A moving average in bf16 does not change if a step would change it by less than
-/// 1/512 of its value. With beta2 = 0.999, the second moment of adamw can grow but not shrink; with 0.99, it can do
-/// both.
+/// An element-wise optimizer whose states are stored in `type`: dtype::bf16 or dtype::f32. The update computes in fp32
+/// (fp64 with precision::fp64), and rounds the new states to nearest when it stores them. In bf16, adamw takes 4 bytes
+/// of states per weight instead of 8; with precision::pure_bf16, a state "compensation" takes 2 more. A moving average
+/// in bf16 does not change if a step would change it by less than 1/512 of its value. With beta2 = 0.999, the second
+/// moment of adamw can grow but not shrink; with 0.99, it can do both.
 ///
 ///     using optimizer = ct::optimizer::states_in<ct::dtype::bf16, ct::optimizer::adamw>;
 template <dtype type, class O> struct states_in : O {
