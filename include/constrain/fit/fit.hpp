@@ -10,19 +10,20 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Trains on a corpus or on examples: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints progress lines,
-/// evaluates, saves the run and writes records as `options` specify. `fit` is equivalent to a loop of your own over
-/// `t.batches` and `t.step`, and uses the same arena. SIGINT and SIGTERM end the run after the current step or during
-/// an evaluation; the run is saved first, if `.directory` is set.
+/// evaluates, saves the run and writes records as `options` specify. `fit` is equivalent to a hand-written loop over
+/// `t.batches` and `t.step`, and uses the same arena. SIGINT and SIGTERM end the run before the first step, after the
+/// current step or during an evaluation. If this call has done a step and `.directory` is set, the run is saved first.
 ///
 /// The callback `called` runs on every rank. It is a function that `fit` calls after every step with a
 /// `step_result const&` or a `fit_context&` (a result of false stops the run), or an object with any of the members
 /// on_start, on_step, on_evaluation, on_save and on_end, each of which takes a `fit_context&`. on_save is called after
 /// every save, including saves to `.best`. on_end is called last, unless an exception ended the run.
 ///
-/// Throws `error` for options that are out of range or contradict one another, for data that does not fit the
-/// trainer, for files that cannot be written, and for options, data or training states that differ between ranks.
-/// Also throws the errors of `trainer::step`, `evaluate`, `load_pretrained` (`.load_best`) and `scale_learning_rate`
-/// (`.plateau`), and what a callback throws. If only some ranks throw, the job is aborted.
+/// Throws `error` for options that are out of range or contradict one another, for data that does not fit the trainer,
+/// for files that cannot be written, and for data, training states or options (except `.log`, `.log_every` and
+/// `.records`) that differ between ranks. Also throws the errors of `trainer::step`, `evaluate`, `load_pretrained`
+/// (`.load_best`) and `scale_learning_rate` (`.plateau`), and what a callback throws. If only some ranks throw, the job
+/// is aborted.
 template <class trainer, class callback = no_callback, data::is_dataset dataset>
 fit_result fit(trainer& t, dataset const& d, fit_options options = {}, callback&& called = {}) {
   using given = std::remove_reference_t<callback>;

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct name_ref {
   int offset = 0;    // index of the name's first character in the pool
   int length = 0;    // number of characters; 0: no name
-  unsigned hash = 0; // FNV-1a of the characters, compared first: comparing text costs too much compile time
+  unsigned hash = 0; // FNV-1a of the characters; comparing hashes costs less compile time than comparing text
 };
 
 /// The characters of all names of a program.

@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   f("communication", m.communication), f("offloaded", m.offloaded), f("peak", m.peak);
 }
 
-/// The non-empty parts of a memory plan and their bytes as text, one part per line.
+/// The non-empty parts of a memory plan and the peak, with their bytes, as text: one line each.
 [[gnu::noinline, gnu::cold]] inline std::string memory_table(memory_plan const& m) {
   std::string text;
   for_each_part(m, [&](char const* name, bytes b) {

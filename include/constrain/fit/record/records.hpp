@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A user-defined metric, or a setting of the model.
+/// A user-defined metric, or a setting.
 struct metric {
   std::string name; // UTF-8, not empty
   double value = 0; // value at the step of the record
@@ -30,9 +30,10 @@ struct step_record {
   std::int64_t tokens = 0;      // valid labels of this step
   bool skipped = false;         // a gradient was not finite, so nothing was updated
   std::optional<double> validation_loss{}, accuracy{}; // of the evaluation after this step, if any
-  bool saved = false, resumed = false;                 // saved after this step; first step after a resume
-  std::vector<metric> metrics{};                       // user-defined metrics
-  std::vector<metric> settings{};                      // of the model (ct::setting), as this step read them
+  bool saved = false;                                  // whether `.directory` was saved after this step
+  bool resumed = false;           // whether the trainer had done steps before a call to `fit` that began with this step
+  std::vector<metric> metrics{};  // user-defined metrics
+  std::vector<metric> settings{}; // the model's (ct::setting) and the library's, as this step read them
 };
 
 /// Adds the metrics to the object that `json` is writing, as a member `name`: an object of names and values, on one

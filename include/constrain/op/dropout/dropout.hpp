@@ -8,11 +8,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// x, p -> y: zeroes each element of x with probability p (fp64, a scalar), and multiplies the other elements by
-/// 1 / (1 - p) (Srivastava et al. 2014). The mask comes from a counter-based generator (Philox: Salmon et al. 2011),
-/// whose input is the seed, the optimizer step, the node, the iterations of the loops around the node, and the position
-/// of the element in the batch. So the mask is not stored: the gradient applies the same op to dy and recomputes the
-/// same mask.
+/// x, p -> y: zeroes each element of x with probability p (fp64, a scalar), and multiplies the other elements by 1 / (1
+/// - p) (Srivastava et al. 2014). The mask comes from a counter-based generator (Philox: Salmon et al. 2011), whose
+/// input is the seed, the optimizer step, a key that the node shares with its gradient and its recomputation, the
+/// iterations of the loops around the node (except the loop over micro-batches), and the position of the element in the
+/// batch. So the mask is not stored: the gradient applies the same op to dy and recomputes the same mask.
 struct dropout {
   static constexpr char const* name = "dropout";
   static constexpr unsigned in_place = 0b1;
@@ -28,8 +28,8 @@ struct dropout {
 
 } // namespace op
 
-/// Dropout on x [sequences, ...]; the probability is the setting "dropout", which begins as `.dropout` of the run
-/// options (0 by default). Only `step` applies dropout: in `evaluate`, `predict` and `generate` the result is x.
+/// Dropout on x [sequences, ...]; the probability is the setting "dropout", whose initial value is the run option
+/// `.dropout` (0 by default). Only `step` applies dropout: in `evaluate`, `predict` and `generate` the result is x.
 /// Refused: token ids.
 constexpr value dropout(value x, int line = __builtin_LINE()) {
   return emit<op::dropout>({x, detail::setting_of(x, detail::dropout_setting)}, {}, line);
