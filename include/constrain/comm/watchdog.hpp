@@ -18,7 +18,8 @@ public:
   /// A wait for other processes, from the construction to the destruction of this object.
   class wait {
   public:
-    /// `what`: the wait's name in the error, a string literal. `deadline`: seconds until the watchdog ends the process.
+    /// `what`: the wait's name in the error, a string literal. `deadline`: seconds until the watchdog ends the process;
+    /// a wait inside another one restarts the time for both.
     wait(char const* what, double deadline);
     wait(wait const&) = delete;
     wait& operator=(wait const&) = delete;
@@ -30,7 +31,7 @@ public:
 
   /// Starts the thread unless it is already running. If no thread can be created, waits have no deadline.
   void start();
-  /// Ends the thread. A run of a single process needs no watchdog.
+  /// Lets the thread end, within a quarter of a second. A run of a single process needs no watchdog.
   void stop() { running_ = false; }
 
   /// Sets this process's rank, for the error.

@@ -24,12 +24,13 @@ public:
   }
 
   /// Whether the value can be read: nodes have written the value, views that cover it, or the value that it is a view
-  /// of, and no node has since written another value over it.
+  /// of, and no node has since written another value over it. Inputs and persistent values count as written from the
+  /// start.
   constexpr bool contain(int value) const {
     auto const& view = p_.values[value].view;
     return is_complete(value) || (view && !lost(value) && contain(view.of.value));
   }
-  /// Whether a node has written another value over this one.
+  /// Whether nodes have written the value itself, and then another value over it.
   constexpr bool lost(int value) const { return state_[value] == state::overwritten; }
 
   /// Records that a node writes the value.
@@ -37,7 +38,8 @@ public:
     state_[value] = state::written;
     if (!sharing_.contains(value)) return;
     for (int other : sharing_) {
-      // A loop-carried value has several instances. Another value overwrites only an instance that no node reads.
+      // A loop-carried value has several instances. Another value is written only over an instance that no later node
+      // reads.
       if (other == value || is_view_of(value, other) || p_.values[other].is_loop_carried()) continue;
       if (is_view_of(other, value)) state_[other] = state::written;
       else if (state_[other] == state::written && overlap(p_, {other}, {value})) state_[other] = state::overwritten;

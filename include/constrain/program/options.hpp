@@ -22,7 +22,7 @@ struct options_in<op> {
   using type = typename op::options;
 };
 
-/// Number of fields of an op's `options`, at most six; 0: unknown.
+/// Number of fields of an op's `options`, at most six; 0: none or unknown.
 template <class options> constexpr int option_count() {
   using any = any_field;
   if constexpr (!std::is_aggregate_v<options> || has_base<options>) return 0;
@@ -112,7 +112,7 @@ template <class options> constexpr bool are_options() {
 
 /// The options of an op: its member type `options`, or `no_options` if it has none. `options` is a struct of at most
 /// six fields, each an integer, a bool, an enum, a float, a double or a `shape` (which counts as four fields).
-/// A call is refused if a shape in its options has an extent below 1.
+/// If the op's `infer` takes the options, a call is refused if a shape in them has an extent below 1.
 template <class op> using options_of = typename detail::options_in<op>::type;
 
 /// Converts options to the form in which a node stores them.
