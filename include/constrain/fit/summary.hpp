@@ -15,7 +15,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether tokens and valid labels per second differ visibly, because some labels are ignored.
+/// Whether tokens and valid labels per second differ visibly: some labels are ignored, or there is not one label per
+/// token.
 inline bool has_two_rates(fit_result const& r) { return r.labels_per_second < 0.9995 * r.tokens_per_second; }
 
 /// The content of summary.json. `metrics`: the user-defined metrics recorded after the last step.
@@ -55,7 +56,7 @@ template <class trainer>
   return directory.empty() ? text : concat({text, " | saved in '", directory, "'"});
 }
 
-/// The head of report.html: policies, figures of the run and memory plan.
+/// The head of report.html: the policies, the run's key numbers, and the memory plan.
 template <class trainer> [[gnu::noinline, gnu::cold]] report_head head_of(trainer const& t, fit_result const& r) {
   auto const number = [](double x) { return formatted("%.4g", x); };
   auto const whole = [](double x) { return grouped(static_cast<std::int64_t>(x)); };

@@ -55,7 +55,8 @@ public:
       if (string() == "inf") return std::numeric_limits<real_type>::infinity();
       if (string() == "-inf") return -std::numeric_limits<real_type>::infinity();
     }
-    return converted<real_type>(number(), "a number in the range of a floating point type");
+    return converted<real_type>(number(), sizeof(real_type) == sizeof(float) ? "a number in the range of float"
+                                                                             : "a number in the range of double");
   }
 
   /// The number of elements of an array or members of an object. Throws `error` if the value is neither.
@@ -72,7 +73,7 @@ public:
   /// An object's member `name`. Throws `error` if the object has none.
   json operator[](std::string_view name) const;
 
-  /// Throws `error`: "'<where>' has <the number, or the kind of value> at byte n where <needed> is needed".
+  /// Throws `error`: "'<where>' has <the number, or the kind of value> at byte n where <needed> is needed; ...".
   [[noreturn]] void fail(std::string_view needed) const;
 
 private:

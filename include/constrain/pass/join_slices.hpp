@@ -83,7 +83,7 @@ private:
 
 } // namespace detail
 
-/// Replaces a sum of gradients of adjacent slices by one concatenation, so that fewer gradients are padded with zeros.
+/// Replaces sums of gradients of adjacent slices with concatenations, so that fewer gradients are padded with zeros.
 /// For example, the gradients of queries, keys and values become the gradient of the tensor that holds all three.
 constexpr program join_slices(program const& p) {
   if (!p.failure.ok()) return p;

@@ -63,7 +63,7 @@ private:
   /// The captured launches of a plan.
   struct plan_launches {
     cuda_graph captured;
-    bool has_run = false; // whether the plan has run once without a graph
+    bool has_run = false; // whether the plan has run once without hooks, so that it can be captured
   };
 
   /// Implements the public constructor on the device of `here`, which stays current until the constructor returns.

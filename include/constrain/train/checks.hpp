@@ -8,12 +8,13 @@
 #include <string>
 #include <type_traits>
 
-// Range checks of a run's options and hyperparameters when a trainer is constructed: a NaN learning rate would
-// otherwise destroy the weights without an error.
+// Range checks of a run's options and hyperparameters when a trainer or an inference object is constructed: a NaN
+// learning rate would otherwise destroy the weights without an error.
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error`, which names the option, for an option out of range. (`find_ranks` checks `.deadline`.)
+/// Throws `error`, which names the option, for an option out of range. (`find_ranks` checks `.deadline`, and
+/// `cuda_device` checks `.cuda_device`.)
 void check_run(run_options const& o);
 
 /// For optimizers that update before the norm of all gradients is known: throws `error` if `.clip_norm` is not 0.

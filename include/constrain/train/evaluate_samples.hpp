@@ -10,7 +10,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Evaluates all samples in micro-batches of `rows` rows, and returns the sums over valid labels. `stop`: called before
-/// every micro-batch of samples; if it returns true, the result is nullopt. `run`: evaluates a micro-batch and adds its sums.
+/// every micro-batch of samples; if it returns true, the result is nullopt. `run`: evaluates a micro-batch and adds its
+/// sums.
 std::optional<evaluation> evaluate_samples(sample_set const& samples, std::int64_t rows, function_ref<bool()> stop,
                                            function_ref<void(batch const&, evaluation&)> run);
 

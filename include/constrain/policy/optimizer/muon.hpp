@@ -40,7 +40,7 @@ template <class O = adamw> struct muon {
   struct hyper {
     float learning_rate = 1e-3f;                 // at least 0, before the schedule and the factor of `rate`
     float momentum = 0.95f;                      // decay rate of m, in [0, 1)
-    float weight_decay = 0;                      // at least 0; decoupled, so multiplied by the learning rate
+    float weight_decay = 0;                      // at least 0; decoupled, and multiplied by the learning rate
     float epsilon = 1e-7f;                       // lower bound of |X|, above 0
     float a = 3.4445f, b = -4.775f, c = 2.0315f; // coefficients of the Newton-Schulz iteration, finite
     int newton_schulz_steps = 5;                 // from 1 to 99
