@@ -1,5 +1,5 @@
 // refused: generate: text is one token per byte and needs a model with `vocabulary` 256
-// shows: vocabulary' 256, but this model has another
+// shows: vocabulary' 256, but this model's is different
 // shows: 300
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

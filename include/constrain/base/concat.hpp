@@ -38,7 +38,7 @@ private:
   static constexpr char signed_number[] = "a signed number", unsigned_number[] = "an unsigned number";
 
   [[gnu::noinline, gnu::cold]] static void append(bool negative, std::uint64_t magnitude, std::string& text) {
-    char digits[21]; // of 2^64 - 1, and a sign
+    char digits[21]; // the 20 digits of 2^64 - 1, and a sign
     auto* first = digits + sizeof digits;
     do *--first = static_cast<char>('0' + magnitude % 10);
     while ((magnitude /= 10) != 0);

@@ -20,7 +20,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct error : std::runtime_error {
   /// An error with the message `sentence`.
   explicit error(std::string sentence) : std::runtime_error(printable(std::move(sentence))) {}
-  /// An error whose message is the concatenation of `parts`: `throw error({"step: token ", token, " is too large"})`.
+  /// An error whose message is the concatenation of `parts`:
+  /// `throw error({"step: token ", token, " is too large; give tokens below ", vocabulary})`.
   [[gnu::noinline, gnu::cold]] explicit error(std::initializer_list<text_part> parts) : error(concat(parts)) {}
 };
 

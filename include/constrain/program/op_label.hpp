@@ -15,11 +15,11 @@ struct op_label {
 
 namespace detail {
 
-/// 64-bit FNV-1a hash of the signature of this function, which contains the type's name. The first characters are the
-/// same for all types: leaving them out saves compile time.
+/// 64-bit FNV-1a hash of the signature of this function, which contains the type's name. The first 40 characters
+/// are the same for all types and compilers: leaving them out saves compile time.
 template <class op> constexpr std::uint64_t identity_of() {
   std::uint64_t hash = 14695981039346656037u;
-  for (char const* c = __PRETTY_FUNCTION__ + 56; *c != 0; ++c)
+  for (char const* c = __PRETTY_FUNCTION__ + 40; *c != 0; ++c)
     hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
   return hash;
 }

@@ -20,7 +20,7 @@ struct generate_options {
 /// The compile-time error for generating with a model that cannot generate tokens.
 template <bool takes_tokens, bool per_token> struct generates_tokens {
   static_assert(takes_tokens,
-                "generate: the model takes other inputs than one array of tokens; use predict({first, second})");
+                "generate: the inputs of the model are not a single array of tokens; use predict({first, second})");
   static_assert(per_token, "generate: the model gives no logits per token; use predict(inputs)");
 };
 
@@ -28,7 +28,7 @@ template <bool takes_tokens, bool per_token> struct generates_tokens {
 template <std::int64_t vocabulary> struct tokens_are_bytes {
   static_assert(
       vocabulary == data::corpus::byte_vocabulary,
-      "generate: text is one token per byte and needs a model with `vocabulary` 256, but this model has another; "
+      "generate: text is one token per byte and needs a model with `vocabulary` 256, but this model's is different; "
       "pass tokens instead: generate(std::span<std::int32_t const>(tokens), count)");
 };
 

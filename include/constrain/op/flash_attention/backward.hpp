@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Inputs and outputs of the gradients of one query head.
+/// Inputs and outputs of the backward pass of one query head.
 template <class stored, class accumulate> struct flash_backward_operands {
   head_matrix<stored const> dy, q, k, v; // inputs, [tokens, head width]
   accumulate const* logsumexp;           // [tokens]: logsumexp of each query's scores
@@ -52,7 +52,7 @@ public:
     }
   }
 
-  /// Computes dq of the head, and adds the head's contributions to dk and dv to the sums.
+  /// Computes dq of the head, and adds the head's contributions to the sums of dk and dv.
   void add_gradients(key_sums const& sums) {
     for_chunks([&] {
       for (std::int64_t query = 0; query < tokens_; query += queries) {
@@ -97,7 +97,8 @@ private:
   std::int64_t key_count() const { return std::min(keys, tokens_ - key_); }
   // Number of keys that the last query of the tile beginning at `query` attends to.
   std::int64_t limit(std::int64_t query) const { return causal_ ? std::min(tokens_, query + queries) : tokens_; }
-  // Number of keys of the current tile to which any query of the panel attends. The panel begins at row i of its tile.
+  // Number of keys of the current tile to which at least one query of a panel attends. The panel begins at query i of
+  // the tile of queries.
   std::int64_t seen(std::int64_t i) const { return tile::seen(causal_, query_ + i, panel, key_, key_count()); }
 
   /// Calls `body` for each chunk of the gradients' columns.
@@ -166,7 +167,7 @@ private:
       tile_gemm<transpose::no>(
           tile::padded_rows(key_count()), padded_,
           [this](std::int64_t row) {
-            // The first query of the tile that attends to key `row` of the tile.
+            // In the tile of queries, the first query that attends to key `row` of the tile of keys.
             auto const first = causal_ ? std::max<std::int64_t>(0, key_ + row - query_) : 0;
             return depth_range{first, query_count()};
           },

@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether an optimizer updates each parameter in the backward pass, as soon as its gradient is complete.
+/// Whether an optimizer updates each parameter in the backward pass, not after it.
 template <class optimizer> concept updates_in_backward = requires { optimizer::updates_in_backward; };
 
 namespace detail {
@@ -28,8 +28,9 @@ namespace optimizer {
 
 /// Updates each parameter with `O` in the backward pass, once its gradient is complete and no later node reads the
 /// parameter (Lv et al. 2023, "Full Parameter Fine-tuning for Large Language Models with Limited Resources", LOMO),
-/// like PyTorch's optimizer step in backward hooks. The next gradient then reuses the memory, so all gradients together
-/// take about as many bytes as the largest one. The weights after a step are the same as with `O`, bit for bit.
+/// like an optimizer step in PyTorch's post-accumulate-grad hooks. The next gradient then reuses this gradient's
+/// memory, so all gradients together take about as many bytes as the largest one. The weights after a step are the same
+/// as with `O`, bit for bit.
 ///
 /// The norm of all gradients is not known before the last one is complete. So if a gradient is not finite, only the
 /// update of its own tensor is skipped: `step_result::not_finite` names the parameter, and `step_result::skipped` is
@@ -38,7 +39,7 @@ namespace optimizer {
 template <class O> struct in_backward {
   using base = O; // in prints and saved runs, the name is "in_backward<...>" with the name of the base
   static constexpr char const* name = "in_backward";
-  static constexpr bool updates_in_backward = true; // read by the pass `update`
+  static constexpr bool updates_in_backward = true; // makes the concept `updates_in_backward` true
 
   using hyper = typename O::hyper;
   /// Throws `error` if a hyperparameter is outside its range.
