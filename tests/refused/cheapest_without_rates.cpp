@@ -1,5 +1,5 @@
 // refused: cheapest, advise: ct::rates_of for the device's kernel tag lacks a rate that the strategy needs
-// shows: seconds_by_rates_of
+// shows: with_rates_of
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

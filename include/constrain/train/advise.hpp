@@ -43,6 +43,7 @@ template <class precision> struct advised<device::cpu, precision> {
 };
 
 template <class task, class... sets> void append_estimates(advice& a, set_list<sets...>, bytes memory) {
+  (with_rates_of<typename sets::target, estimated<task, sets>::is_rated>(0), ...);
   (a.table.push_back(estimated<task, sets>::within(memory)), ...);
   (a.names.push_back(sets::name()), ...);
 }

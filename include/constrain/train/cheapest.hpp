@@ -24,12 +24,12 @@ struct strategy_estimate {
 
 namespace detail {
 
-/// Returns `seconds`. Compile-time error unless `ct::rates_of<tag>` has the rates that the estimate needs (`is_rated`).
-template <class tag, bool is_rated> constexpr double seconds_by_rates_of(double seconds) {
+/// Returns `index`. Compile-time error unless `ct::rates_of<tag>` has the rates that an estimate needs (`is_rated`).
+template <class tag, bool is_rated> constexpr int with_rates_of(int index) {
   static_assert(is_rated,
                 "cheapest, advise: ct::rates_of for the device's kernel tag lacks a rate that the strategy needs; "
                 "specialize ct::rates_of for the tag, with every rate above 0");
-  return seconds;
+  return index;
 }
 
 /// The estimate for a trainer of `task` with the policies `set`. Compile-time error if the program is refused.
@@ -40,8 +40,7 @@ template <class task, class set> struct estimated {
   static constexpr bytes peak{source::template bytes_of<step_passes<source>>()};
   static constexpr device_rates rates = rates_of<typename set::target>;
   static constexpr bool tf32 = set::precision::value.tf32, is_rated = has_rates(step::final, rates, tf32);
-  static constexpr double seconds =
-      seconds_by_rates_of<typename set::target, is_rated>(is_rated ? estimated_seconds(step::final, rates, tf32) : 1);
+  static constexpr double seconds = is_rated ? estimated_seconds(step::final, rates, tf32) : 1; // 1: see with_rates_of
   static constexpr double tokens =
       static_cast<double>(set::accumulation::value.micro_batches * task::sequences * task::tokens);
 
@@ -104,10 +103,11 @@ template <bytes limit, class task, class... sets> struct estimates {
     for (auto const& row : table) out = row.peak < out ? row.peak : out;
     return out > limit ? out : limit + bytes(1);
   }
-  /// `choose`, with a compile-time error if no strategy fits.
+  /// `choose`, with a compile-time error if no strategy fits or a rate is missing.
   static constexpr int choose_or_refuse() {
-    constexpr int found = choose();
-    if constexpr (found >= 0) return found;
+    if constexpr (!(estimated<task, sets>::is_rated && ...))
+      return (with_rates_of<typename sets::target, estimated<task, sets>::is_rated>(0) + ...);
+    else if constexpr (constexpr int found = choose(); found >= 0) return found;
     else return strategy_with_missing_bytes<limit, least() - limit>(0);
   }
 };
