@@ -87,6 +87,7 @@ static_assert(pure::memory.weights == bytes(4 * all<pure> - 2 * in_matrices<pure
 // GPT-2 124M on 4 sequences of 256 tokens, in all.
 template <class... policies>
 using whole = ct::trainer<ct::task<gpt2, ct::causal_lm, ct::micro_batch{.sequences = 4, .tokens = 256}>, policies...>;
+static_assert(whole<>::memory.peak <= ct::mebibytes(2500));
 static_assert(whole<ct::precision::pure_bf16, in_backward<adamw_8bit>, ct::checkpoint::every<1>>::memory.peak <=
               ct::mebibytes(1000));
 static_assert(
