@@ -4,6 +4,7 @@
 
 #include "constrain/base/error.hpp"
 #include "constrain/io/atomic_file.hpp"
+#include "constrain/io/json_names.hpp"
 #include "constrain/io/json_writer.hpp"
 #include "constrain/io/text_bytes.hpp"
 
@@ -37,10 +38,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     for (auto const& t : tensors)
       if (dtype_bytes(t.dtype) == width) order.push_back(&t);
 
-  for (auto const& [key, value] : metadata)
-    for (auto const& other : metadata)
-      if (&other.first != &key && other.first == key)
-        throw error({"the metadata key '", key, "' occurs twice; give each key one value"});
+  std::vector<std::uint32_t> keys;
+  for (auto const& entry : metadata) keys.push_back(static_cast<std::uint32_t>(&entry - metadata.data()));
+  detail::sort_places(keys, [&](std::uint32_t a, std::uint32_t b) { return metadata[a].first < metadata[b].first; });
+  for (std::size_t i = 1; i < keys.size(); ++i)
+    if (metadata[keys[i]].first == metadata[keys[i - 1]].first)
+      throw error({"the metadata key '", metadata[keys[i]].first, "' occurs twice; give each key one value"});
 
   json_writer header;
   header.object(json_layout::row);
