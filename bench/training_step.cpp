@@ -162,7 +162,7 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
   }
   print<configuration>(all, c, most, peak);
   auto const rows = median_of(all.profiles);
-  std::printf("  time by op; share: of the narrower limit, above 1 where the caches hold the data\n");
+  std::printf("  time by op; share: of the lower limit, above 1 if caches hold the data\n");
   print(rows, stdout);
   std::fprintf(out, "%s", json_of<configuration>(all, c, most, peak, rows).c_str());
 }

@@ -16,11 +16,11 @@
 
 namespace constrain::bench {
 
-/// How much the measurements of a device take.
+/// The sizes of the measurements of a device.
 struct sizes {
-  std::int64_t stream = std::int64_t{1} << 30; // bytes of each array that is copied: far more than any cache
+  std::int64_t stream = std::int64_t{1} << 30; // bytes of each array read or written: far more than any cache holds
   std::int64_t gemm = 8192;                    // rows and columns of the largest GEMM
-  int rounds = 7, repeats = 10;
+  int rounds = 7, repeats = 10;                // see `device_seconds_of`
 };
 inline constexpr sizes tiny_sizes{.stream = 1 << 15, .gemm = 32, .rounds = 2, .repeats = 2};
 
@@ -28,7 +28,7 @@ struct alignas(16) four {
   float x[4];
 };
 
-// The loop bodies of the limits: 16 bytes a thread and access.
+// The loop bodies of the bandwidth measurements. Each access of a thread is 16 bytes.
 struct copy_elements {
   four const* from;
   four* to;
@@ -36,7 +36,7 @@ struct copy_elements {
 };
 struct read_elements {
   four const* from;
-  four* sink; // never written, which the compiler does not know
+  four* sink; // never written, but the compiler cannot know that
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
     auto const v = from[i];
     if (v.x[0] + v.x[1] + v.x[2] + v.x[3] == 12345) sink[0] = v;
@@ -51,7 +51,7 @@ struct update_elements {
     weight[i] = w;
   }
 };
-/// Uniform in [-1, 1): GEMMs run faster on zeros.
+/// Sets elements to random numbers, uniform in [-1, 1]. GEMMs would run faster on zeros.
 template <class real> struct random_elements {
   real* to;
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
@@ -61,7 +61,7 @@ template <class real> struct random_elements {
   }
 };
 
-/// A context with memory for measurements. `bytes`: of three arrays of equal length.
+/// A CUDA context with memory for measurements: three arrays of random numbers, each of `bytes` bytes.
 template <class device> class laboratory {
 public:
   explicit laboratory(std::int64_t bytes)
@@ -100,16 +100,16 @@ struct plan_gemm {
   std::string name;
   transpose a = transpose::no, b = transpose::no;
   std::int64_t m = 0, n = 0, k = 0;
-  bool adds = false; // to an fp32 result, else a bf16 result is overwritten
+  bool adds = false; // true: adds to an fp32 result; false: overwrites a bf16 result
   double seconds = 0;
-  std::vector<double> algorithms{}; // the seconds of cuBLASLt's, in the heuristic's order (gemm_algorithms.cuh)
+  std::vector<double> algorithms{}; // the seconds of each cuBLASLt algorithm (gemm_algorithms.cuh)
 
   double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
   double rate() const { return flops() / seconds; }
   bool operator==(plan_gemm const&) const = default;
 };
 
-/// The bytes of an array of a laboratory that measures these GEMMs, and streams.
+/// The bytes per array that a laboratory needs to measure these GEMMs and the device's limits.
 inline std::int64_t array_bytes(std::vector<plan_gemm> const& gemms, sizes const& size) {
   auto most = std::max(size.stream, 4 * size.gemm * size.gemm);
   for (auto const& g : gemms)
@@ -117,8 +117,8 @@ inline std::int64_t array_bytes(std::vector<plan_gemm> const& gemms, sizes const
   return (most + 255) / 256 * 256;
 }
 
-/// The seconds of `run(left, right, result)`, a bf16 GEMM on random data. The operands alternate over the arrays, so
-/// that no cache keeps them.
+/// The seconds of `run(left, right, result)`, a bf16 GEMM on random data. Successive calls use different parts of the
+/// arrays, if these have more than one, so that no cache keeps the operands.
 template <class device, class function>
 double seconds_on_random_data(laboratory<device> const& here, plan_gemm const& g, sizes const& size,
                               function const& run) {
@@ -141,7 +141,8 @@ template <class device> double seconds_of_gemm(laboratory<device> const& here, p
   });
 }
 
-/// The limits of a device: streams of 16-byte accesses, and `flops`, of the largest GEMM in bf16 with sums in fp32.
+/// Measures the limits of a device: the bandwidths of 16-byte accesses, and `flops`, the rate of a bf16 GEMM of
+/// `size.gemm` rows and columns.
 template <class device> limits measure_limits(laboratory<device> const& here, sizes const& size) {
   limits result;
   auto const count = size.stream / 16;

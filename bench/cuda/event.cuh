@@ -35,7 +35,7 @@ public:
   /// Waits for the event.
   void wait() const { cuda_check(cudaEventSynchronize(event_), "run the kernels"); }
 
-  /// From `begin` to `end`, which have passed.
+  /// The seconds from `begin` to `end`. Both events must have completed.
   friend double seconds_between(event const& begin, event const& end) {
 #if defined(CONSTRAIN_ON_HOST)
     return std::chrono::duration<double>(end.on_host_ - begin.on_host_).count();
@@ -57,8 +57,8 @@ static __global__ void hold_kernel(long long cycles) {
 }
 #endif
 
-/// Holds the stream for some milliseconds, in which the host starts what follows: so the time between two events is the
-/// device's, without the host's time for a launch.
+/// Keeps the stream busy for a few milliseconds, while the host launches the next kernels. The time between events that
+/// are recorded afterwards is then only the device's time, without the host's time for launches.
 inline void hold([[maybe_unused]] cudaStream_t stream) {
 #if !defined(CONSTRAIN_ON_HOST)
   hold_kernel<<<1, 1, 0, stream>>>(10'000'000);
@@ -66,8 +66,8 @@ inline void hold([[maybe_unused]] cudaStream_t stream) {
 #endif
 }
 
-/// The median time of `f(i)`, which starts kernels on `stream`: `rounds` times, after one for warm-up, the mean of
-/// `repeats` calls, i = 0, 1, 2, ...
+/// The seconds per call of `f(i)`, which starts kernels on `stream`. A warm-up round is followed by `rounds` rounds of
+/// `repeats` calls each; the result is the median of the mean of each round. i counts all calls from 0.
 template <class function> double device_seconds_of(cudaStream_t stream, int rounds, int repeats, function const& f) {
   std::vector<double> seconds;
   event begin, end;

@@ -6,8 +6,8 @@
 
 namespace constrain::bench {
 
-/// The seconds of a GEMM with each of the algorithms that cuBLASLt's heuristic offers, in its order: the first is the
-/// one that the library uses. Empty for a GEMM that runs in parts.
+/// The seconds of a GEMM with each of the first `most_choices` algorithms of cuBLASLt's heuristic, in the heuristic's
+/// order. The library uses the first. Empty for a GEMM that runs in parts (gemm_parts.hpp).
 template <class device>
 std::vector<double> seconds_of_algorithms(laboratory<device> const& here, plan_gemm const& g, sizes const& size) {
   std::vector<double> seconds;

@@ -12,12 +12,12 @@
 
 namespace constrain::bench {
 
-/// The device, and what its driver says.
+/// The device, and the versions of its driver and of the CUDA runtime.
 struct machine {
   std::string name;
   int multiprocessors = 0, capability = 0, driver = 0, runtime = 0;
   std::int64_t l2 = 0;   // bytes
-  double peak_flops = 0; // of bf16 on dense matrices, by the vendor's data sheet; 0: unknown
+  double peak_flops = 0; // bf16 FLOP/s on dense matrices, from the vendor's data sheet; 0: unknown
   std::string file() const {
     std::string words;
     for (unsigned char c : name)
@@ -27,7 +27,7 @@ struct machine {
   }
 };
 
-/// The dense bf16 rate of NVIDIA's data sheets, without sparsity; 0 for a device that is not listed.
+/// The bf16 FLOP/s on dense matrices, from NVIDIA's data sheets; 0 for a device that is not listed here.
 inline double data_sheet_flops(std::string const& name) {
   struct {
     char const* part;
@@ -45,32 +45,32 @@ inline machine find_machine() {
   m.name = "stand-in on the host";
 #else
   int device = 0;
-  cuda_check(cudaGetDevice(&device), "find its current device");
+  cuda_check(cudaGetDevice(&device), "find the current device");
   cudaDeviceProp p{};
-  cuda_check(cudaGetDeviceProperties(&p, device), "ask the device");
+  cuda_check(cudaGetDeviceProperties(&p, device), "get the device's properties");
   m.name = p.name;
   m.multiprocessors = p.multiProcessorCount;
   m.capability = 10 * p.major + p.minor;
   m.l2 = p.l2CacheSize;
-  cuda_check(cudaDriverGetVersion(&m.driver), "ask the driver");
-  cuda_check(cudaRuntimeGetVersion(&m.runtime), "ask the runtime");
+  cuda_check(cudaDriverGetVersion(&m.driver), "get the driver's version");
+  cuda_check(cudaRuntimeGetVersion(&m.runtime), "get the runtime's version");
 #endif
   m.peak_flops = data_sheet_flops(m.name);
   return m;
 }
 
-/// The device's memory, in bytes, as the driver says.
+/// The device's memory in bytes, as CUDA reports it.
 struct device_memory {
   std::int64_t free = 0, all = 0;
 };
 inline device_memory memory_now() {
   std::size_t free = 0, all = 0;
-  cuda_check(cudaMemGetInfo(&free, &all), "ask for free memory");
+  cuda_check(cudaMemGetInfo(&free, &all), "get the size of the free memory");
   return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(all)};
 }
 
-/// Returns whether a plan fits beside the CUDA context, which the first CUDA call creates. Prints the memory needed, in
-/// use and in total.
+/// Returns whether a plan fits into the device's free memory. Prints the memory that the plan needs, the memory in use,
+/// their sum, and the device's total.
 inline bool fits(bytes plan, device_memory const& now) {
   bool const does = plan.count() <= now.free;
   std::printf("  memory: plan %.1f MiB + in use (context, other programs) %.1f MiB = %.1f of %.1f MiB; %s\n",

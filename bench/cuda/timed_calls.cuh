@@ -9,8 +9,9 @@
 
 namespace constrain::bench {
 
-/// Hooks that put an event behind every call. Calls are merged as without hooks: of merged calls, the last has the time
-/// of all. The time of a call includes the gap before it, so the times add up to the time of the run.
+/// Hooks that record an event after every call. Calls are merged as they are without hooks; the last call of a merged
+/// group gets the time of the group. The time of a call includes the gap before it, so the times add up to the time of
+/// the run.
 class timed_calls {
 public:
   static constexpr bool merges_calls = true;
@@ -25,7 +26,8 @@ public:
     record(calls_.size());
   }
 
-  /// Waits for the run, adds the times of its calls to `times`, and returns the time of all; then it can be used again.
+  /// Waits for the end of the run, adds the times of its calls to `times`, and returns the time of the run. Afterwards,
+  /// the hooks can be used for another run.
   double finish(call_times& times) {
     events_[calls_.size()].wait();
     for (std::size_t i = 0; i < calls_.size(); ++i)
@@ -49,10 +51,10 @@ private:
   measured_plan plan_;
   cudaStream_t stream_;
   std::vector<timed_call> calls_;
-  std::vector<event> events_; // before the first call, and behind each
+  std::vector<event> events_; // one before the first call, and one after each call
 };
 
-/// The GEMMs of linear layers in a plan, each shape once.
+/// The GEMMs of the linear layers in a plan; equal GEMMs are listed once.
 inline std::vector<plan_gemm> gemms_of(measured_plan const& plan) {
   std::vector<plan_gemm> all;
   for (int i = 0; i < plan.step_count; ++i) {

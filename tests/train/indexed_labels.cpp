@@ -77,12 +77,11 @@ TEST_CASE("labels that an op indexes by are padded with 0, and padded examples d
     if (batches == 4) break;
   }
   integers const ignored{1, ct::ignored_label, 3};
-  CHECK(
-      sentence([&] {
-        t.batches(examples(x, {classes, ignored}));
-      }) ==
-      "batches: the label \"groups\" of example 1 is -100 at position 0, but an op indexes by it, so that it cannot be "
-      "ignored; pass integers from 0 to 3");
+  CHECK(sentence([&] {
+          t.batches(examples(x, {classes, ignored}));
+        }) ==
+        "batches: the label \"groups\" of example 1 is -100 at position 0, but an op indexes by it, so it cannot be "
+        "ignored; pass integers from 0 to 3");
 }
 
 TEST_CASE("if the first labels cannot be ignored, examples are not padded, and each counts once") {
@@ -107,7 +106,7 @@ TEST_CASE("labels that an op indexes by are not shifted") {
   integers const tokens{1, 2, 3, 4, 5, 6, 7, 8};
   ct::trainer<ct::task<bigram{}, looked_up_labels, ct::micro_batch{.sequences = 2, .tokens = 4}>> t;
   std::string const after =
-      ": ct::labels::shift leaves the last label of a sequence to be ignored, but an op indexes "
+      ": ct::labels::shift ignores the last label of each sequence, but an op indexes "
       "by the label \"next\"; pass labels that are already shifted, with an integer at the end of each "
       "sequence";
   CHECK(sentence([&] { t.batches(examples(tokens, tokens, ct::labels::shift)); }) == "batches" + after);

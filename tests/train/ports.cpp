@@ -174,7 +174,7 @@ TEST_CASE("ports: arrays that do not fit are named") {
         }).starts_with("evaluate: the input \"segments\" is 2 at index 5"));
   CHECK(sentence([&] {
           t.evaluate({a.tokens, std::span(a.segments).first(6), a.topic}, a.labels);
-        }) == "evaluate: the input \"segments\" has 6 elements, but 2 micro-batches need 12; pass that many");
+        }) == "evaluate: the input \"segments\" has 6 elements, but 2 micro-batches need 12; pass 12");
   arrays later; // changed between batch and step
   auto const b = t.batch({later.tokens, later.segments, later.topic}, later.labels);
   later.topic[3] = -1;
@@ -251,10 +251,9 @@ TEST_CASE("ports: a label that an op indexes by cannot be ignored") {
                                     std::pair{"evaluate", sentence([&] {
                                                 t.evaluate(x, {good, ignored});
                                               })}})
-    CHECK(said ==
-          std::string(where) +
-              ": the label \"groups\" is -100 at index 1, but an op indexes by it, so that it cannot be ignored; "
-              "pass integers from 0 to 3");
+    CHECK(said == std::string(where) +
+                      ": the label \"groups\" is -100 at index 1, but an op indexes by it, so it cannot be ignored; "
+                      "pass integers from 0 to 3");
   CHECK(sentence([&] {
           t.batch(x, {good, integers{0, 4}});
         }) == "batch: the label \"groups\" is 4 at index 1, outside [0, 4); pass integers from 0 to 3");

@@ -69,7 +69,7 @@ TEST_CASE("arrays of the wrong length or range") {
           t.evaluate({}, {});
         }).starts_with("evaluate: 0 inputs are not a positive multiple of the micro-batch's 16"));
   CHECK(sentence([&] { t.evaluate(one, one.first(8)); }) ==
-        "evaluate: 16 inputs need 16 labels, but there are 8; pass that many, -100 where an input has none");
+        "evaluate: 16 inputs need 16 labels, but there are 8; pass 16, with -100 where an input has none");
   CHECK(sentence([&] { t.generate("", 3); }).find("the prompt is empty") != std::string::npos);
   CHECK(t.steps() == 0);
 }

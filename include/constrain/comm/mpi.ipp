@@ -135,7 +135,7 @@ CONSTRAIN_INLINE void mpi::check(int status, char const* what) const {
 
 [[gnu::cold]] CONSTRAIN_INLINE void mpi::check_count(std::int64_t bytes) {
   if (bytes > 0x7FFFFFFF)
-    throw error("MPI: a collective call transfers more than 2 GiB, which its 32-bit counts do not allow; use more "
+    throw error("MPI: a collective call transfers 2 GiB or more, which its 32-bit counts do not allow; use more "
                 "ranks or smaller tensors");
 }
 

@@ -19,7 +19,7 @@ public:
   class wait {
   public:
     /// `what`: the wait's name in the error, a string literal. `deadline`: seconds until the watchdog ends the process;
-    /// a wait inside another one restarts the time for both.
+    /// a wait inside another one restarts the time, and its deadline then applies to both.
     wait(char const* what, double deadline);
     wait(wait const&) = delete;
     wait& operator=(wait const&) = delete;

@@ -15,8 +15,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether tokens and valid labels per second differ visibly: some labels are ignored, or there is not one label per
-/// token.
+/// Whether the valid labels per second are visibly fewer than the tokens per second: some labels are ignored, or there
+/// are fewer labels than tokens.
 inline bool has_two_rates(fit_result const& r) { return r.labels_per_second < 0.9995 * r.tokens_per_second; }
 
 /// The content of summary.json. `metrics`: the user-defined metrics recorded after the last step.

@@ -55,7 +55,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE void json_writer::element_begins() {
   if (levels_.empty() ? !out_.empty() : levels_.back().close != ']')
-    throw error({"a JSON writer was given a value without a name in an object, or a second value; use member()"});
+    throw error(
+        {"a JSON writer was given a value without a name in an object, or a second outermost value; use member()"});
   if (!levels_.empty()) separate();
 }
 

@@ -143,7 +143,8 @@ protected:
   explicit evaluator(run_options const& run)
       : run_(run), ranks_(find_ranks<policy_set::parallelism::value>(run.deadline)) {}
 
-  /// The step parameters of an entry's next run. Ops may draw random numbers in every entry, so all need the seed.
+  /// The step parameters of an entry's next run. They always contain the seed, since ops of any entry may draw random
+  /// numbers.
   constrain::step_parameters step_parameters_now() const {
     constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches;
     constrain::step_parameters n;

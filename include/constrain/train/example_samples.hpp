@@ -11,8 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The samples of `examples`, whose arrays are matched to the ports of a task. `needed`: the requirements of a
 /// micro-batch of `sequences` sequences with labels. Throws `error`, which begins with `where`, unless there is an
 /// array of the right type for each port, all arrays hold the same number of complete examples, and all values are in
-/// range. Also throws `error` if `examples` is empty, as a part from `data::examples::split` can be (`instead`: an
-/// alternative to adding examples), if labels should be shifted but are not, or if they cannot be shifted as requested.
+/// range. Also throws `error` if `examples` is empty, if labels should be shifted but are not, or if they cannot be
+/// shifted as requested. `instead`: what the error suggests, besides more examples, for an empty part of a split.
 [[gnu::cold]] sample_set samples_in(char const* where, data::examples const& examples,
                                     detail::batch_needs const& needed, std::int64_t sequences, char const* instead);
 

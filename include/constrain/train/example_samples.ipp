@@ -96,7 +96,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
     check_shifted(where, examples.inputs()[0].integers(), examples.labels()[0].integers(), needed.tokens);
 }
 
-/// The data of the `sample_set` of examples.
+/// The object that a `sample_set` of examples holds.
 struct example_samples {
   data::examples examples;
   example_arrays arrays;
@@ -145,11 +145,11 @@ CONSTRAIN_INLINE void example_samples::view(std::int64_t rows, batch_buffer& to)
   to.batch = {inputs[0].integers(), labels[0].integers(), 0, examples.fingerprint(), {}, tokens, {}, to.of_examples};
 }
 
-/// The bytes of a row in array `i` of a buffer.
+/// The first byte of a row in array `i` of a buffer.
 CONSTRAIN_INLINE std::byte* row_of(example_samples const& samples, int i, std::int64_t row, batch_buffer& to) {
   auto const k = static_cast<std::size_t>(i), inputs = samples.inputs();
   auto const array = k < inputs ? to.of_examples->inputs[k] : to.of_examples->labels[k - inputs];
-  // The buffer owns the memory that the array views.
+  // `array` is a read-only view of memory that the buffer owns.
   auto* const memory = to.of_examples->memory.get();
   return memory + (array.bytes().data() - memory) + row * static_cast<std::int64_t>(samples.arrays[i].bytes());
 }
@@ -185,7 +185,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   data::examples_index const index(examples.splits(), static_cast<std::int64_t>(count));
   if (index.size() == 0)
     throw error({where, ": this part of the ", count, " examples is empty; give more examples, or ", instead});
-  // Padding changes no result if the first array of labels may hold ignored labels and none holds real numbers.
+  // Padding changes no result if the first array of labels may hold ignored labels and no array of labels is real.
   auto const first = static_cast<int>(examples.inputs().size());
   bool pads = arrays[first].port->ignorable;
   for (auto const& each : arrays) pads = pads && (!each.is_label() || each.is_integers());

@@ -32,7 +32,7 @@ public:
   /// Collective over `world`: throws on all ranks if they pass different values.
   void set(std::string_view name, double x, communicator& world) const;
 
-  /// `set` without its checks, for values that the trainer computes: all ranks must pass the same value.
+  /// `set` without the checks of `x`, for values that the trainer computes. All ranks must pass the same value.
   void put(std::string_view name, double x) const;
 
 private:

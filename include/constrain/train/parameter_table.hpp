@@ -26,8 +26,8 @@ struct tensor_info {
   std::int64_t shards = 1;              // ranks over which an iteration's tensor is sharded
   std::int64_t chunk = norm_chunk;      // in elements; each shard begins at a multiple of `chunk`
   std::int64_t tensor_ranks = 1;        // number of ranks in a tensor group
-  int divided = -1;                     // dimension of which each of these ranks has a range of every part; -1: none
-  part_list parts;                      // if divided: the extents of a rank's ranges
+  int divided = -1;                     // dimension divided over these ranks; -1: none
+  part_list parts;                      // if divided: extents of a rank's ranges of the dimension, one range per part
   std::int64_t unused = 0;              // if divided: elements of this dimension that the last rank's range lacks
   dtype type = dtype::f32;              // of an element
   std::int64_t iterations = 1;          // product over all repeats (loops of the model) around the parameter
@@ -52,7 +52,7 @@ struct tensor_info {
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
   /// Ranks that together hold the tensor; 1: every rank holds all of it.
   constexpr std::int64_t holders() const { return shards * divisions(); }
-  /// Calls f(run) for the elements that a rank stores, in order. `rank`: its number in `ranks::holders`, where the
+  /// Calls f(run) for the elements that a rank stores, in order. `rank`: its index in `ranks::holders`, where the
   /// ranks of a tensor group are consecutive. If there are more ranks than `holders()`, several store the same
   /// elements.
   void for_each_run(int rank, function_ref<void(stored_run const&)> f) const;

@@ -43,8 +43,8 @@ std::string fault_of(plan_port const& port, std::int32_t value);
 std::string fault_of(plan_port const& port, double value, std::string const& at);
 
 /// The index of the first element that a port does not accept: an integer out of range, `ignored_label` if an op
-/// indexes by the labels, or a real number that is not finite or becomes infinite in the type in which it is stored. If
-/// the port accepts all elements, their number.
+/// indexes by the labels, or a real number that is not finite or becomes infinite in the type in which it is stored.
+/// Returns the number of elements if the port accepts all of them.
 std::size_t first_invalid(plan_port const& port, array_view values);
 
 /// Throws `error` unless the port accepts all elements. For a label port of integers, returns the number of valid

@@ -103,7 +103,7 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
 [[gnu::cold]] CONSTRAIN_INLINE std::string fault_of(plan_port const& port, std::int32_t value) {
   std::string text = ", below 0";
   if (port.kind == port_kind::label && value == ignored_label)
-    text = ", but an op indexes by it, so that it cannot be ignored";
+    text = ", but an op indexes by it, so it cannot be ignored";
   else if (port.limit > 0) text = concat({", outside [0, ", port.limit, ")"});
   text += "; pass integers from 0";
   if (port.limit > 0) text += concat({" to ", port.limit - 1});
@@ -259,10 +259,10 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* where, plan_ports por
                                                            std::size_t inputs) {
   auto const needed = batches * static_cast<std::size_t>(port.elements);
   if (is_plain(port) && port.kind == port_kind::label)
-    throw error({"evaluate: ", inputs, " inputs need ", needed, " labels, but there are ", size, "; pass that many, ",
-                 ignored_label, " where an input has none"});
+    throw error({"evaluate: ", inputs, " inputs need ", needed, " labels, but there are ", size, "; pass ", needed,
+                 ", with ", ignored_label, " where an input has none"});
   throw error({"evaluate: ", called(port), " has ", size, " elements, but ", batches, " micro-batches need ", needed,
-               "; pass that many"});
+               "; pass ", needed});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::size_t count_batches(plan_ports ports, array_list const& inputs,
@@ -304,9 +304,9 @@ CONSTRAIN_INLINE void check_shifted(char const* where, std::span<std::int32_t co
 [[gnu::cold]] CONSTRAIN_INLINE void check_shiftable(char const* where, plan_ports ports) {
   for (auto const& port : ports)
     if (port.kind == port_kind::label && !port.ignorable)
-      throw error(
-          {where, ": ct::labels::shift leaves the last label of a sequence to be ignored, but an op indexes by ",
-           called(port), "; pass labels that are already shifted, with an integer at the end of each sequence"});
+      throw error({where, ": ct::labels::shift ignores the last label of each sequence, but an op indexes by ",
+                   called(port),
+                   "; pass labels that are already shifted, with an integer at the end of each sequence"});
 }
 
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_shift(char const* where) {

@@ -29,9 +29,9 @@ struct ranks {
   /// The ranks of `data()` that hold the shards of a tensor together.
   communicator& zero() const { return zero_axis ? *zero_axis : *holders; }
 
-  /// Call this before forward passes. If several ranks hold a tensor together, forward passes are collective; then this
+  /// Call this before forward passes. If several ranks hold a tensor together, forward passes are collective, and this
   /// function throws `error` on all ranks unless all ranks are about to make the same number of forward passes
-  /// (`passes`) and the ranks of a tensor group have equal arrays. `call`: the caller, for the error.
+  /// (`passes`) and the ranks of each tensor group have equal arrays. `call`: the caller, for the error.
   void come_to(joint_call call, std::int64_t passes, array_list const& inputs = {},
                array_list const& labels = {}) const;
 
@@ -52,9 +52,10 @@ void form_groups(ranks& r, slot_of::parallelism const& p);
 
 } // namespace detail
 
-/// The communicators of this process. Each has a single rank unless `p.distributed` in a build with MPI. In this case,
-/// throws `error` if the world size is not a multiple of the number of ranks that hold a tensor together (without data
-/// parallelism: not equal to this number), or if `deadline`, the seconds to wait for other ranks, is not in (0, 1e9].
+/// The communicators of this process. Each has a single rank, except if `p.distributed` in a build with MPI. In that
+/// case, throws `error` if the world size is not a multiple of the number of ranks that hold a tensor together (without
+/// data parallelism: not equal to this number), or if `deadline` is not in (0, 1e9]. `deadline`: the seconds to wait for
+/// other ranks.
 template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadline) {
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)

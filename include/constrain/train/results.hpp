@@ -49,7 +49,7 @@ namespace detail {
 /// The logits of one micro-batch, copied out of the arena. `real`: float, or double if the precision is fp64.
 template <class real> struct prediction {
   std::vector<real> logits; // row-major
-  constrain::shape shape;   // [sequences, tokens, vocabulary], or [sequences, classes]
+  constrain::shape shape;   // for example [sequences, tokens, vocabulary] or [sequences, classes]
 };
 
 } // namespace constrain

@@ -64,14 +64,14 @@ inline void copy_transposed(stored const* from, std::int64_t stride, real* to,
   ((*reinterpret_cast<typename vector_of<real>::unaligned*>(to + lane * width) = square[lane]), ...);
 }
 
-/// Packs an [extent, k] operand into panels of `width` rows, the last padded with zeros. A panel is stored as [k,
+/// Packs an [extent, k] operand into panels of `width` rows; zeros pad the last panel. A panel is stored as [k,
 /// width]. Element (i, p) is at source[i * stride + p] or, if `along_extent`, at source[p * stride + i]. 16-bit
-/// elements are converted to float. Up to one vector may be written past the end of `out`.
+/// elements are converted to float. Up to one vector may be written past the last panel.
 template <int width, bool along_extent, class real, class stored>
 void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, std::int64_t k, real* out) {
   using unaligned = typename vector_of<real>::unaligned;
   constexpr int lanes = vector_of<real>::lanes;
-  // The last vector may overrun into the elements of the next p, which are written later.
+  // The last vector may overrun into the elements of the next p or of the next panel, which are written later.
   constexpr int vectors = (width - 1) / lanes + 1;
   static_assert(vectors <= 2);
   auto const one_by_one = [&](std::int64_t first, std::int64_t begin, std::int64_t end) {

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The widest of the instruction sets below that this processor supports, named as in `instruction_set`. On processors
+/// Of the instruction sets below, the widest that this processor supports, named as in `instruction_set`. On processors
 /// other than x86-64, and with compilers other than g++ and clang, the result is `instruction_set`.
 inline char const* processor_instruction_set() noexcept {
 #if defined(__x86_64__) && defined(__GNUC__)

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Gives the current thread an alternate stack for signal handlers installed with SA_ONSTACK, unless the thread already
 /// has one. Needed because GEMMs of oneDNN 2.6 write data far below the stack pointer, where a handler on the thread's
-/// own stack would overwrite them.
+/// own stack would overwrite the data.
 class signal_stack {
 public:
   /// Gives the calling thread an alternate stack if it has none.
@@ -51,8 +51,8 @@ private:
 };
 
 /// Gives a `signal_stack` to the calling thread and every thread of its parallel loops, for the thread's lifetime. Must
-/// be called in every run of an entry program (step, evaluate, ...) on the CPU, since a handler that `fit` installs in
-/// one thread may run in any other thread.
+/// be called in every run of an entry program (step, evaluate, ...) on the CPU, since a signal handler that `fit`
+/// installs may run in any of these threads.
 inline void give_signal_stacks() {
   thread_local int given = 0; // number of threads of this thread's loops that have a signal stack
   if (given >= thread_count()) return;

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Seconds of the POSIX clock `clock` since the stopwatch was constructed. Uses clock_gettime because including
+/// Measures the time since its construction on the POSIX clock `clock`. Uses clock_gettime because including
 /// <chrono> costs compile time in every translation unit.
 template <clockid_t clock> class stopwatch_of {
 public:

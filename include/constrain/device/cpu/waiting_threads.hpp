@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether OpenMP's threads spin while they wait: the default if there are several threads, unless the environment sets
+/// Whether waiting OpenMP threads spin by default: true for several threads, unless the environment sets
 /// GOMP_SPINCOUNT, KMP_BLOCKTIME or OMP_WAIT_POLICY=passive.
 inline bool waiting_threads_spin() {
   if (thread_count() == 1) return false;

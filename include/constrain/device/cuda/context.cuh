@@ -23,8 +23,9 @@ public:
     static_assert(sizeof(step_parameters) <= cuda<void>::parameters);
   }
 
-  /// The stream on which kernels start, and the GEMMs that run on it.
+  /// The stream on which kernels and GEMMs run.
   cudaStream_t stream() const { return stream_; }
+  /// The cuBLASLt GEMMs of this context.
   gemm_cache& gemms() { return gemms_; }
   /// Whether the GEMMs of layers round fp32 operands to TF32. Call `use_tf32` before the first GEMM.
   bool uses_tf32() const { return tf32_; }

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
-/// The default of `quantized`: 8-bit states for all tensors with at least 4096 elements, except embeddings.
+/// The default `tensors` of `quantized`: 8-bit states for all tensors with at least 4096 elements, except embeddings.
 struct large_tensors {
   /// Whether a tensor of this role and number of elements has 8-bit states.
   static constexpr bool contain(role r, std::int64_t elements) { return r != role::embedding && elements >= 4096; }
@@ -21,7 +21,7 @@ struct everything {
 /// as in bitsandbytes: each field of the state has a byte per element and an fp32 scale per 256 elements
 /// (op/quantized_update/quantized_update.hpp). `quantized<adamw>` stores 2 (1 + 4 / 256) bytes per weight. Embeddings
 /// and tensors of fewer than 4096 elements keep the states of `O`; with `quantized<O, everything>`, they have 8-bit
-/// states too. Each layer of a stack is a separate tensor.
+/// states too. Each layer of a stacked parameter is a separate tensor.
 template <class O, class tensors = large_tensors> struct quantized {
   static_assert(op::has_sign_per_field<O>(),
                 "optimizer::quantized<O>: `state_signed` and `state` of O have different lengths; give each field of "

@@ -40,7 +40,7 @@ struct sgd {
 struct momentum {
   static constexpr char const* name = "momentum";
 
-  /// v of the equations.
+  /// The v of the equations above.
   template <class real> struct state { real momentum_buffer; };
   static constexpr char const* state_names[] = {"momentum_buffer"};
   /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
@@ -73,7 +73,7 @@ struct momentum {
 struct nesterov {
   static constexpr char const* name = "nesterov";
 
-  /// v of the equations, as in `momentum`.
+  /// The v of the equations above, as in `momentum`.
   template <class real> using state = momentum::state<real>;
   static constexpr char const* state_names[] = {"momentum_buffer"};
   using hyper = momentum::hyper;

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The type that optimizer::states_in sets for the states of an optimizer, or of an optimizer that it wraps;
-/// `otherwise` without a states_in.
+/// The type that `optimizer`, or an optimizer that it wraps, sets for its states with optimizer::states_in; `otherwise`
+/// if there is no states_in.
 template <class optimizer> constexpr dtype given_state_type(dtype otherwise) {
   if constexpr (requires { optimizer::state_type; }) return optimizer::state_type;
   else if constexpr (requires { typename optimizer::base; })
