@@ -117,8 +117,8 @@ inline std::int64_t array_bytes(std::vector<plan_gemm> const& gemms, sizes const
   return (most + 255) / 256 * 256;
 }
 
-/// The seconds of `run(left, right, result)`, a bf16 GEMM on random data. Successive calls use different parts of the
-/// arrays, if these have more than one, so that no cache keeps the operands.
+/// The seconds of `run(left, right, result)`, a bf16 GEMM on random data. Successive calls use successive parts of
+/// the arrays, so that caches do not keep small operands.
 template <class device, class function>
 double seconds_on_random_data(laboratory<device> const& here, plan_gemm const& g, sizes const& size,
                               function const& run) {

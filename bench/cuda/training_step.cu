@@ -1,5 +1,5 @@
-// Measures the limits of a CUDA device and a training step of GPT-2 124M: the time of every op, compared with these
-// limits, the time of the step as a CUDA graph, and the memory taken from the driver, compared with the planned memory.
+// Measures the limits of a CUDA device, and a training step of GPT-2 124M: every op against these limits, the step as a
+// CUDA graph, and the memory taken from the driver against the planned memory.
 
 #include <constrain/constrain.hpp>
 
@@ -24,7 +24,7 @@ using namespace constrain::bench;
 #define CONSTRAIN_CUDA_ARCHITECTURE 90
 #endif
 #if !defined(CONSTRAIN_BENCH_SEQUENCES)
-// Sequences of 1024 tokens in a step; 0: a tiny model. Each program has one size, because nvcc needs GiBs for each.
+// Sequences of 1024 tokens in a step; 0: a tiny model. Each program has one size, because nvcc needs several GiB for it.
 #define CONSTRAIN_BENCH_SEQUENCES 0
 #endif
 

@@ -75,7 +75,7 @@ private:
     return samples;
   }
 
-  /// Checks that all outputs can be written, and opens the records. Only on rank 0.
+  /// Checks that all outputs can be written, and opens the records. Called only on rank 0.
   [[gnu::noinline, gnu::cold]] void prepare_outputs() {
     check_places(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{path_to_save(steps_)};

@@ -77,10 +77,10 @@ struct parameter_info : tensor_info {
   }
 };
 
-/// An optimizer state. Its name is unique within the parameter, for example "exp_avg".
+/// An optimizer state. Its name is unique within its parameter, for example "exp_avg".
 struct state_info : tensor_info {
   int parameter = 0;       // index of the parameter that it belongs to
-  bool is_average = false; // the moving average of the parameter, which starts as a copy of it
+  bool is_average = false; // whether this state is a moving average of the parameter, initially a copy of it
 };
 
 /// A view of the `parameter_table` of a trainer or an inference object. Its type is the same for tables of any size.

@@ -11,8 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Describes a GEMM C = op(A) op(B) + beta C, row-major, op(A) [m, k], op(B) [k, n]; lda, ldb, ldc: leading dimensions,
-/// elements from one stored row to the next.
+/// Describes a row-major GEMM C = op(A) op(B) + beta C, with op(A) [m, k] and op(B) [k, n]. lda, ldb, ldc: leading
+/// dimensions, elements from one stored row to the next.
 struct gemm_shape {
   bool a_transposed = false, b_transposed = false;
   std::int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
@@ -141,7 +141,7 @@ private:
 
 } // namespace detail
 
-/// The GEMMs of a device. The algorithm for a shape is chosen at the first use of the shape and cached.
+/// A cache of prepared cuBLASLt GEMMs. The algorithm for a shape is chosen at the first use of the shape.
 class gemm_cache {
 public:
   /// Throws `error` if cuBLASLt cannot be initialized.
