@@ -24,7 +24,7 @@ using namespace constrain::bench;
 #define CONSTRAIN_CUDA_ARCHITECTURE 90
 #endif
 #if !defined(CONSTRAIN_BENCH_SEQUENCES)
-// Sequences of 1024 tokens in a step; 0: a tiny model. Each program has one size, because nvcc needs several GiB for it.
+// Sequences of 1024 tokens in a step; 0: a tiny model. Each program has one size, since nvcc needs GiBs for each size.
 #define CONSTRAIN_BENCH_SEQUENCES 0
 #endif
 

@@ -67,9 +67,9 @@ private:
 /// A kernel that does nothing. Its attributes show for which architectures the translation unit was compiled.
 template <class architecture> static __global__ void empty_kernel() {}
 
-/// Checks that `device` has at least the compute capability of `architecture`, an `sm<...>`, that it can run the kernels
-/// of this translation unit, and that these kernels were compiled for at least this capability. Throws `error` if not.
-/// `device` must be the current device.
+/// Checks that `device` has at least the compute capability of `architecture`, an `sm<...>`, that it can run the
+/// kernels of this translation unit, and that these kernels were compiled for at least this capability. Throws `error`
+/// otherwise. `device` must be the current device.
 template <class architecture> void check_code_for(cuda_device device) {
   constexpr int wanted = architecture::capability;
   int const has = device.capability();
