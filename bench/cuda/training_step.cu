@@ -221,7 +221,7 @@ template <class configuration> std::string measure(arguments const& a, machine c
     auto const step = measure_graph<configuration>(rounds);
     auto const eager = measure_calls<configuration>(most, rounds);
     report<configuration>(m, most, step, eager.seconds, json);
-    std::printf("  time by op; share: of the narrower limit, above 1 where the caches hold the data\n");
+    std::printf("  time by op; share: least time at the limits / time; above 1 if the caches hold the data\n");
     ct::bench::print(eager.kinds, stdout, {"TFLOP/s", 1e12, 3});
     ct::bench::write(json, eager.kinds);
     ct::bench::write(json, eager.nodes, "nodes");

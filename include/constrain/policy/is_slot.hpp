@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A slot: one decision about a trainer, such as its precision; a policy makes the decision. The type is an aggregate
-/// of named fields with `==`. Its values are arguments of the pass that implements the decision. Members:
+/// A slot: one decision about a trainer, such as its precision. A policy decides by giving the slot a value, which the
+/// code that implements the decision reads. The type is an aggregate of named fields with `==`. Members:
 ///
 ///     template <class... list> using otherwise = accumulate<1>; // the default policy; `list`: the policies given
 ///     using rules = rule_list<...>;                             // conditions on the slot's values (rule.hpp)
