@@ -13,7 +13,7 @@
 namespace constrain::bench {
 
 /// A self-contained HTML page: memory by component, speed against memory with the Pareto front, the loss after equally
-/// many tokens, the table, and the guides' claims.
+/// many tokens, a table of all figures, and the claims of claims.hpp.
 class strategies_page {
 public:
   strategies_page(std::vector<strategy_row> const& rows, std::string subtitle)

@@ -198,7 +198,8 @@ private:
   /// `order`: the row indices in the order in which the loop processes them; empty: 0, 1, 2, ...
   constexpr body append_body(builder& out, body const& flat, ref order, std::int64_t begin, std::int64_t extent,
                              std::int64_t iterations) const;
-  /// Adds the axis of the loop over these rows. With an order, the loop skips iterations without a valid label.
+  /// Adds the axis of a loop over `append_body`, with the same arguments. With an order, the loop skips iterations
+  /// without a valid label.
   constexpr int add_rows_axis(builder& out, ref order, std::int64_t begin, std::int64_t extent,
                               std::int64_t iterations) const;
   constexpr void append_loop(builder& out) const;
