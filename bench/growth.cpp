@@ -167,7 +167,7 @@ int main(int count, char** values) try {
   if (!out.empty()) {
     auto const path = out + "/growth." + machine_name() + ".json";
     auto* const file = std::fopen(path.c_str(), "w");
-    if (file == nullptr) throw ct::error("growth: " + path + " cannot be written; give a directory that can be");
+    if (file == nullptr) throw ct::error("growth: " + path + " cannot be written; give a writable directory");
     std::fprintf(file, "%s\n", json.text().c_str());
     std::fclose(file);
   }

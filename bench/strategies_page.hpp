@@ -13,7 +13,7 @@
 namespace constrain::bench {
 
 /// A self-contained HTML page: memory by component, speed against memory with the Pareto front, the loss after equally
-/// many tokens, the table, and the guides' claims.
+/// many tokens, a table of all figures, and the claims of claims.hpp.
 class strategies_page {
 public:
   strategies_page(std::vector<strategy_row> const& rows, std::string subtitle)
@@ -39,7 +39,7 @@ td:first-child,th:first-child,.claims td,.claims th{text-align:left}
 <p>)" + escaped(subtitle_) +
            "</p>\n<h2>Memory by component, planned</h2>\n" + legend() + bars() +
            "<h2>Speed against memory</h2>\n<p>The line is the Pareto front: no strategy is both faster and smaller "
-           "than one on it.</p>\n" +
+           "than a strategy on the line.</p>\n" +
            scatter() + "<h2>Loss after equal tokens</h2>\n" + losses() + "<h2>All figures</h2>\n" + table() +
            "<h2>What the guides say</h2>\n" + claims() + "</html>\n";
   }
@@ -82,7 +82,7 @@ private:
       double x = 160;
       int k = 0;
       for (auto const& p : parts) {
-        // `activations` is the rest of the peak, which is negative if the other components share much memory.
+        // `activations` is the rest of the peak. It is negative if the other components share much memory.
         double const size = std::max(0.0, (r.memory.*p.member).mebibytes());
         double const width = 640 * size / most;
         out += formatted("<rect x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"20\" fill=\"var(--c%d)\"><title>%s: %s "
@@ -96,7 +96,7 @@ private:
     return out + "</svg>\n";
   }
 
-  /// The Pareto front: the strategies that no other strategy beats in both speed and memory, smallest memory first.
+  /// The Pareto front, smallest memory first: the strategies that no other strategy dominates in speed and memory.
   std::vector<strategy_row const*> front() const {
     std::vector<strategy_row const*> out;
     for (auto const& r : rows_) {
@@ -164,8 +164,8 @@ private:
                        r.result.used_peak.mebibytes(), r.result.loss);
     auto const order = order_of(rows_);
     return out +
-           formatted("</table>\n<p>The cost model orders %d of %d pairs of strategies as the measurement does, of "
-                     "those whose speeds differ by more than 5 %%.</p>\n",
+           formatted("</table>\n<p>The cost model orders %d of the %d pairs of strategies whose speeds differ by more "
+                     "than 5 %% as the measurement does.</p>\n",
                      order.right, order.pairs);
   }
 

@@ -11,15 +11,15 @@
 
 namespace constrain::bench {
 
-/// One strategy: its figures at compile time, and its measurements.
+/// One strategy: its planned memory and estimated speed, and its measurements.
 struct strategy_row {
   std::string key;                              // short name, for the command line and the figures
   std::string name;                             // name of its policies
   memory_plan memory;                           // memory plan
   double estimate = 0;                          // tokens per second, estimated by the cost model
   std::function<comparison(token_count)> train; // trains on this many tokens and evaluates
-  std::vector<double> speeds{};                 // tokens per second of each pass
-  comparison result{};                          // result of the long pass
+  std::vector<double> speeds{};                 // measured tokens per second, once per call of `train`
+  comparison result{};                          // result of training on all tokens
 
   double speed() const { return median(speeds); }
 };

@@ -1,5 +1,5 @@
-// Measures a full AdamW step of GPT-2 124M and its lower bound (composition.hpp), alternating in the same process, and
-// the time of each op in the step.
+// Measures a full AdamW step of GPT-2 124M, its lower bound (composition.hpp), and the time of each op in the step. The
+// three measurements alternate in one process.
 
 #include "composition.hpp"
 #include "cpu_limits.hpp"
@@ -162,12 +162,13 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
   }
   print<configuration>(all, c, most, peak);
   auto const rows = median_of(all.profiles);
-  std::printf("  time by op; share: of the lower limit, above 1 if caches hold the data\n");
+  std::printf("  time by op; share: least time at the limits / time; above 1 if the caches hold the data\n");
   print(rows, stdout);
   std::fprintf(out, "%s", json_of<configuration>(all, c, most, peak, rows).c_str());
 }
 
-/// Runs one configuration in a separate process, to measure its peak memory separately. Returns the process's output.
+/// Measures one configuration in a separate process, so that its peak memory is known. Returns what the process writes
+/// to its end of the pipe.
 template <class configuration> std::string measure_apart(arguments const& a) {
   int ends[2];
   if (pipe(ends) != 0) throw ct::error("training_step: a pipe cannot be created");
@@ -243,7 +244,7 @@ int main(int count, char** values) try {
   if (a.out.empty()) return 0;
   auto const path = a.out + "/training_step." + machine_name() + ".json";
   auto* const file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) throw ct::error("training_step: " + path + " cannot be written; give a directory that can be");
+  if (file == nullptr) throw ct::error("training_step: " + path + " cannot be written; give a writable directory");
   std::fprintf(file, "{\n\"machine\": \"%s\", \"compiler\": \"%s\", \"gemm\": \"%s\",\n\"configurations\": [\n",
                machine_name().c_str(), __VERSION__, ct::gemm_provider());
   for (std::size_t i = 0; i < results.size(); ++i)

@@ -1,5 +1,5 @@
-// Measures the limits of a CUDA device, and a training step of GPT-2 124M: every op against these limits, the step as a
-// CUDA graph, and the memory taken from the driver against the planned memory.
+// Measures a CUDA device: its limits, the time of every op in a training step of GPT-2 124M against them, the step as a
+// CUDA graph, and planned memory against the memory that the driver reports.
 
 #include <constrain/constrain.hpp>
 
@@ -24,8 +24,7 @@ using namespace constrain::bench;
 #define CONSTRAIN_CUDA_ARCHITECTURE 90
 #endif
 #if !defined(CONSTRAIN_BENCH_SEQUENCES)
-// Sequences of 1024 tokens in a step; 0: a tiny model. Each program has one size, since nvcc needs GiBs for each size.
-#define CONSTRAIN_BENCH_SEQUENCES 0
+#define CONSTRAIN_BENCH_SEQUENCES 0 // of 1024 tokens, in a step; 0: a tiny model. One size a program: nvcc needs GiBs
 #endif
 
 namespace {
@@ -47,8 +46,8 @@ template <ct::gpt2 model_, int sequences> struct configuration {
   using plan = step_of_plan<task, ct::precision::bf16, ct::optimizer::adamw, policy>;
 
   static std::string name() { return "bf16 " + std::to_string(sequences) + "x" + std::to_string(model_.context); }
-  /// The FLOPs of a step that the model needs, without recomputation: for each token, 6 per parameter and, for causal
-  /// attention, 6 * layers * width * context.
+  /// FLOP of a step that a model needs, whatever a plan does: 6 a parameter and token, and causal attention's 6 a
+  /// layer, width, token and context.
   static constexpr double model_flops() {
     auto const attention = 6.0 * model_.layers * model_.width * model_.context;
     return (6.0 * static_cast<double>(trainer::parameter_count) + attention) *
@@ -60,10 +59,10 @@ constexpr ct::gpt2 tiny_model{.layers = 2, .heads = 2, .width = 16, .vocabulary 
 using measured_configuration = configuration<tiny ? tiny_model : ct::gpt2{}, tiny ? 2 : CONSTRAIN_BENCH_SEQUENCES>;
 
 void mark() {
-  if (!measured) std::printf("  NOT MEASURED: the kernels ran on the host; times and rates mean nothing\n");
+  if (!measured) std::printf("  NOT MEASURED: the kernels ran on the host; times and rates say nothing\n");
 }
 
-/// A step as a CUDA graph: the median, least and most seconds, the last loss, and the bytes taken from the driver.
+/// The median step of a graph, and the bytes that the driver gave for it.
 struct graph_step {
   double seconds = 0, least = 0, most = 0, loss = 0;
   std::int64_t driver_bytes = 0;
@@ -77,7 +76,7 @@ template <class configuration> graph_step measure_graph(int rounds) {
   auto const labels = random_integers(trainer::batch_tokens, configuration::model.vocabulary, 3);
   auto const batch = t.batch(inputs, labels);
   graph_step result;
-  for (int i = 0; i < 3; ++i) result.loss = t.step(batch).loss; // the graph is captured after the first step
+  for (int i = 0; i < 3; ++i) result.loss = t.step(batch).loss; // the second captures the graph
   result.driver_bytes = before.free - memory_now().free;
   std::vector<double> seconds;
   for (int i = 0; i < rounds; ++i) seconds.push_back(seconds_of([&] { result.loss = t.step(batch).loss; }));
@@ -88,8 +87,8 @@ template <class configuration> graph_step measure_graph(int rounds) {
   return result;
 }
 
-/// A step whose kernels are launched one by one: the median of its seconds, and the times of its calls, by kind and by
-/// step of the plan.
+/// A step whose kernels are started one by one: its median time, and the times of its calls, by kind and by node of the
+/// plan.
 struct eager_step {
   double seconds = 0;
   std::vector<profile_row> kinds, nodes;
@@ -115,7 +114,7 @@ template <class configuration> eager_step measure_calls(limits const& most, int 
   return {median(seconds), median_of(kinds), median_of(nodes)};
 }
 
-/// Prints, for each GEMM, the times of cuBLASLt's first algorithm, which the library uses, and of its fastest one.
+/// The fastest of cuBLASLt's algorithms for each GEMM beside the first, which the library uses.
 void print_algorithms(std::vector<plan_gemm> const& gemms) {
   bool begun = false;
   for (auto const& g : gemms) {
@@ -173,7 +172,7 @@ void report(machine const& m, limits const& most, graph_step const& step, double
               1e3 * step.seconds, 1e3 * step.least, 1e3 * step.most, tokens / step.seconds, 1e-12 * rate);
   if (m.peak_flops > 0)
     std::printf("  MFU %.3f of the data sheet's %.1f TFLOP/s, ", rate / m.peak_flops, 1e-12 * m.peak_flops);
-  else std::printf("  MFU: the data sheet's rate is not known for this device; ");
+  else std::printf("  MFU: no data sheet's rate is known for this device; ");
   std::printf("%.3f of the GEMM above; %lld kernels\n", rate / most.flops,
               static_cast<long long>(trainer::kernel_launches));
   std::printf("  kernels one by one, with events %9.3f ms\n", 1e3 * eager);
@@ -188,8 +187,7 @@ void report(machine const& m, limits const& most, graph_step const& step, double
   json.member("planned_bytes", trainer::memory.peak.count()).member("driver_bytes", step.driver_bytes);
 }
 
-/// Runs two steps whose kernels are launched one by one, for a profiler. The second step has no costs of a first use,
-/// such as loading kernels.
+/// Two steps whose kernels are started one by one, for a profiler; the second is without the first use of anything.
 template <class configuration> void run_steps() {
   if (!fits(configuration::trainer::memory.peak, memory_now())) throw ct::error("training_step: use a smaller size");
   typename configuration::plan p;
@@ -223,7 +221,7 @@ template <class configuration> std::string measure(arguments const& a, machine c
     auto const step = measure_graph<configuration>(rounds);
     auto const eager = measure_calls<configuration>(most, rounds);
     report<configuration>(m, most, step, eager.seconds, json);
-    std::printf("  time by op; share: of the lower limit, above 1 if caches hold the data\n");
+    std::printf("  time by op; share: least time at the limits / time; above 1 if the caches hold the data\n");
     ct::bench::print(eager.kinds, stdout, {"TFLOP/s", 1e12, 3});
     ct::bench::write(json, eager.kinds);
     ct::bench::write(json, eager.nodes, "nodes");
@@ -232,7 +230,7 @@ template <class configuration> std::string measure(arguments const& a, machine c
   return json.text();
 }
 
-/// The size that this program measures.
+/// Of this program.
 std::string size_name() { return tiny ? "tiny" : std::to_string(CONSTRAIN_BENCH_SEQUENCES); }
 
 arguments read_arguments(int count, char** values) {
@@ -240,7 +238,7 @@ arguments read_arguments(int count, char** values) {
   for (int i = 1; i < count; i += 2) {
     std::string const name = values[i], value = i + 1 < count ? values[i + 1] : "";
     if (name == "--size" && value == size_name()) {
-    } // the size of this program
+    } // the program's
     else if (name == "--rounds")
       a.rounds = std::max(1, std::atoi(value.c_str()));
     else if (name == "--part" && (value == "limits" || value == "steps")) a.part = value;

@@ -188,7 +188,7 @@ TEST_CASE("text: what cannot be read is a sentence") {
         "the directory '" + path + "' has no visible files; give one that contains text");
   write_file(path + "/a.txt", "");
   CHECK(sentence([&] { data::text(path, {.extensions = {".md"}}); }) ==
-        "the directory '" + path + "' has no visible files of the given extensions; give one that contains text");
+        "the directory '" + path + "' has no visible files with the given extensions; give one that contains text");
   CHECK(sentence([&] { data::text(path); }) == "the text '" + path + "' is empty; give one that contains text");
   CHECK(sentence([&] { data::text("/proc/self/mem"); }) ==
         "the text '/proc/self/mem' cannot be read (Input/output error); check the file and its disk");

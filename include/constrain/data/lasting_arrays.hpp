@@ -11,10 +11,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// A view of an array that outlives the view: a temporary std::vector or std::array does not compile.
+/// A view of an array that outlives the view. Passing a temporary std::vector or std::array does not compile.
 class lasting_array : public array_view {
 public:
-  /// A view of `array`.
+  /// A view of `a`.
   template <constrain::detail::is_array array> constexpr lasting_array(array const& a) : array_view(a) {}
   /// A copy of a view.
   constexpr lasting_array(array_view const& a) : array_view(a) {}
@@ -24,7 +24,7 @@ public:
   template <class T, std::size_t size> lasting_array(std::array<T, size> const&&) = delete;
 };
 
-/// An `array_list` of arrays that outlive the list: a temporary std::vector or std::array does not compile.
+/// An `array_list` of arrays that outlive the list. Passing a temporary std::vector or std::array does not compile.
 class lasting_arrays : public array_list {
 public:
   /// One array.
@@ -34,7 +34,7 @@ public:
   /// Several arrays.
   constexpr lasting_arrays(std::initializer_list<lasting_array> several)
       : array_list(several.begin(), several.size()) {}
-  /// Several arrays, if their number is known only at run time.
+  /// Several arrays; their number need not be known at compile time.
   constexpr lasting_arrays(std::span<array_view const> several) : array_list(several) {}
   /// A copy of a list.
   constexpr lasting_arrays(array_list const& all) : array_list(all) {}

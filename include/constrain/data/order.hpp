@@ -20,10 +20,10 @@ constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context) {
   return (tokens - 1) / context;
 }
 
-/// A random permutation of [0, count) in constant memory: a Feistel network over the next power of four, with Philox as
-/// its round function. The network is applied repeatedly until the result is below `count` (cycle walking: Black and
-/// Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). Equal (seed, epoch, count) give the same permutation on
-/// every machine.
+/// A random permutation of [0, count) in constant memory: a Feistel network over [0, p), where p is the smallest power
+/// of four that is at least `count`, with Philox as its round function. The network is applied repeatedly until the
+/// result is below `count` (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). Equal
+/// (seed, epoch, count) give the same permutation on every machine.
 class permutation {
 public:
   /// Throws `error` if `count` is below 1.

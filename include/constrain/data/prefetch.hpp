@@ -27,7 +27,7 @@ public:
     ::pthread_join(worker_, nullptr);
   }
 
-  /// Waits for the next item and returns it; valid until `next` is called again.
+  /// Waits for the next item and returns a reference to it, which is valid until the next call.
   item const& next() {
     if (!works_) {
       if (!failure_) try_to_make();

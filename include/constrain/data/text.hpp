@@ -14,13 +14,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// Options of `text`.
 struct text_options {
   std::vector<std::string> extensions{}; ///< Endings (".txt") of the files to read in a directory; empty: all files.
-  /// Maximum number of bytes to read, counted over all files; at least 1. By default, all bytes are read.
+  /// Maximum number of bytes to read from all files together; at least 1. By default, all bytes are read.
   std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max();
 };
 
 /// A corpus of byte tokens from a text file, or from all files in a directory tree, concatenated in the order of their
-/// relative paths (hidden files and directories are skipped). Throws `error` if there is no text, a file cannot be
-/// read, the text exceeds this machine's physical memory or `.maximum_bytes` is below 1.
+/// relative paths (hidden files and directories are skipped). Throws `error` if there is no text, a file or directory
+/// cannot be read, the text exceeds this machine's physical memory or `.maximum_bytes` is below 1.
 [[gnu::cold]] corpus text(std::string const& path, text_options const& options = {});
 
 /// A corpus of byte tokens from text in memory. Throws `error` if the text is empty.

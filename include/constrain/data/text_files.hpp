@@ -46,11 +46,11 @@ private:
   /// Whether a file has one of the extensions; true for every file if there are no extensions.
   bool wanted(std::string_view name) const;
 
-  /// Lists the files in a directory and all directories below it. `relative`, its path from the root, is empty or ends
-  /// with '/'.
+  /// Lists the files in a directory and in the directories below it; records linked directories in `links_`.
+  /// `relative`, the directory's path from the root, is empty or ends with '/'.
   void read(std::string const& relative);
 
-  /// Lists the files in one directory; appends its subdirectories to `pending`.
+  /// Lists the files in one directory. Appends its subdirectories to `pending`, or to `links_` if they are links.
   [[gnu::cold]] void read_one(std::string const& relative, std::vector<std::string>& pending);
 };
 

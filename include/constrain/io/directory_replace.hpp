@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-/// Replaces an old directory, the target, with a finished new one, and removes the old one. In these functions,
-/// `holder` is the parent directory and `name` is a name in it. For marks, see directory_mark.hpp.
+/// Functions that replace an old directory, the target, with a finished new one, and remove the old one. `holder` is
+/// always the parent directory, and `name` is a name in it. For marks, see directory_mark.hpp.
 ///
 /// If the file system can exchange two names atomically (Linux: ext4, xfs, btrfs, tmpfs, ...), the target is always
 /// either the complete old or the complete new directory. Otherwise the replacement takes two renames: the target to
@@ -17,7 +17,7 @@
 /// Concurrent writers of the same target are safe only with the atomic exchange.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-/// The files that a directory's manifest lists, and last the manifest itself; nullopt if there is no manifest. Unless
+/// The files that a directory's manifest lists, followed by the manifest; nullopt if there is no manifest. Unless
 /// the directory is `marked`, leaves out files whose length or checksum differs from the manifest: the user has changed
 /// them and may need them. Throws `error` if the manifest cannot be read or is invalid. `shown`: the directory's name
 /// in errors.
@@ -39,8 +39,8 @@ struct old_directory {
                                               std::string const& shown, int attempts = 100);
 
 /// Writes a mark into the old directory if it has no valid one, and adds the mark to `old.files`. If this save is
-/// interrupted while it removes the directory, a later save can then finish the removal. Ignores failure: without a
-/// mark, the remains of an interrupted removal stay.
+/// interrupted while it removes the directory, a later save can finish the removal. Ignores failure: without a mark,
+/// the remains of an interrupted removal stay.
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& holder, std::string const& name);
 
 /// Removes `files`, and then the directory if `name` still refers to it. If the directory holds other files, renames it

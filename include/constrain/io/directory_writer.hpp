@@ -65,7 +65,7 @@ public:
 
 private:
   split_path place_;
-  std::string target_;               // the target's path, for errors
+  std::string target_;               // the target's path
   std::string previous_, temporary_; // names in `holder_`; without a save in progress, `temporary_` is empty
   exchange way_;
   detail::directory_handle holder_, made_; // the parent and the temporary directory; `made_` is locked while in use
@@ -73,7 +73,7 @@ private:
   std::vector<std::string> written_; // names of the files in `made_`; `discard` removes these
   manifest contents_;
 
-  /// The owner of new files in `made_`, which on a network file system is not always this process's user.
+  /// The owner of new files in `made_`. On a network file system, the owner is not always this process's user.
   uid_t owner() const { return made_.owner(); }
   /// A new name for a directory that still contains files after its saved files were removed.
   std::string kept() const { return concat({place_.name, ".kept-", unlikely_suffix()}); }

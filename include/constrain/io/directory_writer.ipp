@@ -154,8 +154,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   if (way_ == exchange::yes && detail::exchange(holder_, temporary_, place_.name)) return temporary_;
   if (way_ == exchange::yes && errno != ENOSYS && errno != EINVAL) fail();
   if (detail::status_at(holder_.get(), previous_))
-    throw error({"'", place_.directory + previous_, "' exists and this library did not write it, so '", target_,
-                 "' cannot be replaced; move it away"});
+    throw error({"'", target_, "' cannot be replaced, because '", place_.directory + previous_,
+                 "' exists and this library did not write it; move it away"});
   if (!rename(place_.name, previous_)) fail();
   if (rename(temporary_, place_.name)) return previous_;
   int const code = errno;

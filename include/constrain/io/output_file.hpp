@@ -49,7 +49,7 @@ private:
   /// Writes the buffered bytes.
   void flush();
 
-  /// Writes bytes to the file, not through the buffer.
+  /// Writes bytes to the file, bypassing the buffer.
   void put(std::span<std::byte const> bytes) {
     if (!write_all(file_, {reinterpret_cast<char const*>(bytes.data()), bytes.size()})) fail();
   }

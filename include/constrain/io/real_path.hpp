@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The absolute path without symbolic links, '.' and '..'. Like realpath(3), but the last components of the path need
-/// not exist. Throws `error` for a NUL byte.
+/// The absolute path without symbolic links, '.' or '..'. Like realpath(3), but the last components of the path need
+/// not exist. Throws `error` if the path contains a NUL byte.
 [[gnu::cold]] std::string real_path(std::string path);
 
 namespace detail {

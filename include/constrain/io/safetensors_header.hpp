@@ -15,7 +15,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// The maximum number of tensors, and of metadata entries, in a safetensors file that this library reads or writes.
-/// Checking a header needs 4 bytes of memory per tensor, or per metadata entry if there are more of these.
+/// Checking a header needs 4 bytes of memory per tensor or, if there are more metadata entries than tensors, per entry.
 inline constexpr std::size_t safetensors_most_names = std::size_t{1} << 17;
 
 namespace detail {
@@ -78,9 +78,9 @@ private:
 
   void read_offsets(json_cursor& cursor, safetensors_entry& entry) const;
 
-  /// Throws `error` for gaps and overlaps. `tensors`: positions of their first data offsets; sorted in place. The
-  /// comparison reads only first offsets: to reach a second offset, it might have to skip white space as long as the
-  /// file.
+  /// Throws `error` for gaps and overlaps. `tensors`: the position of each tensor's first data offset; sorted in place.
+  /// The comparison reads only first offsets: to reach a second offset, it might have to skip white space as long as
+  /// the file.
   [[gnu::cold]] void check_layout(std::vector<std::uint32_t>& tensors) const;
 
   /// The two data offsets of a tensor. `offsets`: the position of the first offset.

@@ -28,14 +28,14 @@ struct node_set {
 
 namespace detail {
 
-/// Lets the backward pass recompute values of the forward pass. A call of the forward pass is either kept or dropped.
-/// Instead of the results of a dropped call, backward nodes read the results of its clone. The clone comes before the
-/// first of these nodes, in loops of the backward pass over the same axes. Clones also read clones of dropped calls.
+/// Lets the backward pass recompute values of the forward pass. Each call of the forward pass is kept or dropped.
+/// Backward nodes read the results of a dropped call's clone instead of the call's own results. The clone comes before
+/// the first of these nodes, in loops of the backward pass over the same axes. Clones, too, read the results of clones.
 class rematerialization {
 public:
   static constexpr int never = std::numeric_limits<int>::max(); // after all nodes
 
-  /// The clones that one choice needs, and their cost.
+  /// The clones that a choice of dropped calls needs, and their cost.
   struct clones {
     int before[program::maximum_nodes]{}; // of a forward node: the node that its clone precedes; `never`: no clone
     double cost = 0;                      // of all clones
@@ -76,7 +76,7 @@ public:
     return dropped;
   }
 
-  /// The clones that are needed if the droppable nodes in `dropped` are dropped.
+  /// The clones that are needed if the droppable nodes in the set `dropped` are dropped.
   constexpr clones place(node_set const& dropped) const {
     clones out;
     for (auto& node : out.before) node = never;
@@ -99,7 +99,7 @@ public:
     return out;
   }
 
-  /// The program with the droppable nodes in `dropped` dropped.
+  /// The program after the droppable nodes in the set `dropped` are dropped.
   constexpr program run(node_set const& dropped) const {
     auto const placed = place(dropped);
     // Lists of the clones before each node, in the order of the forward pass.
@@ -148,8 +148,8 @@ public:
   }
 
 private:
-  /// Marks node i as droppable if it is a call that writes only activations and scratch, each once, and reads no
-  /// accumulator. The results of collectives are kept, so that ranks do not wait for each other again.
+  /// Marks node i as droppable if it is a call that reads no accumulator and writes only activations and scratch, none
+  /// of them accumulated or loop-carried. Collectives are kept, so that ranks do not wait for each other again.
   constexpr void find_droppable(int i) {
     auto const& n = p_.nodes[i];
     if (n.kind != node_kind::call || n.op->exchanges) return;
@@ -165,7 +165,7 @@ private:
   }
 
   /// Records node i as a reader of its inputs. The writer of an input cannot be dropped unless node i is in loops over
-  /// the same axes.
+  /// the writer's axes.
   constexpr void find_readers(int i) {
     for (auto const& input : p_.nodes[i].inputs) {
       int const writer = writer_[input.value];
@@ -180,8 +180,8 @@ private:
     }
   }
 
-  /// Whether the backward pass reads the results of node i so soon that dropping them frees no memory: the nodes in
-  /// between write only scalars.
+  /// Whether the backward pass reads the results of node i so soon that dropping the node frees no memory: the nodes
+  /// between the last forward reader and the first backward reader write only scalars.
   constexpr bool is_read_at_once(int i) const {
     int begin = i, end = never;
     for (auto const& output : p_.nodes[i].outputs) {
@@ -216,10 +216,9 @@ private:
   nest nest_;
   int first_backward_ = 0; // the first node of the backward pass
   node_set droppable_;
-  int writer_[program::maximum_values]{}; // of a value: the forward call that writes it, see `writer`; -1: none
-  int first_reader_
-      [program::maximum_values]{};             // of a value: the first reader in the backward pass, `beside` the writer
-  int last_reader_[program::maximum_values]{}; // of a value: the last reader in the forward pass, `beside` the writer
+  int writer_[program::maximum_values]{};       // of a value: the forward call that writes it, see `writer`; -1: none
+  int first_reader_[program::maximum_values]{}; // of a value: `beside` of its first reader in the backward pass
+  int last_reader_[program::maximum_values]{};  // of a value: `beside` of its last reader in the forward pass
 };
 
 } // namespace detail

@@ -14,10 +14,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The number of rows of logits to store at a time, out of `rows`: the largest multiple of 16 that divides `rows`, from
-/// an eighth of the rows down to seven eightieths. If there is none: a tenth of the rows, rounded down to a multiple of
-/// 16, but at least 16 and at most all rows. With 128 or more rows, at most an eighth of the logits is stored at a
-/// time. Larger chunks take less time, because each chunk adds to the full gradient of the weight.
+/// The number of rows of logits to store at a time, out of `rows`: the largest divisor of `rows` that is a multiple of
+/// 16 and between 7/80 and 1/8 of `rows`. If none is found: a tenth of the rows, rounded down to a multiple of 16, but
+/// at least 16 and at most all rows. With 128 or more rows, at most an eighth of the logits is stored at a time. Larger
+/// chunks take less time, because each chunk adds to the full gradient of the weight.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
   int tries = 512; // compilers limit the loop iterations of a constant expression
   for (auto chunk = rows / 8 / 16 * 16; chunk >= 16 && chunk * 80 >= rows * 7 && tries > 0; chunk -= 16, --tries)
@@ -35,7 +35,7 @@ public:
   constexpr row_looping(program const& p, int head, std::int64_t smallest_bytes)
       : p_(p), nest_(p), head_(head), smallest_bytes_(smallest_bytes) {}
 
-  /// Whether the nodes can process a chunk of rows at a time, and compute a loss.
+  /// Finds the nodes of the row loop. Returns whether they can process a chunk of rows at a time, and compute a loss.
   constexpr bool applies() {
     auto const& n = p_.nodes[head_];
     if (n.kind != node_kind::call || (n.op->layouts.outputs.rows & 1u) == 0) return false;
@@ -101,8 +101,8 @@ private:
     }
   }
 
-  /// Decides for each other node between the first and last node of the row loop whether it runs before or after the
-  /// loop. Returns whether such an order exists.
+  /// For each node that is between the first and the last node of the row loop but not in the loop, decides whether it
+  /// runs before or after the loop. Returns false if some node can do neither.
   constexpr bool nodes_can_move() {
     for (int i = head_; i <= last_; ++i) {
       auto const& n = p_.nodes[i];
@@ -177,7 +177,7 @@ private:
     return true;
   }
 
-  /// The shape of `rows` rows of `r`, which has a row, or an element, for each row of the large value.
+  /// The shape of `rows` rows of `r`, which has one row, or one element, for each row of the large value.
   constexpr shape rows_of(ref r, std::int64_t rows) const {
     auto const& s = p_.values[r.value].shape;
     auto const& large = p_.values[head_output().value].shape;
@@ -198,15 +198,16 @@ private:
   /// `order`: the row indices in the order in which the loop processes them; empty: 0, 1, 2, ...
   constexpr body append_body(builder& out, body const& flat, ref order, std::int64_t begin, std::int64_t extent,
                              std::int64_t iterations) const;
-  /// Adds the axis of the loop over these rows. With an order, the loop skips iterations without a valid label.
+  /// Adds the axis of a loop over `append_body`, with the same arguments. With an order, the loop skips iterations
+  /// without a valid label.
   constexpr int add_rows_axis(builder& out, ref order, std::int64_t begin, std::int64_t extent,
                               std::int64_t iterations) const;
   constexpr void append_loop(builder& out) const;
   /// Appends nodes that join the chunks of `r` into the full value.
   constexpr void join(builder& out, ref r, body const& chunks, body const& remainder, std::int64_t iterations) const;
 
-  /// Which nodes write a value: nodes outside of the row loop, nodes in it (row by row, or as a sum over all rows), or
-  /// nodes that run after it. Nodes that write a constant run before the loop.
+  /// Which nodes write a value: nodes outside of the row loop, nodes in the loop (row by row, or as a sum over all
+  /// rows), nodes that run after the loop, or nodes that write a constant and run before the loop.
   enum class written : unsigned char { outside, by_rows, as_sum, behind, constant };
 
   program const& p_;

@@ -40,8 +40,8 @@ private:
     auto const& info = p_.values[r.value];
     return info.role == role::activation && !info.accumulates && !info.is_loop_carried();
   }
-  /// Whether `r` keeps its elements until an iteration ends. A loop-carried value has separate instances for the value
-  /// that the iteration reads and for the one that it writes; the loop may overwrite its initial value.
+  /// Whether `r` keeps its elements until an iteration ends. A loop-carried value has one instance that the iteration
+  /// reads and a different one that it writes. Its initial instance may be overwritten by the loop.
   constexpr bool is_steady(ref r) const {
     auto const& info = p_.values[r.value];
     bool const within = r.where == at::current || r.where == at::next;
@@ -86,7 +86,7 @@ private:
     }
     return true;
   }
-  /// Whether a view has all elements of the value that it is a view of, in rows of a different length.
+  /// Whether the view `v` has all elements of the value that it is a view of, in rows of a different length.
   constexpr bool is_reshaped(int v) const {
     auto const& of = p_.values[p_.values[v].view.of.value].shape;
     auto const& s = p_.values[v].shape;

@@ -13,10 +13,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///       static constexpr slot value{.micro_batches = n};
 ///     };
 ///
-/// Optional members (`pass` and `after` only together; `pass` changes the program, see program/program.hpp):
+/// Optional members (`pass`, which changes the program, and `after` must be given together; see program/program.hpp):
 ///
 ///     static constexpr char const* name = "accumulate";         // in prints and saved runs; default: the type's name
-///     static constexpr auto after = pass_name::selected;        // the library's pass after which `pass` runs
+///     static constexpr auto after = pass_name::selected;        // the pass of the library after which `pass` runs
 ///     static constexpr program pass(program const& p, slot const& value);
 template <class type> concept slotted_policy = requires {
   typename type::slot;

@@ -29,7 +29,7 @@ namespace detail {
 } // namespace detail
 
 /// A policy's `name`, followed by the name of its `base` if it wraps another policy: "averaged<adamw>". For a policy
-/// without a `name`, the type as a user writes it: "checkpoint::every<2>".
+/// without a `name`, the name of its type: "checkpoint::every<2>".
 template <class policy> std::string policy_name() {
   std::string name;
   if constexpr (requires { policy::name; }) name = policy::name;
@@ -37,7 +37,7 @@ template <class policy> std::string policy_name() {
     if (!name.empty()) name += concat({"<", policy_name<typename policy::base>(), ">"});
   }
   if (name.empty()) name = type_name<policy>();
-  // Saved runs contain the optimizer's name: it keeps its namespace, so that older saved runs still match.
+  // Saved runs contain the optimizer's name. It keeps its namespace, so that older saved runs still match.
   return detail::plain_policy_name(std::move(name), optimizer_like<policy>);
 }
 

@@ -31,7 +31,7 @@ struct precision {
   using examples = policy_list<constrain::precision::fp32, constrain::precision::tf32, constrain::precision::bf16,
                                constrain::precision::fp16, constrain::precision::pure_bf16, constrain::precision::fp64>;
   static constexpr bool always_named = true;
-  static constexpr bool free_on_resume = true; // a resume compares the precision in a separate field
+  static constexpr bool free_on_resume = true; // but a saved run has a field for the precision, which must match
 
   CONSTRAIN_RULE(one_precision, (said<precision> const& p), p.given <= 1,
                  "trainer: two precisions are given; keep one of them, for example precision::fp32");
@@ -53,8 +53,8 @@ struct fp32 {
 
 /// fp32 in memory; the GEMMs of layers (`linear` and its gradients) round their operands to TF32, with 10 bits of
 /// fraction instead of 23, and add in fp32 (NVIDIA 2020, "NVIDIA A100 Tensor Core GPU Architecture"). On a CUDA device,
-/// cuBLASLt then uses tensor cores. On the CPU, a step is slower than with fp32, but shows the effect of the rounding
-/// on the loss. The GEMMs of attention and of Muon stay in fp32.
+/// cuBLASLt uses tensor cores for these GEMMs. On the CPU, a step is slower than with fp32, but shows the effect of the
+/// rounding on the loss. The GEMMs of attention and of Muon stay in fp32.
 struct tf32 {
   using slot = slot_of::precision;
   static constexpr char const* name = "tf32";

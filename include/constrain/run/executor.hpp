@@ -8,7 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A view of a `plan` and of the kernels of its steps. Unlike a plan, its type does not depend on the plan's size.
+/// A view of a `plan` and of the kernels of its steps. Unlike the plan's type, this type does not depend on the plan's
+/// size.
 struct plan_view {
   step const* steps = nullptr;               // in order of execution; a loop has a begin and an end step
   int step_count = 0;                        // number of steps

@@ -39,8 +39,8 @@ concept takes_operands = requires(call_of<op> const& c, operands... o) {
 };
 
 /// The compile-time error for a call without a kernel. Compilers print the op, the device, the types of the operands,
-/// and the diagnosis, which has the source line of the call in the model. (clang prints a `why` only if it is itself a
-/// template argument.)
+/// and the diagnosis, which has the source line of the call in the model. (clang prints a `why` only where the `why` is
+/// itself a template argument.)
 template <class op, class device, class... operands> struct kernel_is_there {
   template <why, diagnosis d> struct refused {
     static_assert(d.ok(),
@@ -50,7 +50,7 @@ template <class op, class device, class... operands> struct kernel_is_there {
   };
 };
 
-/// The compile-time error for a kernel that was defined after the plan was made, so that the plan does not include the
+/// The compile-time error for a kernel that is defined after the plan was made. Such a plan does not include the
 /// kernel's needs.
 template <class op, class device, bool is_planned> struct needs_are_planned {
   static_assert(is_planned,
@@ -152,8 +152,8 @@ template <class holder, class device, std::size_t... call> constexpr auto make_l
   return all;
 }
 
-/// The error for step `index`, which has no kernel. Source lines are known only if the holder has the plan's program,
-/// `holder::final`.
+/// The diagnosis for step `index`, which has no kernel. Source lines are known only if the holder has the plan's
+/// program, `holder::final`.
 template <class holder, int index> constexpr diagnosis missing_kernel_at() {
   if constexpr (requires { holder::final; }) {
     node const& n = holder::final.nodes[holder::value.steps[index].source];

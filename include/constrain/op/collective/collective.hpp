@@ -38,9 +38,9 @@ struct local_shard {
   }
 };
 
-/// shard (+)= this rank's shard of the sum of the gradient over the ranks of `step_parameters::world`, added in rank
-/// order. (+)=: the first write in a run of the program overwrites the output; later writes add to it. Output 1 is the
-/// exchange buffer.
+/// shard (+)= this rank's shard of the gradient, summed over the ranks of `step_parameters::world` in rank order. (+)=:
+/// the first write in a run of the program overwrites the output; later writes add to it. Output 1 is the exchange
+/// buffer.
 struct reduce_scatter {
   struct options {
     std::int64_t shards = 1; // number of shards, which is the number of ranks in a group
@@ -57,8 +57,8 @@ struct reduce_scatter {
   }
 };
 
-/// y = the sum of y over the ranks of `step_parameters::world`, added in rank order, in place: y is input 0 and output
-/// 0. Output 1 is the exchange buffer.
+/// Sums y over the ranks of `step_parameters::world`, in rank order and in place: y is input 0 and output 0. Output 1
+/// is the exchange buffer.
 struct all_reduce {
   static constexpr char const* name = "all_reduce";
   static constexpr unsigned workspace = 0b10;

@@ -20,13 +20,13 @@ struct shard_map {
     auto const chunks = (elements + chunk - 1) / chunk;
     return std::min(elements, (chunks + shards - 1) / shards * chunk);
   }
-  /// First element of shard number `shard`, and its number of elements without padding; the first shard is number 0.
+  /// The first element of shard `shard`, counted from 0, and the shard's number of elements without padding.
   constexpr std::int64_t begin(std::int64_t shard) const { return std::min(elements, shard * stored()); }
   constexpr std::int64_t length(std::int64_t shard) const { return begin(shard + 1) - begin(shard); }
 };
 
-/// The `chunk` of a value's shards. One element of an optimizer state may describe a block of the parameter's elements
-/// (`info.block`); then the state and the parameter are split at the same blocks.
+/// The `chunk` of a value's shards. If one element of an optimizer state describes a block of `info.block` elements of
+/// the parameter, the state and the parameter are split at the same blocks.
 constexpr std::int64_t chunk_of(value_info const& info) { return norm_chunk / info.block; }
 
 } // namespace constrain

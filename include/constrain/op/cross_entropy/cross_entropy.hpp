@@ -10,9 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// The gradient of op::cross_entropy from dloss, logits, labels, the logsumexp of each row, and the inverse of the
-/// number of valid labels (not `ignored_label`) of the batch: dlogits = (softmax(logits) - one_hot(label)) * dloss *
-/// inverse; 0 in rows with an ignored label.
+/// The gradient of op::cross_entropy from dloss, logits, labels, the logsumexp of each row, and `inverse_label_count`:
+/// dlogits = (softmax(logits) - one_hot(label)) * dloss * `inverse_label_count`; 0 in rows with an ignored label.
 struct cross_entropy_gradient {
   static constexpr char const* name = "cross_entropy_gradient";
   static constexpr unsigned in_place = 0b10;
@@ -22,8 +21,8 @@ struct cross_entropy_gradient {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
-/// From logits, labels, and the inverse of the number of valid labels of the batch: loss (+)= the sum over rows with a
-/// valid label of logsumexp(logits) - logits[label], times the inverse. (+)=: the first write in a run of the program
+/// From logits, labels, and `inverse_label_count`: loss (+)= the sum over rows with a valid label (not `ignored_label`)
+/// of logsumexp(logits) - logits[label], times `inverse_label_count`. (+)=: the first write in a run of the program
 /// overwrites the output; later writes add to it. Output 1 is the logsumexp of each row, for the backward pass. Output
 /// 2 is scratch: the loss of each row, so that the losses are added in a fixed order.
 struct cross_entropy {
@@ -51,7 +50,7 @@ struct cross_entropy {
     b.emit<cross_entropy_gradient>({b.gradient(), b.input(0), b.input(1), b.output(1), b.input(2)}, {0});
   }
 
-  /// The form for logits whose classes are split over the ranks of a tensor group.
+  /// Appends the form of node `n` for logits whose classes are split over the ranks of a tensor group.
   static constexpr void divided_form(builder& out, node const& n) {
     out.append(info_of<cross_entropy_parts>, with_class_range(out, n));
   }
@@ -60,10 +59,11 @@ struct cross_entropy {
 } // namespace op
 
 /// Softmax cross-entropy, a scalar: the mean of -log softmax(logits)[label] over the valid labels (not `ignored_label`)
-/// of the batch. logits [..., classes], labels [...] (i32, in [0, classes) or `ignored_label`). Every micro-batch on
-/// every rank divides by the number of valid labels of the batch over all ranks, so that the losses of the
-/// micro-batches add up to the mean. Refused: token ids as logits, and labels that are not i32 or have a different
-/// shape.
+/// of the batch, if `labels` is the objective's first label array. For another array, the sum is divided by the number
+/// of valid labels in the first one (`inverse_label_count`). logits [..., classes], labels [...] (i32, in [0, classes)
+/// or `ignored_label`). Every micro-batch on every rank divides by the count of the whole batch, so that the losses of
+/// the micro-batches add up to the loss of the batch. Refused: token ids as logits, and labels that are not i32 or not
+/// of shape [...].
 constexpr value cross_entropy(value logits, value labels, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::cross_entropy>({logits, labels, inverse_label_count(labels)}, {}, line);

@@ -15,7 +15,7 @@ struct class_range_options {
   std::int64_t ranks = 1;   // number of ranks in the group
 };
 
-/// The node `n` with the class_range_options of its input 0, logits whose classes are split over the ranks.
+/// The node `n` with the class_range_options of its logits, input 0, as its options.
 constexpr node with_class_range(builder const& out, node n) {
   auto const& logits = out.program.values[n.inputs[0].value];
   std::int64_t const ranks = out.program.tensor_ranks;

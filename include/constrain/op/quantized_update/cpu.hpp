@@ -31,7 +31,7 @@ struct quantized_block {
   float* scale;        // [1]
   int count;           // elements of the block
 
-  /// Decodes the field to `to`.
+  /// Decodes the field into `to`.
   template <class real> void read(dynamic_map const& map, real* to) const {
     auto const* const values = map.values();
     auto const* const from = codes;
@@ -109,7 +109,7 @@ private:
                 std::integer_sequence<int, i...>) const {
       stored numbers[fields][op::block];
       (field[i].read(map(i), numbers[i]), ...);
-      // Copies, so that the loop keeps them in registers.
+      // The captures are copies, so that the loop keeps them in registers.
       simd_loop(field[0].count, [=, hyper = prepared, now = step, factor = scale, state = &numbers[0]](std::int64_t k) {
         constrain::op::update_element<optimizer, stored>(hyper, now, gradient[k] * factor, weight[k], state[i][k]...);
       });

@@ -28,8 +28,8 @@ public:
   /// Finds the code of the value nearest to x. A loop that uses a local copy of this object can keep it in registers.
   class search {
   public:
-    /// The code of the value nearest to x. If x is very close to the midpoint of two values (within 1e-4 of their
-    /// distance), the result may be either code.
+    /// The code of the value nearest to x. If x is very close to the midpoint of two adjacent values (within 1e-4 of
+    /// their distance), the result may be the code of either.
     int operator()(float x) const { return find(x, std::make_integer_sequence<int, zones>{}); }
 
   private:

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body: partial[part] = the sum of the squared differences of one part of the elements.
+/// Loop body: partial[part] = the sum of the squared differences in one part of the elements.
 template <class stored, class label> struct squared_error_parts {
   stored const* prediction;
   label const* target;
@@ -25,7 +25,8 @@ template <class stored, class label> struct squared_error_parts {
   }
 };
 
-/// Body of a loop with one iteration: loss (+)= the sum of `partial`, times `inverse_count`.
+/// Body of a loop with one iteration: loss[0] = the sum of `partial`, times `inverse_count`; if `add`, the result is
+/// added to loss[0] instead.
 struct squared_error_sum {
   double const* partial;
   double const* inverse_count;

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// order = the rows with a valid label, then the other rows; one block.
+// order = the indices of the rows with a valid label, then of the other rows. One block.
 template <class integer>
 static __global__ void __launch_bounds__(cuda_threads)
     valid_first_kernel(integer const* labels, std::int64_t rows, integer* order) {
