@@ -243,7 +243,7 @@ int main(int count, char** values) try {
   if (a.out.empty()) return 0;
   auto const path = a.out + "/training_step." + machine_name() + ".json";
   auto* const file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) throw ct::error("training_step: " + path + " cannot be written; give a directory that can be");
+  if (file == nullptr) throw ct::error("training_step: " + path + " cannot be written; give a writable directory");
   std::fprintf(file, "{\n\"machine\": \"%s\", \"compiler\": \"%s\", \"gemm\": \"%s\",\n\"configurations\": [\n",
                machine_name().c_str(), __VERSION__, ct::gemm_provider());
   for (std::size_t i = 0; i < results.size(); ++i)

@@ -20,8 +20,9 @@ template <diagnosis d> struct no_such_dimension_of_parts {
 
 /// Extents of parts that add up to `got`, not to the parameter's extent `expected`.
 template <diagnosis d> struct parts_do_not_fit {
-  static_assert(d.ok(), "the parts of a parameter must be at most eight, of at least 1 index each, and their extents "
-                        "must add up to `expected`, the extent of the parameter; the first eight add up to `got`");
+  static_assert(d.ok(), "a parameter can have at most eight parts, each with an extent of at least 1, and the extents "
+                        "must add up to `expected`, the extent of the parameter; up to the first invalid part, they "
+                        "add up to `got`");
 };
 
 } // namespace refusals
