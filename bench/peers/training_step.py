@@ -1,4 +1,4 @@
-"""A full AdamW step of GPT-2 124M in PyTorch: the model of bench/training_step.cpp, written as plain modules.
+"""Measures a full AdamW step of GPT-2 124M in PyTorch, with the model of bench/training_step.cpp as plain modules.
 
     training_step.py [--precision fp32|bf16] [--tokens N] [--mode eager|compile] [--update auto|fused|foreach]
                      [--rounds N] [--threads N]

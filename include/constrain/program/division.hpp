@@ -14,7 +14,8 @@ struct division {
   part_list parts;     // of the innermost dimension of the full input 0; `divide` changes them to those of output 0
   diagnosis failure{}; // set by `refuse`; if `divide` returns false without it, the call stays undivided
 
-  /// Refuses the model with the error `sentence` and the two numbers in it. Returns false, for `divide` to return.
+  /// Sets `failure` to the error `sentence` with its two numbers; it refuses a model that cannot leave the call
+  /// undivided. Returns false, for `divide` to return.
   template <template <diagnosis> class sentence> constexpr bool refuse(std::int64_t expected, std::int64_t got) {
     failure = diagnosis_with<sentence>(0, 0, expected, got);
     return false;
