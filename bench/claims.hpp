@@ -69,8 +69,8 @@ inline std::vector<claim> judged_claims(std::vector<strategy_row> const& rows) {
         double const ratio = r[1]->memory.optimizer_state / r[0]->memory.optimizer_state;
         c.ours = formatted("%.2f %% of AdamW's", 100 * ratio), c.judgment = says(ratio < 0.02);
       });
-  add("micro-batches of a multiple of 8 sequences are faster per token", "for tensor cores", {"fp32", "seven_sequences"},
-      [&](claim& c, auto const& r) {
+  add("micro-batch sizes that are a multiple of 8 are faster per token", "for tensor cores",
+      {"fp32", "seven_sequences"}, [&](claim& c, auto const& r) {
         double const faster = r[0]->speed() / r[1]->speed();
         c.ours = formatted("%.2f times the speed of 7 sequences", faster), c.judgment = says(faster > 1.02);
       });

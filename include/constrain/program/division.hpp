@@ -14,7 +14,7 @@ struct division {
   part_list parts;     // of the innermost dimension of the full input 0; `divide` changes them to those of output 0
   diagnosis failure{}; // set by `refuse`; if `divide` returns false without it, the call stays undivided
 
-  /// Sets `failure` to the error `sentence` with its two numbers; it refuses a model that cannot leave the call
+  /// Sets `failure` to the error `sentence` with its two numbers. The model is refused only if the call cannot stay
   /// undivided. Returns false, for `divide` to return.
   template <template <diagnosis> class sentence> constexpr bool refuse(std::int64_t expected, std::int64_t got) {
     failure = diagnosis_with<sentence>(0, 0, expected, got);
