@@ -4,8 +4,8 @@
 
 namespace constrain::bench {
 
-/// A hand-written AdamW update of `count` weights. Regardless of the flags of the library's kernels, adamw_pass.cpp is
-/// compiled with -fno-math-errno, so that the square root is a vector instruction.
+/// A hand-written AdamW update of `count` weights. adamw_pass.cpp is always compiled with -fno-math-errno, so that the
+/// square roots are vectorized.
 void adamw_pass(std::int64_t count, std::int64_t step, float const* gradient, float* weight, float* momentum,
                 float* variance);
 

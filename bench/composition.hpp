@@ -16,10 +16,10 @@
 
 namespace constrain::bench {
 
-/// A lower bound for a step of GPT-2: the GEMMs of all linear layers (forward, input gradient, weight gradient), each
-/// with the fastest provider for its shape, and one AdamW pass over the parameters. Every layer has separate weights
-/// and gradients; all layers share the memory of the activations. Attention, element-wise ops and the loss are left
-/// out.
+/// A lower bound for the time of a GPT-2 training step: the GEMMs of all linear layers (forward, input gradient, weight
+/// gradient), each with the fastest provider for its shape, and one AdamW pass over the parameters. Every layer has
+/// separate weights and gradients; all layers share the memory of the activations. Attention, element-wise ops and the
+/// loss are left out.
 template <class stored> class composition {
 public:
   composition(gpt2 const& model, std::int64_t rows, std::int64_t parameters) : parameters_(parameters), rows_(rows) {
@@ -46,7 +46,7 @@ public:
     choose_providers();
   }
 
-  /// Runs one round. Returns the seconds of the GEMMs and of the optimizer.
+  /// Runs the GEMMs and the AdamW pass once. Returns the seconds that each of the two takes.
   std::pair<double, double> run() {
     auto const gemms = seconds_of([&] {
       for (std::size_t i = 1; i < layers_.size(); ++i) forward(layers_[i]);
@@ -57,7 +57,7 @@ public:
     return {gemms, seconds_of([&] { update(); })};
   }
 
-  /// The floating-point operations of the GEMMs.
+  /// The number of floating-point operations of the GEMMs.
   double flops() const {
     double total = 0;
     for (auto const& l : layers_) total += 6.0 * static_cast<double>(rows_ * l.out * l.in);
@@ -78,13 +78,13 @@ private:
   };
 
   template <class T> T* take(std::int64_t count, float stddev) {
-    // If their distances were powers of two, all streams would map to the same cache sets and memory banks.
+    // Arrays whose distances are powers of two would compete for the same cache sets and memory banks.
     auto const skipped = static_cast<std::int64_t>(arenas_.size()) * (5 * 4096 + 832);
     arenas_.push_back(std::make_unique<host_arena>(bytes(skipped + count * static_cast<std::int64_t>(sizeof(T)))));
     auto* const data = reinterpret_cast<T*>(arenas_.back()->data() + skipped);
     parallel_chunks(count, 1 << 16, [=](std::int64_t begin, std::int64_t end) {
       std::minstd_rand bits(static_cast<unsigned>(begin / 65536 + 1));
-      // Uniformly distributed, with standard deviation `stddev`.
+      // Uniform distribution with mean 0 and standard deviation `stddev`.
       for (std::int64_t i = begin; i < end; ++i)
         data[i] = stddev * 3.4641016f * (static_cast<float>(bits()) / 2147483648.0f - 0.5f);
     });

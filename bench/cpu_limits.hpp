@@ -34,7 +34,8 @@ inline float sum_of(float const* x, std::int64_t count) {
 } // namespace detail
 
 /// Measures the limits of the machine with all threads; `flops` is for fp32. Only the bytes that the program reads and
-/// writes count. Cache lines that are fetched only to be overwritten do not count, so `update` is the fastest.
+/// writes count. Cache lines that are fetched only to be overwritten do not count; `update` overwrites only bytes that
+/// it has read.
 inline limits measure_limits() {
   constexpr int rounds = 7;
   auto const threads = std::int64_t{thread_count()};
@@ -42,7 +43,8 @@ inline limits measure_limits() {
   float const f = factor, t = term;
   limits result;
 
-  // These rounds take some hundredths of a second, as long as a GEMM, to measure the sustained clock, not a burst.
+  // The chains run for some hundredths of a second, about as long as a GEMM, to measure the sustained clock rate, not a
+  // burst.
   constexpr std::int64_t chain_rounds = 4'000'000;
   double operations = 0;
   auto const chains = [&] {
@@ -54,8 +56,8 @@ inline limits measure_limits() {
   chains();
   result.flops = static_cast<double>(threads) * operations / median_seconds_of(rounds, chains);
 
-  // Each array has about 256 MiB, far more than any cache. If their distances were powers of two, all streams would map
-  // to the same cache sets and memory banks.
+  // Each array has about 256 MiB, more than most caches. Arrays whose distances are powers of two would compete for the
+  // same cache sets and memory banks.
   constexpr std::int64_t count = (std::int64_t{64} << 20) + 5 * 1024 + 208;
   constexpr auto bytes_each = static_cast<double>(count * 4);
   host_arena arena(bytes(3 * count * 4));

@@ -22,7 +22,7 @@
 
 namespace constrain::bench {
 
-/// The GEMM op(A) op(B), row-major and dense: op(A) is [m, k], op(B) is [k, n].
+/// The shape of the GEMM op(A) op(B) on dense row-major matrices; op(A) is [m, k], and op(B) is [k, n].
 struct gemm_shape {
   bool a_transposed = false, b_transposed = false;
   std::int64_t m = 0, n = 0, k = 0;
@@ -45,8 +45,8 @@ inline constrain::transpose transposed(bool t) { return t ? transpose::yes : tra
 using cblas_sgemm_function = void (*)(int, int, int, int, int, int, float, float const*, int, float const*, int, float,
                                       float*, int);
 
-/// OpenBLAS's GEMM; null if OpenBLAS is not installed. The library is opened by name, so that its GEMM is not confused
-/// with the CBLAS that ConsTrain may be built with.
+/// OpenBLAS's GEMM; null if OpenBLAS is not installed. It is loaded with dlopen, because ConsTrain itself may be linked
+/// with another CBLAS that has the same symbols.
 inline cblas_sgemm_function find_openblas() {
   static auto const found = [] {
     unsetenv("OPENBLAS_CORETYPE"), unsetenv("OPENBLAS_L2_SIZE");
@@ -67,7 +67,7 @@ inline void openblas(gemm_shape const& p, float const* a, float const* b, float*
 
 #if defined(CONSTRAIN_WITH_ONEDNN)
 
-/// oneDNN's matmul on plain layouts. Creates one primitive per shape, on first use.
+/// oneDNN's matmul on row-major matrices. Creates one primitive per shape, on first use.
 template <class stored, class result> class matmul_primitives {
 public:
   void operator()(gemm_shape const& p, stored const* a, stored const* b, result* c) {
@@ -114,7 +114,8 @@ private:
 
 #endif
 
-/// Converts to fp32, multiplies in fp32 and rounds the result, as machines without a bf16 GEMM do.
+/// A bf16 GEMM for machines without bf16 instructions: converts the operands to fp32, multiplies in fp32 and stores
+/// the result as type `result`.
 template <class result> class converted_gemm {
 public:
   void operator()(gemm_shape const& p, bfloat16 const* a, bfloat16 const* b, result* c) {
@@ -178,8 +179,8 @@ template <class stored, class result> std::vector<provider<stored, result>> prov
     if (detail::find_openblas()) all.push_back({"OpenBLAS", detail::openblas});
   } else {
     auto const converted = std::make_shared<detail::converted_gemm<result>>();
-    all.push_back({"fp32 gemm of converted", [converted](gemm_shape const& p, stored const* a, stored const* b,
-                                                         result* c) { (*converted)(p, a, b, c); }});
+    all.push_back({"fp32 GEMM, converted", [converted](gemm_shape const& p, stored const* a, stored const* b,
+                                                       result* c) { (*converted)(p, a, b, c); }});
   }
   return all;
 }
@@ -190,12 +191,12 @@ template <class stored, class result> struct chosen_provider {
   std::vector<std::pair<std::string, double>> tried; // name and seconds
 };
 
-/// Times every provider on these operands, alternating. Ignores providers that throw, and those whose result differs
-/// from the first provider's.
+/// Times the providers on these operands, in turn. Ignores a provider that throws, or whose result differs by more than
+/// 1 % from that of the first provider that does not throw.
 template <class stored, class result>
 chosen_provider<stored, result> choose(std::vector<provider<stored, result>> const& all, gemm_shape const& p,
                                        stored const* a, stored const* b, result* c) {
-  std::vector<double> expected; // at sampled positions
+  std::vector<double> expected; // the first result, at sampled positions
   std::int64_t const stride = p.m * p.n / 1009 + 1;
   auto const agrees = [&] {
     bool const first = expected.empty();

@@ -73,8 +73,8 @@ template <int tokens> point with_tokens() {
       4 * tokens);
 }
 
-/// Measures the points, alternating, fits seconds = a + b n and prints each point's residual. The fit minimizes the
-/// squares of the relative residuals. With absolute residuals, long steps would outweigh short steps, because noise is
+/// Measures the points in turn, fits seconds = a + b n and prints each point's residual. The fit minimizes the sum of
+/// the squared relative residuals. With absolute residuals, long steps would outweigh short steps, because noise is
 /// proportional to time.
 void fit(char const* what, char const* unit, std::vector<point> points, int rounds, ct::io::json_writer& json) {
   for (int i = 0; i < rounds; ++i)
@@ -124,7 +124,8 @@ struct count_calls {
   void after(int, ct::step const&, ct::bound_operand const*, ct::loop_state const&) {}
 };
 
-/// Measures the nanoseconds per call: computing addresses, looping, and calling a kernel that does nothing.
+/// Measures the nanoseconds that the executor takes per kernel call to compute addresses, run the loops, and call a
+/// kernel that does nothing.
 template <int inputs> void measure_executor(char const* what, ct::io::json_writer& json) {
   using task = ct::task<calls_of_nothing<inputs>{}, ct::causal_lm, ct::micro_batch{.sequences = 1, .tokens = 1}>;
   using entries = ct::entries<task, ct::policies<ct::optimizer::sgd>>;

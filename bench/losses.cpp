@@ -1,5 +1,6 @@
-// Trains the main job (examples/main_job.hpp) with 16-bit and 8-bit precisions and states, from several seeds each, and
-// compares the mean validation loss with fp32 AdamW's. Prints a table and writes JSON.
+// Trains the main job (examples/main_job.hpp) with several 16-bit precisions and with 16-bit and 8-bit optimizer
+// states. Trains each from several seeds, and compares its mean validation loss with that of fp32 AdamW. Prints a table
+// and, if a directory is given, writes JSON.
 
 #include "../examples/main_job.hpp"
 #include "measure.hpp"
@@ -19,10 +20,10 @@ namespace {
 /// A set of policies and its losses.
 struct row {
   char const* key;
-  double bound; // largest ratio of the mean loss to fp32 AdamW's
+  double bound; // largest allowed ratio of the mean loss to that of fp32 AdamW
   double (*train)(ct::data::corpus const& training, ct::data::corpus const& validation, std::int64_t steps,
                   std::uint64_t seed);
-  std::vector<double> losses{}; // validation loss, by seed
+  std::vector<double> losses{}; // validation losses, one per seed
 
   double mean() const {
     double sum = 0;
@@ -46,7 +47,7 @@ double train(ct::data::corpus const& training, ct::data::corpus const& validatio
   return t.evaluate(validation).loss;
 }
 
-/// The share of the parameters whose states are in 8 bits.
+/// The share of the weights whose optimizer states are stored in 8 bits.
 template <class... policies> constexpr double share_in_8_bits() {
   using trainer = ct::trainer<main_job::task, ct::accumulate<2>, policies...>;
   std::int64_t bytes = 0;

@@ -1,12 +1,14 @@
-"""A step of GPT-2 124M on a GPU in PyTorch: bf16 autocast, torch.compile, fused AdamW, the model of training_step.py.
+"""Measures a training step of GPT-2 124M (the model of training_step.py) in PyTorch on a GPU, with bf16 autocast,
+torch.compile and fused AdamW.
 
     device_step.py [--attention flash|cudnn] [--classes 50257|50304] [--sequences N] [--tokens N] [--rounds N]
                    [--json FILE]
 
---classes: the rows of the embedding and the head; 50304 is a multiple of 128. Prints the median step, tokens/s and the
-model's FLOP/s by the formula of bench/cuda (6 a parameter and token, 6 a layer, width, token and context for causal
-attention), and attention alone, forward and backward, with the same backend. --on-cpu: a tiny model, to test this
-program; its times are marked as not measured."""
+--classes: the number of rows of the embedding, which is also the head; 50304 is a multiple of 128. Prints the median
+time of a step, tokens/s, and the model's FLOP/s by the formula of bench/cuda: per token, 6 x parameters, plus 6 x
+layers x width x context for causal attention. Also prints the time and FLOP/s of one call to
+scaled_dot_product_attention, forward and backward, with the same backend. --on-cpu: trains a tiny model on the CPU, to
+test this program; its times are marked as not measured."""
 
 import argparse
 import json
@@ -24,7 +26,7 @@ backends = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTEN
 
 
 def seconds_of(device, rounds, f):
-    """The times of f, on the device's own clock."""
+    """The seconds that each of `rounds` calls of f takes, on the device's own clock."""
     if device == "cpu":
         times = []
         for _ in range(rounds):
@@ -75,7 +77,7 @@ def main():
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high")
     model = GPT2(layers=layers, heads=heads, width=width, vocabulary=a.classes, context=a.tokens).to(device)
-    # As in the library, only tokens of GPT-2 occur, even if the rows of the table are padded.
+    # As in ConsTrain's benchmark, all token ids are below 50257, even if the embedding has padding rows.
     tokens, labels = (torch.randint(min(50257, a.classes), (a.sequences, a.tokens), device=device) for _ in range(2))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.1, fused=True)
 
@@ -110,7 +112,7 @@ def main():
 
     parameters = sum(p.numel() for p in model.parameters())
     flops = (6 * parameters + 6 * layers * width * a.tokens) * a.sequences * a.tokens
-    # Two products forward and five backward, half of each for causal attention.
+    # Two matmuls forward and five backward; causal attention needs half of each.
     attention_flops = 7 * a.sequences * heads * a.tokens * a.tokens * (width // heads)
     row = {
         "measured": not a.on_cpu,

@@ -1,4 +1,4 @@
-"""Writes what llm.c's train_gpt2 reads into a checkout of it: GPT-2 124M with random weights, and random tokens.
+"""Writes the inputs of llm.c's train_gpt2 into a checkout of llm.c: GPT-2 124M with random weights, and random tokens.
 
     python bench/peers/llm_c_inputs.py PATH
 """
@@ -9,7 +9,7 @@ import sys
 import numpy
 
 LAYERS, WIDTH, HEADS, TOKENS, VOCABULARY, PADDED = 12, 768, 12, 1024, 50257, 50304
-ENTRIES = 256  # of a header, 32 bits each
+ENTRIES = 256  # number of entries of a header, 32 bits each
 
 
 def header(*values):
@@ -49,5 +49,5 @@ def main(checkout):
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        sys.exit("llm_c_inputs: name the checkout of llm.c that is to get its inputs")
+        sys.exit("llm_c_inputs: give the path of a checkout of llm.c")
     main(pathlib.Path(sys.argv[1]))

@@ -1,5 +1,6 @@
-// Trains the main job (examples/main_job.hpp) and writes files so that another program can train the same: the initial
-// weights, every batch in order, the validation part and the hyperparameters. Prints the validation loss as JSON.
+// Trains the main job (examples/main_job.hpp) and writes files with which another program can run the same training:
+// the initial weights, every batch in order, the validation data and the hyperparameters. Prints the validation loss as
+// JSON.
 
 #include "../../examples/main_job.hpp"
 

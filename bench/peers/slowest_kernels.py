@@ -1,9 +1,9 @@
-"""The kernels that take the longest in all, from `ncu --metrics gpu__time_duration.sum --csv`:
+"""Prints the kernels with the longest total times, from the output of `ncu --metrics gpu__time_duration.sum --csv`:
 
     slowest_kernels.py FILE COUNT
 
-Prints, for each, the seconds, the launches, the ID of the last one (ncu's --launch-skip) and the name, parted by tabs.
-Kernels that differ in their template arguments are different."""
+Prints for each kernel, separated by tabs, its total seconds, number of launches, ID of the last launch (for ncu's
+--launch-skip) and name. Kernels that differ in their template arguments are listed separately."""
 
 import collections
 import csv
@@ -16,7 +16,7 @@ def slowest(lines, count):
     # The program's own output comes before the table.
     begin = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if begin is None:
-        sys.exit("slowest_kernels.py: there is no table of ncu in this file")
+        sys.exit("slowest_kernels.py: the file has no ncu table")
     seconds, launches, last = collections.Counter(), collections.Counter(), {}
     for row in csv.DictReader(lines[begin:]):
         if row.get("Metric Name") != "gpu__time_duration.sum":

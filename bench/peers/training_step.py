@@ -1,9 +1,10 @@
-"""A full AdamW step of GPT-2 124M in PyTorch: the model of bench/training_step.cpp, written as plain modules.
+"""Measures a full AdamW step of GPT-2 124M in PyTorch, with the model of bench/training_step.cpp as plain modules.
 
-    training_step.py [--precision fp32|bf16] [--tokens N] [--mode eager|compile] [--rounds N]
+    training_step.py [--precision fp32|bf16] [--tokens N] [--mode eager|compile] [--update auto|fused|foreach]
+                     [--rounds N] [--threads N]
 
-Prints "name seconds peak-bytes" of the median step, and the version. Where --update is auto, AdamW's fused and foreach
-forms are tried and the faster one is measured."""
+Prints one line: precision, size, mode, form of AdamW, seconds of the median step, peak bytes and version of PyTorch.
+With --update auto, the default, it tries AdamW's fused and foreach forms and measures the faster one."""
 
 import argparse
 import math
@@ -109,7 +110,7 @@ def main():
 
     form = "fused" if a.update == "auto" else a.update
     step = prepare(form)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # before another optimizer's state
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # before the second optimizer adds its states
     if a.update == "auto":
         other = prepare("foreach")
         if min(seconds_of(other), seconds_of(other)) < min(seconds_of(step), seconds_of(step)):

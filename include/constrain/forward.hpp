@@ -1,7 +1,7 @@
 #pragma once
 
-// Forward declarations. Headers of a program that only name these types can include this file instead of constrain.hpp,
-// which is slower to compile.
+// Forward declarations. A header that only names these types can include this file instead of constrain.hpp, which is
+// slower to compile.
 
 #include "constrain/base/variant.hpp"
 

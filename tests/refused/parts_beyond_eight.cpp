@@ -1,4 +1,4 @@
-// refused: the parts of a parameter must be at most eight, of at least 1 index each
+// refused: a parameter can have at most eight parts, each with an extent of at least 1
 // diagnosis: refused, line, line, 12, 12
 // shows: parts_do_not_fit
 #include <constrain/constrain.hpp>

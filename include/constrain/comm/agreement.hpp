@@ -73,7 +73,7 @@ std::uint64_t hash_of(std::string_view text);
 /// The data that each rank sends in `agree`. `check_ranks_agree` uses `length` and `hash` for the text of a fingerprint
 /// instead.
 struct vote {
-  std::int64_t call = 0, count = 0; // the `joint_call`; this rank's term of the sum that `agree` returns
+  std::int64_t call = 0, count = 0; // call: a `joint_call`; count: this rank's term of the sum that `agree` returns
   std::uint64_t content = 0;        // must be equal on all ranks; for example, a hash of the data read
   std::int64_t length = 0;          // length of this rank's error message in bytes; 0: no error
   std::uint64_t hash = 0;           // hash of the error message

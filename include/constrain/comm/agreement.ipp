@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The last exception in this thread that all ranks agreed to throw; null: none.
+/// The exception that all ranks agreed to throw when this thread last exchanged outcomes; null: none.
 [[gnu::cold]] CONSTRAIN_INLINE std::exception_ptr& agreed_failure() {
   static thread_local std::exception_ptr agreed;
   return agreed;
@@ -36,7 +36,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return hash;
 }
 
-/// An exception's `what()`, or a fixed sentence if the exception is not a std::exception.
+/// An exception's `what()`, or a fixed text if the exception is not a std::exception.
 [[gnu::cold]] CONSTRAIN_INLINE std::string sentence_of(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);
@@ -140,7 +140,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     std::rethrow_exception(failure);
   }
   std::fflush(stdout);
-  std::fprintf(stderr, "rank %d failed in %s and the other ranks did not, so the job ends: %s\n", world.rank(),
+  std::fprintf(stderr, "rank %d failed in %s, but not every rank did, so the job ends: %s\n", world.rank(),
                name_of(where), detail::sentence_of(failure).c_str());
   world.abort(1);
   std::_Exit(1); // some compilers ignore [[noreturn]] on virtual functions

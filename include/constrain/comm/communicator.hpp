@@ -9,11 +9,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A group of processes that train together; each has a rank. `all_gather`, `all_to_all`, `barrier`, `groups_of` and
-/// `every` are collective: all ranks must call them in the same order. They throw `error` if a transfer is too large or
-/// the communication reports a failure (by MPI's default, a failure aborts the job instead). This class has no
-/// all-reduce: the op `all_reduce` exchanges all terms and adds them in rank order, so that the sums are bit-identical
-/// on all ranks.
+/// A group of processes that train together. Each process has a rank. `all_gather`, `all_to_all`, `barrier`,
+/// `groups_of` and `every` are collective: all ranks must call them in the same order. They throw `error` if a transfer
+/// is too large or the communication reports a failure (by MPI's default, a failure aborts the job instead). This class
+/// has no all-reduce: the op `all_reduce` exchanges all terms and adds them in rank order, so that the sums are
+/// bit-identical on all ranks.
 class communicator {
 public:
   communicator() = default;
@@ -40,15 +40,15 @@ public:
   /// Splits the communicator into groups of `ranks` consecutive ranks and returns this rank's group. `size()` must be a
   /// multiple of `ranks`.
   virtual std::unique_ptr<communicator> groups_of(int ranks) = 0;
-  /// Splits the communicator into `stride` groups and returns this rank's group: all ranks r with r % stride equal to
-  /// this rank's. `size()` must be a multiple of `stride`.
+  /// Splits the communicator into `stride` groups and returns this rank's group: all ranks r with r % stride ==
+  /// rank() % stride. `size()` must be a multiple of `stride`.
   virtual std::unique_ptr<communicator> every(int stride) = 0;
 
   /// Ends the job: all processes that were started together. This process exits with status `status`.
   [[noreturn]] virtual void abort(int status) = 0;
   /// A rank that has failed calls this function. Returns true once every process of the job has called it or is
-  /// exiting, or false if a process has not done so after a few seconds. After false, collective calls are no longer
-  /// possible.
+  /// exiting, or false if a process has not done so after a few seconds. Once it has returned false, collective
+  /// calls are no longer possible.
   virtual bool all_come() = 0;
   /// Sets the name of the current library call, a string literal, for the error of a rank that waits too long for the
   /// others.

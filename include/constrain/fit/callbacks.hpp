@@ -55,7 +55,7 @@ CONSTRAIN_CALLBACK(on_save)
 CONSTRAIN_CALLBACK(on_end)
 #undef CONSTRAIN_CALLBACK
 
-/// Whether a function can be called with `argument` after every step: its result must be void or convert to bool.
+/// Whether a function can be called with `argument` after every step: its result must be void or convertible to bool.
 template <class function, class argument> constexpr bool is_after_step() {
   if constexpr (std::is_invocable_v<function&, argument>) {
     using result = std::invoke_result_t<function&, argument>;
@@ -66,8 +66,8 @@ template <class function, class argument> constexpr bool is_after_step() {
 /// The argument that a callback function accepts after a step; `nothing`: it accepts neither a `step_result` nor a
 /// `fit_context`.
 enum class after_step { nothing, result, context };
-/// The argument of a callback function. `context` is tried only if `result` does not compile: trying both would
-/// instantiate a generic lambda for both argument types.
+/// Determines the argument of a callback function. `context` is tried only if `result` does not compile: trying both
+/// would instantiate a generic lambda for both argument types.
 template <class function> constexpr after_step argument_after_step() {
   if constexpr (is_after_step<function, step_result const&>()) return after_step::result;
   else if constexpr (is_after_step<function, fit_context&>()) return after_step::context;

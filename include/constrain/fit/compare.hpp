@@ -15,8 +15,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `compare`, shared by all rows. Each row is one training run with one set of policies. As in `fit`, an
-/// example counts as the tokens of one sequence (`micro_batch::tokens`), regardless of its number of inputs and labels.
-/// In a task without tokens, it counts as one token.
+/// example counts as `micro_batch::tokens` tokens, regardless of its number of inputs and labels. In a task without
+/// tokens, it counts as one token.
 struct compare_options {
   token_count tokens = 100'000; // training tokens per row, at least 1, over all ranks; rounded up to whole steps
   double learning_rate = 0; // for rows without a `strategy`, at least 0; replaces the learning rates of the optimizer
@@ -24,10 +24,10 @@ struct compare_options {
   double clip_norm = 0;     // maximum L2 norm of all gradients together, at least 0; 0: no clipping
   double dropout = 0;       // probability with which ct::dropout zeroes an element, in [0, 1)
   std::uint64_t seed = 0;   // determines the initial weights, the order of samples and dropout
-  double validation_fraction = 0.02; // fraction of the data that is held out to measure a row's `loss`: the end of a
-                                     // corpus, or randomly drawn examples; above 0, at most 1
-  std::int64_t validation_tokens = 16'384; // second limit: maximum number of tokens held out, at least 1; for a corpus,
-                                           // maximum number of labels; one example is always allowed
+  double validation_fraction = 0.02; // maximum fraction of the data that is held out to measure a row's `loss`, above 0
+                                     // and at most 1: the end of a corpus, or randomly drawn examples
+  std::int64_t validation_tokens = 16'384; // maximum size of the held-out data, at least 1: in labels for a corpus, in
+                                           // tokens for examples; one example is always allowed
 };
 
 /// A row with hyperparameters and a name:
@@ -96,7 +96,7 @@ comparison measure(parts_of_data const& parts, compare_options const& options, t
   return row;
 }
 
-/// The optimizer's default hyperparameters, with `options.learning_rate` (see there) if it is above 0.
+/// The optimizer's default hyperparameters, with the learning rate `options.learning_rate` if that is above 0.
 template <class trainer> typename trainer::hyper common_hyper(compare_options const& options) {
   typename trainer::hyper hyper{};
   if (options.learning_rate > 0) set_learning_rates(hyper, options.learning_rate);
@@ -124,7 +124,7 @@ std::vector<comparison> compare(dataset const& d, compare_options const& options
 ///     compare<task>(corpus, {.tokens = 100'000}, strategy<policies<>>{.hyper = {.learning_rate = 3e-3f}},
 ///                   strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate = 0.3f}})
 ///
-/// Throws as the first `compare` does, and throws `error` if `options.learning_rate` is set.
+/// Throws as the `compare` above does, and throws `error` if `options.learning_rate` is not 0.
 template <class task, class first, class... rest, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options, strategy<first> const& one,
                                 strategy<rest> const&... others) {

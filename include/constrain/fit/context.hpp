@@ -48,7 +48,7 @@ public:
 
   /// For `fit`: whether `stop` was called.
   bool stops() const { return stops_; }
-  /// For `fit`: returns the metrics recorded so far and clears them.
+  /// For `fit`: returns and removes the metrics that have been added since the last call.
   std::vector<constrain::metric> take_metrics() { return std::exchange(metrics_, {}); }
 
 private:

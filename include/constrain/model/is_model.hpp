@@ -34,8 +34,8 @@ inline constexpr bool takes_several = takes_some<type, std::make_integer_sequenc
 } // namespace detail
 
 /// A model: a constexpr function on values, from tokens [sequences, tokens] to logits [sequences, tokens, classes] or
-/// [sequences, classes]. A value (ct::value) is a tensor of the program that is being built. Layers are functions on
-/// values too, from any shape to any shape.
+/// [sequences, classes]. A value (ct::value) stands for a tensor of the program that is being built. Layers are
+/// functions on values too, from any shape to any shape.
 ///
 ///     constexpr ct::value operator()(ct::value tokens) const;
 ///
@@ -43,8 +43,8 @@ inline constexpr bool takes_several = takes_some<type, std::make_integer_sequenc
 ///
 ///     int context; // maximum tokens of a sequence, and the default of `micro_batch::tokens`
 ///
-/// A model whose inputs are not just one array of tokens lists them, at most `maximum_ports`, in the order of the
-/// function's parameters. If the list depends on the fields, `inputs` is a function that returns it.
+/// A model whose inputs are not just one array of tokens lists them in a member `inputs`: at most `maximum_ports`, in
+/// the order of the function's parameters. If the list depends on the fields, `inputs` is a function that returns it.
 ///
 ///     static constexpr ct::port_spec inputs[] = {{.name = "tokens"}, {.name = "lengths", .each = ct::per::sequence}};
 ///     constexpr ct::value operator()(ct::value tokens, ct::value lengths) const;

@@ -16,9 +16,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     static constexpr ct::port_spec labels[] = {
 ///         {.name = "targets", .type = ct::port_type::real, .each = ct::per::logit}};
 ///
-/// The library's losses divide by the number of valid labels in the first array of labels (`ct::inverse_label_count`):
-/// integers other than `ignored_label`, or all reals. An objective whose labels are the next tokens has the following
-/// member, which makes the trainer refuse labels that equal the inputs:
+/// The library's losses divide by the number of valid labels in the first array of labels (`ct::inverse_label_count`).
+/// An integer label is valid unless it is `ignored_label`; a real label is always valid. An objective whose labels are
+/// the next tokens has the following member, which makes the trainer refuse labels that equal the inputs:
 ///
 ///     static constexpr bool labels_are_next_tokens = true;
 template <class type>

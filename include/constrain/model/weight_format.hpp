@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The name of a parameter in files that other programs read and write.
 struct stored_name {
   std::string_view name;   // name in this library, such as "block.mlp.up.weight"
-  std::string_view stored; // name in files; '*' is the index of a repeat's iteration: one tensor per iteration
+  std::string_view stored; // name in files; '*' stands for the iteration of a repeat: one tensor per iteration
   bool transposed = false; // whether the matrix is [in, out] in files; in this library it is [out, in]
 };
 
@@ -28,7 +28,7 @@ struct weight_format {
   stored_names names{};                         // names of the parameters that files name differently
   std::string configuration{};                  // the text of config.json; empty: none is written
   std::string_view prefix{};                    // prefix of the stored names; files may omit it
-  std::span<std::string_view const> also{};     // suffixes of the names of tensors that the model does not need
+  std::span<std::string_view const> also{};     // name suffixes of tensors in files; the model ignores them
   std::span<std::string_view const> required{}; // keys that a config.json must have; others may be missing
 };
 

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     optimizer state    flat                flat                flat
 ///     working copy       flat                flat                flat
 ///
-/// A working copy is the fp32 copy of a 16-bit parameter that its update works on. In stages 1 and 2, a parameter is
+/// A working copy is the fp32 copy on which the update of a 16-bit parameter works. In stages 1 and 2, a parameter is
 /// flat if it has a compute copy, because then only the cast to the copy and the update read the parameter. The average
 /// of a parameter has the layout of the parameter. All other values are replicated. With `parallel::ddp`, all values
 /// are replicated.

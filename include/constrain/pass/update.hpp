@@ -26,7 +26,7 @@ constexpr gradient_list gradients_of(program const& p) {
 
 /// Refuses an optimizer that is not element-wise if it accesses a tensor that is divided over ranks. An update rule can
 /// be element-wise only if it adds element-wise calls to those of another optimizer, `base`: any other rule may depend
-/// on the shape. `first`: the first node of a parameter's update, whose nodes are the last ones of the program.
+/// on the shape. `first`: the index of the first node of a parameter's update, which ends with the program's last node.
 template <class optimizer> constexpr void check_parts(program& p, int first) {
   if (p.tensor_ranks == 1) return;
   constexpr bool may_be_elementwise = !has_update_rule<optimizer> || requires { typename optimizer::base; };

@@ -28,7 +28,7 @@ constexpr int update_place(program const& p, nest const& where, int gradient) {
   for (int i = last + 1; i < p.nodes.size(); ++i)
     if (refers_to(p, i, p.values[gradient].belongs_to)) last = i;
   while (!where.contains(level, last)) level = where.parent[level];
-  // The iterations of a loop over another axis add to the gradient.
+  // Leave loops over other axes: each of their iterations adds to the gradient.
   for (int loop = level; loop != nest::root; loop = where.parent[loop]) {
     bool own = false;
     for (int axis : parameter_axes) own = own || p.is_part_of(p.nodes[loop].axis, axis);

@@ -27,7 +27,7 @@ public:
     return found;
   }
   /// Whether this input of node n has the pattern `*` (program/layout.hpp): an element of the outputs needs only the
-  /// same element of the input or, for states with blocks, its block.
+  /// same element of the input or, in a block-wise optimizer state, the element for its block.
   static constexpr bool by_element(node const& n, int input) {
     return (n.op->layouts.inputs.elements >> input & 1u) != 0;
   }

@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The rows of each iteration of a loop over rows, if a pass has moved the rows with a valid label to the front
-/// (op/valid_first). Iterations without a valid label do not run, except the one that begins at row 0. (In a CUDA
+/// The rows that each iteration of a loop over rows works on, after a pass has moved the rows with a valid label to the
+/// front (op/valid_first). Iterations without a valid label do not run, except the one that begins at row 0. (In a CUDA
 /// graph, all iterations run.) The host counts the valid labels of each micro-batch when it gets the batch, so that it
 /// need not read their number from the device. Memory and cost are planned for all iterations. If the first row of a
 /// loop is not row 0, an earlier node must have written the accumulators to which the loop adds.

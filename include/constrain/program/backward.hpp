@@ -5,8 +5,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The argument of an op's gradient rule: the node to differentiate, the gradient of the node's output 0, and functions
-/// that append nodes, which compute the gradients of the node's inputs (the vector-Jacobian product). The appended
-/// nodes call ops, as the nodes of the forward pass do.
+/// that append nodes. The appended nodes call ops, as the nodes of the forward pass do, and compute the gradients of
+/// the node's inputs (the vector-Jacobian product).
 class backward {
 public:
   /// One term of the gradient of an input.
@@ -23,7 +23,7 @@ public:
   constexpr value input(int i) const { return {out_, forward_.inputs[i]}; }
   constexpr int inputs() const { return forward_.inputs.size(); }
   constexpr value output(int j = 0) const { return {out_, forward_.outputs[j]}; }
-  /// The options of the node, which calls `op`, and the source line where the model calls the op.
+  /// The options of the node, whose op must be `op`, and the source line where the model calls the op.
   template <class op> constexpr options_of<op> options() const { return unpack<options_of<op>>(forward_.attributes); }
   constexpr int line() const { return forward_.line; }
 

@@ -12,9 +12,10 @@ struct division {
   int ranks = 1;       // ranks over which the call is divided
   int dimensions = 0;  // number of dimensions of input 0
   part_list parts;     // of the innermost dimension of the full input 0; `divide` changes them to those of output 0
-  diagnosis failure{}; // set by `refuse`; no error: the call can stay undivided
+  diagnosis failure{}; // set by `refuse`; if `divide` returns false without it, the call stays undivided
 
-  /// Refuses the model, with the two numbers of the sentence. Returns false, which `divide` then returns.
+  /// Sets `failure` to the error `sentence` with its two numbers. The model is refused only if the call cannot stay
+  /// undivided. Returns false, for `divide` to return.
   template <template <diagnosis> class sentence> constexpr bool refuse(std::int64_t expected, std::int64_t got) {
     failure = diagnosis_with<sentence>(0, 0, expected, got);
     return false;

@@ -20,8 +20,9 @@ template <diagnosis d> struct no_such_dimension_of_parts {
 
 /// Extents of parts that add up to `got`, not to the parameter's extent `expected`.
 template <diagnosis d> struct parts_do_not_fit {
-  static_assert(d.ok(), "the parts of a parameter must be at most eight, of at least 1 index each, and their extents "
-                        "must add up to `expected`, the extent of the parameter; the first eight add up to `got`");
+  static_assert(d.ok(), "a parameter can have at most eight parts, each with an extent of at least 1, and the extents "
+                        "must add up to `expected`, the extent of the parameter; up to the first invalid part, they "
+                        "add up to `got`");
 };
 
 } // namespace refusals
@@ -49,11 +50,11 @@ constexpr diagnosis check_parts(value parameter, part_list const& parts, int dim
 } // namespace detail
 
 /// Declares that a parameter holds several tensors one after the other along `dimension` (0: the outermost), and
-/// returns the parameter. Optimizers with an update rule update each part as a separate tensor: Muon orthogonalizes
-/// each matrix, Adafactor factors each. `parallel::tensor` divides each part separately. Everywhere else, the
-/// parameter is one tensor: in `parameters()`, in saved weights and in files of other programs. Element-wise optimizers
-/// ignore parts. Refused: a value that is not a parameter, a dimension that the parameter does not have, more than
-/// eight parts, and extents that are below 1 or do not add up to the extent of the parameter.
+/// returns the parameter. Optimizers with an update rule update each part as a separate tensor; for example, Muon
+/// orthogonalizes each part. `parallel::tensor` divides each part separately. The parameter is still one tensor in
+/// `parameters()`, in saved weights and in files of other programs. Element-wise optimizers ignore parts. Refused: a
+/// value that is not a parameter, a dimension that the parameter does not have, more than eight parts, and extents that
+/// are below 1 or do not add up to the extent of the parameter.
 ///
 ///     auto const w = ct::in_parts(ct::parameter(x, "qkv", ct::shape(12, 8), ct::role::weight), {8, 2, 2});
 constexpr value in_parts(value parameter, part_list parts, int dimension = 0, int line = __builtin_LINE()) {

@@ -41,7 +41,7 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr bool divide(options&, division&); // changes the options to one rank's, if the call is divided
 ///                                                       // over a tensor group; false: impossible (division.hpp)
 ///     static constexpr layout_change change{layout::partial, layout::replicated}; // of a collective, or of an op that
-///                                                       // works only on shards
+///                                                       // works only on shards: layouts of input 0 and output 0
 ///     static constexpr bool exchanges = true;           // the kernel exchanges data between ranks
 ///     static constexpr bool same_data = true;           // the ranks that exchange data train on the same batches
 ///     static constexpr bool promotes_types = true;      // in mixed precision, inputs of several floating-point types

@@ -101,7 +101,7 @@ template <class real> struct adafactor_matrix {
     return ordered_sum<double>(0, rows, [=](std::int64_t i) { return static_cast<double>(r[i]); }) /
            static_cast<double>(rows);
   }
-  /// The factor of row r of the update.
+  /// The factor that multiplies row r of the update.
   double row_factor(std::int64_t r, double mean) const {
     return scale / math::sqrt(static_cast<double>(new_row[r]) / mean);
   }
@@ -146,8 +146,8 @@ private:
   }
 };
 
-/// Computes a new weight from an update and stores it. With a first moment, the moving average of the updates is
-/// subtracted.
+/// Computes a new weight from an update and stores it. With a first moment, subtracts the moving average of the updates
+/// and stores this average.
 template <class real, bool first_moment> struct adafactor_store {
   real const *weight, *average;
   real *new_weight, *new_average;

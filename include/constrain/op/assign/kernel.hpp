@@ -23,7 +23,7 @@ template <class device> struct kernel<op::assign, device> {
   template <class from, class to>
   static void run(call const& c, tensor<from const> x, tensor<double const> clip, tensor<to> y) {
     if constexpr (std::is_same_v<device, cpu>) {
-      // The host reads the scale once: with the check in the loop, g++ does not vectorize it.
+      // The scale is checked once, before the loop: with the check in the loop, g++ does not vectorize the loop.
       if (clip[1] != 0) for_elements(device{}, c, y.count, cast_elements<from, to>{x.data, y.data});
     } else for_elements(device{}, c, y.count, assign_elements<from, to>{x.data, clip.data, y.data});
   }

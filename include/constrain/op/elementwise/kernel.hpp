@@ -19,8 +19,8 @@ template <class functor, class device> struct kernel<op::elementwise<functor>, d
   }
 };
 
-/// Loop body of the kernel: dx[i] = functor::gradient(x[i], y[i], dy[i]). `x`, or `y`, is null if the derivative does
-/// not use it; the functor then gets 0.
+/// Loop body of the kernel: dx[i] = functor::gradient(x[i], y[i], dy[i]). If the derivative does not
+/// use x or y, the pointer is null and the functor gets 0.
 template <class functor, class stored> struct gradient_elements {
   using op = op::elementwise_gradient<functor>;
   using accumulate = arithmetic<stored>;

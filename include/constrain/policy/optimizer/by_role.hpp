@@ -57,7 +57,7 @@ template <class O> struct by_role {
     typename op::step_hyperparameters<O, real>::prepared weight, bias, norm, embedding, head; // one per role
   };
 
-  /// The hyperparameters of step t, on the host. t counts from 1.
+  /// The hyperparameters of step t, computed on the host. t counts from 1.
   template <class real> static prepared<real> prepare(hyper const& h, optimizer_step t) {
     auto const with = [&](auto const& factors) {
       return op::step_hyperparameters<O, real>::prepare(multiplied(h.base, factors), t);

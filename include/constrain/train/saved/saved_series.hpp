@@ -31,7 +31,7 @@ public:
   /// Removes all but the newest `count` saved runs with a step of at most `last`; removes none if step `last` is not
   /// saved. Neither counts nor removes a saved run whose manifest cannot be read, or that is a link, belongs to another
   /// user, or was copied or moved here (see io/directory_mark.hpp). Removes, without counting, a saved run that has no
-  /// manifest: its removal was interrupted. Ignores an `error` of the removal.
+  /// manifest: its removal was interrupted. If a removal throws `error`, ignores it.
   [[gnu::cold]] void keep(std::int64_t count, std::int64_t last) const;
 
 private:

@@ -20,7 +20,7 @@ struct file_tensor {
   tensor_info const* info = nullptr;      // the parameter, state or setting, in the arena
   std::int64_t first = 0, iterations = 1; // this tensor holds iterations [first, first + iterations)
   bool transposed = false;                // [in, out] in the file, [out, in] in the arena
-  bool optional = false;                  // a setting, which a saved run may lack: the trainer keeps its value
+  bool optional = false;                  // a setting; if a saved run lacks it, the setting keeps its value
   io::tensor tensor;                      // name, dtype and shape in the file; `bytes` is set by `gathered_tensors`
 
   /// Length in the file, in bytes.
