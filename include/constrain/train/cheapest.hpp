@@ -52,7 +52,7 @@ template <class task, class set> struct trainer_of_set;
 template <class task, class... list> struct trainer_of_set<task, policies<list...>> {
   using type = trainer<task, list...>;
 };
-/// The peak of this trainer, over all entries.
+/// The peak of a trainer of `task` with the policies `set`, over all entries.
 template <class task, class set> inline constexpr bytes peak_of_all = entries<task, set>::memory.peak;
 
 /// The index of the fastest strategy that fits, among those whose bit in `left_out` is 0; -1 if there is none.

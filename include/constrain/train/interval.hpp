@@ -13,7 +13,7 @@ struct part_of_run {
   std::int64_t numerator = 1, denominator = 1; // both at least 1
 };
 
-/// How often an event (such as an evaluation) happens: every n steps, every given fraction of the run, or never.
+/// How often an event (such as an evaluation) happens: every n steps, once per given fraction of the run, or never.
 /// Converts from an integer, `optimizer_steps` and `part_of_run`. The constructors accept any values; `check` refuses
 /// values out of range.
 class interval {

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class type> concept has_state = requires { typename type::template state<float>; };
 
 /// Whether kernels can call the optimizer's `update`. The concept checks a call, since nvcc cannot take the address of
-/// a template here.
+/// a function template in a concept.
 template <class type> concept has_update = requires(float weight, typename type::template state<float>& s) {
   type::template update<float>(weight, weight, s, {}, optimizer_step{});
 };
