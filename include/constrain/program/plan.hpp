@@ -22,7 +22,8 @@ struct index_term {
 using index_terms = fixed_vector<index_term, axis_list::capacity>;
 
 /// The memory of one operand of a call: offset + sum of index * stride, in the arena (run/arena.hpp). A loop-carried
-/// value adds position_stride * instance, where instance = position + sum of index * factor, modulo `ring` if not 0.
+/// value adds position_stride * instance, where instance = position + sum of index * factor. If `ring` is not 0, the
+/// instance is taken modulo `ring`.
 struct operand {
   std::int64_t offset = 0;          // bytes from the arena's start, with all indices 0
   index_terms strides;              // bytes per iteration of each loop
@@ -50,7 +51,7 @@ struct step {
   int random_key = 0;               // of a call that draws random numbers
   // terms whose sum is the index of the iteration over all loops around the call except the loop over micro-batches
   index_terms iteration;
-  unsigned accumulates = 0; // bit j: output j accumulates: its first write in a run overwrites it, and later writes add
+  unsigned accumulates = 0; // bit j: output j accumulates (its first write in a run overwrites it; later writes add)
   unsigned adds = 0;        // bit j: an earlier step has written output j, so this step always adds
   // per output j: the loops around the call over which output j accumulates, each as the index of the step that begins
   // the loop; at the first write in a run, all of these loops are in their first iteration

@@ -18,7 +18,7 @@ struct advice {
   std::vector<strategy_estimate> table; // of the strategies that were considered
   std::vector<std::string> names;       // names of their policies
   int index = -1;                       // index of the fastest strategy that fits; -1: none fits
-  bytes missing;                        // what the smallest plan needs beyond the memory; 0 if a strategy fits
+  bytes missing;                        // excess of the smallest plan over the memory; 0 if a strategy fits
   std::string text;                     // the table, the choice and, if nothing fits, what to do
 };
 

@@ -40,7 +40,8 @@ template <class task, class set> struct estimated {
   static constexpr bytes peak{source::template bytes_of<step_passes<source>>()};
   static constexpr device_rates rates = rates_of<typename set::target>;
   static constexpr bool tf32 = set::precision::value.tf32, is_rated = has_rates(step::final, rates, tf32);
-  static constexpr double seconds = is_rated ? estimated_seconds(step::final, rates, tf32) : 1; // 1: see with_rates_of
+  // 1 if a rate is missing; `with_rates_of` reports the error.
+  static constexpr double seconds = is_rated ? estimated_seconds(step::final, rates, tf32) : 1;
   static constexpr double tokens =
       static_cast<double>(set::accumulation::value.micro_batches * task::sequences * task::tokens);
 

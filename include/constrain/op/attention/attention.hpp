@@ -75,7 +75,7 @@ struct attention {
   /// number of heads. `got`: the number of key-value heads.
   template <diagnosis d> struct key_value_heads_do_not_divide_the_heads {
     static_assert(d.ok(), "ct::self_attention: the number of heads, `expected`, is not a multiple of `got` "
-                          "key_value_heads; choose a number that divides it, or 0 for as many as heads");
+                          "key_value_heads; choose a number that divides it, or 0 for one per query head");
   };
   /// Refused: keys or values whose shape does not fit the queries and the numbers of heads. `expected` and `got`: the
   /// numbers of dimensions if they differ, otherwise the innermost extents that differ.
