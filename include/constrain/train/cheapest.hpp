@@ -115,7 +115,7 @@ template <bytes limit, class task, class... sets> struct estimates {
 
 } // namespace detail
 
-/// Chooses, among the strategies whose trainer needs at most `limit` bytes, the fastest by a cost model. The compiler
+/// Chooses, among the strategies whose trainers need at most `limit` bytes, the fastest by a cost model. The compiler
 /// makes the plan of every strategy's step, but compiles no kernel. `sets`: 1 to 64 `ct::policies`. If no strategy
 /// fits, a compile-time error states how many bytes are missing.
 ///

@@ -192,7 +192,8 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   }
 }
 
-/// Each thread's buffer for the float sums of one tile of a 16-bit C, and the maximum rows and columns of the tile.
+/// Each thread's buffer for the float sums of one tile of a 16-bit C, and the maximum numbers of rows and columns of
+/// the tile.
 inline constexpr std::int64_t gemm_narrow_rows = gemm_blocking<float>::tile_rows, gemm_narrow_columns = 256;
 alignas(64) inline constinit thread_local float gemm_narrow_buffer[gemm_narrow_rows * gemm_narrow_columns];
 
