@@ -70,7 +70,7 @@ int main(int count, char** values) {
   arguments a;
   CLI::App app{"Trains a byte-level GPT on text and compares strategies."};
   app.add_option("--text", a.text, "a file or a directory; the C++ standard library's headers by default");
-  app.add_option("--tokens", a.tokens, "to train on, about 1,000,000 by default")
+  app.add_option("--tokens", a.tokens, "number of tokens to train on; 1,000,000 by default")
       ->check(CLI::Range(std::int64_t{2048}, std::int64_t{1} << 40));
   app.add_option("--checkpoint", a.checkpoint, "a directory to save the trained model in");
   app.add_option("--json", a.rows, "a file for the table of strategies");

@@ -15,8 +15,8 @@ struct op_label {
 
 namespace detail {
 
-/// 64-bit FNV-1a hash of the signature of this function, which contains the type's name. The first 40 characters
-/// are the same for all types and compilers: leaving them out saves compile time.
+/// 64-bit FNV-1a hash of the signature of this function, which contains the type's name. With every compiler, the first
+/// 40 characters come before the type's name; leaving them out saves compile time.
 template <class op> constexpr std::uint64_t identity_of() {
   std::uint64_t hash = 14695981039346656037u;
   for (char const* c = __PRETTY_FUNCTION__ + 40; *c != 0; ++c)

@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// One term of an address: the current index of `axis` times `stride`.
+/// One term of an address or a position (see `operand`): the current index of `axis` times `stride`.
 struct index_term {
   int axis = -1;           // of a loop around the call
   std::int64_t stride = 0; // per iteration of that loop: bytes in an address, instances in a position
@@ -22,7 +22,8 @@ struct index_term {
 using index_terms = fixed_vector<index_term, axis_list::capacity>;
 
 /// The memory of one operand of a call: offset + sum of index * stride, in the arena (run/arena.hpp). A loop-carried
-/// value adds position_stride * instance, where instance = position + sum of index * factor, modulo `ring` if not 0.
+/// value adds position_stride * instance, where instance = position + sum of index * factor. If `ring` is not 0, the
+/// instance is taken modulo `ring`.
 struct operand {
   std::int64_t offset = 0;          // bytes from the arena's start, with all indices 0
   index_terms strides;              // bytes per iteration of each loop
@@ -35,7 +36,7 @@ struct operand {
   // elements that the call works on: those of one instance, times the extents of the stacked axes that no loop around
   // the call traverses
   std::int64_t count = 0;
-  std::int64_t row_stride = 0; // of a slice of wider rows: elements from one row to the next; 0: contiguous
+  std::int64_t row_stride = 0; // elements from one row to the next in a slice of wider rows; 0: contiguous
   int value = -1;              // index among the program's values
 };
 
@@ -48,10 +49,10 @@ struct step {
   int outputs = 0;                  // number of outputs
   constrain::attributes attributes; // the constant options of the op
   int random_key = 0;               // of a call that draws random numbers
-  // terms whose sum is the index of the iteration over all loops around the call except micro-batches
+  // terms whose sum is the index of the iteration over all loops around the call except the loop over micro-batches
   index_terms iteration;
-  unsigned accumulates = 0; // bit j: output j accumulates; its first write in a run overwrites; later writes add
-  unsigned adds = 0;        // bit j: an earlier step has written output j, so that this step always adds
+  unsigned accumulates = 0; // bit j: output j accumulates (its first write in a run overwrites it; later writes add)
+  unsigned adds = 0;        // bit j: an earlier step has written output j, so this step always adds
   // per output j: the loops around the call over which output j accumulates, each as the index of the step that begins
   // the loop; at the first write in a run, all of these loops are in their first iteration
   fixed_vector<int, axis_list::capacity> first[node::maximum_outputs];

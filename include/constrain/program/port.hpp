@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The type of the elements of an array from the caller.
 enum class port_type : std::uint8_t {
   ids,  // std::int32_t: tokens, token types, lengths, classes
-  real, // float or double; inputs are stored in the precision's type, labels in fp32 or fp64
+  real, // float or double; inputs are stored in the type of activations, labels in fp32 or fp64
 };
 
 /// The unit for which an array from the caller has one entry. It gives the leading dimensions of the array's shape.

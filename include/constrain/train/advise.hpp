@@ -18,7 +18,7 @@ struct advice {
   std::vector<strategy_estimate> table; // of the strategies that were considered
   std::vector<std::string> names;       // names of their policies
   int index = -1;                       // index of the fastest strategy that fits; -1: none fits
-  bytes missing;                        // that the smallest plan needs beyond the memory; 0 if a strategy fits
+  bytes missing;                        // excess of the smallest plan over the memory; 0 if a strategy fits
   std::string text;                     // the table, the choice and, if nothing fits, what to do
 };
 
@@ -27,12 +27,12 @@ namespace detail {
 /// A list of policy sets.
 template <class...> struct set_list {};
 
-/// The strategies that `advise` considers for one precision: every optimizer, with and without full recomputation.
+/// The strategies that `advise` considers for one precision: each optimizer, with and without full recomputation.
 template <class device, class precision, class... optimizers>
 using with_and_without_recomputation = set_list<policies<device, precision, optimizers>...,
                                                 policies<device, precision, optimizers, checkpoint::every<1>>...>;
 
-/// The strategies that `advise` considers for a device, with the optimizers that the device has kernels for.
+/// The strategies that `advise` considers for a device, with optimizers for which the device has kernels.
 template <class device, class precision> struct advised {
   using list = with_and_without_recomputation<device, precision, optimizer::adamw,
                                               optimizer::states_in<dtype::bf16, optimizer::adamw>>;
@@ -63,9 +63,9 @@ template <class task> constexpr bytes largest_parameter() {
 
 } // namespace detail
 
-/// Finds the library's strategies (precisions, optimizers and recomputation) whose step fits into `memory` bytes of one
-/// device, and the fastest of them by the cost model. If none fits, the text states how many bytes are missing and what
-/// to do. The plans are made at compile time; no kernel is compiled.
+/// Compares combinations of a precision, an optimizer and recomputation. Finds those whose step fits into `memory`
+/// bytes of one device, and the fastest of them by the cost model. If none fits, the text states how many bytes are
+/// missing and what to do. The plans are made at compile time; no kernel is compiled.
 ///
 ///     std::puts(ct::advise<task>(ct::device::cpu{}, ct::gibibytes(16)).text.c_str());
 template <class task, class device> advice advise(device, bytes memory) {

@@ -63,7 +63,7 @@ struct batch {
   std::span<std::int32_t const> inputs;
   // The first labels: one per token, or [micro-batches, sequences] for classification; empty if they are real numbers.
   std::span<std::int32_t const> labels;
-  std::int64_t valid_labels = 0; // elements of the first labels other than `ignored_label`; real numbers all count
+  std::int64_t valid_labels = 0; // elements of the first labels other than `ignored_label`; every real number counts
   std::uint64_t corpus = 0;      // hash of the corpus or examples that the batch is from; 0: the caller's arrays
   data::position next{};         // where the next batch begins in that data
   std::int64_t sequence = 0;     // tokens in a sequence; 0: unknown, not checked by `step`

@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class batch_source {
 public:
   /// `seed`: of the random order. `from`: position of the first batch. `sequences`: sequences in one step on one rank.
-  /// `tail`: see data/tail.hpp. `rank`: this rank, of `ranks`. Throws `error` if the data set has no label, if `from`
-  /// is outside an epoch, if `tail::drop` would drop every sample, or if `tail::pad` cannot ignore a label.
+  /// `tail`: see data/tail.hpp. `rank`: this rank, of `ranks`. Throws `error` if the data set has no label, if no
+  /// epoch has a sample at `from`, if `tail::drop` would drop every sample, or if `tail::pad` cannot ignore a label.
   batch_source(sample_set samples, std::uint64_t seed, data::position from, std::int64_t sequences, data::tail tail,
                int rank, int ranks);
   /// The same for a corpus. `tokens`: tokens in a sequence. Also throws `error` if the corpus has no sample.

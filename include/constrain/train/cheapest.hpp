@@ -40,7 +40,8 @@ template <class task, class set> struct estimated {
   static constexpr bytes peak{source::template bytes_of<step_passes<source>>()};
   static constexpr device_rates rates = rates_of<typename set::target>;
   static constexpr bool tf32 = set::precision::value.tf32, is_rated = has_rates(step::final, rates, tf32);
-  static constexpr double seconds = is_rated ? estimated_seconds(step::final, rates, tf32) : 1; // 1: see with_rates_of
+  // 1 if a rate is missing; `with_rates_of` reports the error.
+  static constexpr double seconds = is_rated ? estimated_seconds(step::final, rates, tf32) : 1;
   static constexpr double tokens =
       static_cast<double>(set::accumulation::value.micro_batches * task::sequences * task::tokens);
 
@@ -52,7 +53,7 @@ template <class task, class set> struct trainer_of_set;
 template <class task, class... list> struct trainer_of_set<task, policies<list...>> {
   using type = trainer<task, list...>;
 };
-/// The peak of this trainer, over all entries.
+/// The peak of a trainer of `task` with the policies `set`, over all entries.
 template <class task, class set> inline constexpr bytes peak_of_all = entries<task, set>::memory.peak;
 
 /// The index of the fastest strategy that fits, among those whose bit in `left_out` is 0; -1 if there is none.
@@ -114,7 +115,7 @@ template <bytes limit, class task, class... sets> struct estimates {
 
 } // namespace detail
 
-/// Chooses, among the strategies whose trainer needs at most `limit` bytes, the fastest by a cost model. The compiler
+/// Chooses, among the strategies whose trainers need at most `limit` bytes, the fastest by a cost model. The compiler
 /// makes the plan of every strategy's step, but compiles no kernel. `sets`: 1 to 64 `ct::policies`. If no strategy
 /// fits, a compile-time error states how many bytes are missing.
 ///

@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error`, which names the option, for an option out of range. (`find_ranks` checks `.deadline`, and
+/// Throws `error` for an option out of range; the error names the option. (`find_ranks` checks `.deadline`, and
 /// `cuda_device` checks `.cuda_device`.)
 void check_run(run_options const& o);
 

@@ -34,7 +34,7 @@ template <class passes, class target> constexpr std::int64_t bytes_of_step() {
 
 /// The model's program of one entry, before any pass.
 template <class task, class policy_set, entry e> struct entry_source {
-  // An optimizer without state or rule was already refused; sgd replaces it, so that only that error is printed.
+  // An optimizer without state or update rule was already refused; sgd replaces it, so that only that error is printed.
   static constexpr bool can_update =
       has_state<typename policy_set::optimizer> || has_update_rule<typename policy_set::optimizer>;
   using optimizer = std::conditional_t<can_update, typename policy_set::optimizer, constrain::optimizer::sgd>;
@@ -56,8 +56,8 @@ constexpr diagnosis check_limit(slot_of::checkpointing const& checkpointing, byt
 } // namespace detail
 
 /// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and constants of their plans.
-/// The entries share one arena. Values that persist between runs (weights, optimizer states) come first; the memory
-/// after them is reused by every entry for its own values.
+/// The entries share one arena. Values that persist between runs (weights, optimizer states) come first; every entry
+/// uses the memory after them for its own values.
 template <class task_, class policy_set>
 struct entries : port_facts<task_, step_passes<detail::entry_source<task_, policy_set, entry::step>>> {
   using task = task_;

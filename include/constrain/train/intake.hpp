@@ -17,7 +17,7 @@ struct batch_needs {
   bool next_tokens = false; // whether the labels are the next tokens of the inputs
 };
 
-/// A batch that views the user's arrays, whose lengths must already be checked. `which`: whether to shift the labels.
+/// A batch that views the user's arrays, whose lengths must have been checked. `which`: whether to shift the labels.
 /// Throws `error` for invalid values, for labels that should be shifted but are not, and for labels that cannot be
 /// shifted as requested.
 batch own_arrays(char const* where, array_list const& inputs, array_list const& labels, constrain::labels which,
@@ -45,8 +45,8 @@ public:
   std::int64_t operator()(plan_port const& to, array_view from) const;
   /// Copies arrays to all ports of `kind`. Returns the result for the first of these ports.
   std::int64_t operator()(plan_ports to, port_kind kind, array_list const& from) const;
-  /// Copies arrays to all label ports. Sets each element of `valid`, one per micro-batch, to the number of labels of
-  /// the first port that are not `ignored_label`. Returns the sum.
+  /// Copies arrays to all label ports. Sets valid[i] to the number of labels other than `ignored_label` in micro-batch
+  /// i of the first port. Returns the sum.
   std::int64_t labels(plan_ports to, array_list const& from, std::span<std::int64_t> valid) const;
 
 private:

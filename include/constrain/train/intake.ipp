@@ -97,7 +97,7 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
 
 CONSTRAIN_INLINE std::int64_t intake::operator()(plan_port const& to, array_view from) const {
   auto const count = static_cast<std::int64_t>(from.size());
-  bool const stored = to.view.elements > 0; // else no node reads it
+  bool const stored = to.view.elements > 0; // otherwise no node reads the array
   if (from.type() != dtype::i32) {
     if (stored) write_reals(memory_, to.view, from);
     return count;

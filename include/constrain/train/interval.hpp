@@ -13,17 +13,17 @@ struct part_of_run {
   std::int64_t numerator = 1, denominator = 1; // both at least 1
 };
 
-/// How often an event (such as an evaluation) happens: every n steps, every given fraction of the run, or never.
+/// How often an event (such as an evaluation) happens: every n steps, once per given fraction of the run, or never.
 /// Converts from an integer, `optimizer_steps` and `part_of_run`. The constructors accept any values; `check` refuses
 /// values out of range.
 class interval {
 public:
-  /// Every `steps` steps (at least 0), or every `part` of the run; 0 steps: never.
+  /// Every `steps` steps (at least 0; 0: never), or once per `part` of the run.
   constexpr interval(std::int64_t steps = 0) : steps_(steps) {}
   constexpr interval(optimizer_steps steps) : steps_(steps.count()) {}
   constexpr interval(part_of_run part) : part_(part), of_run_(true) {}
 
-  /// Whether the event is due after step `step`, counted from 1, of a run of `of` steps. A fraction is due at the first
+  /// Whether the event is due after step `step` (counted from 1) in a run of `of` steps. A fraction is due at the first
   /// step that reaches it: thirds of 10 steps are due at steps 4, 7 and 10.
   constexpr bool due(std::int64_t step, std::int64_t of) const {
     if (!of_run_) return steps_ > 0 && step % steps_ == 0;

@@ -6,7 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Returns `found`. Compile-time error if the trainer of one sequence needs `missing` bytes more than `limit`.
+/// Returns `found`. Compile-time error if a micro-batch of one sequence needs `missing` bytes more than `limit`.
 template <bytes limit, bytes missing> constexpr micro_batch with_missing_bytes(micro_batch found) {
   static_assert(missing.count() <= 0,
                 "largest_batch: not even one sequence fits in the limit; `with_missing_bytes` shows the limit and "
@@ -46,7 +46,7 @@ constexpr int interpolated(int low, int high, bytes at_low, bytes limit, bytes r
   return more < 1 ? low + 1 : more < high - 1 - low ? low + static_cast<int>(more) : high - 1;
 }
 
-/// The next number of sequences to try, above `low` and below `high`. The peak is nearly linear in this number: the
+/// The next number of sequences to try, above `low` and below `high`. The peak is nearly linear in this number, so the
 /// search extrapolates until a number does not fit, then alternates between interpolation and bisection.
 template <bytes limit, class peaks, int low, int high, int rounds> constexpr int guess_between() {
   if constexpr (low == 1 && high > most_sequences) return 2;
@@ -72,7 +72,7 @@ template <bytes limit, class peaks, int low, int high, int rounds = 0> constexpr
   }
 }
 
-/// The largest micro-batch for which all entries of the trainer fit. The step of one sequence must fit.
+/// The largest micro-batch for which all entries of the trainer fit. The step with one sequence must fit.
 template <bytes limit, auto model, class objective, class policy_set> constexpr micro_batch largest_of_all() {
   using all = entry_peaks<model, objective, policy_set>;
   constexpr int of_step = largest_between<limit, step_peaks<model, objective, policy_set>, 1, most_sequences + 1>();
@@ -81,7 +81,7 @@ template <bytes limit, auto model, class objective, class policy_set> constexpr 
   else return with_missing_bytes<limit, all::template peak<1> - limit>({});
 }
 
-/// Computes `largest_batch`. If the program is refused, the trainer of one sequence reports why.
+/// Computes `largest_batch`. If the program is refused, the entries with one sequence report why.
 template <bytes limit, auto model, class objective, class policy_set> constexpr micro_batch find_largest_batch() {
   constexpr bytes one = step_peaks<model, objective, policy_set>::template peak<1>;
   if constexpr (one.count() < 0) return {entry_peaks<model, objective, policy_set>::template peak<1> > limit};

@@ -29,7 +29,7 @@ public:
     char const* more;      ///< What to add if there are too few samples.
     char const* unlabeled; ///< Why no sample has a label, and what to do.
   };
-  /// The properties that all samples share.
+  /// The properties of the data set.
   struct facts {
     words called;                  ///< Words for errors about the data set.
     std::int64_t size = 0;         ///< Number of samples, at least 1.
@@ -39,8 +39,8 @@ public:
 
   /// Refers to no data set.
   sample_set() = default;
-  /// `data`: an object with the functions `labels`, `view`, `copy` and `pad`, as below. (Function pointers, because
-  /// compilers generate code for virtual functions even of classes that a program does not use.)
+  /// `data`: an object with the functions `labels`, `view`, `copy` and `pad`, as below. (This class uses function
+  /// pointers, because compilers generate code for virtual functions even if a program does not use the class.)
   template <class kind>
   sample_set(std::shared_ptr<kind const> data, facts const& of)
       : data_(std::move(data)), facts_(of),

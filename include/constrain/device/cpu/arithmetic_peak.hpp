@@ -89,9 +89,10 @@ template <class real> double chain_rate() {
 
 /// Peak FLOP/s, in type `real`, of the threads that a parallel loop uses, measured with multiply-adds in registers (two
 /// operations each): the best thread's rate times the smaller of `thread_count()` and `available_processors()`. On
-/// x86-64, it uses AVX-512 or AVX2 if the processor has it, even if the code was compiled for another instruction set.
-/// It measures CPU time, so preemption by other programs does not lower the result. Returns 0 if, on any thread, fewer
-/// than a third of the measurements are within 5 % of that thread's best. Takes a few hundredths of a second.
+/// x86-64, the function uses AVX-512 or AVX2 if the processor has it, even if the code was compiled for another
+/// instruction set. It measures CPU time, so preemption by other programs does not lower the result. It returns 0 if,
+/// on any thread, fewer than a third of the measurements are within 5 % of that thread's best. It takes a few
+/// hundredths of a second.
 template <class real = float> double arithmetic_peak() {
   std::vector<double> rates(static_cast<std::size_t>(thread_count()));
   parallel_for(thread_count(),

@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Calls `f(i)` for i in [0, count), vectorized, on up to `thread_count()` threads. The calls must be independent.
 template <class function> void for_elements(std::int64_t count, function const& f) {
-  // Elements per chunk. With fewer elements, starting the task would take longer than the work.
+  // Elements per chunk. Fewer elements are not worth starting another thread.
   constexpr std::int64_t chunk = 16384;
   parallel_chunks(count, chunk, [&](std::int64_t begin, std::int64_t end) {
     CONSTRAIN_SIMD

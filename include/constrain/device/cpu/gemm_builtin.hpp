@@ -36,8 +36,8 @@ template <class real, int bytes = vector_bytes> struct gemm_blocking : vector_of
   static_assert(tile_columns % columns == 0);
 };
 
-/// The packing buffer of each thread. It is static, so that no GEMM allocates, and consists of bytes, so that all
-/// element types share it.
+/// Each thread's packing buffer, and its size. The size is fixed, so that no GEMM allocates. The buffer consists of
+/// bytes, so that all element types share it.
 inline constexpr std::size_t gemm_buffer_bytes = 1008 * 1024;
 alignas(64) inline constinit thread_local unsigned char gemm_buffer[gemm_buffer_bytes];
 
@@ -192,7 +192,8 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   }
 }
 
-/// Each thread's buffer for the float sums of one tile of a 16-bit C, and the maximum rows and columns of the tile.
+/// Each thread's buffer for the float sums of one tile of a 16-bit C, and the maximum numbers of rows and columns of
+/// the tile.
 inline constexpr std::int64_t gemm_narrow_rows = gemm_blocking<float>::tile_rows, gemm_narrow_columns = 256;
 alignas(64) inline constinit thread_local float gemm_narrow_buffer[gemm_narrow_rows * gemm_narrow_columns];
 
@@ -237,8 +238,8 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
   if (m <= 0 || n <= 0) return;
   if (alpha == real{}) k = 0;
 
-  // One tile per thread. Of all grids of tiles, choose the one with the lowest cost of a tile. Packing one element
-  // costs about as much as ten multiply-adds.
+  // One tile per thread. Of all grids of tiles, choose the one whose tiles cost least. Packing one element costs about
+  // as much as ten multiply-adds.
   std::int64_t rows = 0, columns = 0, least = std::numeric_limits<std::int64_t>::max();
   std::int64_t const threads = thread_count();
   for (std::int64_t down = 1; down <= threads; ++down) {

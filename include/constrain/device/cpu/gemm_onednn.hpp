@@ -11,9 +11,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether oneDNN's bf16 GEMM is faster on this machine than the built-in GEMM, which converts the operands to fp32:
-/// with AMX, or with AVX512_BF16 on AMD processors. Intel processors with AVX512_BF16 but without AMX reach only half
-/// the fp32 rate: 205 against 400 GFLOP/s on two cores of an Intel Xeon (family 6, model 207).
+/// Whether oneDNN's bf16 GEMM is faster on this machine than the built-in GEMM, which converts the operands to fp32.
+/// This is the case with AMX, or with AVX512_BF16 on AMD processors. Intel processors with AVX512_BF16 but without AMX
+/// reach only half the fp32 rate: 205 against 400 GFLOP/s on two cores of an Intel Xeon (family 6, model 207).
 inline bool onednn_multiplies_bf16() {
   static bool const answer = [] {
     auto const supported = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
@@ -23,7 +23,7 @@ inline bool onednn_multiplies_bf16() {
   return answer;
 }
 
-/// Throws `error` if oneDNN failed. `what`: the action that failed, such as "create a stream".
+/// Throws `error` unless `status` is success. `what`: oneDNN's action, such as "create a stream".
 inline void onednn_check(dnnl_status_t status, char const* what) {
   if (status != dnnl_success)
     throw error({"gemm: oneDNN could not ", what, ": status ", static_cast<int>(status),

@@ -8,9 +8,9 @@
 #include <sm_30_intrinsics.h>
 
 /// The tensor-core instructions of ptx.cuh, written in C++ with warp shuffles. The layouts of the fragments follow the
-/// PTX ISA (9.7.14.5.8, "Matrix Fragments for mma.m16n8k16", and ldmatrix). The host runs these functions in place of
-/// the instructions, and tests compare a device's instructions with them. All 32 lanes of a warp must call a function
-/// together.
+/// PTX ISA (9.7.14.5.8, "Matrix Fragments for mma.m16n8k16", and ldmatrix). Compilers other than nvcc use these
+/// functions in place of the instructions; tests compare a device's instructions with them. All 32 lanes of a warp must
+/// call a function together.
 namespace constrain::inline CONSTRAIN_VARIANT::ptx::twin {
 
 /// The mask of all lanes of a warp.
@@ -26,8 +26,8 @@ template <class real> __device__ inline float element(std::uint32_t pair, int ha
   return x;
 }
 
-/// ldmatrix .x4. `row`: lane i passes the address of row i % 8 of matrix i / 8, 8 elements of 16 bits. to[j] receives
-/// the elements in row lane / 4 and columns 2 (lane % 4) and 2 (lane % 4) + 1 of matrix j.
+/// ldmatrix .x4. `row`: lane i passes the address of row i % 8 of matrix i / 8. A row has 8 elements of 16 bits. to[j]
+/// receives the elements in row lane / 4 and columns 2 (lane % 4) and 2 (lane % 4) + 1 of matrix j.
 __device__ inline void load_matrices(std::uint32_t (&to)[4], void const* row) {
   auto const address = reinterpret_cast<unsigned long long>(row);
   for (int j = 0; j < 4; ++j) {

@@ -38,7 +38,7 @@ void for_elements(cuda<architecture>, call const& c, std::int64_t count, functio
               count, f);
 }
 
-/// The step parameters in device memory.
+/// The address of the step parameters, in device memory.
 template <class architecture> step_parameters const* parameters_on(cuda<architecture>, call const& c) {
   return c.parameters.context->parameters();
 }

@@ -18,7 +18,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   accumulate best = x[0];
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads) best = x[i] > best ? accumulate(x[i]) : best;
   best = block_reduction<accumulate>{shared}.max(best);
-  // The first of equal logits: the maximum of the negated indices.
+  // Of equal logits, the first is the argmax: its negated index is the largest.
   int argmax = -static_cast<int>(classes);
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads)
     if (accumulate(x[i]) == best && -static_cast<int>(i) > argmax) argmax = -static_cast<int>(i);

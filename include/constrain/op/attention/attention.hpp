@@ -50,7 +50,7 @@ struct attention_gradient {
 /// softmax(q k^T / sqrt(head width)) v per head (Vaswani et al. 2017, eq. 1): q [sequences, tokens, heads * head
 /// width], k and v [sequences, tokens, key_value_heads * head width] -> [sequences, tokens, heads * head width]. Head h
 /// of q uses head h / (heads / key_value_heads) of k and v (grouped-query attention, Ainslie et al. 2023). Input 3, if
-/// given, is the length of each sequence: keys at or beyond the length have probability 0; in a sequence of length 0,
+/// given, is the length of each sequence. Keys at or beyond the length have probability 0. In a sequence of length 0,
 /// the results are 0. Output 1 keeps the probabilities, [sequences, heads, tokens, tokens], for the backward pass, so
 /// the memory is quadratic in the number of tokens.
 struct attention {
@@ -59,7 +59,8 @@ struct attention {
   static constexpr char const* layouts = "-h, -h, -h, - -> -h, -";
   static constexpr unsigned strided_inputs = 0b111; // q, k, v
 
-  /// Refused: a width of qkv that is not a multiple of 3. `got`: the width.
+  /// Refused: a width of qkv that is not a multiple of 3, if there are as many key-value heads as query heads. `got`:
+  /// the width.
   template <diagnosis d> struct qkv_is_not_three_times_the_width {
     static_assert(d.ok(), "ct::self_attention needs queries, keys and values side by side, so its input's width must "
                           "be a multiple of 3; pass for example ct::linear(..., 3 * x.features())");
@@ -70,14 +71,14 @@ struct attention {
     static_assert(d.ok(), "ct::self_attention: the width of qkv, `got`, is not a multiple of `expected`, the number of "
                           "heads + 2 * key_value_heads; give it (heads + 2 * key_value_heads) * head width features");
   };
-  /// Refused: a number of key_value_heads that does not divide the number of heads. `expected`: heads. `got`:
-  /// key_value_heads.
+  /// Refused: a number of key-value heads that is negative or does not divide the number of heads. `expected`: the
+  /// number of heads. `got`: the number of key-value heads.
   template <diagnosis d> struct key_value_heads_do_not_divide_the_heads {
     static_assert(d.ok(), "ct::self_attention: the number of heads, `expected`, is not a multiple of `got` "
-                          "key_value_heads; choose a number that divides it, or 0 for as many as heads");
+                          "key_value_heads; choose a number that divides it, or 0 for one per query head");
   };
   /// Refused: keys or values whose shape does not fit the queries and the numbers of heads. `expected` and `got`: the
-  /// numbers of dimensions, or the innermost extents that differ.
+  /// numbers of dimensions if they differ, otherwise the innermost extents that differ.
   template <diagnosis d> struct keys_or_values_do_not_fit_the_queries {
     static_assert(d.ok(), "ct::self_attention: keys and values must be [sequences, tokens, key_value_heads * head "
                           "width], with the sequences, the tokens and the head width of the queries; the number of "
@@ -88,13 +89,13 @@ struct attention {
     static_assert(d.ok(), "ct::self_attention: lengths must be integers [sequences]; declare the model's input as "
                           "{.name = \"lengths\", .each = ct::per::sequence} and pass it");
   };
-  /// Refused: heads that do not divide the width.
+  /// Refused: a number of heads that is below 1 or does not divide the width.
   template <diagnosis d> struct heads_do_not_divide_the_width {
     static_assert(d.ok(), "ct::self_attention: the width `expected` is not a multiple of `got` heads; choose a number "
                           "of heads that divides the width");
   };
 
-  /// Refused: a tensor group of `expected` ranks for `got` heads.
+  /// Refused: a tensor group with more ranks (`expected`) than there are heads (`got`).
   template <diagnosis d> struct fewer_heads_than_ranks {
     static_assert(d.ok(), "parallel::tensor: `expected` ranks cannot divide the `got` heads of an operation, `op`, so "
                           "its input, which has the layout `held`, would need the layout `needed`; choose at most as "
@@ -134,7 +135,7 @@ struct attention {
     return is_possible;
   }
   static constexpr void gradient(backward& b) {
-    // Keys beyond a length have probability 0 and therefore gradient 0, so the gradient does not need the lengths.
+    // Keys at or beyond the length have probability 0 and therefore gradient 0, so the gradient needs no lengths.
     b.emit<attention_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2), b.output(1)}, {0, 1, 2, -1},
                                b.options<attention>());
   }
@@ -170,7 +171,8 @@ constexpr inferred shapes_in_qkv(operand_types const& in, attention_options cons
   return inferred::one(type, s.with_features(width)).and_also(type, keys).and_also(type, keys);
 }
 
-/// Splits qkv into queries, keys and values. Refuses the program if the shape of qkv does not fit the options.
+/// Splits qkv into queries, keys and values. Refuses the program if qkv holds token ids, or if its shape does not fit
+/// the options.
 constexpr attention_inputs cut_qkv(value qkv, attention_options const& options, int line) {
   auto& owner = qkv.owner();
   operand_types in;
@@ -192,21 +194,21 @@ constexpr attention_inputs cut_qkv(value qkv, attention_options const& options, 
 /// query heads, head h of q uses head h / (heads / key_value_heads) of k and v, as in PyTorch's
 /// scaled_dot_product_attention with enable_gqa=True. The policy `attention::...` chooses the algorithm. Refused: token
 /// ids, a q that does not have three dimensions, a number of heads that is below 1 or does not divide the width of q, a
-/// number of key_value_heads that is below 0 or does not divide the heads, and a k or v of a different shape.
+/// number of key_value_heads that is below 0 or does not divide the heads, and a k or v of any other shape.
 constexpr value self_attention(value q, value k, value v, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({q, k, v}, options, line);
 }
 
 /// `self_attention` for padded sequences: lengths [sequences] (i32, from 0 to tokens) holds the number of tokens of
-/// each sequence; no token attends to the padding after them. The algorithm is always attention::reference, and only
-/// the CPU has a kernel. Also refused: lengths of a different type or shape.
+/// each sequence; no token attends to the padding after these tokens. The algorithm is always attention::reference, and
+/// only the CPU has a kernel. Also refused: lengths of a different type or shape.
 constexpr value self_attention(value q, value k, value v, value lengths, attention_options options,
                                int line = __builtin_LINE()) {
   if (q.shape().rank == 3) lengths.owner().program.limit(lengths.where(), q.shape().extent[1] + 1);
   return emit<op::attention>({q, k, v, lengths}, options, line);
 }
 
-/// `self_attention` of queries, keys and values that one matmul has computed: for each token, qkv [sequences, tokens,
+/// `self_attention` of queries, keys and values that one matmul has computed. For each token, qkv [sequences, tokens,
 /// (heads + 2 * key_value_heads) * head width] holds the queries, then the keys, then the values. If key_value_heads is
 /// 0, the width of qkv is three times the width of the queries. Also refused: a qkv of a different width.
 constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {

@@ -28,9 +28,9 @@ struct focal_loss_gradient {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
-/// From logits, labels, and the inverse of the number of valid labels of the batch: loss (+)= the sum over rows with a
-/// valid label of -(1 - p)^gamma log p, p = softmax(logits)[label], times the inverse. (+)=: the first write in a run
-/// of the program overwrites the output; later writes add to it. Output 1 is the logsumexp of each row, for the
+/// From logits, labels, and the inverse of the number of valid labels of the batch: loss (+)= the inverse times the sum
+/// of -(1 - p)^gamma log p over the rows with a valid label, where p = softmax(logits)[label]. (+)=: the first write in
+/// a run of the program overwrites the output; later writes add to it. Output 1 is the logsumexp of each row, for the
 /// backward pass. Output 2 is scratch: the loss of each row, so that the losses are added in a fixed order.
 struct focal_loss {
   using options = focal_loss_options;
@@ -66,7 +66,7 @@ struct focal_loss {
 } // namespace op
 
 /// Softmax focal loss (Lin et al. 2017, "Focal Loss for Dense Object Detection", equation 4), a scalar: the mean of
-/// -(1 - p)^gamma log p, p = softmax(logits)[label], over the valid labels (not `ignored_label`) of the batch.
+/// -(1 - p)^gamma log p over the valid labels (not `ignored_label`) of the batch, where p = softmax(logits)[label].
 /// Well-classified rows count less than in `cross_entropy`. logits [..., classes], labels [...] (i32, in [0, classes)
 /// or `ignored_label`). Only the CPU has kernels for this loss. Refused: token ids as logits, labels that are not i32
 /// or have a different shape, and a negative gamma.

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class type> concept has_state = requires { typename type::template state<float>; };
 
 /// Whether kernels can call the optimizer's `update`. The concept checks a call, since nvcc cannot take the address of
-/// a template here.
+/// a function template in a concept.
 template <class type> concept has_update = requires(float weight, typename type::template state<float>& s) {
   type::template update<float>(weight, weight, s, {}, optimizer_step{});
 };
@@ -26,7 +26,7 @@ template <class type> concept has_update = requires(float weight, typename type:
 /// If `hyper` has a field `learning_rate`, the trainer multiplies it by the factors from the schedule and from
 /// `scale_learning_rate`. If `hyper` has a field `weight_decay`, it is 0 for parameters that do not decay
 /// (program/role.hpp). An optimizer that wraps another one names it in a member type `base`. If the wrapper's `hyper`
-/// has a field `base`, which holds the other optimizer's `hyper`, the same applies to that field. Optional members:
+/// has a field `base` of the other optimizer's type `hyper`, both rules also apply to it. Optional members:
 ///
 ///     static constexpr char const* name = "lion";                // in saved runs and prints; default: the type's name
 ///     static constexpr char const* state_names[] = {"exp_avg"};  // of the state's fields, in saved runs and prints

@@ -29,7 +29,8 @@ struct optimizer {
   bool is_outermost = true; // whether no optimizer wraps one that updates in the backward pass
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
 
-  /// The value for an optimizer. If it has no `state`, `has_update` is true, so that only one error is reported.
+  /// The slot's value for an optimizer. If the optimizer has no `state`, `has_update` is true, so that only one error
+  /// is reported.
   template <class policy> static constexpr optimizer of() {
     optimizer o{.in_backward = updates_in_backward<policy>, .is_outermost = !detail::has_in_backward_inside<policy>()};
     if constexpr (requires { policy::base_fits; }) o.base_fits = policy::base_fits;
