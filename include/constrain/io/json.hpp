@@ -47,8 +47,8 @@ public:
   std::int64_t int64() const { return whole<std::int64_t>(); }
   std::uint64_t uint64() const { return whole<std::uint64_t>(); }
 
-  /// The number rounded to float or double, or the number that one of the strings "nan", "inf" and "-inf" stands for
-  /// (`json_writer` writes these). Throws `error` for any other value and for a number outside the type's range.
+  /// The number rounded to float or double. The strings "nan", "inf" and "-inf", which `json_writer` writes, also count
+  /// as numbers. Throws `error` for any other value and for a number outside the type's range.
   template <class real_type = double> real_type real() const {
     if (kind() == json_kind::string) {
       if (string() == "nan") return std::numeric_limits<real_type>::quiet_NaN();

@@ -45,7 +45,7 @@ public:
   /// of elements.
   std::size_t array(function_ref<void()> read);
 
-  /// Reads a string or a number, and returns it as written. A string has no quotes, and its escapes are not decoded.
+  /// Reads a string or a number. Returns it as written, except that the quotes of a string are left out.
   std::string_view string() { return need(json_kind::string, "a string"), skipped_string_token(); }
   std::string_view number() { return need(json_kind::number, "a number"), number_token(); }
 
