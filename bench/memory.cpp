@@ -1,5 +1,5 @@
-// Prints the memory that attention and the loss need besides their inputs and results, for sequences of 256 to 8192
-// tokens. The figures come from the plan; no kernel runs.
+// Prints the memory that attention needs besides its inputs and results, the memory of the logits, and the totals of
+// the plan, for sequences of 256 to 8192 tokens. The figures come from the plan; no kernel runs.
 
 #include <constrain/constrain.hpp>
 

@@ -1,4 +1,4 @@
-// Measures each kind of call in the plan of a GPT-2 124M step separately. A measurement repeats one call on the same
+// Measures each distinct call in the plan of a GPT-2 124M step separately. A measurement repeats one call on the same
 // bytes, so small operands stay in the caches. bench.training_step measures the calls within a step.
 
 #include "cpu_limits.hpp"
@@ -105,7 +105,7 @@ captured_call& captured(std::string const& name, std::function<bool(std::string 
   return *held.at(name);
 }
 
-/// Registers a benchmark for each wanted name of a call in a plan.
+/// Registers one benchmark for each wanted name among the calls of a plan.
 template <class step_of_plan>
 void add(std::string const& prefix, std::function<bool(std::string const&)> const& wanted) {
   auto const plan = measured_plan_of<typename step_of_plan::entry>();

@@ -15,7 +15,7 @@
 
 namespace constrain::bench {
 
-/// The time and the work of all calls of one kind in a step.
+/// The time and the work of several calls in a step, such as all calls of one kind.
 struct profile_row {
   std::string name;
   std::int64_t calls = 0;

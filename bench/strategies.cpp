@@ -35,7 +35,8 @@ struct arguments {
   int rounds = 3;                          // short rounds that measure only the speed; each runs every strategy once
 };
 
-/// The mean of the peaks of two trainers: one keeps all activations for the backward pass, the other keeps none.
+/// The mean of the peaks of two trainers: one keeps all activations for the backward pass, the other keeps no op's
+/// results (`checkpoint::keep<>`).
 template <class... list>
 constexpr ct::bytes half_way = (ct::entries<task, ct::policies<list...>>::memory.peak +
                                 ct::entries<task, ct::policies<list..., ct::checkpoint::keep<>>>::memory.peak) /

@@ -84,7 +84,7 @@ public:
   /// compares greater than the string.
   int difference(std::size_t a, std::size_t b) const;
 
-  /// Throws the error of `detail::not_json` for the position, with this reason.
+  /// Throws the error of `detail::not_json` for the position and `reason`.
   [[noreturn]] void fail(std::string_view reason) const { throw detail::not_json(where_, at_, reason); }
 
 protected:

@@ -25,9 +25,10 @@ struct full_values {
   }
 };
 
-/// Whether node `i` may overwrite `from`. It may if no later node refers to `from`, directly or through views, if node
-/// `i` reads no view of `from`, and if only nodes of the loop around node `i` refer to `from` and write it anew in each
-/// iteration. False for loop-carried values, accumulators, inputs and observed values.
+/// Whether node `i` may overwrite `from`. Node `i` must be the last node that refers to `from`, directly or through
+/// views, and must not read a view of `from`. All nodes that refer to `from` must be in the loop around node `i`, and
+/// one of them must write `from` in each iteration. False for loop-carried values, accumulators, inputs and observed
+/// values.
 constexpr bool dies_at(program const& p, nest const& where, full_values const& full, ref from, int i) {
   auto const& info = p.values[from.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info) || info.role == role::input) return false;

@@ -92,8 +92,8 @@ private:
   }
 
   constexpr void lay_out_persistent() {
-    // In this order: parameters, settings, optimizer states, hyperparameters. Programs without optimizer states then
-    // have the parameters and settings at the same offsets as programs with them.
+    // In this order: parameters, settings, optimizer states, hyperparameters. Programs with and without optimizer
+    // states then have the parameters and settings at the same offsets.
     for (int pass = 0; pass < 4; ++pass)
       for (int v = 0; v < p_.values.size(); ++v) {
         auto const& info = p_.values[v];
@@ -111,8 +111,8 @@ private:
     out_.end = out_.persistent_end;
   }
 
-  /// Lays out the `per_run` values, which the host writes once for all micro-batches, ahead of all other values that do
-  /// not persist. They share bytes with no other value, so that their buffers do not depend on the number of
+  /// Lays out the `per_run` values before all other values that do not persist. The host writes `per_run` values once
+  /// for all micro-batches. They share bytes with no other value, so that their buffers do not depend on the number of
   /// micro-batches.
   constexpr void lay_out_per_run() {
     for (int v = 0; v < p_.values.size(); ++v) {

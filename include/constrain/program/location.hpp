@@ -54,8 +54,8 @@ constexpr location locate(program const& p, ref r) {
 /// The value whose buffer holds `r`.
 constexpr ref root_of(program const& p, ref r) { return locate(p, r).root; }
 
-/// Whether `r` and `s` share an element of an instance of a common root, possibly in different iterations. Moves by
-/// iterations count only if both `r` and `s` are contiguous.
+/// Whether `r` and `s` share an element of an instance of a common root, possibly in different iterations. Ignores
+/// `location::axis`, along which the elements move, unless both `r` and `s` are contiguous.
 constexpr bool overlap(program const& p, ref r, ref s) {
   auto const a = locate(p, r), b = locate(p, s);
   if (!(a.root == b.root)) return false;

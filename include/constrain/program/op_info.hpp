@@ -82,7 +82,7 @@ struct builder;
 /// constant expression.
 struct op_info : op_label {
   op_label const* label = nullptr; // name and identity; plans point only to these, so that a binary holds no rules
-  std::uint64_t written_as = 0;    // identity of the op that the model calls: this op, or one that a pass replaces
+  std::uint64_t written_as = 0;    // identity of the op that the model calls: this op, or the op that it replaces
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
   // the cost rule
   cost (*cost_of)(operand_types const& inputs, operand_types const& outputs, attributes const&) = nullptr;

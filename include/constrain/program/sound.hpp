@@ -93,7 +93,7 @@ template <diagnosis d> struct refusal<why::exchange_may_be_skipped, d> {
 
 namespace detail {
 
-/// The refusal of a call to `op`, which needs a tensor in the layout `needed`, but the ranks hold it as `held`.
+/// The refusal of a call to `op` that needs a tensor in the layout `needed`, while the ranks hold it as `held`.
 /// Compilers print these names beside the sentence.
 template <class op, layout held, layout needed, class refusal> struct op_held_needed : refusal {};
 

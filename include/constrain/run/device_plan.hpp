@@ -79,8 +79,8 @@ template <class plan> constexpr bool independent(plan const& p, step const& a, s
   return true;
 }
 
-/// Assigns scratch memory to every step and merges consecutive calls to the same kernel that are independent. `rules`:
-/// the `needs_of` of each distinct call, by its index; null: none. Stops at the first step with impossible needs.
+/// Assigns scratch memory to every step and merges consecutive independent calls to the same kernel. `rules`: the
+/// `needs_of` of each distinct call, by its index; null: none. Stops at the first step with impossible needs.
 template <class device, int steps, class plan>
 constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const& calls, needs_rule const* rules) {
   device_plan<steps> out;

@@ -66,7 +66,7 @@ struct gradient_norm_squared {
   }
 
   /// The form for a sharded gradient. Each rank sums the chunks of its shard, the chunk sums are gathered, and every
-  /// rank adds all of them in order, so the result is bit-identical to that for the full gradient.
+  /// rank adds all of them in order, so the result has the same bits as for the full gradient.
   static constexpr void flat_form(builder& out, node const& n) {
     auto& values = out.program.values;
     auto const& gradient = values[n.inputs[0].value];
@@ -93,11 +93,11 @@ struct gradient_norm_squared {
 };
 
 /// Clipping by the global norm (Pascanu et al. 2013), like torch.nn.utils.clip_grad_norm_: the squared norms of all
-/// gradients and the maximum norm (a scalar) -> [norm, scale], fp64. norm is the square root of the sum of the squared
-/// norms. The update multiplies every gradient by scale = min(1, maximum / (norm + 1e-6)). If the maximum is 0 or left
-/// out, scale is 1. If the norm is not finite, scale is 0, and the update is skipped. If only scale is not finite in
-/// fp32, norm is set to infinity, scale to 0, and the update is skipped too. With the loss scale (a scalar) as third
-/// input, both outputs are divided by it, so that norm is the norm of the unscaled gradients.
+/// gradients and the maximum norm (a scalar) -> [norm, scale], fp64. The norm is the square root of the sum of the
+/// squared norms. The update multiplies every gradient by scale = min(1, maximum / (norm + 1e-6)). If the maximum is 0
+/// or left out, scale is 1. If the norm is not finite, scale is 0, and the update is skipped. If only scale is not
+/// finite in fp32, the norm is set to infinity and scale to 0, so the update is skipped too. With the loss scale (a
+/// scalar) as third input, both outputs are divided by it, so `norm` is the norm of the unscaled gradients.
 struct clip_coefficient {
   static constexpr char const* name = "clip_coefficient";
 
