@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Replaces sums of gradients of adjacent slices by concatenations.
+/// Replaces sums of gradients of adjacent slices with concatenations.
 class slice_joining {
 public:
   constexpr explicit slice_joining(program const& p) : p_(p), nest_(p) {}
@@ -25,7 +25,8 @@ public:
   }
 
 private:
-  /// The call to op::pad that computes `r`, if it is in the loop of node i and only node i reads `r`; -1: none.
+  /// The index of the call to op::pad that computes `r`, if it is in the loop of node i and only node i reads `r`; else
+  /// -1.
   constexpr int pad_of(ref r, int i) const {
     int const writer = writer_of(p_, r);
     bool const is_pad = writer >= 0 && !removed_[writer] && calls(p_.nodes[writer], info_of<op::pad>);
