@@ -37,7 +37,7 @@ inline std::int64_t process_peak_bytes() {
   return std::int64_t{1024} * usage.ru_maxrss;
 }
 
-/// The processor's name, for the names of result files.
+/// The name, family and model of the processor as lower-case words, for the names of result files.
 inline std::string machine_name() {
   std::ifstream file("/proc/cpuinfo");
   std::string name, family, model;

@@ -1,5 +1,5 @@
-// Prints the memory that attention and the loss need besides their inputs and results, for sequences of 256 to 8192
-// tokens. The figures come from the plan; no kernel runs.
+// Prints the memory that attention needs besides its inputs and results, the memory of the logits, and the totals of
+// the plan, for sequences of 256 to 8192 tokens. The figures come from the plan; no kernel runs.
 
 #include <constrain/constrain.hpp>
 
@@ -13,8 +13,8 @@ namespace {
 constexpr int layers = 12;
 constexpr int vocabulary = 50257;
 
-/// The bytes of the last outputs of the attention ops, which are neither results nor gradients. `scratch`: whether to
-/// count those that are scratch memory, or those that are kept for the backward pass.
+/// The bytes of the last output of each attention op: scratch memory, or values kept for the backward pass. `scratch`
+/// chooses which of the two to count.
 template <class entries> std::int64_t attention_bytes(bool scratch) {
   auto const& p = entries::step_program::final;
   std::int64_t total = 0;
@@ -28,7 +28,8 @@ template <class entries> std::int64_t attention_bytes(bool scratch) {
   return total;
 }
 
-/// The bytes of values as wide as the vocabulary, except parameters and their gradients, states and copies.
+/// The bytes of the values whose last dimension is the vocabulary, except parameters and their gradients, states and
+/// copies.
 template <class entries> std::int64_t logits_bytes() {
   auto const& p = entries::step_program::final;
   std::int64_t total = 0;
@@ -61,7 +62,7 @@ template <int... tokens> void print_rows() {
 } // namespace
 
 int main() {
-  std::printf("GPT-2 124M, one sequence, fp32, MiB by the plan; kept: for all %d layers\n", layers);
+  std::printf("GPT-2 124M, one sequence, fp32, planned MiB; the column \"kept\" covers all %d layers\n", layers);
   std::printf("%8s %-24s %12s %12s %12s %14s %12s\n", "tokens", "", "kept", "scratch", "logits", "activations", "peak");
   print_rows<256, 512, 1024, 2048, 4096, 8192>();
 }

@@ -1,5 +1,5 @@
-// Measures every op of a GPT-2 124M step separately, with the operands of the plan, that is, after all passes. A call
-// repeats on the same bytes, so small operands stay in the caches. training_step measures the ops within a step.
+// Measures each distinct call in the plan of a GPT-2 124M step separately. A measurement repeats one call on the same
+// bytes, so small operands stay in the caches. bench.training_step measures the calls within a step.
 
 #include "cpu_limits.hpp"
 #include "step_of_plan.hpp"
@@ -22,8 +22,8 @@ namespace {
 
 limits most;
 
-/// Copies of a call's operands, and a function that runs its kernel on them. The copies do not overlap, because an
-/// in-place output would change its input from run to run.
+/// Copies of a call's operands, and a function that runs the call's kernel on them. The copies do not overlap, because
+/// an output in place of an input would change that input from run to run.
 class captured_call {
 public:
   captured_call(measured_plan const& plan, int index, ct::bound_operand const* bound, ct::loop_state const& loops,
@@ -74,7 +74,7 @@ private:
 
 using captured_calls = std::map<std::string, std::unique_ptr<captured_call>>;
 
-/// Hooks that keep the first call of each name.
+/// Hooks that capture the first call of each wanted name.
 struct capture_hooks {
   measured_plan plan;
   ct::step_parameters const& parameters;
@@ -105,7 +105,7 @@ captured_call& captured(std::string const& name, std::function<bool(std::string 
   return *held.at(name);
 }
 
-/// Registers the selected calls of a plan, each once.
+/// Registers one benchmark for each wanted name among the calls of a plan.
 template <class step_of_plan>
 void add(std::string const& prefix, std::function<bool(std::string const&)> const& wanted) {
   auto const plan = measured_plan_of<typename step_of_plan::entry>();
@@ -179,7 +179,7 @@ int main(int count, char** values) {
   add_limits();
   add_precision<ct::precision::fp32>("fp32");
   add_precision<ct::precision::bf16>("bf16");
-  // AdamW updates fp32 weights in every precision, so it is already registered above.
+  // `add_precision` registers the update by AdamW, the default optimizer.
   add<step_of_plan<step_task<64>, ct::optimizer::sgd>>("sgd", updates_table);
   add<step_of_plan<step_task<64>, ct::optimizer::momentum>>("momentum", updates_table);
   add<step_of_plan<step_task<64>, ct::optimizer::nesterov>>("nesterov", updates_table);

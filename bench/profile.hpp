@@ -15,7 +15,7 @@
 
 namespace constrain::bench {
 
-/// The time of all calls of one kind in a step, and their work.
+/// The time and the work of several calls in a step, such as all calls of one kind.
 struct profile_row {
   std::string name;
   std::int64_t calls = 0;
@@ -31,7 +31,7 @@ class call_times {
 public:
   call_times(measured_plan const& plan, limits const& most) : plan_(plan), most_(most) {}
 
-  /// Adds the time of one call of step `index`. `done`: its work.
+  /// Adds the time of one call of step `index`. `done`: the work of the call.
   void add(int index, work const& done, double seconds) {
     auto& row = rows_[index];
     ++row.calls;
@@ -41,7 +41,7 @@ public:
     row.least_seconds += done.seconds_at(most_);
   }
 
-  /// The rows by kind, sorted by name.
+  /// One row for each kind of call, sorted by name.
   std::vector<profile_row> rows() const {
     std::map<std::string, profile_row> kinds;
     for (auto const& [index, row] : rows_) {
@@ -57,7 +57,7 @@ public:
     return result;
   }
 
-  /// The rows by step of the plan, in the plan's order. Each name starts with the step's index.
+  /// One row for each step of the plan, in the plan's order. Each name starts with the step's index.
   std::vector<profile_row> rows_by_step() const {
     std::vector<profile_row> result;
     for (auto const& [index, row] : rows_) {
@@ -104,7 +104,7 @@ inline std::vector<profile_row> median_of(std::vector<std::vector<profile_row>> 
   return result;
 }
 
-/// The units of a printed table: FLOP/s are divided by `per_flops`; times in ms have `digits` digits after the point.
+/// The units of a printed table. FLOP/s are divided by `per_flops`. Times in ms have `digits` decimals.
 struct table_units {
   char const* flops = "GFLOP/s";
   double per_flops = 1e9;

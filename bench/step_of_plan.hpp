@@ -16,7 +16,7 @@ inline std::vector<std::int32_t> random_integers(std::int64_t count, std::int64_
   return values;
 }
 
-/// A trainer's step with hooks, on the trainer's device.
+/// Runs the step of a trainer, with hooks, on the trainer's device.
 template <class task, class... list> class step_of_plan {
 public:
   using policy_set = policies<list...>;
@@ -46,7 +46,7 @@ public:
     auto& arena = runner_.arena();
     auto const& plan = entry::value;
     arena.write(plan.hyper.offset, &hyper, sizeof hyper);
-    // The tokens and labels are written again before every step, because a step may reuse their bytes.
+    // Write the tokens and labels before every step, because a step may reuse their bytes.
     arena.write(plan.nth(constrain::port_kind::input, 0).view.offset, tokens_.data(),
                 plan.nth(constrain::port_kind::input, 0).view.elements * 4);
     arena.write(plan.nth(constrain::port_kind::label, 0).view.offset, labels_.data(),

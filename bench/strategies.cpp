@@ -1,5 +1,6 @@
-// Compares strategies on one task: memory by component, speed, the loss after equally many tokens, and the claims of
-// guides to efficient training. Writes a table, JSON and an HTML page.
+// Compares strategies (sets of policies) on one task: memory by component, speed, and the loss after the same number of
+// tokens. Checks the claims of guides to efficient training. Prints a table; with --out, also writes JSON and an HTML
+// page.
 
 #include "claims.hpp"
 #include "strategies_page.hpp"
@@ -26,15 +27,16 @@ template <int sequences> using task_of = ct::task<model, ct::causal_lm, ct::micr
 using task = task_of<8>;
 
 struct arguments {
-  std::string text = CONSTRAIN_BENCH_TEXT; // file or directory; by default, the library's headers
+  std::string text = CONSTRAIN_BENCH_TEXT; // a file or directory; by default, the library's headers
   std::string only;                        // keys, separated by commas; empty: all
   std::string out;                         // directory for the JSON and the page; empty: not written
   std::int64_t tokens = 40'960;            // tokens that each strategy trains on
   std::uint64_t seed = 42;                 // seed of the initial weights and of the order of samples
-  int rounds = 3;                          // short passes that measure only the speed, alternating
+  int rounds = 3;                          // short rounds that measure only the speed; each runs every strategy once
 };
 
-/// The mean of the peaks of two trainers: one keeps all activations for the backward pass, the other keeps none.
+/// The mean of the peaks of two trainers: one keeps all activations for the backward pass, the other keeps no op's
+/// results (`checkpoint::keep<>`).
 template <class... list>
 constexpr ct::bytes half_way = (ct::entries<task, ct::policies<list...>>::memory.peak +
                                 ct::entries<task, ct::policies<list..., ct::checkpoint::keep<>>>::memory.peak) /
@@ -72,7 +74,8 @@ bool is_wanted(std::string const& only, std::string const& key) {
   return only.empty() || ("," + only + ",").find("," + key + ",") != std::string::npos;
 }
 
-/// Trains every strategy on all tokens, then measures the speeds again. Every round runs each strategy once.
+/// Trains every strategy on `a.tokens` tokens, then measures the speeds in `a.rounds` short rounds. Each round runs
+/// every strategy once.
 void measure(std::vector<strategy_row>& rows, arguments const& a) {
   for (int round = -1; round < a.rounds; ++round)
     for (std::size_t k = 0; k < rows.size(); ++k) {
@@ -93,7 +96,8 @@ void print(std::vector<strategy_row> const& rows) {
     std::printf("%-16s %10.0f %10.0f %12.1f %10.1f %8.4f  %s\n", r.key.c_str(), r.speed(), r.estimate,
                 r.memory.peak.mebibytes(), r.result.used_peak.mebibytes(), r.result.loss, r.name.c_str());
   auto const order = order_of(rows);
-  std::printf("\nthe cost model orders %d of %d pairs whose speeds differ by more than 5 %% as measured\n\n",
+  std::printf("\nthe cost model gives the measured order for %d of the %d pairs whose speeds differ by more than "
+              "5 %%\n\n",
               order.right, order.pairs);
   for (auto const& c : judged_claims(rows))
     std::printf("%s: %s; here %s%s%s\n", c.text.c_str(), c.theirs.c_str(), c.ours.c_str(),

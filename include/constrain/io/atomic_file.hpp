@@ -13,8 +13,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Writes a file atomically: the content goes to a temporary file in the same directory, and `commit()` renames that
-/// file to `path`. Without a commit, the destructor removes the temporary file, and an older file at `path` stays. An
-/// older file must be a regular file; its other hard links keep the old content.
+/// file to `path`. Without a commit, the destructor removes the temporary file, and an older file at `path` stays.
+/// The older file must be a regular file; its other hard links keep the old content.
 class atomic_file {
 public:
   /// What to do if `path` is a symbolic link: replace its target, or throw.
@@ -35,8 +35,8 @@ public:
   /// The temporary file to write to.
   output_file& out() { return file_; }
 
-  /// Syncs the temporary file to disk, renames it to `path` and syncs the directory. Throws `error` if a step fails
-  /// (the older file is then unchanged, unless only syncing the directory failed) and on a second commit.
+  /// Syncs the temporary file to disk, renames it to `path` and syncs the directory. Throws `error` on a second
+  /// commit or if a step fails. If any step but the last fails, the older file is unchanged.
   [[gnu::cold]] void commit();
 
 private:

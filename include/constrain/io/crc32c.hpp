@@ -22,8 +22,8 @@ public:
 private:
   std::uint32_t state_ = 0xffffffff;
 
-  // Entry [k][b]: the remainder of byte b followed by k zero bytes. Computed once at run time: a constexpr table would
-  // cost compile time in every translation unit.
+  // Entry [k][b]: the remainder of byte b followed by k zero bytes. `update` computes the tables once, at run time,
+  // because a constexpr table would cost compile time in every translation unit.
   static std::array<std::array<std::uint32_t, 256>, 8> tables();
 };
 

@@ -26,7 +26,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   struct stat found {};
   if (!file || ::fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
   if (found.st_uid != owner() || (alone && found.st_nlink != 1)) return std::nullopt;
-  std::string all(std::min(static_cast<std::size_t>(found.st_size), most) + 1, '\0'); // + 1 to see the file's end
+  std::string all(std::min(static_cast<std::size_t>(found.st_size), most) + 1, '\0'); // + 1, to detect a longer file
   for (std::size_t size = 0; size < all.size();) {
     auto const got = ::read(file.get(), all.data() + size, all.size() - size);
     if (got < 0 && errno == EINTR) continue;

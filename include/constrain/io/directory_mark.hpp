@@ -15,7 +15,7 @@
 /// later save may remove.
 ///
 /// After a fixed first line, a mark contains the identity (inode, file handle) of its directory and of the parent
-/// directory, and the final name of the saved directory. So a mark is valid only while its directory keeps its name and
+/// directory, and the final name of the saved directory. A mark is valid only while its directory keeps its name and
 /// its parent: a mark in a copy or in a moved directory permits no removal. A mark with another hard link permits none
 /// either. The list of files follows; each file is listed before it is created. Another user cannot forge a mark: the
 /// mark and the directory must have the same owner as this process's new files.
@@ -25,8 +25,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 inline constexpr char const* mark_name = ".constrain";
 inline constexpr std::string_view mark_begin = "constrain made this directory and may remove the files listed here\n";
 
-/// The first lines of a mark, before the list of files. `holder`: the parent directory; `name`: the final name of the
-/// saved directory, even while a save is written under a temporary name.
+/// The first lines of a mark, before the list of files. `holder`: the parent directory. `name`: the final name of the
+/// saved directory, even while the directory still has a temporary name.
 [[gnu::cold]] std::string mark_head(directory_handle const& directory, directory_handle const& holder,
                                     std::string_view name);
 
@@ -34,7 +34,7 @@ inline constexpr std::string_view mark_begin = "constrain made this directory an
 class directory_mark {
 public:
   directory_mark() = default;
-  /// Creates the mark with a list of `files`. On failure the object is empty and `errno` is set.
+  /// Creates the mark and lists `files` in it. On failure the object is empty and `errno` is set.
   directory_mark(directory_handle const& directory, directory_handle const& holder, std::string_view name,
                  std::vector<std::string> const& files = {});
   /// Whether a mark is open.
@@ -53,9 +53,10 @@ private:
   std::vector<std::string> listed_;
 };
 
-/// The files that the library may remove from a directory in `holder`, the mark last. No files if the directory is
-/// empty; only the mark if it is incomplete and the only file. Otherwise nullopt if the directory has no valid mark;
-/// always nullopt if the directory's owner is not `owner`. `name`: see `mark_head`.
+/// The files that the library may remove from a directory in `holder`, the mark last. The list is empty if the
+/// directory is empty. It contains only the mark if the directory has no other file and the mark's first lines are
+/// incomplete. In all other cases without a valid mark, and if the directory's owner is not `owner`, returns nullopt.
+/// `name`: see `mark_head`.
 [[gnu::cold]] std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
                                                                    directory_handle const& holder,
                                                                    std::string_view name, uid_t owner);

@@ -43,7 +43,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string event_file::checksum(std::string_view bytes) {
   auto const crc = crc32c{}.update(text_bytes(bytes)).value();
-  return fixed((crc >> 15 | crc << 17) + 0xa282ead8u, 4); // masked, as TFRecord requires
+  return fixed((crc >> 15 | crc << 17) + 0xa282ead8u, 4); // masked, as TFRecords require
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void event_file::record(std::string const& event) {

@@ -21,8 +21,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 template <class item> class json_range;
 struct json_member;
 
-/// A value in a parsed JSON text: a handle that keeps the text alive. Accessors throw `error`, naming the byte in the
-/// text, if the value has a different kind. Returned views are valid while any `json` of this text exists.
+/// A value in a parsed JSON text: a handle that keeps the text alive. If the value has a different kind, an accessor
+/// throws `error` with the byte offset of the value. Returned views are valid while any `json` of this text exists.
 class json {
 public:
   /// Parses JSON text strictly (see `json_parser`). `where`: the path or name of the text in errors. Throws `error` for
@@ -47,8 +47,8 @@ public:
   std::int64_t int64() const { return whole<std::int64_t>(); }
   std::uint64_t uint64() const { return whole<std::uint64_t>(); }
 
-  /// The number rounded to float or double; also accepts the strings "nan", "inf" and "-inf", which `json_writer`
-  /// writes. Throws `error` for any other value and for a number outside the type's range.
+  /// The number rounded to float or double. The strings "nan", "inf" and "-inf", which `json_writer` writes, also count
+  /// as numbers. Throws `error` for any other value and for a number outside the type's range.
   template <class real_type = double> real_type real() const {
     if (kind() == json_kind::string) {
       if (string() == "nan") return std::numeric_limits<real_type>::quiet_NaN();

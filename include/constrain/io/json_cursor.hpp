@@ -14,8 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A streaming JSON reader (RFC 8259): a view of the text and a position in it. The reader is strict: no comments, no
 /// trailing commas, only UTF-8, no lone surrogates. The caller must limit the nesting depth and check for duplicate
-/// names (`detail::refuse_duplicates`). A function that reads a value throws `error` if the text at the position is not
-/// such a value; the message gives the byte.
+/// names (`detail::refuse_duplicates`). A function that reads a value throws `error`, with the byte offset, if the text
+/// at the position is not a value of the expected kind.
 class json_cursor : public json_tokens {
 public:
   using json_tokens::json_tokens;
@@ -38,14 +38,14 @@ public:
   }
 
   /// Reads an object: for each member, calls `read(name)` with the position at the value; `read` must read the value.
-  /// `name` is as written, with escapes not decoded. Returns the number of members.
+  /// The escapes in `name` are not decoded. Returns the number of members.
   std::size_t object(function_ref<void(std::string_view name)> read);
 
   /// Reads an array: calls `read()` with the position at each element; `read` must read the element. Returns the number
   /// of elements.
   std::size_t array(function_ref<void()> read);
 
-  /// Reads a string or a number. Returns it as written: a string without its quotes, with escapes not decoded.
+  /// Reads a string or a number. Returns it as written, except that the quotes of a string are left out.
   std::string_view string() { return need(json_kind::string, "a string"), skipped_string_token(); }
   std::string_view number() { return need(json_kind::number, "a number"), number_token(); }
 

@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A position in a JSON text, and functions that read the token at the position (RFC 8259) and move past it. They throw
-/// `error`, with the byte offset and the reason, if the text at the position is not the expected token.
+/// A position in a JSON text, and functions that read the token at the position (RFC 8259) and move past it. The
+/// functions throw `error`, with the byte offset and the reason, if the text there is not the expected token.
 class json_tokens {
 public:
   /// The result of `character` at the end of a string: greater than every code point.
@@ -21,9 +21,9 @@ public:
   /// `error` if the text is not UTF-8 or has 2^32 - 1 bytes or more.
   json_tokens(std::string_view text, std::string_view where);
 
-  /// Byte offset of this position in the text.
+  /// The position's byte offset in the text.
   std::uint32_t position() const { return static_cast<std::uint32_t>(at_); }
-  /// Byte offset in the text of a token that a function of this class returned.
+  /// The byte offset of `token`, which a function of this class returned.
   std::uint32_t position_of(std::string_view token) const {
     return static_cast<std::uint32_t>(token.data() - text_.data());
   }
@@ -38,7 +38,7 @@ public:
     while (here() == ' ' || here() == '\n' || here() == '\r' || here() == '\t') ++at_;
   }
 
-  /// Skips the byte at the position if it is `expected`. Returns whether it was.
+  /// Skips the byte at the position if it equals `expected`. Returns whether it does.
   bool take(char expected) {
     if (ended() || here() != expected) return false;
     ++at_;
@@ -84,7 +84,7 @@ public:
   /// compares greater than the string.
   int difference(std::size_t a, std::size_t b) const;
 
-  /// Throws `error`: the text is not valid JSON at the position, because of `reason`.
+  /// Throws the error of `detail::not_json` for the position and `reason`.
   [[noreturn]] void fail(std::string_view reason) const { throw detail::not_json(where_, at_, reason); }
 
 protected:

@@ -30,7 +30,7 @@ template <diagnosis d> struct ranks_differ {
                         "number of dimensions, for example apply ct::mean to both or to neither");
 };
 
-/// Two extents that must be equal are `expected` and `got`.
+/// Two extents, `expected` and `got`, differ, but must be equal.
 template <diagnosis d> struct widths_differ {
   static_assert(d.ok(), "two shapes that must be equal differ: `expected` and `got` are the innermost extents that "
                         "differ; make the widths equal, for example with a ct::linear between them");
@@ -40,8 +40,8 @@ template <diagnosis d> struct widths_differ {
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// For ops on floating-point operands: refuses integers (token ids) among the first `count` operands. If there are
-/// none, the reason is `nothing`.
+/// For ops on floating-point operands: refuses integers (token ids) among the first `count` operands. If none of these
+/// operands holds integers, the reason is `nothing`.
 constexpr inferred needs_reals(operand_types const& in, int count = 1) {
   for (int i = 0; i < count; ++i)
     if (in[i].type == dtype::i32) return inferred::failure<op::ids_are_no_numbers>(0, i);

@@ -23,7 +23,7 @@ public:
 private:
   using how = calls_to_divide::how;
 
-  /// Replaces a parameter by one rank's ranges of it.
+  /// Replaces a parameter with one rank's range of each of its parts.
   constexpr void divide_parameter(ref parameter, int dimension) {
     auto local = calls_.parts_of(parameter, dimension);
     auto& info = out_.program.values[parameter.value];
@@ -43,7 +43,7 @@ private:
         divide_parameter(n.inputs[k], dimension);
   }
 
-  /// Appends a call whose output 0 is divided.
+  /// Appends a call whose output 0 is divided, with the shapes of one rank.
   constexpr void append_part(node n) {
     if (n.op->has_divide) {
       division d{ranks_, p_.values[n.inputs[0].value].shape.rank, calls_.parts_of(n.inputs[0])};
@@ -82,8 +82,8 @@ private:
     to_communication(node.outputs[1]);
     return node.outputs[0];
   }
-  /// The copy of `r` that divided calls read; if `r` is divided, the gather of all its features. The calls in one loop
-  /// body share it.
+  /// The value that the call at node i reads instead of `r`: all features, gathered, if `r` is divided, otherwise an
+  /// op::tensor_copy. The calls in one loop body share this value.
   constexpr ref copy_of(ref r, int i) {
     for (auto const& c : copies_)
       if (c.of == r && c.loop == nest_.parent[i]) return c.copy;
@@ -97,8 +97,8 @@ private:
 
   struct shared_copy {
     ref of;        // the value
-    int loop = -1; // the loop around the copy
-    ref copy;      // the value's copy
+    int loop = -1; // the innermost loop around the calls that read the copy
+    ref copy;      // the result of `copy_of`
   };
 
   program const& p_;
@@ -122,7 +122,7 @@ constexpr program dividing::run() {
     case how::begins:
       divide_parameters(i, rule.outputs.inner_of(0));
       for (int k = 0; k < n.inputs.size(); ++k)
-        // An op with `divide` needs no copies: only attention's lengths are undivided, and they have no gradient.
+        // An op with `divide` needs no copies: only attention's lengths can be undivided, and lengths have no gradient.
         if (calls_.dimension_of(i, k, rule.outputs.inner_of(0)) < 0 && !n.op->has_divide &&
             !calls_.is_divided(n.inputs[k]))
           n.inputs[k] = copy_of(n.inputs[k], i);
@@ -151,11 +151,12 @@ constexpr program dividing::run() {
 /// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): each of `ranks` ranks computes an equal range of the features
 /// of a linear layer, and applies the following ops to this range. The next linear layer sums over the features: each
 /// rank computes a part of the sum, and the parts are added. The parameters of both layers, except the second layer's
-/// bias, are divided. Each rank also has a range of the rows of a vocabulary, and of the classes of the logits. A call
-/// that needs all rows or all classes is replaced by its op's `divided_form` or, without one, reads gathered logits.
-/// All other parameters and values are the same on every rank. A layer is divided if no other node reads its
-/// parameters, if all ops up to the next linear layer name the features by a letter in their `layouts` and draw no
-/// random numbers, and if `ranks` divides the numbers of features and of heads.
+/// bias, are divided. Each rank also has a range of the rows of a vocabulary (an embedding table, or the weight of a
+/// head), and of the classes of the logits. A call that needs all rows or all classes is replaced with its op's
+/// `divided_form` or, if there is none, reads gathered logits. All other parameters and values are the same on every
+/// rank. A layer is divided if no other node reads its parameters, if all ops up to the next linear layer name the
+/// features by a letter in their `layouts` and draw no random numbers, and if `ranks` divides the numbers of features
+/// and of heads.
 constexpr program divide(program const& p, int ranks) {
   if (ranks <= 1 || !p.failure.ok()) return p;
   return detail::dividing(p, ranks).run();

@@ -18,8 +18,8 @@ public:
     }
   }
 
-  /// Whether node n needs the full tensor of its input k, but has only a part. Calls to divided layers do not need it:
-  /// they read parts of weights and write activations.
+  /// Whether node n needs the full tensor of its input k, but has only a part. The calls of divided layers, which read
+  /// parts of weights and write activations, do not need the full tensor.
   constexpr bool needs_more(node const& n, int k) const {
     int const value = n.inputs[k].value;
     if (!parts_[value] || (n.op->layouts.inputs.unread >> k & 1u) != 0) return false;

@@ -5,7 +5,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Removes training-only ops (dropout) from a program without gradients: nodes that read the output of such an op read
-/// the op's input instead. An op with a separate form for evaluation (`op_info::in_evaluation`) is replaced by it.
+/// the op's input instead. If an op has a separate form for evaluation (`op_info::in_evaluation`), this form replaces
+/// it.
 constexpr program remove_training_ops(program const& p) {
   if (!p.failure.ok()) return p;
   ref instead[program::maximum_values]{};

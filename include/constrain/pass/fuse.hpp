@@ -31,16 +31,16 @@ template <class source, class passes> constexpr op_set missing_for_fusion() {
 
 } // namespace detail
 
-/// Peephole fusion: replaces a group of nodes by one node that moves or stores fewer bytes, if no other node reads the
-/// values that the new node does not write. Each pattern is a function in a file of pass/fuse/. If the logits take at
-/// least `fusion.smallest_logits` bytes, and the ops that read them work row by row, the head and the loss become a
+/// Peephole fusion: replaces a group of nodes with one node that moves or stores fewer bytes, if no other node reads
+/// the values that the new node does not write. Each pattern is a function in a file of pass/fuse/. If the logits take
+/// at least `fusion.smallest_logits` bytes, and the ops that read them work row by row, the head and the loss become a
 /// loop over rows (row_loop.hpp). Without `fusion.fuses`, the program does not change. `missing`: the ops without a
-/// kernel; with `fusion.only_with_kernels`, no nodes are fused into a call to one of these ops.
+/// kernel. With `fusion.only_with_kernels`, no nodes are fused into a call to one of these ops.
 constexpr program fuse(program const& p, slot_of::fusion const& fusion, op_set const& missing = {}) {
   if (!fusion.fuses || !p.failure.ok()) return p;
   auto const avoided = fusion.only_with_kernels ? missing : op_set{};
   program out = loop_over_rows(p, fusion.smallest_logits);
-  // The node that a fusion leaves may be fused with an earlier one, so sweep until nothing changes.
+  // A fused node may be fused again with an earlier node, so sweep until nothing changes.
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = 0; i < out.nodes.size(); ++i)

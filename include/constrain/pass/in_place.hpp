@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// For each value, the root of its chain of views: a value that is not a view.
+/// For each value, the root of its chain of views, which is not a view.
 struct full_values {
   int of[program::maximum_values]{};       // the root; the value itself if it is not a view
   int last_use[program::maximum_values]{}; // of a root: the last node that refers to it, directly or through views
@@ -25,9 +25,10 @@ struct full_values {
   }
 };
 
-/// Whether node `i` may overwrite `from`: it is the last node that refers to `from`, directly or through views; it
-/// reads no view of `from`; and every node that refers to `from` runs in the same iteration of the loop around node
-/// `i`. False for loop-carried values, accumulators, inputs and observed values.
+/// Whether node `i` may overwrite `from`. Node `i` must be the last node that refers to `from`, directly or through
+/// views, and must not read a view of `from`. All nodes that refer to `from` must be in the loop around node `i`, and
+/// one of them must write `from` in each iteration. False for loop-carried values, accumulators, inputs and observed
+/// values.
 constexpr bool dies_at(program const& p, nest const& where, full_values const& full, ref from, int i) {
   auto const& info = p.values[from.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info) || info.role == role::input) return false;

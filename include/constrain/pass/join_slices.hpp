@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Replaces sums of gradients of adjacent slices by concatenations.
+/// Replaces sums of gradients of adjacent slices with concatenations.
 class slice_joining {
 public:
   constexpr explicit slice_joining(program const& p) : p_(p), nest_(p) {}
@@ -25,15 +25,16 @@ public:
   }
 
 private:
-  /// The call to op::pad that computes `r`, if it is in the loop of node i and only node i reads `r`; -1: none.
+  /// The index of the call to op::pad that computes `r`, if it is in the loop of node i and only node i reads `r`; else
+  /// -1.
   constexpr int pad_of(ref r, int i) const {
     int const writer = writer_of(p_, r);
     bool const is_pad = writer >= 0 && !removed_[writer] && calls(p_.nodes[writer], info_of<op::pad>);
     return is_pad && nest_.parent[writer] == nest_.parent[i] && read_by_only(p_, r, {i}) ? writer : -1;
   }
 
-  /// If node i adds the gradients of two adjacent slices, replaces the sum by the gradient of one longer slice. Returns
-  /// whether it does.
+  /// If node i adds the gradients of two adjacent slices, replaces the sum with the gradient of the slice that consists
+  /// of both. Returns whether node i is such a sum.
   constexpr bool join(int i) {
     auto const sum = p_.nodes[i].inputs;
     int first = pad_of(sum[0], i), second = pad_of(sum[1], i);
@@ -54,7 +55,7 @@ private:
     removed_[first] = removed_[second] = true;
     auto& n = p_.nodes[i];
     if (joined != a.extent) {
-      // The sum remains the gradient of a slice, but of a longer one.
+      // The joined slice is not the full tensor, so its gradient must still be padded.
       ref const whole = p_.nodes[later].outputs[0];
       p_.values[whole.value].shape = p_.values[parts[0].value].shape;
       p_.values[whole.value].shape.extent[a.dimension] = joined;

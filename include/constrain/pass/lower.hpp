@@ -12,8 +12,8 @@ constexpr int count_operands(program const& p) {
   return count;
 }
 
-/// Bit j: output j of node `i` is an accumulator that an earlier node also writes, so that node `i` adds to it even in
-/// the first iteration.
+/// Bit j: output j of node `i` is an accumulator that an earlier node also writes, so node `i` adds to it even in the
+/// first iteration.
 constexpr unsigned adds_of(program const& p, int i) {
   auto const& n = p.nodes[i];
   unsigned adds = 0;
@@ -159,7 +159,7 @@ public:
     return info.shape.elements() * p_.iterations(info);
   }
 
-  /// The host's view of a value in the arena; it has no elements if the value does not exist or has no memory.
+  /// The host's view of a value in the arena. The view has no elements if the value does not exist or has no memory.
   constexpr host_view view(ref r) const {
     if (!r) return {};
     auto const& info = p_.values[r.value];

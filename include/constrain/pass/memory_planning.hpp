@@ -77,7 +77,7 @@ private:
   struct reference {
     bool any = false;             // whether any node reads or writes the value
     int home = 0;                 // the innermost loop around all references
-    int first = 0, last = 0;      // first and last node that refers to the value
+    int first = 0, last = 0;      // first and last node that refer to the value
     int traversal = -1;           // the loop that carries a loop-carried value; -1: none, -2: several
     bool ends_break_ring = false; // the instance from which the loop starts is used again after the loop
   };
@@ -92,8 +92,8 @@ private:
   }
 
   constexpr void lay_out_persistent() {
-    // In this order: parameters, settings, optimizer states, hyperparameters. Programs without optimizer states then
-    // have the parameters and settings at the same offsets as programs with them.
+    // In this order: parameters, settings, optimizer states, hyperparameters. Programs with and without optimizer
+    // states then have the parameters and settings at the same offsets.
     for (int pass = 0; pass < 4; ++pass)
       for (int v = 0; v < p_.values.size(); ++v) {
         auto const& info = p_.values[v];
@@ -111,8 +111,8 @@ private:
     out_.end = out_.persistent_end;
   }
 
-  /// Lays out the `per_run` values, which the host writes once for all micro-batches, ahead of all other values that do
-  /// not persist. They share bytes with no other value, so that their buffers do not depend on the number of
+  /// Lays out the `per_run` values before all other values that do not persist. The host writes `per_run` values once
+  /// for all micro-batches. They share bytes with no other value, so that their buffers do not depend on the number of
   /// micro-batches.
   constexpr void lay_out_per_run() {
     for (int v = 0; v < p_.values.size(); ++v) {
@@ -185,8 +185,8 @@ private:
     }
   }
 
-  /// Sets size and strides: one instance per iteration of every axis that neither `home` nor a loop around it
-  /// traverses.
+  /// Sets size and strides. The buffer has one instance per iteration of every axis of the value that neither `home`
+  /// nor a loop around it traverses.
   constexpr void stack(int v, int home) {
     auto const& info = p_.values[v];
     auto& s = out_.buffers[v];
@@ -226,7 +226,7 @@ private:
   /// The order in which `first_fit` assigns offsets: the largest buffer first, or the longest-lived (of two equally
   /// long-lived ones, the larger). Which order needs less memory depends on the program.
   enum class order { largest, longest_lived };
-  /// Whether buffer a comes before buffer b in this order.
+  /// Whether buffer a comes before buffer b in the order `by`.
   constexpr bool is_before(order by, int a, int b) const {
     auto const &x = out_.buffers[a], &y = out_.buffers[b];
     int const lifetime = x.dies - x.born, other_lifetime = y.dies - y.born;
@@ -234,8 +234,8 @@ private:
     return x.size > y.size;
   }
 
-  /// Sets `values` to the values that may share bytes, in order, ties by index. Returns their number. A merge sort,
-  /// because compilers limit the steps of a constant expression.
+  /// Sets `values` to the values that may share bytes, in the order `by`, ties by index. Returns their number. Uses
+  /// merge sort, because compilers limit the steps of a constant expression.
   constexpr int sort(order by, int (&values)[program::maximum_values]) const {
     int count = 0;
     for (int v = 0; v < p_.values.size(); ++v)
@@ -255,13 +255,14 @@ private:
     return count;
   }
 
-  /// The offsets of the values that may share bytes, and where the last one ends.
+  /// The offsets of the values that may share bytes, and the number of bytes that the program then needs.
   struct assignment {
     std::int64_t offsets[program::maximum_values]{}; // by index of the value
     std::int64_t end = 0;
   };
 
-  /// In order, each buffer gets the first gap that fits it among the buffers whose lifetimes overlap its own.
+  /// Gives each buffer, in the order `by`, the lowest offset at which it overlaps no earlier buffer whose lifetime
+  /// overlaps its own.
   constexpr assignment first_fit(order by) const {
     int values[program::maximum_values]{};
     int const count = sort(by, values);
@@ -293,7 +294,7 @@ private:
     return found;
   }
 
-  /// Sets the offsets: the better of two orders, the first if they are equally good.
+  /// Sets the offsets of the order that needs less memory, or of `order::largest` if both need the same.
   constexpr void assign_offsets() {
     auto const first = first_fit(order::largest), second = first_fit(order::longest_lived);
     auto const& better = second.end < first.end ? second : first;
@@ -316,14 +317,14 @@ private:
 /// Memory planning: gives every value its bytes in the arena. If C is the innermost loop that contains all references
 /// to a value, the value needs one instance per iteration of the loops between C and its definition, and lives from the
 /// first to the last child of C that refers to it. This rule decides which values are kept for the backward pass, for a
-/// segment of a recomputed loop, or for one iteration only. Offsets are first-fit, in the better of two orders: the
-/// largest buffer first, or the longest-lived. Values that do not persist come after the first `reserved` bytes, which
-/// hold the persistent values of all entry programs.
+/// segment of a recomputed loop, or for one iteration only. Offsets are first-fit, in the order that needs less memory:
+/// the largest buffer first, or the longest-lived. Values that do not persist come after the first `reserved` bytes,
+/// which hold the persistent values of all entry programs.
 ///
-/// `alignment`: the alignment of the device's buffers, in bytes. Every buffer begins at a multiple of it. So does every
-/// instance, except in the stacks that one call may work on as a whole (persistent values, gradients, compute copies,
-/// inputs). These stacks have no gaps, so an instance begins at a multiple of its size from the beginning of the
-/// buffer.
+/// `alignment`: the alignment of the device's buffers, in bytes. Every buffer begins at a multiple of it, and so does
+/// every instance, except the instances of persistent values, gradients, compute copies and inputs. One call may work
+/// on all instances of such a value, so there are no gaps between them: an instance begins at a multiple of its size
+/// from the beginning of the buffer.
 constexpr memory_layout plan_memory(program const& p, std::int64_t reserved = 0,
                                     std::int64_t alignment = cpu::alignment) {
   if (!p.failure.ok()) return {};

@@ -16,19 +16,18 @@ enum class layout : std::uint8_t {
   divided,    // every rank of a tensor group holds a range of one dimension (`value_info::divided`)
 };
 
-/// How an op changes the layout of a tensor: input 0 has the layout `from`, output 0 the layout `to`. `from` and `to`
-/// differ only for collectives.
+/// The layouts of input 0 and output 0 of an op. They differ only for collectives.
 struct layout_change {
   layout from = layout::replicated; // of input 0
   layout to = layout::replicated;   // of output 0
 };
 
-/// Which elements of an op's operands depend on each other. An op declares this in one line, with a pattern for each
-/// input and, after `->`, for each output:
+/// Which elements of an op's outputs depend on which elements of its inputs. An op declares this in one line, with a
+/// pattern for each input and, after `->`, for each output:
 ///
 ///     static constexpr char const* layouts = "...i, oi, +o -> ...o"; // linear: x, weight, bias -> y
 ///
-///     *    element i of every output needs only element i of this input; then all outputs have this pattern
+///     *    element i of every output needs only element i of this input; all outputs must have this pattern too
 ///     ...  has the rows of the call: row i of these outputs needs only row i of these inputs
 ///     #    only the type and the shape are read
 ///     -    anything else; for an output of a call with rows, the sum over the rows
@@ -39,7 +38,7 @@ struct layout_change {
 /// The last pattern of each side, without its letters, also applies to all operands after it. Without `layouts`, every
 /// operand has `-`.
 struct layout_rule {
-  /// The operands of one side that have each pattern: bit k is operand k.
+  /// For each pattern, the operands of one side that have it: bit k is operand k.
   struct side {
     static constexpr int most_named = 4; // maximum number of operands with named dimensions
 
@@ -64,7 +63,7 @@ struct layout_rule {
 
 namespace detail {
 
-/// Removes the letters at the end of an operand's pattern, and a `+` before them, and stores them in `side`.
+/// Removes up to two letters at the end of an operand's pattern, and a `+` before them, and records them in `side`.
 constexpr void take_names(layout_rule::side& side, int operand, std::string_view& pattern) {
   auto const take = [&](char& name) {
     if (pattern.empty() || pattern.back() < 'a' || pattern.back() > 'z') return;

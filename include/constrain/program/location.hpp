@@ -23,9 +23,9 @@ constexpr std::int64_t inner_elements(shape const& s, int dimension) {
   return product;
 }
 
-/// The location of `r`. For the pass `slice_views` and the code that runs after it.
+/// The location of `r`. The pass `slice_views` and the code that runs after it use this function.
 constexpr location locate(program const& p, ref r) {
-  // From the value to its root, then back: only the root is certain to have contiguous rows.
+  // Walks from the value to its root, then back, because only the root is certain to have contiguous rows.
   fixed_vector<ref, location::maximum_views> way; // the views on the way to the root
   location out{r};
   for (bool found = false; !found;) {
@@ -54,7 +54,8 @@ constexpr location locate(program const& p, ref r) {
 /// The value whose buffer holds `r`.
 constexpr ref root_of(program const& p, ref r) { return locate(p, r).root; }
 
-/// Whether `r` and `s` share an element of an instance of a common root, in any iterations.
+/// Whether `r` and `s` share an element of an instance of a common root, possibly in different iterations. Ignores
+/// `location::axis`, along which the elements move, unless both `r` and `s` are contiguous.
 constexpr bool overlap(program const& p, ref r, ref s) {
   auto const a = locate(p, r), b = locate(p, s);
   if (!(a.root == b.root)) return false;

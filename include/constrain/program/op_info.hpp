@@ -40,7 +40,7 @@ struct inferred {
     result.outputs.push_back({type, s});
     return result;
   }
-  /// Refuses by a rule of the intermediate representation (sound.hpp), with the two numbers of its sentence.
+  /// Refuses for a reason of the intermediate representation (sound.hpp), with the two numbers of its sentence.
   static constexpr inferred failure(why reason, std::int64_t expected, std::int64_t got) {
     inferred result;
     result.reason = reason;
@@ -48,7 +48,7 @@ struct inferred {
     result.got = got;
     return result;
   }
-  /// Refuses with a refusal (refusal.hpp) and the two numbers of its sentence.
+  /// Refuses with the sentence of a refusal (refusal.hpp) and the sentence's two numbers.
   template <template <diagnosis> class sentence>
   static constexpr inferred failure(std::int64_t expected, std::int64_t got) {
     auto result = failure(why::refused, expected, got);
@@ -77,11 +77,12 @@ struct cost {
 class backward;
 struct builder;
 
-/// The rules and properties of an op, made from the op's type (is_op.hpp). Each call in a program points to one.
-/// Compare ops by `identity`: g++ -fsanitize=undefined rejects a comparison of two addresses in a constant expression.
+/// The rules and properties of an op, made from the op's type (is_op.hpp). Each call in a program points to the
+/// `op_info` of its op. Compare ops by `identity`: g++ -fsanitize=undefined rejects a comparison of two addresses in a
+/// constant expression.
 struct op_info : op_label {
   op_label const* label = nullptr; // name and identity; plans point only to these, so that a binary holds no rules
-  std::uint64_t written_as = 0;    // identity of the op that a model calls, if a pass replaces it with this op
+  std::uint64_t written_as = 0;    // identity of the op that the model calls: this op, or the op that it replaces
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
   // the cost rule
   cost (*cost_of)(operand_types const& inputs, operand_types const& outputs, attributes const&) = nullptr;
@@ -135,8 +136,8 @@ constexpr cost cost_by_operands(operand_types const& inputs, operand_types const
 
 namespace detail {
 
-/// Calls the shape rule of an op, with the op's `options`, the stored `attributes`, or only the operands. Refused: a
-/// shape in the `options` with an extent below 1.
+/// Calls the shape rule of an op with the operands and, if the rule takes them, the op's `options` or the stored
+/// `attributes`. Refused: a shape in the `options` with an extent below 1.
 template <class op> constexpr inferred infer_of(operand_types const& in, attributes const& a) {
   if constexpr (requires { op::infer(in); }) return op::infer(in);
   else if constexpr (requires { op::infer(in, a); }) return op::infer(in, a);
@@ -147,7 +148,7 @@ template <class op> constexpr inferred infer_of(operand_types const& in, attribu
   }
 }
 
-/// Calls the cost rule of an op, with the same choice of arguments.
+/// Calls the cost rule of an op, with arguments chosen in the same way.
 template <class op> constexpr cost cost_of_op(operand_types const& in, operand_types const& out, attributes const& a) {
   if constexpr (requires { op::cost_of(in, out); }) return op::cost_of(in, out);
   else if constexpr (requires { op::cost_of(in, out, a); }) return op::cost_of(in, out, a);
@@ -187,7 +188,7 @@ template <class op> constexpr op_info make_op_info() {
     info.layouts = rule;
     static_assert(rule.valid,
                   "op: its `layouts` is not a rule; write a pattern (* ... # or -) for each input and, after ->, for "
-                  "each output, as in \"..., - -> ...\"; if one output is *, all are");
+                  "each output, as in \"..., - -> ...\"; if one output is *, all must be *");
   }
   if constexpr (requires { &op::divide; }) {
     info.divide = &divide_op<op>;

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// The specializations of `refusal` are written without a macro, because compilers would print each step of the macro's
+// The specializations of `refusal` are written without a macro, because compilers would print the steps of the macro's
 // expansion beside the error.
 
 /// The error sentence of a reason: what is wrong, and what to write instead.
@@ -41,7 +41,7 @@ template <diagnosis d> struct refusal<why::parameter_named_twice, d> {
                         "of a scope its own name");
 };
 template <diagnosis d> struct refusal<why::too_many_operands, d> {
-  static_assert(d.ok(), "an operation has more operands than a node holds (8 inputs); split it");
+  static_assert(d.ok(), "an operation has more inputs than a node can hold (8); split it");
 };
 template <diagnosis d> struct refusal<why::read_before_written, d> {
   static_assert(d.ok(), "a value is read before it is written; if an op or pass of yours adds nodes, let an earlier "
@@ -93,7 +93,7 @@ template <diagnosis d> struct refusal<why::exchange_may_be_skipped, d> {
 
 namespace detail {
 
-/// The refusal of a call to `op`, which needs a tensor in the layout `needed`, but the ranks hold it as `held`.
+/// The refusal of a call to `op` that needs a tensor in the layout `needed`, while the ranks hold it as `held`.
 /// Compilers print these names beside the sentence.
 template <class op, layout held, layout needed, class refusal> struct op_held_needed : refusal {};
 

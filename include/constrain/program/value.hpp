@@ -36,7 +36,7 @@ private:
 };
 
 /// An operand of an overloaded operator, with the line of the expression, for error messages. The constructor's default
-/// argument is that line, since it is evaluated at the call.
+/// argument is that line, since it is evaluated where the operator is used.
 struct value_at_line {
   constrain::value value; // the operand
   int line;               // source line of the expression
@@ -93,8 +93,9 @@ constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_l
   return outputs;
 }
 
-/// Adds a parameter of shape `s` to the program of `like`, named "scope.name". Inside a repeat it has one instance per
-/// iteration. Refuses a role that is not for parameters, a taken name, and more names than the program can hold.
+/// Adds a parameter with the name "scope.name" and the shape `s` to the program of `like`. Inside a repeat, it has one
+/// instance per iteration. Refuses a role that is not for parameters, a taken name, and more names than the program can
+/// hold.
 constexpr value parameter(value like, std::string_view name, shape s, role r, initial_value initial = {},
                           int line = __builtin_LINE()) {
   auto& owner = like.owner();

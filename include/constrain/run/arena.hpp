@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The single memory block of a trainer or an inference object, on its device. It is never resized. The host reads and
-/// writes it by byte offset; an access out of bounds throws `error` and changes nothing.
+/// The single memory block of a trainer or an inference object, on the object's device. It is never resized. The host
+/// reads and writes it by byte offset. An access out of bounds throws `error` and changes nothing.
 class arena {
 public:
   /// `size`: bytes of the memory block.

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The properties of a value that checked mode (`checked_hooks`) needs.
 struct checked_value {
   int tagged_as = -1;                 // index of the value; for a view, of the value whose buffer it uses
-  axis_list axes;                     // loops over which the value is stacked (one instance per iteration)
+  axis_list axes;                     // axes along which the value is stacked (one instance per iteration)
   int loop_carried_axis = -1;         // axis of the loop that carries the value; -1: not loop-carried
   bool persistent = false;            // the value keeps its bytes between runs; its tags are not checked
   bool covers_all_iterations = false; // all iterations share one tag: one call writes them, or they are summed
@@ -40,13 +40,13 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
 /// the loop iterations. Every read of a value that is not persistent must find the tag of the value, or the tag of a
 /// host write. This detects values that are overwritten while still needed; filling memory with NaN does not always
 /// reveal them. The first output of each plan step (kernel call) must be finite if its dtype is floating-point. If a
-/// check fails, throws an `error` that names the plan step.
+/// check fails, the hook throws an `error` that names the plan step.
 class checked_hooks {
 public:
   static constexpr std::int64_t block = 64; // bytes that share one tag
 
-  /// `operands`: of the plan; `values`: by the value's index in the program. The arena and both arrays must outlive
-  /// this object.
+  /// `operands`: those of the plan. `values`: by the value's index in the program. The arena and both arrays must
+  /// outlive this object.
   checked_hooks(arena const& memory, operand const* operands, checked_value const* values);
 
   /// Tags memory that the host has written, so that any plan step may read it.

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The bytes from the first through the last element of an operand, including the gaps between its rows.
+/// The number of bytes from the first through the last element of an operand, including the gaps between its rows.
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t reach(operand const& o, bound_operand const& b) {
   auto const features = o.shape.features();
   auto const between = b.row_stride == 0 ? 0 : (b.count / features - 1) * (b.row_stride - features);
@@ -31,7 +31,7 @@ namespace detail {
   });
 }
 
-/// For an error: what bytes with the tag `found` hold. They should have the tag `expected`.
+/// The text of an error about bytes that have the tag `found` but should have the tag `expected`.
 [[gnu::cold]] CONSTRAIN_INLINE std::string contents_text(std::uint64_t found, std::uint64_t expected) {
   if (found == 0) return "no call has written its bytes";
   bool const same_value = found >> 40 == expected >> 40;

@@ -15,7 +15,7 @@ public:
     if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
   }
 
-  /// Whether a graph is captured.
+  /// Whether a graph has been captured.
   bool captured() const { return executable_ != nullptr; }
 
   /// Captures the kernels that `f` launches on `stream`, without running them. Throws `error` if CUDA reports an error.

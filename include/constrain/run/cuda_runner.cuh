@@ -15,7 +15,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The runner for a CUDA device: a stream, an arena, and the context (device/cuda/context.cuh) that kernels find in
-/// `step_parameters`. No member changes the host thread's current device, and only the constructor can depend on it.
+/// `step_parameters`. All members leave the host thread's current device unchanged, and only the constructor can depend
+/// on it.
 template <class architecture, bool graph> class runner<cuda<architecture>, graph> {
 public:
   using device = cuda<architecture>;

@@ -10,12 +10,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The scratch memory and the launches of one step of a plan. Every default must be zero: in a constant array, g++ 12
-/// stores zeros for the elements that a constexpr function has not assigned, regardless of their member initializers.
+/// The scratch memory and the launches of one step of a plan. Every default must be zero: g++ 12 stores zeros for the
+/// elements of a constant array that a constexpr function has not assigned, regardless of their member initializers.
 struct device_step {
   std::int64_t scratch = 0;      // byte offset of the step's scratch memory in the plan's scratch memory
   std::int64_t bytes = 0;        // bytes of scratch memory
-  std::int64_t launches = 0;     // number of launches; of merged calls, the last has the total, the others have 0
+  std::int64_t launches = 0;     // number of launches; the last of several merged calls has the total, the others 0
   int merged_before = 0;         // number of preceding calls that are merged with this one
   bool merged_with_next = false; // whether the next call is merged with this one
 };
@@ -23,7 +23,7 @@ struct device_step {
 /// The part of a plan that depends on the device.
 template <int step_count> struct device_plan {
   device_step steps[step_count == 0 ? 1 : step_count]{}; // by index of the step
-  std::int64_t scratch = 0;                              // bytes of scratch memory, which unmerged calls share
+  std::int64_t scratch = 0;                              // bytes of scratch memory, shared by calls that are not merged
   bool has_needs = false;         // whether any kernel has `needs_of`; if not, no step has scratch memory or is merged
   int refused = -1;               // the first step with impossible needs (`needs_are_possible`); -1: none
   std::int64_t refused_bytes = 0; // bytes of scratch memory that the refused step asks for
@@ -79,8 +79,8 @@ template <class plan> constexpr bool independent(plan const& p, step const& a, s
   return true;
 }
 
-/// Assigns scratch memory to every step and merges consecutive calls. `rules`: the `needs_of` of each distinct call, by
-/// its index; null: none. Stops at the first step with impossible needs.
+/// Assigns scratch memory to every step and merges consecutive independent calls to the same kernel. `rules`: the
+/// `needs_of` of each distinct call, by its index; null: none. Stops at the first step with impossible needs.
 template <class device, int steps, class plan>
 constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const& calls, needs_rule const* rules) {
   device_plan<steps> out;
@@ -160,7 +160,7 @@ template <class op, class device, std::int64_t bytes> struct scratch_of_kernel {
                 "as `.scratch` or as `.merged` in its `needs_of`");
 };
 
-/// Reports the first of several plans that has a kernel with impossible needs.
+/// The compile-time error for the first of several plans that has a kernel with impossible needs.
 template <class device, class... holders> struct needs_are_possible {};
 template <class device, class holder, class... others>
 struct needs_are_possible<device, holder, others...> : needs_are_possible<device, others...> {};

@@ -25,7 +25,7 @@ struct gelu {
 };
 
 /// The tanh approximation of gelu: x/2 (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3) (Hendrycks & Gimpel 2016).
-/// Computed as x sigmoid(2u), which is mathematically equal and loses no digits near tanh(u) = -1.
+/// The code computes x sigmoid(2u), which is mathematically equal and loses no digits near tanh(u) = -1.
 struct gelu_tanh {
   static constexpr bool derivative_uses_output = false;
 
@@ -48,9 +48,9 @@ private:
 
 } // namespace op
 
-/// GELU in its exact form with erf, PyTorch's default; element by element, any shape. Refused: token ids.
+/// GELU in its exact form with erf (PyTorch's default), element by element. x may have any shape. Refused: token ids.
 constexpr value gelu(value x, int line = __builtin_LINE()) { return elementwise<op::gelu>(x, line); }
-/// GELU in its tanh approximation, as in GPT-2; element by element, any shape. Refused: token ids.
+/// GELU in its tanh approximation, as in GPT-2, element by element. x may have any shape. Refused: token ids.
 constexpr value gelu_tanh(value x, int line = __builtin_LINE()) { return elementwise<op::gelu_tanh>(x, line); }
 
 } // namespace constrain

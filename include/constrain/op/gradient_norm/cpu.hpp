@@ -63,7 +63,7 @@ inline double& squares_of(call_with_options<op::squared_norm_options> const& c, 
 template <> struct kernel<op::gradient_norm_squared, cpu> {
   template <class stored>
   static void run(call_of<op::gradient_norm_squared> const& c, tensor<stored const> gradient, tensor<double> squares) {
-    constexpr std::int64_t capacity = 2048; // size of `sums`, which is on the stack, since kernels must not allocate
+    constexpr std::int64_t capacity = 2048; // of `sums`, which is on the stack, since kernels must not allocate
     double sums[capacity];
     auto const elements = gradient.shape().elements(), chunks = norm_chunks(elements);
     auto const all_chunks = gradient.count / elements * chunks;
@@ -135,7 +135,7 @@ private:
     double const norm = math::sqrt(sum) / loss_scale;
     clip[0] = norm;
     clip[1] = (maximum > 0 ? std::min(1.0, maximum / (norm + 1e-6)) : 1.0) / loss_scale;
-    // The update multiplies in the type of the weights, so the scale must also be finite in fp32.
+    // The update may multiply in fp32, so the scale must also be finite in fp32.
     if (math::finite(norm) && !math::finite(static_cast<double>(static_cast<float>(clip[1]))))
       clip[0] = std::numeric_limits<double>::infinity(); // the trainer skips a step whose norm is not finite
     if (!math::finite(clip[0])) clip[1] = 0;

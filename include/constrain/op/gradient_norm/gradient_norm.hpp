@@ -31,7 +31,7 @@ struct chunk_squares {
 };
 
 /// Second half of gradient_norm_squared for a sharded gradient: squares[index] from the chunk sums of all shards,
-/// [shards, tensors, chunks of a shard], added in the order of gradient_norm_squared.
+/// [shards, tensors, chunks of a shard], added in the same order as in gradient_norm_squared.
 struct chunk_sum {
   using options = squared_norm_options;
   static constexpr char const* name = "chunk_sum";
@@ -65,8 +65,8 @@ struct gradient_norm_squared {
     return inferred::one(dtype::f64, shape(o.gradients));
   }
 
-  /// The form for a sharded gradient. Its result is bit-identical to the full gradient's: each rank sums the chunks of
-  /// its shard, the chunk sums are gathered, and every rank adds all of them in order.
+  /// The form for a sharded gradient. Each rank sums the chunks of its shard, the chunk sums are gathered, and every
+  /// rank adds all of them in order, so the result has the same bits as for the full gradient.
   static constexpr void flat_form(builder& out, node const& n) {
     auto& values = out.program.values;
     auto const& gradient = values[n.inputs[0].value];
@@ -93,11 +93,11 @@ struct gradient_norm_squared {
 };
 
 /// Clipping by the global norm (Pascanu et al. 2013), like torch.nn.utils.clip_grad_norm_: the squared norms of all
-/// gradients and the maximum norm (a scalar) -> [norm, scale], fp64; norm is the square root of the sum of the squared
-/// norms. The update multiplies every gradient by scale = min(1, maximum / (norm + 1e-6)). If the maximum is 0 or left
-/// out, scale is 1. If the norm is not finite, scale is 0, and the update is skipped. If only scale is not finite in
-/// fp32, norm is set to infinity, scale to 0, and the update is skipped too. With the loss scale (a scalar) as third
-/// input, both outputs are divided by it, so that norm is the norm of the unscaled gradients.
+/// gradients and the maximum norm (a scalar) -> [norm, scale], fp64. The norm is the square root of the sum of the
+/// squared norms. The update multiplies every gradient by scale = min(1, maximum / (norm + 1e-6)). If the maximum is 0
+/// or left out, scale is 1. If the norm is not finite, scale is 0, and the update is skipped. If only scale is not
+/// finite in fp32, the norm is set to infinity and scale to 0, so the update is skipped too. With the loss scale (a
+/// scalar) as third input, both outputs are divided by it, so `norm` is the norm of the unscaled gradients.
 struct clip_coefficient {
   static constexpr char const* name = "clip_coefficient";
 

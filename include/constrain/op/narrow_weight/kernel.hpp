@@ -7,9 +7,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Rounds x to one of the two nearest bf16 values: away from zero with probability f / 2^16, otherwise toward zero,
-/// where f is the integer in the lower 16 bits of x, which bf16 drops. `random`: its lower 16 bits are uniform random
-/// bits. Finite values stay finite.
+/// Rounds x to one of the two nearest bf16 values: away from zero with probability f / 2^16, otherwise toward zero.
+/// Here f is the integer in the lower 16 bits of x, which bf16 drops. The lower 16 bits of `random` must be uniform
+/// random bits. Finite values stay finite.
 CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t random) {
   auto const bits = __builtin_bit_cast(std::uint32_t, x);
   constexpr std::uint32_t exponent = 0x7F800000u;
@@ -20,15 +20,15 @@ CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t rando
   return y;
 }
 
-/// Loop body of the kernel: rounds the elements that draw i covers, eight with consecutive indices. As in
-/// op::round_stochastically, the indices are those in the full tensor, or in the concatenated parts of a tensor group.
+/// Loop body of the kernel: rounds the elements of one draw of random bits. A draw covers eight consecutive indices in
+/// the full tensor, or in the ranks' concatenated parts (see op::round_stochastically).
 struct round_stochastically_elements {
   float const* x;
   double const* clip; // [norm, scale]
   bfloat16* y;
   std::int64_t first, count; // index of x[0]; number of elements
   int node;                  // random key of the parameter
-  std::uint64_t iteration;   // index of the iteration of the loops around the call
+  std::uint64_t iteration;   // index of the iteration over all loops around the call
   step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {

@@ -7,8 +7,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dtable[t, :] (+)= the sum over sequences of dy[:, t, :]; for positions that dy does not have, the sum is 0. (+)=:
-/// the first write in a run of the program overwrites the output; later writes add to it.
+/// dtable[t, :] (+)= the sum over sequences of dy[:, t, :]. For positions that dy does not have, the sum is 0. (+)=
+/// means that the first write in a run of the program overwrites the output, and later writes add to it.
 struct position_embedding_gradient {
   struct options {
     std::int64_t rows = 1; // rows of the table

@@ -13,8 +13,8 @@ struct rms_norm_options {
 namespace op {
 
 /// The gradient of op::rms_norm: dx, and dweight [width], from dy, x, weight and the rstd of each row. dweight is
-/// summed in fixed chunks of rows; its first write in a run of the program overwrites the output; later writes add to
-/// it. Output 2 is scratch for the sums of the chunks.
+/// summed in fixed chunks of rows. The first write to dweight in a run of the program overwrites it, and later writes
+/// add to it. Output 2 is scratch for the sums of the chunks.
 struct rms_norm_gradient {
   static constexpr char const* name = "rms_norm_gradient";
   static constexpr unsigned accumulating = 0b10;
@@ -34,8 +34,8 @@ struct rms_norm_gradient {
   }
 };
 
-/// y = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + epsilon) over the innermost dimension (Zhang & Sennrich 2019):
-/// x [..., width], weight [width]. Output 1, the rstd of each row, is for the backward pass.
+/// y = x * rstd * weight: x [..., width], weight [width]. rstd = 1 / sqrt(mean(x^2) + epsilon) is the reciprocal root
+/// mean square of a row (Zhang & Sennrich 2019). Output 1, the rstd of each row, is for the backward pass.
 struct rms_norm {
   using options = rms_norm_options;
   static constexpr char const* name = "rms_norm";

@@ -19,7 +19,7 @@ struct tanh {
 
 } // namespace op
 
-/// The hyperbolic tangent; element by element, any shape. Refused: token ids.
+/// The hyperbolic tangent, element by element. x may have any shape. Refused: token ids.
 constexpr value tanh(value x, int line = __builtin_LINE()) { return elementwise<op::tanh>(x, line); }
 
 } // namespace constrain
