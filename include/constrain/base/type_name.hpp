@@ -19,7 +19,7 @@ template <class type> constexpr char const* pretty_function() { return __PRETTY_
 
 /// Returns `text`, a compiler's name for a type, without the parts that differ between compilers or that users do not
 /// write: unnamed namespaces, the library's inline namespace, the function around a local type (but not among template
-/// arguments), spaces before '>'.
+/// arguments), and spaces before '>'.
 [[gnu::cold]] std::string plain_type_name(std::string text);
 
 } // namespace detail

@@ -163,9 +163,9 @@ CT_VECTORISED float sigmoid_host(float x) noexcept {
   return multiply_add(y, -lost * multiply_add(e, -0.5f, 1.0f), y); // 1 - e/2 approximates 1 / sum well enough
 }
 
-/// Clamps x to [low, high], low < 0 < high; a NaN becomes `low` or `high`. Compares bits as integers: as signed
-/// integers, positive floats keep their order and negative ones are below them; as unsigned integers, negative floats
-/// are above all positive ones, in reverse order.
+/// Clamps x to [low, high], low < 0 < high; a NaN becomes `low` or `high`. Compares bits as integers. As signed
+/// integers, positive floats keep their order, and negative floats are below them. As unsigned integers, negative
+/// floats are above all positive floats, in reverse order.
 CT_VECTORISED float clamp(float x, float low, float high) noexcept {
   auto const below = std::min(std::bit_cast<std::int32_t>(x), std::bit_cast<std::int32_t>(high));
   return std::bit_cast<float>(std::min(static_cast<std::uint32_t>(below), std::bit_cast<std::uint32_t>(low)));

@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-/// Activation checkpointing (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). For runs saved on disk
-/// see train/saved.
+/// Activation checkpointing (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). For runs saved on
+/// disk, see train/saved.
 namespace constrain::inline CONSTRAIN_VARIANT::checkpoint {
 
 struct none;
@@ -28,7 +28,7 @@ struct checkpointing {
   bool square_root = false;  // whether the policy is checkpoint::sqrt
   bool by_operation = false; // whether the policy is checkpoint::keep
   op_set kept{};             // the ops of checkpoint::keep
-  int unknown_ops = 0;       // arguments of checkpoint::keep that are not ops, plus 1 if it has more than 16
+  int unknown_ops = 0;       // arguments of checkpoint::keep that are not ops, plus 1 if there are more than 16
   bool has_limit = false;    // whether the policy is checkpoint::budget
   bytes limit{};             // of checkpoint::budget: maximum memory of a trainer
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;

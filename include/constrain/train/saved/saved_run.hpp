@@ -45,8 +45,8 @@ void save_run(std::string const& directory, parameter_list const& list, weight_f
 
 /// Copies the tensors of a saved run into the arena and returns the training state. Every rank checks everything before
 /// the first byte is copied; `ranks` lets the ranks agree that all checks passed. Throws `error` if the directory is
-/// damaged, has a different configuration or a setting out of its range; the error names the field. Call it within
-/// `agreement::run`.
+/// damaged, has a different configuration, or has a setting that is out of range; the error names the field. Call it
+/// within `agreement::run`.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& group, agreement& ranks);
