@@ -25,8 +25,8 @@ CT_HOST_DEVICE constexpr integers where_less(integers a, std::int32_t limit, int
 /// Converts halves to floats. The argument holds the bits of the halves; the result holds the bits of the floats.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_bits_of_half(integers half) {
   integers const zero = half & 0, magnitude = half & 0x7FFF, shifted = magnitude << 13;
-  // These bits are the float 2^-14 (1 + m), where m is the mantissa in [0, 1). Subtracting 2^-14 leaves 2^-14 m, the
-  // value of the subnormal half.
+  // `shifted + smallest_normal_half` holds the bits of 2^-14 (1 + m), where m is the mantissa in [0, 1). Subtracting
+  // 2^-14 leaves 2^-14 m, the value of the subnormal half.
   auto const subnormal =
       __builtin_bit_cast(integers, __builtin_bit_cast(floats, shifted + smallest_normal_half) - 0x1p-14f);
   auto const finite = where_less(magnitude, 0x400, subnormal, shifted + (112 << 23));

@@ -24,7 +24,7 @@ template <class type> constexpr char const* pretty_function() { return __PRETTY_
 
 } // namespace detail
 
-/// The name of a type as users write it: "mine::lion". g++, clang and nvcc give the same name for a class and for class
+/// The name of a type as users write it: "mine::lion". g++, clang and nvcc agree on the names of classes, also among
 /// template arguments. Among template arguments, they spell fundamental types, pointers and integers differently
 /// (`long unsigned int` or `unsigned long`, `8` or `8u`).
 template <class type> std::string type_name() {

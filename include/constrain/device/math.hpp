@@ -25,8 +25,8 @@ namespace libm = constrain::detail::libm;
 /// float or double.
 template <class real> concept real_number = std::is_same_v<real, float> || std::is_same_v<real, double>;
 
-/// a * b + c, rounded once if the target has FMA. Unlike with the compiler's own contraction, the result does not
-/// depend on the compiler or the vector lane.
+/// a * b + c, rounded once if the target has FMA. Unlike with contraction by the compiler, the result is the same with
+/// every compiler, and in vectorized and scalar iterations.
 template <real_number real>
 CT_VECTORISED real multiply_add(real a, std::type_identity_t<real> b, std::type_identity_t<real> c) noexcept {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)

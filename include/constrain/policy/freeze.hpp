@@ -88,7 +88,7 @@ template <> struct freeze<> {
   static constexpr slot value{};
 };
 
-/// Trains only parameters of these roles: `train_only<role::bias>` is BitFit (Ben Zaken et al. 2022),
+/// Trains only parameters of these roles: `train_only<role::bias>` is BitFit (Ben Zaken et al. 2022), and
 /// `train_only<role::head>` is a linear probe.
 template <role... roles> struct train_only : detail::freezes_by_role {
   using slot = slot_of::freezing;

@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct saved_configuration {
   std::string precision;             // name of the precision policy
   std::string optimizer;             // name of the optimizer policy
-  std::int64_t tokens = 0;           // in a sequence; the data position counts samples of this length
-  std::string optimizer_state;       // fields per weight and their dtype: "2 x fp32"; empty with an update rule
+  std::int64_t tokens = 0;           // sequence length; the data position counts samples of this length
+  std::string optimizer_state;       // state per weight: "2 x fp32"; empty for an optimizer with an update rule
   std::string optimizer_state_names; // names of the state fields; empty if the optimizer gives no names
   std::string policies;              // other policies that must match, such as "train_only<role::bias>"; empty: none
 };
