@@ -170,6 +170,6 @@ TEST_CASE("a corpus whose storage is changed to tokens that it had not") {
   std::vector<std::int32_t> out(10);
   corpus.copy(41, out);
   CHECK(sentence([&] { corpus.copy(35, out); }) ==
-        "the storage of a corpus was changed while in use: a token is larger than any was before; do not change "
-        "it while the corpus exists");
+        "the storage of a corpus was changed while in use: a token is now larger than the former maximum; do not "
+        "change it while the corpus exists");
 }

@@ -80,8 +80,8 @@ template <class real> real const* reals_of(array_view const& values) {
 
 } // namespace detail
 
-/// The arrays for the inputs of a model, or for the labels of an objective, in the order of the ports: one array, or a
-/// list such as `{tokens, segments, lengths}`.
+/// The arrays for the inputs of a model, or for the labels of an objective, in the order of their declaration: one
+/// array, or a list such as `{tokens, segments, lengths}`.
 class array_list {
 public:
   static constexpr std::size_t capacity = 8; // maximum number of arrays in the list; equals `maximum_ports`

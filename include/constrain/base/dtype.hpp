@@ -73,7 +73,7 @@ template <class function> constexpr decltype(auto) visit_real(dtype type, functi
   }
 }
 
-/// The dtype of a C++ type: `dtype_of<float>` is `dtype::f32`. Types without a specialization here are u8.
+/// The dtype of a C++ type: `dtype_of<float>` is `dtype::f32`. Types without a specialization here have `dtype::u8`.
 template <class T> inline constexpr dtype dtype_of = dtype::u8;
 template <> inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
 template <> inline constexpr dtype dtype_of<float16> = dtype::f16;

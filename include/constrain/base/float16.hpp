@@ -25,8 +25,8 @@ CT_HOST_DEVICE constexpr integers where_less(integers a, std::int32_t limit, int
 /// Converts halves to floats. The argument holds the bits of the halves; the result holds the bits of the floats.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_bits_of_half(integers half) {
   integers const zero = half & 0, magnitude = half & 0x7FFF, shifted = magnitude << 13;
-  // These bits are the float 2^-14 (1 + m), where m is the mantissa in [0, 1). Subtracting 2^-14 leaves 2^-14 m, the
-  // value of the subnormal half.
+  // `shifted + smallest_normal_half` holds the bits of 2^-14 (1 + m), where m is the mantissa in [0, 1). Subtracting
+  // 2^-14 leaves 2^-14 m, the value of the subnormal half.
   auto const subnormal =
       __builtin_bit_cast(integers, __builtin_bit_cast(floats, shifted + smallest_normal_half) - 0x1p-14f);
   auto const finite = where_less(magnitude, 0x400, subnormal, shifted + (112 << 23));
@@ -73,7 +73,7 @@ CT_HOST_DEVICE constexpr float float_of_half(std::uint16_t half) {
 } // namespace detail
 
 /// IEEE 754 binary16 ("half"): 1 sign bit, 5 exponent bits, 10 mantissa bits. The largest finite value is 65504, the
-/// smallest positive normal value is 2^-14, and the smallest positive subnormal value is 2^-24. Only for storage:
+/// smallest positive normal value is 2^-14, and the smallest positive subnormal value is 2^-24. It is only for storage:
 /// arithmetic converts to float. Both conversions are bit-identical to those of `__half` in the CUDA Toolkit's
 /// cuda_fp16.h.
 struct float16 {

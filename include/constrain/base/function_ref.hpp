@@ -23,7 +23,7 @@ public:
               (*static_cast<std::remove_reference_t<function>*>(borrowed))(std::forward<arguments>(given)...));
         }) {}
 
-  /// Calls the object with the arguments and returns its result.
+  /// Calls the object with the arguments and returns the result.
   result operator()(arguments... given) const { return call_(borrowed_, std::forward<arguments>(given)...); }
 
 private:

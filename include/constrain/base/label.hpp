@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Positions (in classification: sequences) with this label count neither in the loss nor in the accuracy. Equal to
+/// Positions (in classification: sequences) with this label count neither in the loss nor in the accuracy. The value is
 /// PyTorch's default `ignore_index`.
 inline constexpr std::int32_t ignored_label = -100;
 

@@ -5,7 +5,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Functions of the C math library, for the host. ConsTrain does not include <cmath>, because <cmath> also declares the
-/// special functions of C++17, which would cost compile time and memory in every program.
+/// special functions of C++17, and these would make every program slower to compile.
 namespace libm {
 
 /// e^x.

@@ -22,8 +22,8 @@ namespace detail {
 /// The smallest loss scale. It is the smallest positive fp16 number, so that a scaled gradient of 1 is not 0 in fp16.
 inline constexpr double smallest_loss_scale = 0x1p-24;
 
-/// Like std::isfinite and std::isnan, but by a test of the bits: with -ffast-math, compilers assume that all numbers
-/// are finite.
+/// Like std::isfinite and std::isnan, but these functions test bits, since with -ffast-math compilers assume that all
+/// numbers are finite.
 constexpr bool is_finite(double x) {
   return (__builtin_bit_cast(std::uint64_t, x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
 }

@@ -19,12 +19,12 @@ template <class type> constexpr char const* pretty_function() { return __PRETTY_
 
 /// Returns `text`, a compiler's name for a type, without the parts that differ between compilers or that users do not
 /// write: unnamed namespaces, the library's inline namespace, the function around a local type (but not among template
-/// arguments), spaces before '>'.
+/// arguments), and spaces before '>'.
 [[gnu::cold]] std::string plain_type_name(std::string text);
 
 } // namespace detail
 
-/// The name of a type as users write it: "mine::lion". g++, clang and nvcc give the same name for a class and for class
+/// The name of a type as users write it: "mine::lion". g++, clang and nvcc agree on the names of classes, also among
 /// template arguments. Among template arguments, they spell fundamental types, pointers and integers differently
 /// (`long unsigned int` or `unsigned long`, `8` or `8u`).
 template <class type> std::string type_name() {

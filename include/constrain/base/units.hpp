@@ -71,7 +71,7 @@ private:
   std::int64_t count_ = 0;
 };
 
-/// A number of optimizer steps: each processes one batch and updates the weights once. Updates are skipped if a
+/// A number of optimizer steps: each processes one batch and updates the weights once. The update is skipped if a
 /// gradient is not finite.
 using optimizer_steps = quantity<struct optimizer_step_unit>;
 /// A number of micro-steps: each is the forward and backward pass of one micro-batch.

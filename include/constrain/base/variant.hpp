@@ -3,8 +3,8 @@
 // The library's inline namespace, CONSTRAIN_VARIANT, names the compiler flags and macros that change the library's
 // code: the instruction set, OpenMP, the GEMM library, MPI, the debug mode of libstdc++, and the assumptions about
 // arithmetic that the compiler may make. Therefore translation units with different flags share no functions of the
-// library. (clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. With clang, the other
-// parts of -ffast-math do not change the name.)
+// library. (clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. There, the other
+// flags that -ffast-math implies do not change the name.)
 
 #if defined(__AVX512BF16__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_bf16
@@ -56,7 +56,7 @@
 #if defined(__FAST_MATH__)
 #define CONSTRAIN_VARIANT_MATH _fast
 #else
-// Without -ffast-math, separate flags can turn on each part of it.
+// Without -ffast-math, separate flags can still turn on individual parts of it.
 #if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
 #define CONSTRAIN_VARIANT_FINITE _finite
 #else
@@ -116,7 +116,7 @@
 #else
 #define CONSTRAIN_VARIANT CONSTRAIN_FLAGS
 #define CONSTRAIN_DEFINITIONS 1
-#define CONSTRAIN_INLINE [[gnu::noinline]] inline // not inlined: no such function is time-critical
+#define CONSTRAIN_INLINE [[gnu::noinline]] inline // not inlined: none of these is time-critical
 #endif
 
 #define CONSTRAIN_TEXT_OF(x) #x

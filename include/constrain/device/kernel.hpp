@@ -21,8 +21,8 @@ struct step_parameters {
   communicator* group = nullptr;   // the ranks that together hold one full set of shards
   communicator* tensor = nullptr;  // the ranks that together hold a tensor that tensor parallelism splits
   cuda_context* context = nullptr; // on a CUDA device: stream and GEMMs
-  // number of valid labels in each micro-batch of this rank (host memory): loops over rows with labels skip iterations
-  // without a valid one; null: they skip none
+  // number of valid labels in each micro-batch of this rank (host memory): loops over labeled rows skip iterations
+  // without a valid label; null: they skip none
   std::int64_t const* valid_labels = nullptr;
 };
 
@@ -55,7 +55,7 @@ struct call {
   std::int64_t first_sample = 0;    // index of this micro-batch's first sample in the global batch
   std::byte* scratch = nullptr;     // the bytes that the kernel asks for (kernel_needs.hpp); valid during the call
   int merged_before = 0;            // number of calls before this one that are merged with it (kernel_needs.hpp)
-  bool more_tensors_follow = false; // the next call is merged with this one, which therefore launches nothing
+  bool more_tensors_follow = false; // the next call is merged with this one, so this call launches nothing
 
   /// Whether the kernel adds to an output instead of overwriting it.
   bool add_to(int output) const { return (adds >> output & 1u) != 0; }

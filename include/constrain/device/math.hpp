@@ -25,8 +25,8 @@ namespace libm = constrain::detail::libm;
 /// float or double.
 template <class real> concept real_number = std::is_same_v<real, float> || std::is_same_v<real, double>;
 
-/// a * b + c, rounded once if the target has FMA. Unlike with the compiler's own contraction, the result does not
-/// depend on the compiler or the vector lane.
+/// a * b + c, rounded once if the target has FMA. Unlike with contraction by the compiler, the result is the same with
+/// every compiler, and in vectorized and scalar iterations.
 template <real_number real>
 CT_VECTORISED real multiply_add(real a, std::type_identity_t<real> b, std::type_identity_t<real> c) noexcept {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
@@ -163,9 +163,9 @@ CT_VECTORISED float sigmoid_host(float x) noexcept {
   return multiply_add(y, -lost * multiply_add(e, -0.5f, 1.0f), y); // 1 - e/2 approximates 1 / sum well enough
 }
 
-/// Clamps x to [low, high], low < 0 < high; a NaN becomes `low` or `high`. Compares bits as integers: as signed
-/// integers, positive floats keep their order and negative ones are below them; as unsigned integers, negative floats
-/// are above all positive ones, in reverse order.
+/// Clamps x to [low, high], low < 0 < high; a NaN becomes `low` or `high`. Compares bits as integers. As signed
+/// integers, positive floats keep their order, and negative floats are below them. As unsigned integers, negative
+/// floats are above all positive floats, in reverse order.
 CT_VECTORISED float clamp(float x, float low, float high) noexcept {
   auto const below = std::min(std::bit_cast<std::int32_t>(x), std::bit_cast<std::int32_t>(high));
   return std::bit_cast<float>(std::min(static_cast<std::uint32_t>(below), std::bit_cast<std::uint32_t>(low)));

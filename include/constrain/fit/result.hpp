@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Why a run ended. all_steps: all steps are done; no_improvement: `.patience` evaluations in a row did not improve on
-/// the lowest loss; interrupted: SIGINT or SIGTERM arrived; by_callback: a callback stopped the run.
+/// Why a run ended. all_steps: all steps, or all epochs, are done; no_improvement: `.patience` evaluations in a row did
+/// not improve on the lowest loss; interrupted: SIGINT or SIGTERM arrived; by_callback: a callback stopped the run.
 enum class stop_reason : std::uint8_t { all_steps, no_improvement, interrupted, by_callback };
 
 /// Result of `fit`.
@@ -24,7 +24,7 @@ struct fit_result {
   double labels_per_second = 0; // training throughput in valid labels
   double share_of_peak = 0; // FLOP/s as a share of the processor's measured peak in fp32 (fp64 for precision::fp64);
                             // 0 on a GPU, or if the peak could not be measured
-  std::int64_t skipped = 0; // steps of this call skipped because a gradient was not finite
+  std::int64_t skipped = 0; // steps of this call that were skipped because a gradient was not finite
   constrain::stop_reason stop_reason = constrain::stop_reason::all_steps; // why the run ended
 };
 

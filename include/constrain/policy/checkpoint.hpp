@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-/// Activation checkpointing (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). For runs saved on disk
-/// see train/saved.
+/// Activation checkpointing (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). For runs saved on
+/// disk, see train/saved.
 namespace constrain::inline CONSTRAIN_VARIANT::checkpoint {
 
 struct none;
@@ -28,7 +28,7 @@ struct checkpointing {
   bool square_root = false;  // whether the policy is checkpoint::sqrt
   bool by_operation = false; // whether the policy is checkpoint::keep
   op_set kept{};             // the ops of checkpoint::keep
-  int unknown_ops = 0;       // arguments of checkpoint::keep that are not ops, plus 1 if it has more than 16
+  int unknown_ops = 0;       // arguments of checkpoint::keep that are not ops, plus 1 if there are more than 16
   bool has_limit = false;    // whether the policy is checkpoint::budget
   bytes limit{};             // of checkpoint::budget: maximum memory of a trainer
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;
@@ -141,9 +141,9 @@ constexpr fixed_vector<char, 64> text_of_budget(bytes limit) {
 } // namespace detail
 
 /// Chooses what the backward pass recomputes, so that a trainer needs at most `limit` bytes. A search at compile time
-/// looks for a plan that fits with little recomputation (recomputation_search.hpp). If the limit is large enough,
-/// nothing is recomputed. If the search finds no plan that fits, compilation fails, and the error gives the number of
-/// missing bytes. Training gives the same weights as with `none`, bit for bit.
+/// looks for a plan that fits and recomputes little (recomputation_search.hpp). If the limit is large enough, nothing
+/// is recomputed. If the search finds no plan that fits, compilation fails, and the error gives the number of missing
+/// bytes. Training gives the same weights as with `none`, bit for bit.
 ///
 ///     ct::trainer<task, ct::checkpoint::budget<ct::gibibytes(16)>> t;
 template <bytes limit_> struct budget {

@@ -27,8 +27,8 @@ namespace detail {
 /// The base of `composition_is_legal` for a legal composition.
 struct nothing_refused {};
 
-// The refusal of rule `index`; `nothing_refused` if there is none. A function, not a recursive class template:
-// compilers would list every class of the recursion, with all rules, in the error message.
+// The refusal of rule `index`; `nothing_refused` if there is none. This is a function, because for a recursive class
+// template, compilers would list every class of the recursion, with all rules, in the error message.
 template <int index, class composition, class first, class... rest>
 constexpr auto find_refusal(rule_list<first, rest...>) {
   if constexpr (index < 0) return std::type_identity<nothing_refused>{};

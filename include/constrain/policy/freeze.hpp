@@ -28,7 +28,7 @@ struct freezing {
     ((f.of_role(roles) = true), ...);
     return f;
   }
-  /// The value that freezes the roles of parameters that this value trains, and trains those that it freezes.
+  /// The value that freezes the roles that this value trains, and trains the roles that this value freezes.
   constexpr freezing opposite() const { return {!weight, !bias, !norm, !embedding, !head, other}; }
   /// Whether parameters of role `r` are frozen.
   constexpr bool freezes(role r) const { return freezing(*this).of_role(r); }
@@ -88,7 +88,7 @@ template <> struct freeze<> {
   static constexpr slot value{};
 };
 
-/// Trains only parameters of these roles: `train_only<role::bias>` is BitFit (Ben Zaken et al. 2022),
+/// Trains only parameters of these roles: `train_only<role::bias>` is BitFit (Ben Zaken et al. 2022), and
 /// `train_only<role::head>` is a linear probe.
 template <role... roles> struct train_only : detail::freezes_by_role {
   using slot = slot_of::freezing;

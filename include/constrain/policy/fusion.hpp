@@ -49,8 +49,8 @@ struct automatic {
 /// Fuses everything that the library has a fused kernel for; only the CPU has these kernels. Runs the head and the loss
 /// in chunks of rows, whatever the size of the logits: with 128 or more rows, training and evaluation store at most an
 /// eighth of the logits of a micro-batch at a time (`logit_rows`). Rows with an ignored label are moved to the end, and
-/// chunks that consist of them are skipped. With launch::graph, all chunks run, because a captured graph always runs
-/// the same kernels.
+/// chunks that consist only of such rows are skipped. With launch::graph, all chunks run, because a captured graph
+/// always runs the same kernels.
 struct all {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .smallest_logits = 0};

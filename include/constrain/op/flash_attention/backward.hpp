@@ -207,7 +207,7 @@ private:
     load(operands_.v, key_, key_count(), chunk, depth, accumulate{1}, v_tile_, rows);
   }
 
-  /// Loads rows [first, first + count) and columns [chunk, chunk + depth) of `from`, times `scale`. Pads them with
+  /// Loads rows [first, first + count) and columns [chunk, chunk + depth) of `from`, times `scale`. Pads the tile with
   /// zeros to `rows` rows and to a multiple of 16 columns.
   static void load(head_matrix<stored const> from, std::int64_t first, std::int64_t count, std::int64_t chunk,
                    std::int64_t depth, accumulate scale, accumulate* to, std::int64_t rows) {

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: y[i] = x[i], rounded to 10 bits of fraction.
+/// Loop body of the kernel: y[i] = x[i], rounded to 10 mantissa bits.
 struct round_to_tf32_elements {
   float const* x;
   float* y;

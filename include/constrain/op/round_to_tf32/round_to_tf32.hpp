@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// x rounded to TF32, element by element: to the nearest value with 10 bits of fraction, ties to even; the exponent
-/// keeps its 8 bits. x and the result are fp32. Overflow gives infinity; infinity and NaN keep their bits.
+/// x rounded to TF32, element by element: to the nearest value with 10 mantissa bits, ties to even; the exponent keeps
+/// its 8 bits. x and the result are fp32. Overflow gives infinity; infinity and NaN keep their bits.
 struct round_to_tf32 {
   static constexpr char const* name = "round_to_tf32";
   static constexpr char const* layouts = "* -> *";

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Maps the elements of a slice to elements of the full tensor. One of the two tensors, `rows`, may be stored in wider
-/// rows, with unused elements between its rows.
+/// Maps the elements of a slice to elements of the full tensor. One of the two tensors, `rows`, may be strided: its
+/// rows begin `row_stride` elements apart.
 struct slice_map {
   std::int64_t inner;      // elements per index of the sliced dimension
   std::int64_t extent;     // extent of the slice in this dimension
@@ -15,7 +15,7 @@ struct slice_map {
   std::int64_t features;   // elements of a row of `rows`
   std::int64_t row_stride; // elements from one row of `rows` to the next
 
-  /// `part`: shape of the slice. `rows`: the tensor, full or slice, that may be stored in wider rows.
+  /// `part`: shape of the slice. `rows`: the tensor, full or slice, that may be strided.
   template <class T>
   slice_map(shape const& part, int dimension, std::int64_t full_extent, std::int64_t first, tensor<T> const& rows)
       : inner(1), extent(part.extent[dimension]), full(full_extent), begin(first), features(rows.features()),

@@ -63,7 +63,7 @@ constexpr bool in_same_iteration(program const& p, int i, int j) {
   return i <= j && depth == 0;
 }
 
-/// Replaces node i with a call to `op` that has the operands of `fused`, and removes the nodes in `absorbs`, except -1.
+/// Replaces node i with a call to `op` that has the operands of `fused`, and removes the nodes in `absorbs` (-1: none).
 constexpr void fuse_at(program& p, int i, op_info const& op, node const& fused, std::initializer_list<int> absorbs) {
   bool absorbed[program::maximum_nodes]{};
   for (int other : absorbs)

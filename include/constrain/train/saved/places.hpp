@@ -8,8 +8,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Checks the options `.directory`, `.keep_last`, `.best` and `.records` of `fit`. Throws `error` if one of the
-/// directories is the same as, or inside, another one that a save replaces or `.keep_last` removes: it would be moved
-/// or removed as well. Symbolic links and relative paths are resolved first.
+/// directories is, or is inside, another directory that a save replaces or that `.keep_last` removes. Symbolic links
+/// and relative paths are resolved first.
 void check_places(std::string const& directory, std::int64_t keep_last, std::string const& best,
                   std::string const& records);
 

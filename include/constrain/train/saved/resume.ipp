@@ -59,7 +59,7 @@ struct common_run {
   }
 }
 
-/// Throws the error for a series of which no saved run is on all ranks. The error names the lowest of the ranks'
+/// Throws the error for a series without a saved run that all ranks have. The error names the lowest of the ranks'
 /// newest steps in `left`, since a rank with none left lacks that step. Collective.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_found_by_some(communicator& world, saved_series const& series,
                                                                   steps_left left) {

@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct saved_configuration {
   std::string precision;             // name of the precision policy
   std::string optimizer;             // name of the optimizer policy
-  std::int64_t tokens = 0;           // in a sequence; the data position counts samples of this length
-  std::string optimizer_state;       // fields per weight and their dtype: "2 x fp32"; empty with an update rule
+  std::int64_t tokens = 0;           // sequence length; the data position counts samples of this length
+  std::string optimizer_state;       // state per weight: "2 x fp32"; empty for an optimizer with an update rule
   std::string optimizer_state_names; // names of the state fields; empty if the optimizer gives no names
   std::string policies;              // other policies that must match, such as "train_only<role::bias>"; empty: none
 };
@@ -45,8 +45,8 @@ void save_run(std::string const& directory, parameter_list const& list, weight_f
 
 /// Copies the tensors of a saved run into the arena and returns the training state. Every rank checks everything before
 /// the first byte is copied; `ranks` lets the ranks agree that all checks passed. Throws `error` if the directory is
-/// damaged, has a different configuration or a setting out of its range; the error names the field. Call it within
-/// `agreement::run`.
+/// damaged, has a different configuration, or has a setting that is out of range; the error names the field. Call it
+/// within `agreement::run`.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& group, agreement& ranks);
