@@ -119,8 +119,9 @@ private:
     out_.close();
   }
 
-  /// Appends a clone of the forward body, on new values. `current` and `next` replace the loop-carried value's
-  /// `current` and `next`; if `next` is empty, the clone does not compute the next value, since no node would read it.
+  /// Appends a clone of the forward body; the clone writes new values. `current` and `next` replace the loop-carried
+  /// value's `current` and `next`. If `next` is empty, the clone does not compute the next value, since no node would
+  /// read it.
   constexpr void clone_body(ref current, ref next) {
     clone_of_carried_current_ = current;
     clone_of_carried_next_ = next;
