@@ -166,10 +166,11 @@ private:
     auto const& n = p_.nodes[i];
     return n.kind == node_kind::call && !n.inputs.empty() && looks_up(i, 0) && is_vocabulary_[n.inputs[0].value];
   }
-  /// Whether a value whose division the calls in `begins_at` began can be gathered for readers that cannot work on parts.
-  /// Only heads allow this, so that all entries divide the same head, whatever reads the logits.
+  /// Whether a value whose division the calls in `begins_at` began can be gathered for readers that cannot work on
+  /// parts. Only heads allow this, so that all entries divide the same head, whatever reads the logits.
   constexpr bool can_gather(std::uint64_t begins_at) const { return (begins_at & ~begin_tables_) == 0; }
-  /// Marks the calls in `begins_at`, except heads, as unable to begin. Returns false. `op`: the op that cannot work on parts.
+  /// Marks the calls in `begins_at`, except heads, as unable to begin. Returns false. `op`: the op that cannot work on
+  /// parts.
   constexpr bool give_up(std::uint64_t begins_at, op_label const* op = nullptr) {
     if (stopped_by_ == nullptr) stopped_by_ = op;
     begins_at &= ~begin_tables_;
