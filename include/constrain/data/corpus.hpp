@@ -23,14 +23,15 @@ enum class token_width : std::uint8_t { byte = 1, uint16 = 2 };
 class corpus {
 public:
   /// One token per byte, vocabulary size 256. If `prompt[i]` is true, token i is part of a prompt and has no loss; if
-  /// `prompt` is empty, all tokens are labels. Throws `error` if `bytes` is empty or `prompt` has a different length.
+  /// `prompt` is empty, all tokens are labels. Throws `error` if `bytes` is empty, or if `prompt` is not empty and has
+  /// a different length.
   static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {});
 
   /// Tokens in memory (`view`) that `storage` keeps alive: bytes, or 16-bit little-endian integers. The memory must not
   /// change while the corpus or a copy exists. Throws `error` if there is no token or the last token is incomplete.
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
-  /// 16-bit little-endian tokens of a file, from byte `begin` to its end. This call scans the file once; later, the
+  /// 16-bit little-endian tokens of a file, from byte `begin` to the end. This call scans the file once; later, the
   /// file is read as tokens are used. Throws `error` if there is no token, the last token is incomplete or the file
   /// cannot be read.
   static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin);
@@ -105,7 +106,7 @@ private:
   /// corpus has too few tokens.
   void for_runs(std::int64_t first, std::int64_t count, function_ref<void(std::int64_t, std::int64_t)> visit) const;
 
-  /// Calls `visit(bytes)` for consecutive parts of the bytes of `count` tokens from `first` on.
+  /// Calls `visit(bytes)` for consecutive parts of the bytes of the `count` tokens from `first` on.
   void for_bytes(std::int64_t first, std::int64_t count, function_ref<void(std::span<std::byte const>)> visit) const;
 
   static std::uint64_t fingerprint_of(std::int64_t bytes, std::uint32_t check) {

@@ -29,8 +29,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
                                                            std::span<std::byte const> view, token_width width) {
   auto const size = static_cast<std::size_t>(width);
   if (view.empty() || view.size() % size != 0)
-    throw error({"a corpus of ", view.size(), " bytes is empty or not a multiple of a token's ", size,
-                 " bytes; give at least one token, and only complete ones"});
+    throw error({"a corpus of ", view.size(), " bytes is empty or ends within a ", size,
+                 "-byte token; give at least one token, and only complete ones"});
   auto const vocabulary_size = width == token_width::uint16 ? largest(view) + 1 : byte_vocabulary;
   corpus result(token_source(std::move(storage), view), width, vocabulary_size);
   result.find_fingerprint();
@@ -40,8 +40,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 [[gnu::cold]] CONSTRAIN_INLINE corpus corpus::from_file(std::shared_ptr<token_file> file, std::int64_t begin) {
   if (begin >= file->size() || (file->size() - begin) % 2 != 0)
     throw error({"a corpus of ", file->size() - begin,
-                 " bytes is empty or not a multiple of a token's 2 bytes; give at least one token, and only complete "
-                 "ones"});
+                 " bytes is empty or ends within a 2-byte token; give at least one token, and only complete ones"});
   std::int32_t most = 0;
   auto const find_largest = [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece)); };
   auto const check = file->remember(begin, find_largest);

@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// Whether a type is `corpus`.
+/// Whether a type is `corpus` or derives from it.
 template <class type> inline constexpr bool is_corpus = std::is_convertible_v<type const*, corpus const*>;
 
 /// Data that `trainer::batches`, `trainer::evaluate`, `fit` and `compare` accept: a `corpus`, or `examples`.

@@ -23,8 +23,8 @@ struct examples_part {
 using examples_splits = fixed_vector<examples_part, 8>;
 
 /// n examples in arrays of the caller, for models with any inputs and labels: a data set like PyTorch's TensorDataset.
-/// Array k has the shape [n, ...], row-major, where ... is the shape of port k of the task without its first dimension
-/// (sequences). A trainer computes n from the lengths of the arrays:
+/// Each array has the shape [n, ...], row-major, where [sequences, ...] is the shape of the task's input or label. A
+/// trainer computes n from the lengths of the arrays:
 ///
 ///     ct::data::examples const training{{tokens, segments, lengths}, labels};
 ///     for (auto const& batch : t.batches(training)) t.step(batch);
@@ -33,9 +33,9 @@ using examples_splits = fixed_vector<examples_part, 8>;
 /// change. `from_storage` makes examples that keep their arrays alive.
 class examples {
 public:
-  /// Makes examples from one array per input of the model and one per label of the objective. `inputs` and `labels` are
-  /// an array or a list of arrays, as in `trainer::batch`; a temporary std::vector or std::array does not compile.
-  /// `which`: as in `trainer::batch`. Reads all arrays to compute the fingerprint.
+  /// Makes examples from one array per input of the model and one per label of the objective. Each of `inputs` and
+  /// `labels` is an array or a list of arrays, as in `trainer::batch`; a temporary std::vector or std::array does not
+  /// compile. `which`: as in `trainer::batch`. Reads all arrays to compute the fingerprint.
   examples(lasting_arrays const& inputs, lasting_arrays const& labels,
            constrain::labels which = constrain::labels::shifted);
 
@@ -47,7 +47,7 @@ public:
   array_list const& inputs() const { return inputs_; }
   /// The label arrays. They have all examples, including those that are not in this part.
   array_list const& labels() const { return labels_; }
-  /// Whether the labels are shifted already, or the trainer must shift them by one token.
+  /// Whether the labels are already shifted by one token, or the trainer must shift them.
   constrain::labels which() const { return which_; }
 
   /// A hash of the content. Upper 32 bits: length in bytes, modulo 2^32. Lower 32 bits: CRC-32C of the arrays, their

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// Options of `json_lines`.
 struct json_lines_options {
   std::string end = "\n";  ///< Appended to every text; has loss; may be empty.
-  std::int64_t length = 0; ///< Each text with its end is cut or padded to this many tokens; at least 0; 0: neither.
+  std::int64_t length = 0; ///< Each text with its end is cut or padded to this many tokens; 0: no change.
 };
 
 namespace detail {

@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The speed of a device, for estimates of a step's time at compile time (`estimated_seconds`). Only the ratios of the
-/// rates matter when two strategies are compared.
+/// The speed of a device, for compile-time estimates of the duration of a step (`estimated_seconds`). Only the ratios
+/// of the rates matter when two strategies are compared.
 struct device_rates {
   double gemm_64 = 0;    // FLOP/s of GEMMs in fp64; a multiply-add is two operations
   double gemm_32 = 0;    // FLOP/s of GEMMs in fp32
@@ -17,12 +17,13 @@ struct device_rates {
   double launch = 0;     // seconds of overhead per launch
 };
 
-/// The rates of a kernel tag. Specialize it for another CUDA architecture or for your own tag, before the first use:
+/// The rates of the device that a kernel tag stands for. Specialize this variable template for another CUDA
+/// architecture or for your own tag, before the first use:
 ///
 ///     template <> inline constexpr ct::device_rates ct::rates_of<ct::cuda<ct::sm<120>>>{.gemm_32 = 60e12, ...};
 ///
-/// A rate of 0 is unknown: `cheapest` and `advise` refuse a strategy that needs it. Without a specialization, all rates
-/// of your own tag are 0.
+/// A rate of 0 means unknown: `cheapest` and `advise` refuse a strategy that needs it. Without a specialization, all
+/// rates of your own tag are 0.
 template <class target> inline constexpr device_rates rates_of{};
 
 /// The rates of two cores of an AMD EPYC (Zen 5), fitted to measured steps of a small GPT (bench/strategies). The

@@ -23,7 +23,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   std::size_t tensors = 0, metadata = 0;
   read([&](safetensors_entry const&) { count(tensors, " tensors; split it into several files"); },
        [&](std::string_view, std::string_view) {
-         count(metadata, " entries of metadata; keep them in a file of their own");
+         count(metadata, " entries of metadata; keep them in a separate file");
        });
   // 4 bytes per name, allocated only now that the header is known to be valid JSON with a bounded number of names.
   std::vector<std::uint32_t> positions;

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Decides which calls of a program the pass `divide` divides over the ranks of a tensor group, and how. A division
 /// begins at a linear layer, whose features the ranks compute separately, and ends at the layer that sums over these
-/// features. Calls that read a vocabulary (a table of tokens, or the weight of a head) are divided too.
+/// features. Calls that read a vocabulary (a token embedding or the weight of a head) are divided too.
 class calls_to_divide {
 public:
   /// How a call is divided.
@@ -104,8 +104,8 @@ private:
     auto const& op = *p_.nodes[i].op;
     return k == 0 && op.has_divided_form && (op.layouts.inputs.rows & 1u) == 0;
   }
-  /// Whether all calls that read vocabularies work on one rank's rows. If a call does not, the parameters
-  /// that it reads no longer count as vocabularies.
+  /// Whether all calls that read vocabularies work on one rank's rows. If a call does not, the parameters that it
+  /// reads no longer count as vocabularies.
   constexpr bool all_divide_vocabularies() {
     bool all = true;
     for (int i = 0; i < p_.nodes.size(); ++i)
@@ -166,10 +166,11 @@ private:
     auto const& n = p_.nodes[i];
     return n.kind == node_kind::call && !n.inputs.empty() && looks_up(i, 0) && is_vocabulary_[n.inputs[0].value];
   }
-  /// Whether a value whose division these calls began can be gathered for readers that cannot work on parts. Only heads
-  /// allow this, so that all entries divide the same head, whatever reads the logits.
+  /// Whether a value whose division the calls in `begins_at` began can be gathered for readers that cannot work on
+  /// parts. Only heads allow this, so that all entries divide the same head, whatever reads the logits.
   constexpr bool can_gather(std::uint64_t begins_at) const { return (begins_at & ~begin_tables_) == 0; }
-  /// Marks these calls, except heads, as unable to begin. Returns false. `op`: the op that cannot work on parts.
+  /// Marks the calls in `begins_at`, except heads, as unable to begin. Returns false. `op`: the op that cannot work on
+  /// parts.
   constexpr bool give_up(std::uint64_t begins_at, op_label const* op = nullptr) {
     if (stopped_by_ == nullptr) stopped_by_ = op;
     begins_at &= ~begin_tables_;

@@ -50,7 +50,7 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   return defined_here;
 }
 
-/// Replaces the reference `from` by `to` in the operands of all nodes.
+/// Replaces the reference `from` with `to` in the operands of all nodes.
 constexpr void rename(program& p, ref from, ref to) {
   for (auto& n : p.nodes) {
     for (auto& r : n.inputs)

@@ -15,7 +15,7 @@ struct memory_plan {
   bytes gradients;       // of all trained parameters
   bytes optimizer_state; // of all trained parameters
   bytes activations;     // the rest: values kept for the backward pass, temporaries, inputs, results
-  bytes workspace;       // scratch of kernels, the maximum at any time, and what the device reserves
+  bytes workspace;       // scratch memory of kernels, the maximum at any time, and the device's reserve
   bytes communication;   // full tensors of sharded parameters and gradients, and buffers: the maximum at any time
   bytes offloaded;       // always 0: everything is in the arena, on the device
   bytes peak;            // size of the arena, the single memory block of a trainer
@@ -161,7 +161,7 @@ constexpr double speed_of(program const& p, node const& n, device_rates const& r
                                : rates.gemm_32;
 }
 
-/// Whether the rates that a program's estimate divides by are above 0.
+/// Whether all rates by which a program's estimate divides are above 0.
 constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32) {
   bool has = rates.bytes > 0;
   for (auto const& n : p.nodes) has = has && (n.kind != node_kind::call || speed_of(p, n, rates, tf32) > 0);

@@ -35,7 +35,7 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
   if (!p.failure.ok() || p.values[p.result("logits").value].type == compute) return p;
   auto out = without_nodes(p);
   auto& program = out.program;
-  // The host converts floating-point inputs, so that both operands of a matmul have one type.
+  // The host converts floating-point inputs to this type, so that both operands of a matmul have one type.
   for (auto const& port : program.ports)
     if (auto& type = program.values[port.where.value].type; port.kind == port_kind::input && is_real(type))
       type = compute;

@@ -21,8 +21,8 @@ namespace detail {
 
 template <class policy> concept says_after = requires { policy::after; };
 
-/// Whether the policy's pass runs after pass `at`. An invalid pass (`after` without a valid `pass`) counts as following
-/// `built`.
+/// Whether the policy's pass runs after pass `at`. An invalid pass (`after` without a valid `pass`) counts as a pass
+/// after `built`.
 template <class policy, pass_name at> constexpr bool follows() {
   if constexpr (has_own_pass<policy>) return policy::after == at;
   else return says_after<policy> && at == pass_name::built; // where run_own_pass refuses it

@@ -5,9 +5,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether a call accumulates into its output j, and output j is not also an input. If the output is a gradient, the
-/// call adds the contribution of one rank. Any other call that writes a gradient works on the sum over ranks, in the
-/// same way on every rank.
+/// Whether a call accumulates into its output j, and output j is not also an input. A call that does so with a gradient
+/// adds the contribution of one rank. Any other call that writes a gradient works on the sum over ranks, in the same
+/// way on every rank.
 constexpr bool adds_contribution(node const& n, int j) {
   return (n.op->accumulating >> j & 1u) != 0 && !n.inputs.contains(n.outputs[j]);
 }

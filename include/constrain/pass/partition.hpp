@@ -51,7 +51,7 @@ private:
     int full = -1;     // the full tensor that holds the sum of the contributions
   };
 
-  /// Makes a value flat: its shape becomes the shape of one shard, a range of elements padded to equal length.
+  /// Makes a value flat: its shape becomes the shape of one shard. Padding makes all shards equally long.
   constexpr void cut(value_info& info) const {
     info.layout = layout::flat;
     info.full_shape = info.shape;
@@ -199,7 +199,7 @@ private:
     out_.program.fail({why::program_too_large, n.line, n.called_from, gathers_.capacity, gathers_.capacity + 1});
   }
 
-  /// Replaces the flat operands that node i needs in full, and the gradients that it contributes to, by full tensors.
+  /// Replaces the flat operands that node i needs in full, and the gradients that it contributes to, with full tensors.
   constexpr void exchange_operands(node& n, int i) {
     auto const& original = in_.nodes[i];
     for (int k = 0; k < n.inputs.size(); ++k)

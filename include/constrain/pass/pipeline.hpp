@@ -27,9 +27,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 // The result of nearly every pass is a separate constant, because compilers limit the work of one constant expression,
-// and so that each result can be printed. For each constant, nvcc takes 30 MB of memory, and as much again for each
-// call among the arguments in its initializer, but nothing for calls inside a function that takes the program. Such
-// functions run consecutive passes, between which no policy can insert a pass.
+// and so that each result can be printed. nvcc takes 30 MB of memory for each constant, and 30 MB more for each call
+// among the arguments in its initializer. Calls inside a function that takes the program cost no such memory. So one
+// function runs consecutive passes if no policy can insert a pass between them.
 
 namespace detail {
 
@@ -67,7 +67,7 @@ template <class passes> constexpr decltype(auto) before_partition() {
 
 /// The passes of the step program before differentiation; each member is the program after one pass. `source`: a type
 /// with a static `build()`, which returns the forward program, and the member types `policies` and `optimizer`;
-/// optionally also `device`, so that policies can keep passes from choosing ops without a kernel for it.
+/// optionally also `device`, for policies that choose only ops with a kernel for it.
 template <class source> struct passes_before_gradients {
   using set = typename source::policies;
   static constexpr program built = source::build();
@@ -221,7 +221,7 @@ constexpr program select_without_gradients(program const& built, bool divides, s
                  : select_attention(remove_training_ops(built), attention, missing);
 }
 
-/// One rank's program of an entry without gradients, without training-only ops.
+/// One rank's program of an entry without gradients; training-only ops are removed.
 template <class passes>
 inline constexpr program divided_evaluation = dead_code_elimination(remove_training_ops(divided_program<passes>));
 

@@ -14,9 +14,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     while (!s.is_done()) s = s.after(p, bytes_of_plan(rematerialize(p, s.candidate)), limit);
 ///     // s.best
 ///
-/// The candidates, in order: drop nothing; drop everything; if that fits, by bisection, drop the fewest groups of nodes
-/// that suffice, most bytes per cost first; then change the best choice by keeping one of its groups and dropping up to
-/// two others, the cheapest change first. The state of a search is public, so that a search can be a template argument.
+/// The first candidate drops nothing, and the second drops everything. If the second fits, a bisection finds how few
+/// groups of nodes suffice if groups with more bytes per cost are dropped first. The last candidates change the best
+/// choice, the cheapest change first: each change keeps one of its groups and drops up to two others. The state of a
+/// search is public, so that a search can be a template argument.
 struct recomputation_search {
   /// The stages of a search, by the candidate that comes next.
   enum class phase : std::uint8_t { nothing, everything, bisection, change, done };
@@ -27,7 +28,7 @@ struct recomputation_search {
   node_set candidate;                // the set whose plan the caller makes next
   node_set best;                     // the best set so far; if no set fits, the one with the smallest plan
   std::int64_t best_bytes = refused; // the bytes of its plan
-  int low = 0, high = 0;             // bisection: dropping the first `low` groups is too little, `high` groups enough
+  int low = 0, high = 0;             // bisection: dropping `low` groups is too little, `high` is enough
   std::int64_t tried = 0;            // all changes to `best` that cost at most this much have been tried
   int plans = 0;                     // number of plans made so far
 
@@ -71,8 +72,9 @@ public:
     std::int64_t cost = -1; // approximate cost of the recomputation; -1: there is no such change
   };
 
-  /// The cheapest change to `dropped` that costs more than `tried` and at least 1 % less than `dropped`. `bytes`: the
-  /// bytes that the plan of `dropped` takes. A change that also drops other groups must be likely to fit into `limit`.
+  /// The cheapest change to `dropped` whose cost is above `tried` and at least 1 % below the cost of `dropped`.
+  /// `bytes`: the bytes that the plan of `dropped` takes. A change that also drops other groups must be likely to fit
+  /// into `limit`.
   constexpr change cheapest_change(node_set const& dropped, std::int64_t bytes, std::int64_t limit,
                                    std::int64_t tried) const {
     double const now = cost_of(dropped);
@@ -88,7 +90,7 @@ public:
       for (int const k : {one, other})
         if (k >= 0) cost += difference[k], more -= groups_[k].bytes;
       if (cost >= least || cost < static_cast<double>(tried) + 1) return;
-      // The kept group need not take all of its bytes at the peak of the plan.
+      // At the peak of the plan, possibly not all bytes of the kept group are in use.
       if (one >= 0 && (spare < 0 || more > spare + groups_[kept].bytes / 4)) return;
       least = cost;
       best.dropped = without(dropped, groups_[kept]);

@@ -104,8 +104,8 @@ private:
     out_.close();
   }
 
-  /// Appends the reversed loop as a reversed loop over segments, which recomputes a segment, then runs its backward
-  /// pass.
+  /// Appends the reversed loop as a reversed loop over segments. Each iteration recomputes one segment, then runs its
+  /// backward pass.
   constexpr void segmented_backward() {
     out_.open(segments_, true);
     int const recomputed = new_carried(iterations_);
@@ -119,8 +119,9 @@ private:
     out_.close();
   }
 
-  /// Appends a clone of the forward body, on new values. `current` and `next` replace the loop-carried value's
-  /// `current` and `next`; if `next` is empty, the clone does not compute the next value, since no node would read it.
+  /// Appends a clone of the forward body; the clone writes new values. `current` and `next` replace the loop-carried
+  /// value's `current` and `next`. If `next` is empty, the clone does not compute the next value, since no node would
+  /// read it.
   constexpr void clone_body(ref current, ref next) {
     clone_of_carried_current_ = current;
     clone_of_carried_next_ = next;
@@ -164,7 +165,7 @@ private:
   constexpr void keep(int begin, int end) {
     rewrite_nodes(out_, in_, begin, end, [](builder& out, node const& n, int) { out.program.add_node(n); });
   }
-  /// Appends the nodes in [begin, end). Inputs that have a clone are replaced by the clone.
+  /// Appends the nodes in [begin, end). Inputs that have a clone are replaced with the clone.
   constexpr void keep_with_clones(int begin, int end) {
     rewrite_nodes(out_, in_, begin, end, [&](builder&, node n, int) {
       for (auto& input : n.inputs) input = clone(input);

@@ -72,7 +72,7 @@ template <diagnosis d> struct repeat_ignores_its_input {
                         "+ layer(x)");
 };
 
-/// The argument of a repeat's body has elements of `expected` bytes, and its result elements of `got` bytes.
+/// The argument of a repeat's body has elements of `expected` bytes, but the result has elements of `got` bytes.
 template <diagnosis d> struct repeat_changes_the_type {
   static_assert(d.ok(), "in mixed precision, the body of ct::repeat takes elements of `expected` bytes but returns "
                         "elements of `got`; `+` and `*` with an fp32 value (a real label, a parameter of one "

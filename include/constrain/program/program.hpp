@@ -70,9 +70,9 @@ struct program {
   }
   /// Makes `r` a result that the host reads under this name.
   constexpr void set_result(char const* port_name, ref r) { set_port({port_kind::result, {.name = port_name}, r}); }
-  /// For ops that index by integers. If the host writes `r`, requires the integers of `r` to be in [0, limit); the
-  /// trainer checks them. The smallest of several limits applies. `ignores`: whether the op skips each `ignored_label`.
-  /// The host may pass `ignored_label` only if all ops that limit `r` skip it.
+  /// For ops that use integers as indices. If the host writes `r`, its integers must be in [0, limit); the trainer
+  /// checks them. The smallest of several limits applies. `ignores`: whether the op skips each `ignored_label`. The
+  /// host may pass `ignored_label` only if all ops that limit `r` skip it.
   constexpr void limit(ref r, std::int64_t limit, bool ignores = false) {
     for (auto& p : ports) {
       if (p.kind == port_kind::result || p.where != r) continue;
@@ -86,7 +86,7 @@ struct program {
     if (failure.ok()) failure = d;
   }
 
-  /// Appends a value and returns its index. Refuses the program if there is no room, like the next two functions.
+  /// Appends a value and returns its index. Like all `add_` functions, refuses the program if there is no room.
   constexpr int add_value(value_info const& info) {
     if (!values.push_back(info)) fail({why::program_too_large, info.line, 0, maximum_values, maximum_values + 1});
     return values.count - 1;

@@ -6,11 +6,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The purpose of a value. Roles decide which parameters are trained and decayed, where memory is counted, and what
-/// persists between steps. The library never infers these from a value's name.
+/// The purpose of a value. Roles decide which parameters are trained, which parameters have weight decay, where memory
+/// is counted, and which values persist between steps. The library never infers a role from a name.
 enum class role : std::uint8_t {
   activation,      // computed from inputs and parameters
-  input,           // inputs and labels, written by the host
+  input,           // inputs, labels and the inverse label count, written by the host
   hyperparameters, // the optimizer's hyperparameters of this step, written by the host
   weight,          // a trained matrix, or a trained parameter that no other role fits
   bias,            // a trained vector that a layer adds

@@ -65,8 +65,8 @@ public:
   /// Copies the bytes of all elements, row-major, in the dtype of the arena. A gradient's elements are still
   /// multiplied by the loss scale, if there is one. Throws `error` unless `to` has the bytes of `size()` elements.
   void copy_bytes_to(std::span<std::byte> to) const;
-  /// Sets all elements, row-major, converted from `real`. Each rank copies only the elements of `from` that it stores.
-  /// Throws `error` unless `from` has `size()` elements and the tensor's elements are floating-point numbers.
+  /// Sets all elements to those of `from`, row-major, converted from `real`. Each rank copies only the elements that it
+  /// stores. Throws `error` unless `from` has `size()` elements and the tensor's elements are floating-point numbers.
   template <class real> void copy_from(std::span<real const> from) const {
     check(from.size()), check_real();
     double const factor = factor_ == nullptr ? 1 : *factor_;

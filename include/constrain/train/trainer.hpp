@@ -110,8 +110,9 @@ public:
   /// list for a model with several inputs: `batch({tokens, lengths}, labels)`. Labels: the same shape, or
   /// [micro-batches, sequences] for classification; `ignored_label` (-100) marks an input without a label. For
   /// causal_lm, each label is the token after its input; or pass the inputs as labels, with labels::shift. Throws
-  /// `error` if arrays have the wrong number, type or length, if a value is out of range, if labels equal the inputs
-  /// but should be the next tokens, if labels cannot be shifted, or, with a single rank, if no label is valid.
+  /// `error` if the number of arrays is wrong, if an array has the wrong type or length, if a value is out of range, if
+  /// labels equal the inputs but should be the next tokens, if labels cannot be shifted, or, with a single rank, if no
+  /// label is valid.
   constrain::batch batch(array_list const& inputs, array_list const& labels,
                          constrain::labels which = constrain::labels::shifted) const {
     auto const b = detail::own_batch(inputs, labels, which, engine::template needs<typename entries::step>);

@@ -30,8 +30,8 @@ struct step_record {
   std::int64_t tokens = 0;      // valid labels of this step
   bool skipped = false;         // a gradient was not finite, so nothing was updated
   std::optional<double> validation_loss{}, accuracy{}; // of the evaluation after this step, if any
-  bool saved = false;                                  // whether `.directory` was saved after this step
-  bool resumed = false;           // whether the trainer had done steps before a call to `fit` that began with this step
+  bool saved = false;                                  // whether the run was saved to `.directory` after this step
+  bool resumed = false;           // whether a call to `fit` began with this step and continued earlier steps
   std::vector<metric> metrics{};  // user-defined metrics
   std::vector<metric> settings{}; // the model's (ct::setting) and the library's, as this step read them
 };

@@ -35,8 +35,8 @@ class losses {
 public:
   [[gnu::cold]] explicit losses(std::span<step_record const> steps);
 
-  /// The first step with a non-finite validation loss. If there is none, and the training losses of at least the last
-  /// tenth of the steps are not finite, the first of these steps. Otherwise null.
+  /// The first step with a non-finite validation loss. If there is none, and all training losses of the last tenth of
+  /// the steps are non-finite, the first step after the last finite training loss. Otherwise null.
   step_record const* not_finite() const { return not_finite_; }
   /// Which loss is not finite: "training" or "validation".
   char const* which() const { return which_; }

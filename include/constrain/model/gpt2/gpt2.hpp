@@ -53,8 +53,8 @@ struct gpt2_mlp {
 };
 
 /// GPT-2 (Radford et al. 2019): tokens [sequences, tokens] -> logits [sequences, tokens, vocabulary]. Pre-norm blocks,
-/// learned position embedding, and a head tied to the token embedding. Dropout, with the run's `.dropout` as the
-/// probability, follows the embeddings and both layers of a block; attention probabilities have no dropout. The default
+/// learned position embedding, and a head tied to the token embedding. Dropout follows the embeddings and both layers
+/// of a block, with the setting "dropout" as its probability; attention probabilities have no dropout. The default
 /// sizes are the 124M model's.
 struct gpt2 {
   int layers = 12;        // transformer blocks

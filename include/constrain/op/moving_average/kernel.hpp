@@ -17,7 +17,7 @@ CT_HOST_DEVICE stored decay_of_step(op::step_hyperparameters<optimizer, stored> 
 
 } // namespace detail
 
-/// Loop body of the kernel: average[i] = decay average[i] + (1 - decay) weight[i].
+/// Loop body of the kernel: average[i] = decay * average[i] + (1 - decay) * weight[i].
 template <class stored> struct moving_average_elements {
   stored const* weight;
   stored decay;
@@ -45,7 +45,7 @@ template <class optimizer, class device> struct kernel<op::moving_average<optimi
                   tensor<std::uint8_t const> hyper, tensor<stored> average) {
     auto const* const values = reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
     if constexpr (std::is_same_v<device, cpu>) {
-      // The host reads the scale once: with the check in the loop, g++ does not vectorize it.
+      // The host reads the scale once: with the check in the loop, g++ does not vectorize the loop.
       if (clip[1] == 0) return;
       moving_average_elements<stored> const body{weight.data, detail::decay_of_step(*values), average.data};
       for_elements(device{}, c, average.count, body);

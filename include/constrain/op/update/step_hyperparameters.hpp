@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// The hyperparameters of the base optimizer, `optimizer::base`, which `optimizer` wraps; empty without a base.
 template <class optimizer, class real> struct base_hyperparameters {
-  /// From the hyperparameters of `optimizer`.
+  /// Ignores the hyperparameters of `optimizer`: there is no base optimizer.
   template <class hyper> base_hyperparameters(hyper const&, optimizer_step) {}
 };
 
@@ -28,7 +28,7 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
   using prepared = decltype(prepare(typename optimizer::hyper{}, optimizer_step{}));
   static_assert(std::is_trivially_copyable_v<prepared>,
                 "an optimizer's hyperparameters are copied to the device as bytes; keep "
-                "`hyper`, and what `prepare` returns, trivially copyable");
+                "`hyper` and the result of `prepare` trivially copyable");
 
   prepared decaying, other; // with weight decay; without weight decay
   optimizer_step step;      // number of this update, counted from 1
@@ -46,14 +46,14 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
   CT_HOST_DEVICE prepared const& decays(bool yes) const { return yes ? decaying : other; }
 };
 
-/// For an `optimizer` with a base optimizer, its member type `base`. The hyperparameters of the base optimizer are
-/// `hyper` itself if both optimizers have the same type `hyper`, otherwise `hyper.base`.
+/// The specialization for an `optimizer` with a base optimizer, its member type `base`. The hyperparameters of the base
+/// optimizer are `hyper` itself if both optimizers have the same type `hyper`, otherwise `hyper.base`.
 template <class optimizer, class real>
   requires requires { typename optimizer::base; }
 struct base_hyperparameters<optimizer, real> {
   step_hyperparameters<typename optimizer::base, real> base; // hyperparameters of the base optimizer
 
-  /// From the hyperparameters of `optimizer`.
+  /// Takes the hyperparameters of the base optimizer from those of `optimizer`.
   base_hyperparameters(typename optimizer::hyper const& hyper, optimizer_step now) : base(hyper_of_base(hyper), now) {}
 
 private:

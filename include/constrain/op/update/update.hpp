@@ -75,7 +75,7 @@ struct update_options {
 };
 
 /// The update of one parameter, element by element: `optimizer::update` computes the new weight and state from the
-/// weight, the state and gradient * scale. Inputs: gradient, clip [norm, scale] (op::clip_coefficient),
+/// weight, the state and gradient * scale. Inputs: gradient, clip [norm, scale] (op::clip_coefficient), and
 /// `step_hyperparameters` as bytes. Outputs, which are also read: the weight and the fields of the optimizer state. If
 /// scale is 0, the outputs keep their values.
 template <class optimizer> struct update {
@@ -96,7 +96,7 @@ template <class optimizer> struct update {
 /// Appends the update of a parameter by an optimizer: the nodes of the optimizer's rule, or, without a rule, one
 /// element-wise update of the parameter and the optimizer states. A rule is called once for each part of the parameter.
 /// The rule of an optimizer with a base optimizer is called only once, for the full parameter, since the base may be
-/// element-wise; this rule calls `update_by` for the base.
+/// element-wise. This rule must call `update_by` for the base.
 template <class optimizer> constexpr void update_by(update_rule& rule) {
   if constexpr (has_update_rule<optimizer> && requires { typename optimizer::base; }) optimizer::update(rule);
   else if constexpr (has_update_rule<optimizer>) rule.for_each_part([](update_rule& part) { optimizer::update(part); });

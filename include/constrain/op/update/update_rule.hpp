@@ -68,8 +68,8 @@ public:
   /// loss scale.
   constexpr value gradient() const { return part_ < 0 ? value{out_, {gradient_, at::current}} : new_gradient_; }
   /// [norm, scale], fp64 [2]: rules multiply the gradient by the scale, which clips by the norm of all gradients,
-  /// undoes the loss scale, and is 0 if the norm is not finite. With `optimizer::in_backward`, the norm is of this
-  /// gradient only, without clipping.
+  /// undoes the loss scale, and is 0 if the norm is not finite. With `optimizer::in_backward`, the norm is the norm of
+  /// this gradient only, and nothing is clipped.
   constexpr value scale() const { return {out_, scale_}; }
   /// The hyperparameters of this step: bytes that hold an `op::step_hyperparameters` of the optimizer.
   constexpr value hyper() const { return {out_, hyper_}; }
@@ -99,8 +99,8 @@ public:
   /// A state with the parameter's shape and of type `type()`.
   constexpr value state(std::string_view name) { return state(name, shape()); }
 
-  /// Stores `source`, converted to the type of `target`, in `target`, the parameter or a state, unless the gradient
-  /// norm is not finite. `target` and `source` must have the same shape.
+  /// Stores `source`, converted to the type of `target`, in `target`, unless the gradient norm is not finite. `target`:
+  /// the parameter, its gradient or a state. `target` and `source` must have the same shape.
   constexpr void assign(value target, value source) {
     if (!out_.program.failure.ok()) return; // after a failure, `emit_all` returns no values
     if (part_ >= 0 && target.where() == new_parameter_.where()) return replace(new_parameter_, source);
@@ -133,8 +133,7 @@ public:
     if (stores_gradient) assign(gradient(), joined(new_gradients, parts.dimension));
   }
 
-  /// Refuses the program if this object is a part of a parameter. For functions that update the full parameter in
-  /// place.
+  /// Refuses the program if this object is a part of a parameter.
   constexpr void needs_full_parameter() {
     if (part_ >= 0) out_.program.fail(diagnosis_with<part_is_updated_in_place>(info().line));
   }
