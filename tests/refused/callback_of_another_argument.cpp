@@ -1,5 +1,5 @@
 // refused: fit: a callback's on_step is `void on_step(ct::fit_context& c)`;
-// shows: c.last is the step's result, c.stop() ends the run
+// shows: c.last is the step's result, and c.stop() ends the run
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE void convert_reals(dtype from_type, std::byte const* from, dtype to_type, std::byte* to,
                                                   std::int64_t count) {
-  // Through double, four types need eight loops, not sixteen.
+  // A conversion through double needs eight loops for four types, not sixteen.
   constexpr std::int64_t slice = 512;
   double exact[slice];
   for (; count > 0; count -= slice) {

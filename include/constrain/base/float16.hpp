@@ -73,8 +73,8 @@ CT_HOST_DEVICE constexpr float float_of_half(std::uint16_t half) {
 } // namespace detail
 
 /// IEEE 754 binary16 ("half"): 1 sign bit, 5 exponent bits, 10 mantissa bits. The largest finite value is 65504, the
-/// smallest positive normal value is 2^-14, and the smallest positive subnormal value is 2^-24. It is only for storage:
-/// arithmetic converts to float. Both conversions are bit-identical to those of `__half` in the CUDA Toolkit's
+/// smallest positive normal value is 2^-14, and the smallest positive subnormal value is 2^-24. float16 is only for
+/// storage: arithmetic converts to float. Both conversions are bit-identical to those of `__half` in the CUDA Toolkit's
 /// cuda_fp16.h.
 struct float16 {
   std::uint16_t bits = 0; // sign, exponent, mantissa

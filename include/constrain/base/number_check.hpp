@@ -10,11 +10,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The range of values that a numeric option may have.
 enum class number_range : std::uint8_t {
   finite,           // any value except inf and nan
-  from_zero,        // finite, at least 0
-  above_zero,       // finite, above 0
-  from_zero_to_one, // at least 0, at most 1
-  below_one,        // at least 0, below 1
-  loss_scale,       // finite, at least `smallest_loss_scale`
+  from_zero,        // finite and at least 0
+  above_zero,       // finite and above 0
+  from_zero_to_one, // at least 0 and at most 1
+  below_one,        // at least 0 and below 1
+  loss_scale,       // finite and at least `smallest_loss_scale`
 };
 
 namespace detail {

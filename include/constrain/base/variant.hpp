@@ -3,8 +3,8 @@
 // The library's inline namespace, CONSTRAIN_VARIANT, names the compiler flags and macros that change the library's
 // code: the instruction set, OpenMP, the GEMM library, MPI, the debug mode of libstdc++, and the assumptions about
 // arithmetic that the compiler may make. Therefore translation units with different flags share no functions of the
-// library. (clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. There, the other
-// flags that -ffast-math implies do not change the name.)
+// library. (clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. With clang 14, the
+// other flags that -ffast-math implies do not change the name.)
 
 #if defined(__AVX512BF16__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_bf16
@@ -116,7 +116,7 @@
 #else
 #define CONSTRAIN_VARIANT CONSTRAIN_FLAGS
 #define CONSTRAIN_DEFINITIONS 1
-#define CONSTRAIN_INLINE [[gnu::noinline]] inline // not inlined: none of these is time-critical
+#define CONSTRAIN_INLINE [[gnu::noinline]] inline // not inlined: .ipp functions are not time-critical
 #endif
 
 #define CONSTRAIN_TEXT_OF(x) #x

@@ -49,12 +49,12 @@ private:
   int half_; ///< Bits of each half of an index in the Feistel network.
 
   constexpr std::uint64_t shuffled(std::uint64_t x) const {
-    constexpr std::uint32_t purpose = 0x6f726465; // "orde": keeps these draws distinct from others with the same seed
+    constexpr std::uint32_t purpose = 0x6f726465; // "orde": separates these draws from other draws with the same seed
     auto const mask = (std::uint64_t{1} << half_) - 1;
     auto left = x >> half_, right = x & mask;
     philox_key const key{{static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)}};
-    // Twelve rounds: after only six, some pairs of samples follow each other measurably more often than others if
-    // `count` is at most about 16. For larger counts, six rounds suffice.
+    // For a `count` above about 16, six rounds would suffice. For smaller counts, six rounds would let some pairs of
+    // samples follow each other measurably more often than other pairs.
     for (std::uint32_t round = 0; round < 12; ++round) {
       auto const draw = philox({{static_cast<std::uint32_t>(right), static_cast<std::uint32_t>(epoch_),
                                  static_cast<std::uint32_t>(epoch_ >> 32), purpose + round}},

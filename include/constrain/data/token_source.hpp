@@ -36,7 +36,7 @@ public:
   void read(std::int64_t first, std::span<std::byte> bytes) const;
 
   /// Makes `begin` the offset of the first token: the content is the bytes from `begin` to `size()`. Calls
-  /// `visit(bytes)` for consecutive parts of the content; returns the content's CRC-32C, and keeps it for `verify`.
+  /// `visit(bytes)` for consecutive parts of the content. Returns the content's CRC-32C and stores it for `verify`.
   template <class visitor> std::uint32_t remember(std::int64_t begin, visitor const& visit) {
     begin_ = begin;
     return sum_ = scan(visit);
@@ -57,7 +57,7 @@ private:
   std::uint32_t sum_ = 0;
   mutable constrain::detail::mutex verifying_{}; // the training thread and the prefetch thread may both read
 
-  /// Calls `visit(bytes)` for consecutive parts of the content; returns the CRC-32C of the content.
+  /// Calls `visit(bytes)` for consecutive parts of the content. Returns the CRC-32C of the content.
   template <class visitor> std::uint32_t scan(visitor const& visit) const {
     constexpr std::int64_t most = 1 << 18;
     io::crc32c check;
@@ -85,7 +85,7 @@ public:
   std::int64_t size() const { return file_ ? file_->size() - file_->begin() : static_cast<std::int64_t>(view_.size()); }
 
   /// Calls `visit(bytes)` for consecutive parts of the `count` bytes from `first` on. All parts but the last have an
-  /// even size. Throws `error` if the file cannot be read or, after the calls, if it has changed.
+  /// even size. Throws `error` if the file cannot be read or, after the calls, if `token_file::verify` finds a change.
   void visit(std::int64_t first, std::int64_t count, function_ref<void(std::span<std::byte const>)> visit) const;
 
   /// The error for content that has changed since the corpus was made.

@@ -82,7 +82,7 @@ template <class function, class argument> constexpr decltype(auto) call_with(fun
 }
 
 /// Calls a callback after a step. Calls the object itself if it is callable, and stops the run if the result is false.
-/// Then calls its `on_step`, if it has one.
+/// Then calls the object's `on_step`, if there is one.
 template <class function> void call_after_step(void* object, fit_context& c) {
   auto& f = *static_cast<function*>(object);
   auto const call = [&](auto& argument) {
@@ -105,8 +105,8 @@ template <class object> struct callback_is_usable {
                 "fit: a callback's on_start is `void on_start(ct::fit_context& c)`");
   static_assert(
       !names_on_step<object>() || calls_on_step<object>,
-      "fit: a callback's on_step is `void on_step(ct::fit_context& c)`; c.last is the step's result, c.stop() ends the "
-      "run");
+      "fit: a callback's on_step is `void on_step(ct::fit_context& c)`; c.last is the step's result, and c.stop() ends "
+      "the run");
   static_assert(
       !names_on_evaluation<object>() || calls_on_evaluation<object>,
       "fit: a callback's on_evaluation is `void on_evaluation(ct::fit_context& c)`; *c.validation is the evaluation");

@@ -26,7 +26,7 @@ public:
   fit_result result{};                    // result so far; in on_end, the result that `fit` returns
 
   /// Ends the run on all ranks: before the first step if called in on_start, otherwise after the current step. If the
-  /// call precedes this step's evaluation or save, `fit` still evaluates or saves. `result.stop_reason` is then
+  /// call precedes this step's evaluation or save, `fit` still evaluates or saves. `result.stop_reason` becomes
   /// `stop_reason::by_callback`, unless the run already ends for another reason.
   void stop() { stops_ = true; }
 

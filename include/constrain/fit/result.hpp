@@ -8,8 +8,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Why a run ended. all_steps: all steps, or all epochs, are done; no_improvement: `.patience` evaluations in a row did
-/// not improve on the lowest loss; interrupted: SIGINT or SIGTERM arrived; by_callback: a callback stopped the run.
+/// Why a run ended: all steps or epochs are done (`all_steps`), `.patience` evaluations in a row did not improve on the
+/// lowest loss (`no_improvement`), SIGINT or SIGTERM arrived (`interrupted`), or a callback stopped the run
+/// (`by_callback`).
 enum class stop_reason : std::uint8_t { all_steps, no_improvement, interrupted, by_callback };
 
 /// Result of `fit`.
@@ -18,9 +19,9 @@ struct fit_result {
   double loss = 0;                        // training loss of the last step of this call
   std::optional<evaluation> validation{}; // result of this call's last evaluation, if any
   double seconds = 0;                     // duration of this call
-  double tokens_per_second = 0; // training throughput of all ranks together: padding and tokens with ignored labels
-                                // count as tokens, additional inputs do not; the time includes waiting for data, but
-                                // not callbacks, evaluation or saving
+  double tokens_per_second = 0; // training throughput of all ranks together, including padding and tokens with ignored
+                                // labels, but not additional inputs; the time includes waiting for data, but not
+                                // callbacks, evaluation or saving
   double labels_per_second = 0; // training throughput in valid labels
   double share_of_peak = 0; // FLOP/s as a share of the processor's measured peak in fp32 (fp64 for precision::fp64);
                             // 0 on a GPU, or if the peak could not be measured

@@ -15,9 +15,9 @@
 /// later save may remove.
 ///
 /// After a fixed first line, a mark contains the identity (inode, file handle) of its directory and of the parent
-/// directory, and the final name of the saved directory. A mark is valid only while its directory keeps its name and
-/// its parent: a mark in a copy or in a moved directory permits no removal. A mark with another hard link permits none
-/// either. The list of files follows; each file is listed before it is created. Another user cannot forge a mark: the
+/// directory, the final name of the saved directory, and the list of files. Each file is listed before it is created. A
+/// mark is valid only while its directory keeps its name and its parent: a mark in a copy or in a moved directory
+/// permits no removal. A mark with another hard link permits no removal either. Another user cannot forge a mark: the
 /// mark and the directory must have the same owner as this process's new files.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
@@ -53,9 +53,9 @@ private:
   std::vector<std::string> listed_;
 };
 
-/// The files that the library may remove from a directory in `holder`, the mark last. The list is empty if the
-/// directory is empty. It contains only the mark if the directory has no other file and the mark's first lines are
-/// incomplete. In all other cases without a valid mark, and if the directory's owner is not `owner`, returns nullopt.
+/// Returns the files that the library may remove from a directory in `holder`, with the mark last. The list is empty if
+/// the directory is empty. It contains only the mark if the directory has no other file and the mark's first lines are
+/// incomplete. Returns nullopt in all other cases without a valid mark, and if the directory's owner is not `owner`.
 /// `name`: see `mark_head`.
 [[gnu::cold]] std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
                                                                    directory_handle const& holder,

@@ -19,7 +19,7 @@ std::string shown(json_cursor const& text, std::string_view string);
 /// Throws `error` for a duplicate name. `name`: the position after the name's opening quote.
 [[noreturn]] void refuse_second(json_cursor const& text, std::uint32_t name);
 
-/// Sorts positions or indices. Uses heap sort, because std::sort compiles to three times as much code; `before` is
+/// Sorts positions or indices. Uses heap sort, because std::sort compiles to three times as much code. `before` is
 /// type-erased, so that the sort is instantiated only once.
 [[gnu::noinline]] inline void sort_places(std::vector<std::uint32_t>& places,
                                           function_ref<bool(std::uint32_t, std::uint32_t)> before) {

@@ -78,7 +78,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     ~closer() { ::closedir(stream); }
   } const at_end{stream};
   std::vector<std::string> names;
-  errno = 0; // readdir reports an error as the end of the directory and a code in errno
+  errno = 0; // readdir also returns null on an error, but then sets errno
   while (auto const* entry = ::readdir(stream)) {
     if (std::string_view const name = entry->d_name; name != "." && name != "..") names.push_back(std::string(name));
     errno = 0;

@@ -24,12 +24,12 @@ namespace detail {
 struct safetensors_entry {
   std::string_view name;                ///< As written, with escapes not decoded.
   std::string dtype;                    ///< Such as "F32", with escapes decoded.
-  std::uint32_t shape = 0, offsets = 0; ///< Positions in the header of the shape array and the first data offset.
+  std::uint32_t shape = 0, offsets = 0; ///< Header positions of the shape array and the first data offset.
   std::uint64_t begin = 0, end = 0;     ///< Byte range in the data section.
 };
 
-/// The JSON header of a safetensors file. Every function reads the text again, so that a huge header takes no memory
-/// before it has been checked.
+/// The JSON header of a safetensors file. The functions read the text again instead of storing entries, so that a huge
+/// header takes no memory before it has been checked.
 class safetensors_header {
 public:
   using tensor_function = function_ref<void(safetensors_entry const&)>;
@@ -44,8 +44,9 @@ public:
   /// Throws `error` for invalid JSON or an invalid entry. Does not compare entries with each other.
   void read(tensor_function on_tensor, metadata_function on_metadata) const;
 
-  /// Throws `error` unless the header is valid: besides the checks of `read`, names must be unique, and the tensors
-  /// must cover the data without overlap or gap.
+  /// Throws `error` unless the header is valid: besides the checks of `read`, names must be unique, the numbers of tensors
+  /// and of metadata entries must not exceed `safetensors_most_names`, and the tensors must cover the data without
+  /// overlap or gap.
   [[gnu::cold]] void check() const;
 
   /// The shape of an entry that `read` passed to `on_tensor`.

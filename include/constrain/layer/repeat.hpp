@@ -14,7 +14,7 @@ template <diagnosis d> struct repeat_of_nothing {
   static_assert(d.ok(), "ct::repeat needs at least one iteration; write `repeat(name, 1 or more, ...)`");
 };
 
-/// The body of a repeat returns a value whose shape differs from the argument's: the value has `got` elements, the
+/// The body of a repeat returns a value whose shape differs from the argument's: the value has `got` elements, and the
 /// argument has `expected`. If the two numbers are equal, only the shapes differ.
 template <diagnosis d> struct repeat_changes_the_shape {
   static_assert(d.ok(), "the body of ct::repeat returns a value whose shape differs from its argument's; move the "

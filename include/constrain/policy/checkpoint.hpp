@@ -83,8 +83,8 @@ template <int iterations> struct every {
 };
 
 /// `every<k>` with a separate k for each repeat: the square root of its number of iterations, rounded up. The repeat
-/// then keeps about k inputs and recomputes k iterations at a time (Chen et al. 2016, section 4.1). If the activations
-/// of an iteration take much more memory than its input, as in a transformer, every<1> takes less memory.
+/// keeps about k inputs and recomputes k iterations at a time (Chen et al. 2016, section 4.1). If the activations of an
+/// iteration take much more memory than its input, as in a transformer, every<1> takes less memory.
 struct sqrt {
   using slot = slot_of::checkpointing;
   static constexpr slot value{.recomputes = true, .square_root = true};
@@ -110,7 +110,8 @@ template <class... ops> constexpr slot_of::checkpointing keeping() {
 /// iterations of each repeat, and the results of collectives. The backward pass recomputes the other activations that
 /// it needs, inside and outside repeats, each just before its first use. Name the ops that the model calls:
 /// `keep<op::attention>` also keeps the results of flash attention. An element-wise function f is `op::elementwise<f>`.
-/// `keep<>` keeps no op's results. Training gives the same weights as with `none`, bit for bit.
+/// `keep<>` keeps only the inputs of iterations and the results of collectives. Training gives the same weights as with
+/// `none`, bit for bit.
 template <class... ops> struct keep {
   using slot = slot_of::checkpointing;
   static constexpr slot value = detail::keeping<ops...>();

@@ -64,7 +64,7 @@ struct freezing {
 namespace detail {
 
 /// The pass of `freeze` and `train_only`. It gives parameters of frozen roles the role `frozen`; later passes do not
-/// train them.
+/// train these parameters.
 struct freezes_by_role {
   static constexpr auto after = pass_name::built;
   static constexpr program pass(program const& p, slot_of::freezing const& freezing) {

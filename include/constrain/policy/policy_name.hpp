@@ -11,8 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The name, without "constrain::" unless `keeps_namespace`, and with every control character replaced by '?', since
-/// the name is printed to terminals.
+/// The name, without "constrain::" unless `keeps_namespace`, and with '?' in place of every ASCII control character,
+/// since the name is printed to terminals.
 [[gnu::noinline, gnu::cold]] inline std::string plain_policy_name(std::string name, bool keeps_namespace) {
   if (!keeps_namespace) remove_all(name, "constrain::");
   for (char& c : name)
@@ -52,7 +52,7 @@ template <class slot> constexpr bool is_free_on_resume() {
   return false;
 }
 
-/// Appends the name of the slot's policy, unless it is the default of a slot that is not always named.
+/// Appends the name of the slot's policy, unless this policy is the default of a slot that is not always named.
 template <class slot, class... list> void append_name(std::string& text) {
   using policy = policy_in<slot, list...>;
   if constexpr (is_always_named<slot>() || !std::is_same_v<policy, typename slot::template otherwise<list...>>)

@@ -38,8 +38,8 @@ struct slots_with<slot_list<slots...>, first, rest...>
                                     slot_list<slots..., policy_slot<first>>>,
                  rest...> {};
 
-/// The value of every slot for a list of policies, and the rules to check: the rules of each slot, then the rules
-/// between slots.
+/// The value of every slot for a list of policies, and the rules to check: the rules of each slot, followed by the
+/// rules between slots.
 template <class slots, class between, class... list> struct choices_of;
 template <class... slots, class between, class... list> struct choices_of<slot_list<slots...>, between, list...> {
   using rules = typename join_rules<typename slots::rules..., between>::type;

@@ -53,20 +53,20 @@ struct step {
   index_terms iteration;
   unsigned accumulates = 0; // bit j: output j accumulates (its first write in a run overwrites it; later writes add)
   unsigned adds = 0;        // bit j: an earlier step has written output j, so this step always adds
-  // per output j: the loops around the call over which output j accumulates, each as the index of the step that begins
-  // the loop; at the first write in a run, all of these loops are in their first iteration
+  // per output j: the loops around the call over which output j accumulates, each given by the index of the step that
+  // begins the loop; at the first write in a run, all of these loops are in their first iteration
   fixed_vector<int, axis_list::capacity> first[node::maximum_outputs];
   int source = 0; // index of the node in the program, for messages
 
   int axis = -1;         // of the beginning and end of a loop: the axis that the loop traverses
-  bool reversed = false; // of the beginning and end of a loop: from the last iteration to the first
-  int partner = 0;       // of the beginning of a loop: index of the end; of the end: index of the beginning
+  bool reversed = false; // of the beginning and end of a loop: whether it runs from the last iteration to the first
+  int partner = 0;       // of the beginning and end of a loop: index of the step at the other end of the loop
 };
 
 /// The part of an axis that the executor needs to count iterations. "Within a segment" marks an axis that strip-mining
 /// made for the iterations within a segment (axis.hpp).
 struct plan_axis {
-  std::int64_t extent = 0;       // iterations; within a segment: of a full segment
+  std::int64_t extent = 0;       // number of iterations; within a segment: number in a full segment
   std::int64_t whole_extent = 0; // within a segment: extent of the axis that was split, to shorten the last segment
   int segments = -1;             // within a segment: the axis of the segments; -1 for every other axis
   labelled_rows rows{};          // of a loop that skips rows whose labels are ignored
@@ -81,7 +81,7 @@ struct host_view {
 
 /// A port with its tensor in the arena.
 struct plan_port {
-  port_kind kind = port_kind::result; // whether the host writes or reads it
+  port_kind kind = port_kind::result; // whether the host writes or reads the tensor
   port_spec spec;                     // the name is unique among the ports of this kind; a result has only a name
   std::int64_t limit = 0;             // integers from the host are in [0, limit); 0: not checked
   bool ignorable = false;             // of labels: the host may pass `ignored_label` too

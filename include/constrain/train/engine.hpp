@@ -19,7 +19,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Owns an arena and runs entry programs (step, evaluate, predict, generate) in it: copies inputs in, runs an entry,
-/// reads results out. `entries`: constrain::entries or inference_entries.
+/// and reads results out. `entries`: constrain::entries or inference_entries.
 template <class entries> class engine {
   using task = typename entries::task;
   using policy_set = typename entries::policies;
@@ -53,7 +53,7 @@ public:
   /// The arena.
   constrain::arena& arena() const { return runner_->arena(); }
   /// Bytes of the arena up to the last byte written so far, plus the bytes after all buffers (step parameters, scratch
-  /// memory). Only after `allocate` with `measure_memory`.
+  /// memory). Valid only after `allocate` with `measure_memory`.
   bytes used() const {
     return arena().used(bytes(entries::buffers_end)) + entries::memory.peak - bytes(entries::buffers_end);
   }
@@ -120,8 +120,8 @@ private:
   using runner_type = runner<target, policy_set::launching::value.captures>;
   static constexpr int micro_batches = std::max(policy_set::accumulation::value.micro_batches, 1); // 0 is refused
 
-  /// In checked mode, overwrites all memory that does not persist between runs with 0xFF bytes (NaN in every float
-  /// type).
+  /// In checked mode, writes 0xFF bytes (NaN in every float type) to all memory whose content does not persist between
+  /// runs.
   void poison() {
     if (!checked_) return;
     auto const begin = entries::persistent_end;

@@ -30,7 +30,7 @@ struct tensor_info {
   part_list parts;                      // if divided: extents of a rank's ranges of the dimension, one range per part
   std::int64_t unused = 0;              // if divided: elements of this dimension that the last rank's range lacks
   dtype type = dtype::f32;              // of an element
-  std::int64_t iterations = 1;          // product over all repeats (loops of the model) around the parameter
+  std::int64_t iterations = 1;          // product of the iterations of all repeats (model loops) around the parameter
   bool stacked = false;                 // whether the parameter is inside a repeat
   initial_value initial;                // distribution of the initial values
   std::int64_t offset = 0;              // in the arena, in bytes
@@ -50,11 +50,11 @@ struct tensor_info {
   constexpr shard_map map() const { return {ranges().elements() / divisions(), shards, chunk}; }
   /// Elements stored on each rank for all iterations together, including padding.
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
-  /// Ranks that together hold the tensor; 1: every rank holds all of it.
+  /// Number of ranks that together hold the tensor; 1: every rank holds all of it.
   constexpr std::int64_t holders() const { return shards * divisions(); }
-  /// Calls f(run) for the elements that a rank stores, in order. `rank`: its index in `ranks::holders`, where the
-  /// ranks of a tensor group are consecutive. If there are more ranks than `holders()`, several store the same
-  /// elements.
+  /// Calls f(run) for the elements that a rank stores, in order. `rank`: the rank's index in `ranks::holders`, where
+  /// the ranks of a tensor group are consecutive. If there are more ranks than `holders()`, several ranks store the
+  /// same elements.
   void for_each_run(int rank, function_ref<void(stored_run const&)> f) const;
 };
 

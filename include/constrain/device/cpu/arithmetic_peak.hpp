@@ -23,7 +23,7 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
   // sum = factor * sum + term converges to 1. `volatile` keeps the compiler from folding the portable loop.
   real const volatile factor = real(0.999), term = real(0.001);
 #if defined(__x86_64__) && defined(__GNUC__)
-  // Inline assembly, so that the measured rate does not depend on the compiler or its flags.
+  // Inline assembly makes the measured rate independent of the compiler and its flags.
 #define CONSTRAIN_CHAIN(type, lanes, sum) "vfmadd213p" type " %%" lanes "13, %%" lanes "12, %%" lanes sum "\n\t"
 // clang-format off
 #define CONSTRAIN_CHAINS(type, lanes)                                                                                  \
@@ -68,8 +68,8 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
   return 2.0 * chains * lanes::lanes * static_cast<double>(rounds);
 }
 
-/// FLOP per second of the calling thread's CPU time: the best of 24 measurements, or 0 if fewer than a third of them
-/// are within 5 % of the best.
+/// FLOP per second of the calling thread's CPU time: the best of 24 measurements. Returns 0 if fewer than a third of
+/// the measurements are within 5 % of the best, or if the clock did not advance during one of them.
 template <class real> double chain_rate() {
   constexpr std::int64_t rounds = 200'000;
   constexpr int measurements = 24; // during the first ones, the clock frequency may still be low
@@ -89,9 +89,9 @@ template <class real> double chain_rate() {
 
 /// Peak FLOP/s, in type `real`, of the threads that a parallel loop uses, measured with multiply-adds in registers (two
 /// operations each): the best thread's rate times the smaller of `thread_count()` and `available_processors()`. On
-/// x86-64, the function uses AVX-512 or AVX2 if the processor has it, even if the code was compiled for another
-/// instruction set. It measures CPU time, so preemption by other programs does not lower the result. It returns 0 if,
-/// on any thread, fewer than a third of the measurements are within 5 % of that thread's best. It takes a few
+/// x86-64, the function uses the processor's AVX-512 or AVX2 and FMA instructions, if any, even if the code was
+/// compiled for another instruction set. The function measures CPU time, so preemption by other programs does not lower
+/// the result. It returns 0 if the measurements of any thread differ too much (`detail::chain_rate`). It takes a few
 /// hundredths of a second.
 template <class real = float> double arithmetic_peak() {
   std::vector<double> rates(static_cast<std::size_t>(thread_count()));

@@ -23,13 +23,15 @@ struct depth_range {
   std::int64_t begin, end;
 };
 
-/// The same range for every row. It is a named type, so that all calls that use it share one instance of `tile_gemm`.
+/// The same range for every row. It is a named type, so that all calls that use it share one instantiation of
+/// `tile_gemm`.
 struct same_depth {
   depth_range range; // of every row
   depth_range operator()(std::int64_t) const { return range; }
 };
 
-/// One register tile of `tile_gemm`, `vectors` vectors wide; `column`: its first column in C, for `store`.
+/// Computes one register tile of `tile_gemm`, `vectors` vectors wide. `column`: the tile's first column in C, for
+/// `store`.
 template <int vectors, transpose a_transposed, class real, class function>
 inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, real const* b, std::int64_t b_step,
                        real* c, std::int64_t c_step, std::int64_t column, function const& store) {
@@ -64,11 +66,12 @@ inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, re
   (std::make_index_sequence<tile::rows>{});
 }
 
-/// A small GEMM for tiles in the cache, row-major, without packing: op(A) [rows, depth], B [depth, columns], C [rows,
-/// columns]; a_step, b_step, c_step: elements from one stored row to the next. `rows` must be a multiple of
-/// register_tile::rows, `columns` of a vector's lanes. `depth_of(row)` returns the part of the depth to sum for the
-/// register tile that begins at `row`. `store(c, sum, column)` combines a vector of sums with the elements at c, the
-/// first of which is in column `column` of C: see `overwrite`, `add_to`. Every sum is taken in the order of the depth.
+/// A small row-major GEMM for tiles in the cache, without packing. The matrices are op(A) [rows, depth], B [depth,
+/// columns] and C [rows, columns]. `a_step`, `b_step`, `c_step`: elements from one stored row to the next. `rows` must
+/// be a multiple of register_tile::rows, and `columns` a multiple of a vector's lanes. `depth_of(row)` returns the part
+/// of the depth to sum for the register tile that begins at `row`. `store(c, sum, column)` combines a vector of sums
+/// with the elements at c, the first of which is in column `column` of C: see `overwrite` and `add_to`. Every sum adds
+/// its terms in the order of the depth.
 template <transpose a_transposed, class real, class range_function, class store_function>
 void tile_gemm(std::int64_t rows, std::int64_t columns, range_function const& depth_of, real const* a,
                std::int64_t a_step, real const* b, std::int64_t b_step, real* c, std::int64_t c_step,

@@ -18,7 +18,7 @@ struct class_range {
   class_range(int rank, std::int64_t columns, std::int64_t classes)
       : first(rank * columns), count(std::clamp<std::int64_t>(classes - first, 0, columns)) {}
 
-  /// The column of the label's logit; `count` if another rank has this class, `ignored_label` for the ignored label.
+  /// The column of the label's logit; `count` if another rank has this class; `ignored_label` for this label.
   std::int32_t column_of(std::int32_t label) const {
     if (label == ignored_label) return label;
     return static_cast<std::int32_t>(first <= label && label < first + count ? label - first : count);

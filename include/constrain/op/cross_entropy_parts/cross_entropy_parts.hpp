@@ -15,7 +15,7 @@ struct class_range_options {
   std::int64_t ranks = 1;   // number of ranks in the group
 };
 
-/// The node `n` with the class_range_options of its logits, input 0, as its options.
+/// The node `n`, with the class_range_options of its logits (input 0) as options.
 constexpr node with_class_range(builder const& out, node n) {
   auto const& logits = out.program.values[n.inputs[0].value];
   std::int64_t const ranks = out.program.tensor_ranks;
@@ -23,8 +23,8 @@ constexpr node with_class_range(builder const& out, node n) {
   return n;
 }
 
-/// The gradient of op::cross_entropy_parts: like cross_entropy_gradient, for this rank's range of the classes; 0 in
-/// unused columns.
+/// The gradient of op::cross_entropy_parts: like cross_entropy_gradient, but for this rank's range of the classes, and
+/// 0 in unused columns.
 struct cross_entropy_parts_gradient {
   using options = class_range_options;
   static constexpr char const* name = "cross_entropy_parts_gradient";
@@ -37,8 +37,8 @@ struct cross_entropy_parts_gradient {
 
 /// op::cross_entropy for logits whose classes are split over the ranks of a tensor group. The loss, the logsumexp of
 /// each row and the loss of each row are the same on every rank. For each row, every rank sends three values: the
-/// maximum of its logits, the sum of exp(logit - maximum), and the logit of the label (Shoeybi et al. 2019, section 3).
-/// The values are combined in rank order. Output 3 is the exchange buffer.
+/// maximum of its logits, the sum of exp(logit - maximum), and the logit of the label, or 0 if another rank has this
+/// logit (Shoeybi et al. 2019, section 3). The values are combined in rank order. Output 3 is the exchange buffer.
 struct cross_entropy_parts {
   using written_as = cross_entropy;
   using options = class_range_options;

@@ -42,8 +42,8 @@ struct linear_weight_gradient {
   }
 };
 
-/// db (+)= the sum of the rows of dy, [..., out] -> [out], in an order that does not depend on the number of threads.
-/// (+)=: the first write in a run of the program overwrites the output; later writes add to it.
+/// db (+)= the sum of the rows of dy: dy [..., out] -> [out]. The order of the sum does not depend on the number of
+/// threads. (+)=: the first write in a run of the program overwrites the output; later writes add to it.
 struct linear_bias_gradient {
   static constexpr char const* name = "linear_bias_gradient";
   static constexpr unsigned accumulating = 0b1;

@@ -27,7 +27,7 @@ template <dtype type, class O> struct states_in : O {
   static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else a compile-time error
   using base = O; // in prints and saved runs, the name is "states_in_bf16<...>" with the name of the base
   static constexpr char const* name = type == dtype::bf16 ? "states_in_bf16" : "states_in_fp32";
-  static constexpr dtype state_type = type; // in which the states are stored
+  static constexpr dtype state_type = type; // the stored type of the states
 };
 
 } // namespace optimizer

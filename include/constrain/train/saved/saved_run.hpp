@@ -27,26 +27,26 @@ namespace detail {
 /// A shape as text, for example "[3, 4]".
 [[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);
 
-/// Throws `error`, which names the field and both values, if a field of a saved run (`saved`) differs from the field of
-/// this trainer (`here`). `directory`: names the saved run in the error. `owner`: names the loading object, with an
-/// article.
+/// Throws `error`, which names the field and both values, if a field of a saved run (`saved`) differs from the same
+/// field of the loading object (`here`). `directory`: names the saved run in the error. `owner`: names the loading
+/// object, with an article.
 void check_field(std::string const& directory, std::string const& field, std::string const& saved,
                  std::string const& here, std::string_view owner = "a trainer");
 
 } // namespace detail
 
-/// Saves weights, optimizer states and training state `s` to a directory, atomically: if saving fails at any point, an
-/// older saved run in the directory stays intact. `list`: the trainer's parameters. `format`: how other programs store
-/// the weights. `c`: also saved, for `load_run` to check. `group`: the ranks that hold the shards. Throws the same
-/// `error` on every rank if a file cannot be written. Collective over `world`.
+/// Saves weights, optimizer states, settings and the training state `s` to a directory, atomically: if saving fails at
+/// any point, an older saved run in the directory stays intact. `list`: the trainer's parameters. `format`: how other
+/// programs store the weights. `c`: also saved, for `load_run` to check. `group`: the ranks that hold the shards.
+/// Throws the same `error` on every rank if a file cannot be written. Collective over `world`.
 void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
               saved_configuration const& c, training_state const& s, arena& memory, communicator& world,
               communicator& group);
 
 /// Copies the tensors of a saved run into the arena and returns the training state. Every rank checks everything before
 /// the first byte is copied; `ranks` lets the ranks agree that all checks passed. Throws `error` if the directory is
-/// damaged, has a different configuration, or has a setting that is out of range; the error names the field. Call it
-/// within `agreement::run`.
+/// damaged, if its format version, configuration or tensors differ from the expected ones, or if its training state or
+/// a setting is out of range. Call this function within `agreement::run`.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& group, agreement& ranks);

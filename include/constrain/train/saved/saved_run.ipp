@@ -32,8 +32,8 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
                  "'s is ", here, "; load it into ", owner, " with the same ", field});
 }
 
-/// Throws `error` unless a file has exactly the `wanted` tensors, by name, shape and dtype; it may lack optional ones.
-/// `directory`: for the error.
+/// Throws `error` unless a file has exactly the `wanted` tensors, by name, shape and dtype; the file may lack optional
+/// tensors. `directory`: for the error.
 [[gnu::cold]] CONSTRAIN_INLINE void check_tensors(std::string const& directory, io::safetensors const& file,
                                                   std::vector<file_tensor> const& wanted) {
   for (auto const& w : wanted) {
@@ -55,8 +55,8 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   }
 }
 
-/// Throws `error` for a setting in `file` that `trainer::set` refuses. `wanted`: the trainer's states and settings.
-/// `directory`: for the error.
+/// Throws `error` for a setting in `file` whose value `trainer::set` refuses. `wanted`: the trainer's states and
+/// settings. `directory`: for the error.
 [[gnu::cold]] CONSTRAIN_INLINE void check_settings(std::string const& directory, io::safetensors const& file,
                                                    parameter_list const& list, std::vector<file_tensor> const& wanted) {
   for (auto const& w : wanted) {

@@ -29,8 +29,8 @@ struct file_tensor {
   }
 };
 
-/// The tensors of a file with all weights, without their bytes. `names`: the parameters whose name in the file differs
-/// from their name in `list`.
+/// The tensors of a file with all weights, without their bytes. `names`: the parameters whose names or layouts in the
+/// file differ from those in `list`.
 [[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
 
 /// The tensors of a file with all optimizer states, without their bytes. Their names are "<parameter>.<state>", for
@@ -49,7 +49,8 @@ public:
   [[gnu::cold]] void write(io::output_file& out) const;
 
 private:
-  /// The bytes of the full tensor, all iterations; copied into `full_tensors_` unless they can be viewed in the arena.
+  /// The bytes of all iterations of the full tensor; copied into `full_tensors_` unless they can be viewed in the
+  /// arena.
   std::byte const* full_tensor(file_tensor const& t, arena& memory, communicator& group);
 
   std::vector<file_tensor> tensors_;

@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Transposes the row-major matrix `from` [rows, columns], of elements of `width` bytes, to `to` [columns, rows].
+/// Transposes the row-major matrix `from` [rows, columns] into `to` [columns, rows]. An element has `width` bytes.
 [[gnu::cold]] CONSTRAIN_INLINE void transpose_elements(std::byte const* from, std::int64_t rows, std::int64_t columns,
                                                        std::int64_t width, std::byte* to) {
   for (std::int64_t i = 0; i < rows; ++i)
@@ -22,8 +22,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 /// Adds the file tensors of the parameter, state or setting `name`. Its name in the file is the one that `names` lists,
-/// else `name`. If the name in the file has a '*', which stands for the iteration, each iteration becomes a tensor;
-/// else one tensor holds all iterations.
+/// otherwise `name`. If the name in the file has a '*', which stands for the iteration, each iteration becomes a
+/// tensor; otherwise one tensor holds all iterations.
 [[gnu::cold]] CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, tensor_info const& info,
                                                      std::string name, stored_names names) {
   stored_name const* known = nullptr;
@@ -61,7 +61,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                              concat({list.name(list.states[i].parameter), ".", list.name(list.states[i])}), {});
   for (int i = 0; i < list.settings_size; ++i) {
     auto name = concat({"setting.", list.name(list.settings[i])});
-    // The states of a parameter in a scope "setting" may have such a name.
+    // The states of a parameter in a scope "setting" may have this name.
     auto const is_taken = [&] {
       for (auto const& t : tensors)
         if (t.tensor.name == name) return true;
