@@ -14,7 +14,8 @@ inline constexpr std::int32_t infinite_half = 0x477FF000;       // bits of the f
 
 // The conversions of float16, for `integers` = std::int32_t and `floats` = float, or for GCC vectors of these types.
 // They have no branches, so compilers vectorize loops that call them. Compilers do not vectorize loops with a branch
-// around floating-point arithmetic, nor loops with F16C instructions. F16C also converts NaNs differently.
+// around floating-point arithmetic, nor loops with F16C instructions. F16C also converts NaNs differently from these
+// functions.
 
 /// a < limit ? x : y, for each element; a and limit must not be negative.
 template <class integers>

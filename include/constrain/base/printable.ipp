@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   std::size_t end = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     auto const c = static_cast<unsigned char>(text[i]);
-    // U+0080 to U+009F in UTF-8: 0xc2, then 0x80 to 0x9f.
+    // In UTF-8, U+0080 to U+009F are the byte 0xc2 followed by 0x80 to 0x9f.
     bool const second_block =
         c == 0xc2 && i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xe0) == 0x80;
     if (second_block) ++i;

@@ -63,8 +63,8 @@ template <class function, class argument> constexpr bool is_after_step() {
   } else return false;
 }
 
-/// The argument that a callback function accepts after a step; `nothing`: it accepts neither a `step_result` nor a
-/// `fit_context`.
+/// The argument that a callback function accepts after a step; `nothing`: the function accepts neither a `step_result`
+/// nor a `fit_context`.
 enum class after_step { nothing, result, context };
 /// Determines the argument of a callback function. `context` is tried only if `result` does not compile: trying both
 /// would instantiate a generic lambda for both argument types.

@@ -109,7 +109,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   // The mark is removed last: if an earlier removal fails, a later save still knows what to remove.
   for (auto const& file : files)
     if (!directory.remove(file)) return;
-  // If another program reuses the name after this check, it can lose only an empty directory.
+  // If another program reuses the name after this check, that program can lose only an empty directory.
   if (!directory.is_at(holder, name)) return;
   if (::unlinkat(holder.get(), name.c_str(), AT_REMOVEDIR) != 0 && (errno == ENOTEMPTY || errno == EEXIST))
     static_cast<void>(::renameat(holder.get(), name.c_str(), holder.get(), kept.c_str()));

@@ -44,9 +44,9 @@ public:
   /// Throws `error` for invalid JSON or an invalid entry. Does not compare entries with each other.
   void read(tensor_function on_tensor, metadata_function on_metadata) const;
 
-  /// Throws `error` unless the header is valid: besides the checks of `read`, names must be unique, the numbers of tensors
-  /// and of metadata entries must not exceed `safetensors_most_names`, and the tensors must cover the data without
-  /// overlap or gap.
+  /// Throws `error` unless the header is valid: besides the checks of `read`, names must be unique, the numbers of
+  /// tensors and of metadata entries must not exceed `safetensors_most_names`, and the tensors must cover the data
+  /// without overlap or gap.
   [[gnu::cold]] void check() const;
 
   /// The shape of an entry that `read` passed to `on_tensor`.

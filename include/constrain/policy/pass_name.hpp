@@ -14,7 +14,7 @@ enum class pass_name {
   cast,              // forward: parameters are cast for mixed precision
   differentiated,    // the backward pass is added
   updated,           // gradient norm, clipping and the update of every trained parameter are added
-  recomputed,        // activation checkpointing
+  recomputed,        // activation checkpointing is applied
   fused,             // forward: neighboring operations are fused
   sharded,           // forward: collectives are inserted
 };

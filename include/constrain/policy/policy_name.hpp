@@ -37,7 +37,7 @@ template <class policy> std::string policy_name() {
     if (!name.empty()) name += concat({"<", policy_name<typename policy::base>(), ">"});
   }
   if (name.empty()) name = type_name<policy>();
-  // Saved runs contain the optimizer's name. It keeps its namespace, so that older saved runs still match.
+  // Saved runs contain the optimizer's name. This name keeps its namespace, so that older saved runs still match.
   return detail::plain_policy_name(std::move(name), optimizer_like<policy>);
 }
 

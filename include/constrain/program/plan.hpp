@@ -51,7 +51,7 @@ struct step {
   int random_key = 0;               // of a call that draws random numbers
   // terms whose sum is the index of the iteration over all loops around the call except the loop over micro-batches
   index_terms iteration;
-  unsigned accumulates = 0; // bit j: output j accumulates (its first write in a run overwrites it; later writes add)
+  unsigned accumulates = 0; // bit j: output j accumulates (the first write in a run overwrites; later writes add)
   unsigned adds = 0;        // bit j: an earlier step has written output j, so this step always adds
   // per output j: the loops around the call over which output j accumulates, each given by the index of the step that
   // begins the loop; at the first write in a run, all of these loops are in their first iteration

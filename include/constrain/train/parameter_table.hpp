@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Consecutive elements of a tensor that a rank stores.
 struct stored_run {
   std::int64_t begin = 0;  // index of the first element in one iteration's full tensor
-  std::int64_t at = 0;     // its index among the elements of this iteration that the rank stores
+  std::int64_t at = 0;     // index of this element among the elements of this iteration that the rank stores
   std::int64_t length = 0; // number of elements
 };
 
@@ -79,7 +79,7 @@ struct parameter_info : tensor_info {
 
 /// An optimizer state. Its name is unique within its parameter, for example "exp_avg".
 struct state_info : tensor_info {
-  int parameter = 0;       // index of the parameter that it belongs to
+  int parameter = 0;       // index of the parameter that the state belongs to
   bool is_average = false; // whether this state is a moving average of the parameter, initially a copy of it
 };
 
@@ -169,7 +169,7 @@ constexpr void fill_tensor_info(tensor_info& out, program const& p, memory_layou
   out.step = info.shape.elements();
 }
 
-/// Fills in the offset, dtype and sharding of a parameter's gradient `v`, if the host can read it.
+/// Fills in the offset, dtype and sharding of a parameter's gradient `v`, if the host can read the gradient.
 constexpr void fill_gradient(parameter_info& out, program const& p, memory_layout const& where, int v) {
   if (p.values[v].ends_with_update) return;
   int const root = root_of(p, {v, at::current}).value;

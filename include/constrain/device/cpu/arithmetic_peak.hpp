@@ -72,7 +72,7 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
 /// the measurements are within 5 % of the best, or if the clock did not advance during one of them.
 template <class real> double chain_rate() {
   constexpr std::int64_t rounds = 200'000;
-  constexpr int measurements = 24; // during the first ones, the clock frequency may still be low
+  constexpr int measurements = 24; // the clock frequency may still be low in the first measurements
   double rates[measurements], best = 0;
   for (auto& rate : rates) {
     thread_stopwatch const since;

@@ -23,7 +23,7 @@ bool found_by_all(communicator& world, std::string const& directory);
                                function_ref<void(std::string const&)> load, std::FILE* log);
 
 /// Loads the newest saved run of the series in a directory, as `take_newest` does. If the series is empty, loads the
-/// saved run in the directory itself; returns false if there is none. Throws as `take_newest` and `load` do.
+/// saved run in the directory itself; returns false if there is no saved run. Throws as `take_newest` and `load` do.
 /// Collective.
 [[gnu::cold]] bool resume_from(std::string const& directory, communicator& world,
                                function_ref<void(std::string const&)> load, std::FILE* log);

@@ -41,7 +41,8 @@ struct common_run {
   bool none_left = false;   // whether no rank had a saved run left
 };
 
-/// Finds the newest saved run that all ranks have in `left`. Removes it and the newer steps from `left`. Collective.
+/// Finds the newest saved run that all ranks have in `left`. Removes this run and all newer runs from `left`.
+/// Collective.
 [[gnu::cold]] CONSTRAIN_INLINE common_run take_common(communicator& world, steps_left& left) {
   common_run run;
   for (;;) {

@@ -21,8 +21,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
       std::memcpy(to + (j * rows + i) * width, from + (i * columns + j) * width, static_cast<std::size_t>(width));
 }
 
-/// Adds the file tensors of the parameter, state or setting `name`. Its name in the file is the one that `names` lists,
-/// otherwise `name`. If the name in the file has a '*', which stands for the iteration, each iteration becomes a
+/// Adds the file tensors of the parameter, state or setting `name`. The name in the file is `name`, unless `names`
+/// lists a different name. If the name in the file has a '*', which stands for the iteration, each iteration becomes a
 /// tensor; otherwise one tensor holds all iterations.
 [[gnu::cold]] CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, tensor_info const& info,
                                                      std::string name, stored_names names) {
