@@ -46,7 +46,7 @@ private:
   enum class stage : std::int32_t { to_be_made, ready, ended };
 
   item items_[2];
-  int made_ = 0; ///< Index of the item that is being made or is ready; the other item is in use.
+  int made_ = 0; ///< Index of the item being made or ready; the caller of `next` may be using the other item.
   maker make_;
   std::exception_ptr failure_{};
   std::atomic<stage> now_{stage::to_be_made};

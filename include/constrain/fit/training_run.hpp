@@ -28,7 +28,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// One call to `fit`, with one function per phase: check, prepare_outputs, start, train, end.
+/// One call to `fit`, with one function per phase: check, prepare_outputs, start, train and end.
 template <class trainer, class dataset> class training_run {
 public:
   [[gnu::cold]] training_run(trainer& t, dataset const& d, fit_options const& options, fit_callbacks const& callbacks)

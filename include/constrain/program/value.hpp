@@ -82,7 +82,8 @@ constexpr value emit(std::initializer_list<value> inputs, options_of<op> const& 
   return n.outputs.empty() ? *inputs.begin() : value{inputs.begin()->owner(), n.outputs[0]};
 }
 
-/// Appends a call to `op` and returns all its outputs, in the order of its shape rule; none if the call is refused.
+/// Appends a call to `op` and returns all outputs of the call, in the order of the op's shape rule. Returns none if the
+/// call is refused.
 template <class op>
 constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_list<value> inputs,
                                                               options_of<op> const& options = {},

@@ -30,8 +30,8 @@ using entries_of_trainer =
 
 /// Trains a task's model with a set of policies. The memory plan and the order of the kernels are compile-time
 /// constants; the memory of all tensors is allocated at construction. With distributed policies, all ranks must make
-/// these calls in the same order: construction, `step`, `evaluate`, `predict`, `generate`, `set`, `save`, loads, copies
-/// out of views. If the constructor, `step`, `save` or a load throws on one rank, it throws on all ranks.
+/// these calls in the same order: construction, `step`, `evaluate`, `predict`, `generate`, `set`, `save`, loads, and
+/// copies out of views. If the constructor, `step`, `save` or a load throws on one rank, it throws on all ranks.
 template <class task_, class... list>
 class trainer : public evaluator<typename detail::entries_of_trainer<task_, list...>::checked> {
   using base = evaluator<detail::entries_of_trainer<task_, list...>>;
@@ -170,7 +170,7 @@ public:
     state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.holders);
     engine_.drop_gradients();
   }
-  /// Loads only weights: from a directory or safetensors file of Hugging Face Transformers, or from another trainer's
+  /// Loads only weights, from a directory or safetensors file of Hugging Face Transformers or from another trainer's
   /// saved run of the same model. Throws `error`, with nothing changed, if the weights cannot be read, or if names,
   /// shapes or configuration do not match.
   void load_pretrained(std::string const& path) {
@@ -181,7 +181,8 @@ public:
 
   /// Loads the newest run saved in directory/step-<n> or, if there is none, the run saved in the directory itself. All
   /// ranks load the same run. Returns false if there is no saved run. If a run cannot be loaded, rank 0 prints the
-  /// error to `log` (null: silent), and the next older run is loaded. Throws the error of `load` if none can be loaded.
+  /// error to `log` (null: silent), and the next older run is loaded. Throws the error of `load` if no run can be
+  /// loaded.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
