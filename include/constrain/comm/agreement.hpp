@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-// Collective error handling: an error on one rank is thrown on all ranks or ends the job, so that no rank waits for the
-// others forever.
+// Collective error handling: an error on one rank is thrown on all ranks or ends the job, so that no rank waits forever
+// for other ranks.
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -136,8 +136,7 @@ private:
 /// the message.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
 
-/// Calls `f`, which may communicate. If `f` throws, rethrows the exception if all ranks throw, and otherwise aborts the
-/// job (see `rethrow_or_end_job`).
+/// Calls `f`, which may communicate. If `f` throws, calls `rethrow_or_end_job`.
 void together(communicator& world, joint_call where, function_ref<void()> f);
 
 } // namespace constrain

@@ -11,9 +11,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// Double buffering: a worker thread calls `make(item&)` to fill one of two items while the other is in use. If `make`
-/// throws, `next` rethrows the exception, and so does every later call. If no thread can be created, `next` itself
-/// calls `make`.
+/// Double buffering: a worker thread calls `make(item&)` to fill one of two items while the other item is in use. If
+/// `make` throws, `next` rethrows the exception, and so does every later call. If no thread can be created, `next`
+/// itself calls `make`.
 template <class item, class maker> class prefetch {
 public:
   /// Starts the worker thread, which makes the first item. `empty`: the initial value of both items.

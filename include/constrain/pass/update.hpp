@@ -67,7 +67,7 @@ constexpr ref as_result(program& p, node const& n) {
   return n.outputs[0];
 }
 
-/// Appends nodes that compute the squared norm of each gradient, then the clip coefficient. Returns the coefficient.
+/// Appends nodes that compute the squared norm of each gradient and the clip coefficient. Returns the coefficient.
 constexpr ref emit_clipping(builder& out, gradient_list const& gradients) {
   auto& program = out.program;
   ref const squares = add_squares(program, gradients.size());

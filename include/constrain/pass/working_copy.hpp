@@ -35,7 +35,7 @@ public:
   }
 
   /// Appends the nodes that store the updated copy in the parameter. `index`: the parameter's index among the trained
-  /// ones.
+  /// parameters.
   constexpr void store(int index) {
     auto const info = out_.program.values[parameter_.value];
     auto const clip = rule_.scale().where();

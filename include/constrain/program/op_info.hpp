@@ -95,7 +95,7 @@ struct op_info : op_label {
   unsigned multiplied = 0;               // bit i: input i is an operand of a GEMM
   unsigned strided_inputs = 0;           // bit i: input i may be strided
   unsigned strided_outputs = 0;          // bit j: output j may be strided
-  layout_rule layouts;                   // which elements of the operands depend on each other
+  layout_rule layouts;                   // which elements of the outputs depend on which elements of the inputs
   // bit i: input i holds a label for each row; a row with the label `ignored_label` is 0 in output 0 or, if output 0 is
   // a sum over the rows, adds nothing to it
   unsigned label_inputs = 0;

@@ -103,7 +103,7 @@ struct program {
     if (!part_lists.push_back(parts)) fail({why::program_too_large, 0, 0, maximum_part_lists, maximum_part_lists + 1});
     return part_lists.count - 1;
   }
-  /// The parts of a value of shape `s` in one dimension: one, unless the value is a parameter with parts in this
+  /// The parts of a value of shape `s` in one dimension: one part, unless the value is a parameter with parts in this
   /// dimension.
   constexpr part_list parts_along(value_info const& info, shape const& s, int dimension) const {
     if (info.parts >= 0 && part_lists[info.parts].dimension == dimension) return part_lists[info.parts];

@@ -49,8 +49,8 @@ template <diagnosis d> struct refusal<why::read_before_written, d> {
 };
 template <diagnosis d> struct refusal<why::overwritten_before_read, d> {
   static_assert(d.ok(),
-                "an operation reads a value after another operation has overwritten its bytes; this is a bug in "
-                "a pass: report it with the model");
+                "an operation reads a value after another operation has overwritten the value's bytes; this is a "
+                "bug in a pass: report it with the model");
 };
 template <diagnosis d> struct refusal<why::loops_do_not_nest, d> {
   static_assert(d.ok(), "a loop has no end, or an end has no loop; if an op or pass of yours opens a loop, let "
@@ -58,10 +58,9 @@ template <diagnosis d> struct refusal<why::loops_do_not_nest, d> {
                         "model");
 };
 template <diagnosis d> struct refusal<why::shape_is_not_what_the_rule_says, d> {
-  static_assert(d.ok(),
-                "an op writes a value whose type or shape differs from what its `infer` returns; in your own "
-                "op, let `infer` follow the types of its inputs (bf16 with precision::bf16), and in "
-                "`gradient` pass to `emit`, for each output, the index of the input that it is the gradient of");
+  static_assert(d.ok(), "an op writes a value whose type or shape differs from what its `infer` returns; in your own "
+                        "op, let `infer` derive the output types from the input types (bf16 with precision::bf16), and "
+                        "let `gradient` pass to `emit`, for each output, the index of the input whose gradient it is");
 };
 template <diagnosis d> struct refusal<why::partial_sum_is_read, d> {
   static_assert(d.ok(),
@@ -88,7 +87,7 @@ template <diagnosis d> struct refusal<why::skipped_iteration_is_read, d> {
 };
 template <diagnosis d> struct refusal<why::exchange_may_be_skipped, d> {
   static_assert(d.ok(), "ranks exchange data in a loop over rows whose iterations without a valid label do not run, so "
-                        "some ranks would wait for others; if a pass of yours opens the loop, move the collective "
+                        "some ranks would wait for other ranks; if a pass of yours opens the loop, move the collective "
                         "before or after it");
 };
 

@@ -53,7 +53,8 @@ public:
       entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step on one rank
 
   /// `h`: the optimizer's hyperparameters. Throws `error` for a value out of range, if the arena cannot be allocated,
-  /// if the world size does not fit the parallelism policy, or if the ranks' settings differ.
+  /// if the world size does not fit the parallelism policy, or if the program, the options or the hyperparameters
+  /// differ between ranks.
   explicit trainer(hyper const& h = {}, run_options const& run = {}) : base(run), hyper_(h) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
@@ -109,10 +110,10 @@ public:
   /// A batch of your own arrays, which must live until `step` returns. Inputs: [micro-batches, sequences, tokens], or a
   /// list for a model with several inputs: `batch({tokens, lengths}, labels)`. Labels: the same shape, or
   /// [micro-batches, sequences] for classification; `ignored_label` (-100) marks an input without a label. For
-  /// causal_lm, each label is the token after its input; or pass the inputs as labels, with labels::shift. Throws
-  /// `error` if the number of arrays is wrong, if an array has the wrong type or length, if a value is out of range, if
-  /// labels equal the inputs but should be the next tokens, if labels cannot be shifted, or, with a single rank, if no
-  /// label is valid.
+  /// causal_lm, each label is the token after its input. Alternatively, pass the inputs as labels, with labels::shift.
+  /// Throws `error` if the number of arrays is wrong, if an array has the wrong type or length, if a value is out of
+  /// range, if labels equal the inputs but should be the next tokens, if labels cannot be shifted, or, with a single
+  /// rank, if no label is valid.
   constrain::batch batch(array_list const& inputs, array_list const& labels,
                          constrain::labels which = constrain::labels::shifted) const {
     auto const b = detail::own_batch(inputs, labels, which, engine::template needs<typename entries::step>);

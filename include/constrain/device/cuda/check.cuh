@@ -9,8 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Throws `error` if the CUDA runtime failed. The message names the current device. `what`: the action that failed,
-/// such as "copy the step parameters".
+/// Throws `error` if the CUDA runtime failed. The message names the current device, if known. `what`: the action that
+/// failed, such as "copy the step parameters".
 inline void cuda_check(cudaError_t status, char const* what) {
   if (status == cudaSuccess) return;
   int device = -1; // unknown

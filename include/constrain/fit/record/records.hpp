@@ -28,7 +28,7 @@ struct step_record {
                                 // includes waiting for data, but not callbacks, evaluation or saving
   double labels_per_second = 0; // the same mean for valid labels; 0 in older records, which lack this field
   std::int64_t tokens = 0;      // valid labels of this step
-  bool skipped = false;         // a gradient was not finite, so nothing was updated
+  bool skipped = false;         // a gradient was not finite, so no weight or optimizer state was updated
   std::optional<double> validation_loss{}, accuracy{}; // of the evaluation after this step, if any
   bool saved = false;                                  // whether the run was saved to `.directory` after this step
   bool resumed = false;           // whether a call to `fit` began with this step and continued earlier steps
@@ -58,8 +58,8 @@ public:
   /// hand must not end a long run with an exception. Throws `error` if steps.jsonl cannot be opened.
   [[gnu::cold]] std::vector<step_record> steps() const;
 
-  /// Writes the file `name` to the directory, atomically: a reader finds the old content or the new. Throws `error` if
-  /// it cannot be written, or if it is a symbolic link.
+  /// Writes the file `name` to the directory, atomically: a reader finds the old content or the new content. Throws
+  /// `error` if the file cannot be written or is a symbolic link.
   [[gnu::cold]] void write_file(char const* name, std::string_view text) const;
 
 private:
