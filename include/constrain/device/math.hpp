@@ -14,10 +14,11 @@
 #define CT_VECTORISED [[gnu::always_inline]] inline
 
 /// Element-wise mathematical functions for every device. On the host, the float versions have no branches and no calls,
-/// so loops that use them vectorize even without -ffast-math; double uses the standard library. On CUDA, both use the
-/// CUDA math library. The stated errors are the largest errors measured for the host's float versions, with and without
-/// fused multiply-add. exp and sqrt were measured over all floats, and the other functions over all floats of magnitude
-/// 2^-8 to 2^7 and a sample of the remaining floats. The polynomials are minimax fits (Remez) made for this file.
+/// so loops that use them vectorize even without -ffast-math; double uses the standard library. On CUDA, both types use
+/// the CUDA math library. The stated errors are the largest errors measured for the host's float versions, with and
+/// without fused multiply-add. exp and sqrt were measured over all floats, and the other functions over all floats of
+/// magnitude 2^-8 to 2^7 and a sample of the remaining floats. The polynomials are minimax fits (Remez) made for this
+/// file.
 namespace constrain::inline CONSTRAIN_VARIANT::math {
 
 namespace libm = constrain::detail::libm;
@@ -163,7 +164,7 @@ CT_VECTORISED float sigmoid_host(float x) noexcept {
   return multiply_add(y, -lost * multiply_add(e, -0.5f, 1.0f), y); // 1 - e/2 approximates 1 / sum well enough
 }
 
-/// Clamps x to [low, high], low < 0 < high; a NaN becomes `low` or `high`. Compares bits as integers. As signed
+/// Clamps x to [low, high], where low < 0 < high; a NaN becomes `low` or `high`. Compares bits as integers. As signed
 /// integers, positive floats keep their order, and negative floats are below them. As unsigned integers, negative
 /// floats are above all positive floats, in reverse order.
 CT_VECTORISED float clamp(float x, float low, float high) noexcept {
