@@ -91,7 +91,7 @@ TEST_CASE("errors do not change the current device either") {
 
 TEST_CASE("a device that is not there is named") {
   machine const two(std::vector<on_host::device_properties>(2));
-  CHECK(contains(refusal(on_device(2)), "there is no CUDA device 2 here; choose from 0 to 1 as `.cuda_device`"));
+  CHECK(contains(refusal(on_device(2)), "there is no CUDA device 2 here; choose `.cuda_device` from 0 to 1"));
   CHECK(contains(refusal(on_device(-2)), "there is no CUDA device -2 here"));
   on_host::devices.clear();
   CHECK(contains(refusal(), "device::cuda: there is no CUDA device here, or CUDA_VISIBLE_DEVICES hides it"));
@@ -116,7 +116,7 @@ TEST_CASE("the architecture is one that the device has and the kernels were comp
   on_host::devices[0] = {.major = 9, .minor = 0};
   on_host::binary_version = on_host::ptx_version = 75; // nvcc was told less than sm<80>
   CHECK(contains(refusal(), "device::cuda<sm<80>>: this program was compiled for compute capability 7.5; compile it "
-                            "with -arch=sm_80, in CMake CMAKE_CUDA_ARCHITECTURES=80"));
+                            "with -arch=sm_80 (in CMake: CMAKE_CUDA_ARCHITECTURES=80)"));
   on_host::binary_version = on_host::ptx_version = 80;
   CHECK(refusal().empty());
   on_host::devices[0] = {.major = 12, .minor = 0};

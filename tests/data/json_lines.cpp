@@ -80,7 +80,8 @@ TEST_CASE("texts of one length are cut off or padded") {
 
 TEST_CASE("lines that cannot be read are named") {
   CHECK(refusal("{\"text\": \"a\"}\n{\"input\": \"a\"}\n")
-            .ends_with("texts.jsonl:2' has neither 'text' nor both 'input' and 'output'; add one or the other"));
+            .ends_with("texts.jsonl:2' has neither 'text' nor both 'input' and 'output'; add 'text', or both 'input' "
+                       "and 'output'"));
   CHECK(refusal("{\"text\": 5}").find("texts.jsonl:1' has 5 at byte") != std::string::npos);
   CHECK(refusal("\n\n{\"text\": \"a\"").find("texts.jsonl:3'") != std::string::npos);
   CHECK(refusal("[]").find("texts.jsonl:1'") != std::string::npos);
@@ -128,9 +129,9 @@ TEST_CASE("more tokens than memory has bytes are refused before any are made") {
        {std::int64_t{1} << 50, std::int64_t{1'000'000'000'000'000'000}, std::numeric_limits<std::int64_t>::max()}) {
     CHECK(ct::test::sentence([&] {
             read("{\"text\": \"a\"}\n", {.length = length});
-          }).starts_with("a text of " + std::to_string(length) + " tokens, at 1 byte a token, is more than the "));
+          }).starts_with("a text of " + std::to_string(length) + " tokens, at 1 byte a token, exceeds the "));
     CHECK(ct::test::sentence([&] {
             data::random_tokens(length, 5);
-          }).starts_with("a corpus of " + std::to_string(length) + " tokens, at 2 bytes a token, is more than the "));
+          }).starts_with("a corpus of " + std::to_string(length) + " tokens, at 2 bytes a token, exceeds the "));
   }
 }

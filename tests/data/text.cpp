@@ -47,7 +47,7 @@ TEST_CASE("corpus: nothing outside is read") {
   auto const corpus = data::text_from("abc");
   std::vector<std::int32_t> tokens(2, -7);
   CHECK(sentence([&] { corpus.copy(2, tokens); }) ==
-        "a corpus of 3 tokens was read out of bounds: 2 from token 2; read only tokens that it has");
+        "a corpus of 3 tokens was read out of bounds: 2 tokens starting at token 2; read only tokens that it has");
   using limits = std::numeric_limits<std::int64_t>;
   for (std::int64_t const first : {std::int64_t{-1}, std::int64_t{3}, std::int64_t{4}, limits::max(), limits::min()}) {
     CHECK_FALSE(sentence([&] { corpus.copy(first, tokens); }).empty());
@@ -208,7 +208,7 @@ TEST_CASE("text: more than memory is refused before it is read") {
   fs::resize_file(directory / "x", std::uintmax_t{1} << 43, refused);
   if (refused) return;
   auto const said = sentence([&] { data::text(directory / "x"); });
-  CHECK(said.find("is more than the") != std::string::npos);
+  CHECK(said.find("exceeds the") != std::string::npos);
   CHECK(data::text(directory / "x", {.maximum_bytes = 5}).size() == 5);
 }
 

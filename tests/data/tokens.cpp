@@ -67,7 +67,7 @@ TEST_CASE("tokens: with and without llm.c's header") {
     corpus.copy(3, two);
     CHECK(two == std::vector<std::int32_t>{65535, 258});
     CHECK(sentence([&] { corpus.copy(5, two); }) ==
-          "a corpus of 6 tokens was read out of bounds: 2 from token 5; read only tokens that it has");
+          "a corpus of 6 tokens was read out of bounds: 2 tokens starting at token 5; read only tokens that it has");
     auto const [train, validation] = corpus.split(0.34);
     CHECK(all(train) == std::vector<std::int32_t>{50256, 0, 1, 65535});
     CHECK(all(validation) == std::vector<std::int32_t>{258, 7});
@@ -104,7 +104,7 @@ TEST_CASE("tokens: what is no file of tokens is refused") {
   // The header's count against what follows, counts near the limits of 32 bits included.
   for (std::uint32_t const count : {0u, 1u, 3u, 0x7fffffffu, 0x80000000u, 0x80000002u, 0xffffffffu})
     CHECK(refusal(header(20240520, 1, count) + "abcd") ==
-          begin + "are " + std::to_string(count) +
+          begin + "number " + std::to_string(count) +
               " according to their header, but 4 bytes follow it instead of 2 per token; write the file again");
   CHECK(sentence([&] { data::tokens(directory / "none.bin"); }).ends_with("does not exist; check the path"));
   CHECK(sentence([&] { data::tokens(directory.path.string()); }).ends_with("is a directory; give the path of a file"));

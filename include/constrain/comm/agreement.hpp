@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-// Collective error handling: an error on one rank is thrown on all ranks or ends the job, so that no rank waits for the
-// others forever.
+// Collective error handling: an error on one rank is thrown on all ranks or ends the job, so that no rank waits forever
+// for other ranks.
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -81,7 +81,7 @@ struct vote {
 
 /// Throws the error for `votes` that are not unanimous: ranks are in different calls, have different `content`, or
 /// failed. `votes`: the votes of all ranks, `world.size()` elements. `failure`: this rank's exception, or null. `said`:
-/// its message. Collective.
+/// the message of `failure`. Collective.
 [[noreturn, gnu::cold]] void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
                                        std::string const& said);
 
@@ -91,12 +91,12 @@ struct vote {
 /// exception, or null. If no rank failed, returns the sum of `count` over all ranks. Otherwise every rank throws: its
 /// own exception if all ranks failed with the same message, else an `error` with the message of the lowest rank that
 /// failed. Also throws if ranks are in different calls, or if their `content` (such as a hash of the data read)
-/// differs. Collective: one all-gather, or at most two if ranks failed.
+/// differs. Collective: one all-gather, and at most one more if ranks failed.
 std::int64_t agree(communicator& world, joint_call where, std::int64_t count = 0,
                    std::exception_ptr const& failure = nullptr, std::uint64_t content = 0);
 
-/// Throws `error` on every rank unless all ranks are about to run the same number of forward passes (`passes`).
-/// Collective.
+/// Throws `error` on every rank unless all ranks are in the call `where` and are about to run the same number of
+/// forward passes (`passes`). Collective.
 inline void check_passes(communicator& world, joint_call where, std::int64_t passes) {
   agree(world, where, 0, nullptr, static_cast<std::uint64_t>(passes));
 }
@@ -110,7 +110,7 @@ inline void agreed(communicator& world, joint_call where, function_ref<void()> l
   agreed_sum(world, where, [&]() -> std::int64_t { return local(), 0; });
 }
 
-/// A two-phase state change on all ranks: every rank checks, calls `all_can()`, then changes its state. If a check
+/// A two-phase state change on all ranks: every rank checks, calls `all_can()`, and then changes its state. If a check
 /// fails on one rank, all ranks throw and no rank changes its state.
 class agreement {
 public:
@@ -120,8 +120,8 @@ public:
   /// Returns once all ranks have passed their checks; throws on all ranks if a check has failed on any rank. `content`:
   /// a hash of the data read, which must be equal on all ranks. Collective.
   void all_can(std::uint64_t content = 0);
-  /// Calls a function that must call `all_can()` once. An exception before that call makes all ranks throw; a later
-  /// exception is thrown only on its rank.
+  /// Calls a function that must call `all_can()` once. An exception before that call makes all ranks throw. A later
+  /// exception is thrown only on the rank where it occurs.
   void run(function_ref<void(agreement&)> checks_and_changes);
 
 private:
@@ -136,8 +136,7 @@ private:
 /// the message.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
 
-/// Calls `f`, which may communicate. If `f` throws, rethrows the exception if all ranks throw, and otherwise aborts the
-/// job (see `rethrow_or_end_job`).
+/// Calls `f`, which may communicate. If `f` throws, calls `rethrow_or_end_job`.
 void together(communicator& world, joint_call where, function_ref<void()> f);
 
 } // namespace constrain

@@ -19,11 +19,11 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A communicator over MPI, for the processes that mpirun or srun started. If the program has not initialized MPI, this
-/// class initializes it, and finalizes it at exit. A process that waits for the others longer than `deadline` seconds
-/// (in the constructor, 60 seconds if `deadline` is smaller) ends with an error (see watchdog.hpp). A process that
-/// exits with a nonzero status (detected only with glibc) ends the job, unless the others exit too within a few
-/// seconds. Throws `error` for an offset or length above 2^31 - 1 bytes, and if an MPI call returns an error code (by
-/// MPI's default, an error aborts the job instead).
+/// class initializes it, and finalizes it at exit. A process that waits for other processes longer than `deadline`
+/// seconds (in the constructor, 60 seconds if `deadline` is smaller) ends with an error (see watchdog.hpp). A process
+/// that exits with a nonzero status (detected only with glibc) ends the job, unless the other processes exit too within
+/// a few seconds. Throws `error` for an offset or length above 2^31 - 1 bytes, and if an MPI call returns an error code
+/// (by default, MPI aborts the job instead).
 class mpi final : public communicator {
 public:
   /// The communicator of all processes of the job. `deadline`: maximum wait for other processes, in seconds. Throws
@@ -47,8 +47,8 @@ public:
 private:
   mpi(MPI_Comm processes, double deadline);
 
-  // How long a failing rank waits for the others to fail or exit too, in seconds. This is less than the others'
-  // deadline, so that the failing rank prints its error before the others' watchdogs print theirs.
+  // The number of seconds that a failing rank waits for the other ranks to fail or exit too. This is less than the
+  // deadline of the other ranks, so that the failing rank prints its error before their watchdogs print theirs.
   static double patience(double deadline) { return std::min(deadline / 2, 3.0); }
 
   /// Initializes MPI if needed. Returns the MPI communicator of all processes of the job.
@@ -60,9 +60,9 @@ private:
   /// Registers `leave` to run at exit and prepares `meet` and the watchdog.
   static void prepare_end(double deadline);
 
-  /// Runs at exit. With status 0, waits for the others to exit, if this class has initialized MPI. With a nonzero
-  /// status, ends the job unless the others exit too within a few seconds. Then finalizes MPI if this class has
-  /// initialized it.
+  /// Runs at exit. With status 0, waits for the other processes to exit, if this class has initialized MPI. With a
+  /// nonzero status, ends the job unless the other processes exit too within a few seconds. Then finalizes MPI if this
+  /// class has initialized it.
   static void leave(int status);
 
   /// Waits up to `seconds` for all processes to call `meet`; returns whether all have called it. If `seconds` is 0,

@@ -52,7 +52,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 CONSTRAIN_INLINE void corpus::for_runs(std::int64_t first, std::int64_t count,
                                        function_ref<void(std::int64_t, std::int64_t)> visit) const {
   if (first < 0 || first > size() || count > size() - first)
-    throw error({"a corpus of ", size(), " tokens was read out of bounds: ", count, " from token ", first,
+    throw error({"a corpus of ", size(), " tokens was read out of bounds: ", count, " tokens starting at token ", first,
                  "; read only tokens that it has"});
   auto const after = [](std::int64_t index, run const& r) { return index < r.begin; };
   auto next = std::upper_bound(runs_->begin(), runs_->end(), first, after);

@@ -33,7 +33,8 @@ CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
     one.append(input->string(), true);
     one.append(output->string(), false);
   } else {
-    throw error({"'", where, "' has neither 'text' nor both 'input' and 'output'; add one or the other"});
+    throw error(
+        {"'", where, "' has neither 'text' nor both 'input' and 'output'; add 'text', or both 'input' and 'output'"});
   }
   one.append(options_.end, false);
   if (options_.length > 0) {

@@ -11,9 +11,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// Double buffering: a worker thread calls `make(item&)` to fill one of two items while the other is in use. If `make`
-/// throws, `next` rethrows the exception, and so does every later call. If no thread can be created, `next` itself
-/// calls `make`.
+/// Double buffering: a worker thread calls `make(item&)` to fill one of two items while the other item is in use. If
+/// `make` throws, `next` rethrows the exception, and so does every later call. If no thread can be created, `next`
+/// itself calls `make`.
 template <class item, class maker> class prefetch {
 public:
   /// Starts the worker thread, which makes the first item. `empty`: the initial value of both items.
@@ -46,7 +46,7 @@ private:
   enum class stage : std::int32_t { to_be_made, ready, ended };
 
   item items_[2];
-  int made_ = 0; ///< Index of the item that is being made or is ready; the other item is in use.
+  int made_ = 0; ///< Index of the item being made or ready; the caller of `next` may be using the other item.
   maker make_;
   std::exception_ptr failure_{};
   std::atomic<stage> now_{stage::to_be_made};

@@ -16,7 +16,7 @@ inline void check_room(std::string_view what, std::int64_t count, std::int64_t b
   auto const memory = pages * ::sysconf(_SC_PAGE_SIZE);
   if (memory > 0 && count > memory / bytes_each)
     throw error({what, " of ", count, " tokens, at ", bytes_each, bytes_each == 1 ? " byte" : " bytes",
-                 " a token, is more than the ", memory, " bytes of memory of this machine; use less data"});
+                 " a token, exceeds the ", memory, " bytes of this machine's memory; use less data"});
 }
 
 } // namespace constrain::data::detail

@@ -33,7 +33,7 @@ CONSTRAIN_INLINE std::int64_t find_tokens(std::span<std::byte const> head, std::
     begin = header.bytes;
     if (size < begin) throw refuse({"end inside their header, after ", size, " bytes; write the file again"});
     if (size - begin != std::int64_t{2} * header.numbers[2])
-      throw refuse({"are ", header.numbers[2], " according to their header, but ", size - begin,
+      throw refuse({"number ", header.numbers[2], " according to their header, but ", size - begin,
                     " bytes follow it instead of 2 per token; write the file again"});
   }
   if (size == begin) throw refuse({"are empty; give a file with at least one token"});

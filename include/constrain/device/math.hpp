@@ -14,10 +14,11 @@
 #define CT_VECTORISED [[gnu::always_inline]] inline
 
 /// Element-wise mathematical functions for every device. On the host, the float versions have no branches and no calls,
-/// so loops that use them vectorize even without -ffast-math; double uses the standard library. On CUDA, both use the
-/// CUDA math library. The stated errors are the largest errors measured for the host's float versions, with and without
-/// fused multiply-add: exp and sqrt over all floats, the other functions over all floats of magnitude 2^-8 to 2^7 and a
-/// sample of the remaining floats. The polynomials are minimax fits (Remez) made for this file.
+/// so loops that use them vectorize even without -ffast-math; double uses the standard library. On CUDA, both types use
+/// the CUDA math library. The stated errors are the largest errors measured for the host's float versions, with and
+/// without fused multiply-add. exp and sqrt were measured over all floats, and the other functions over all floats of
+/// magnitude 2^-8 to 2^7 and a sample of the remaining floats. The polynomials are minimax fits (Remez) made for this
+/// file.
 namespace constrain::inline CONSTRAIN_VARIANT::math {
 
 namespace libm = constrain::detail::libm;
@@ -44,7 +45,7 @@ template <class... reals> CT_VECTORISED float polynomial(float x, float c0, real
   else return multiply_add(x, polynomial(x, rest...), c0);
 }
 
-/// `condition ? a : b` on bits, which compilers do not turn back into a branch.
+/// `condition ? a : b`, computed on bits, so that compilers do not make it a branch.
 CT_VECTORISED float select(bool condition, float a, float b) noexcept {
   std::uint32_t const mask = condition ? ~std::uint32_t{0} : 0;
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & mask) | (std::bit_cast<std::uint32_t>(b) & ~mask));
@@ -115,8 +116,8 @@ CT_VECTORISED float log_host(float x) noexcept {
   return select((x > 0.0f) & (x < limit), y, special);
 }
 
-/// The square root instruction if the compiler need not set errno. Otherwise Newton's method from a bit-level estimate,
-/// since code that sets errno is not vectorized.
+/// Uses the square root instruction if the compiler need not set errno. Otherwise, uses Newton's method from a
+/// bit-level estimate, since code that sets errno is not vectorized.
 CT_VECTORISED float sqrt_host(float x) noexcept {
 #if defined(__NO_MATH_ERRNO__)
   return libm::sqrt(x);
@@ -163,7 +164,7 @@ CT_VECTORISED float sigmoid_host(float x) noexcept {
   return multiply_add(y, -lost * multiply_add(e, -0.5f, 1.0f), y); // 1 - e/2 approximates 1 / sum well enough
 }
 
-/// Clamps x to [low, high], low < 0 < high; a NaN becomes `low` or `high`. Compares bits as integers. As signed
+/// Clamps x to [low, high], where low < 0 < high; a NaN becomes `low` or `high`. Compares bits as integers. As signed
 /// integers, positive floats keep their order, and negative floats are below them. As unsigned integers, negative
 /// floats are above all positive floats, in reverse order.
 CT_VECTORISED float clamp(float x, float low, float high) noexcept {
@@ -195,8 +196,8 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp(real x) noexce
 #endif
 }
 
-/// e^x for x up to 88. The host's float version is faster than `exp`: its result is 0 below -87, where e^x is below
-/// 1.7e-38, and has an error of 1.01 ulp above.
+/// e^x for x up to 88. The host's float version is faster than `exp`. Below -87, where e^x is less than 1.7e-38, the
+/// result is 0; elsewhere, the error is 1.01 ulp.
 template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp_or_zero(real x) noexcept {
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<real, float>) return detail::exp_or_zero_host(x);
@@ -256,7 +257,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sigmoid(real x) no
 }
 
 /// Fast sigmoid for x * sigmoid(x). The host's float version returns 0 below -88.4 and does not propagate NaN (the
-/// product does); 2.47 ulp for magnitudes up to 87. The other versions are the same as `sigmoid`.
+/// product does). Its error is 2.47 ulp for magnitudes up to 87. The other versions are the same as `sigmoid`.
 template <real_number real> CT_VECTORISED CT_HOST_DEVICE real gate(real x) noexcept {
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<real, float>) return detail::gate_host(x);

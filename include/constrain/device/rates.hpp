@@ -4,8 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The speed of a device, for compile-time estimates of the duration of a step (`estimated_seconds`). Only the ratios
-/// of the rates matter when two strategies are compared.
+/// The speed of a device, for compile-time estimates of the duration of a step (`estimated_seconds`).
 struct device_rates {
   double gemm_64 = 0;    // FLOP/s of GEMMs in fp64; a multiply-add is two operations
   double gemm_32 = 0;    // FLOP/s of GEMMs in fp32

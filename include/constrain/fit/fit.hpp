@@ -12,7 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Trains on a corpus or on examples: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints progress lines,
 /// evaluates, saves the run and writes records as `options` specify. `fit` is equivalent to a hand-written loop over
 /// `t.batches` and `t.step`, and uses the same arena. SIGINT and SIGTERM end the run before the first step, after the
-/// current step or during an evaluation. If this call has done a step and `.directory` is set, the run is saved first.
+/// current step or during an evaluation. If this call has taken a step and `.directory` is set, `fit` then saves the
+/// run.
 ///
 /// The callback `called` runs on every rank. It is a function that `fit` calls after every step with a
 /// `step_result const&` or a `fit_context&` (a result of false stops the run), or an object with any of the members

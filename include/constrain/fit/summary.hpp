@@ -15,7 +15,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether the valid labels per second are visibly fewer than the tokens per second: some labels are ignored, or there
+/// Whether the rate of valid labels is visibly lower than the rate of tokens, because some labels are ignored or there
 /// are fewer labels than tokens.
 inline bool has_two_rates(fit_result const& r) { return r.labels_per_second < 0.9995 * r.tokens_per_second; }
 
@@ -38,7 +38,7 @@ template <class trainer>
   return json.member("stop_reason", reason_of(r.stop_reason)).end(), json;
 }
 
-/// The last line of the log. `directory`: where the run is saved; empty: it is not saved.
+/// The last line of the log. `directory`: where the run is saved; empty if it is not saved.
 template <class trainer>
 [[gnu::noinline, gnu::cold]] std::string ending(trainer const& t, fit_result const& r, std::string const& directory) {
   auto text =

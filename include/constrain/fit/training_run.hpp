@@ -28,7 +28,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// One call to `fit`, with one function per phase: check, prepare_outputs, start, train, end.
+/// One call to `fit`, with one function per phase: check, prepare_outputs, start, train and end.
 template <class trainer, class dataset> class training_run {
 public:
   [[gnu::cold]] training_run(trainer& t, dataset const& d, fit_options const& options, fit_callbacks const& callbacks)
@@ -160,7 +160,7 @@ private:
   [[gnu::noinline, gnu::cold]] void evaluate(step_record& record) {
     auto found = t_.evaluate(validation_, [&] { return t_.in_any_rank(signal_->noted()); });
     if (!found) return end_because(stop_reason::interrupted);
-    found->loss = of_rank_0(t_.world(), found->loss); // so that all ranks make the same decisions from it
+    found->loss = of_rank_0(t_.world(), found->loss); // so that all ranks make the same decisions
     context_.validation = context_.result.validation = found;
     record.validation_loss = found->loss;
     if constexpr (trainer::entries::counts_correct) {
@@ -180,8 +180,8 @@ private:
     if (options_.patience > 0 && since_best >= options_.patience) end_because(stop_reason::no_improvement);
   }
 
-  /// Writes the step's record, then saves the run if a save is due. In this order, a resumed run finds the record of
-  /// the step after which it was saved.
+  /// Writes the step's record, then saves the run if a save is due. Because of this order, a resumed run finds the
+  /// record of the step after which it was saved.
   void keep(step_record& record) {
     record.saved = !options_.directory.empty() && (done_ || options_.save_every.due(record.step, steps_));
     record.metrics = context_.take_metrics();

@@ -6,7 +6,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The layout in which ranks store a value between the calls that use it. With ZeRO (Rajbhandari et al. 2020), the
-/// tensors of a parameter are stored as follows:
+/// tensors of a parameter are stored as follows (flat: in shards):
 ///
 ///                        zero<1>             zero<2>             zero<3>
 ///     parameter          replicated or flat  replicated or flat  flat

@@ -25,8 +25,9 @@ constexpr gradient_list gradients_of(program const& p) {
 }
 
 /// Refuses an optimizer that is not element-wise if it accesses a tensor that is divided over ranks. An update rule can
-/// be element-wise only if it adds element-wise calls to those of another optimizer, `base`: any other rule may depend
-/// on the shape. `first`: the index of the first node of a parameter's update, which ends with the program's last node.
+/// be element-wise only if it adds element-wise calls to the calls of another optimizer, `base`; any other rule may
+/// depend on the shape. `first`: the index of the first node of a parameter's update, which ends with the program's
+/// last node.
 template <class optimizer> constexpr void check_parts(program& p, int first) {
   if (p.tensor_ranks == 1) return;
   constexpr bool may_be_elementwise = !has_update_rule<optimizer> || requires { typename optimizer::base; };
@@ -66,7 +67,7 @@ constexpr ref as_result(program& p, node const& n) {
   return n.outputs[0];
 }
 
-/// Appends nodes that compute the squared norm of each gradient, then the clip coefficient. Returns the coefficient.
+/// Appends nodes that compute the squared norm of each gradient and the clip coefficient. Returns the coefficient.
 constexpr ref emit_clipping(builder& out, gradient_list const& gradients) {
   auto& program = out.program;
   ref const squares = add_squares(program, gradients.size());
@@ -90,8 +91,9 @@ template <class optimizer> constexpr ref add_hyper(program& p, dtype type) {
 }
 
 /// Appends the update of the parameter that `gradient` belongs to. The nodes of an update rule are in loops over the
-/// parameter's axes. One call to an element-wise update covers all iterations of a repeat, unless it needs a working
-/// copy of the parameter or is inside the backward pass. `index`: the index of the gradient among all gradients.
+/// parameter's axes. One call to an element-wise update covers all iterations of a repeat, unless the update needs a
+/// working copy of the parameter or is inside the backward pass. `index`: the index of the gradient among all
+/// gradients.
 template <class optimizer> constexpr void emit_update(builder& out, int gradient, int index, ref clip, ref hyper) {
   update_rule rule(out, gradient, clip, hyper);
   int const parameter = out.program.values[gradient].belongs_to;

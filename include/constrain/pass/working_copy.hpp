@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// one tensor at a time, inside the loops over the parameter's axes.
 class working_copy {
 public:
-  /// Appends the nodes that compute the fp32 copy of `parameter`, and lets `rule` work on the copy. `compensation`: the
+  /// Appends the node that computes the fp32 copy of `parameter`, and lets `rule` work on the copy. `compensation`: the
   /// type of a state that keeps the error of rounding to nearest; u8: there is no such state, and rounding is
   /// stochastic.
   constexpr working_copy(builder& out, update_rule& rule, int parameter, dtype compensation)
@@ -35,7 +35,7 @@ public:
   }
 
   /// Appends the nodes that store the updated copy in the parameter. `index`: the parameter's index among the trained
-  /// ones.
+  /// parameters.
   constexpr void store(int index) {
     auto const info = out_.program.values[parameter_.value];
     auto const clip = rule_.scale().where();

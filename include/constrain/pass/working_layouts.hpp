@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Which operands the calls of a program use as shards, and which as full tensors. `value_info::layout` is the layout
-/// in which the ranks store a value.
+/// Tells which operands the calls of a program use as shards, and which as full tensors. `value_info::layout` is the
+/// layout in which the ranks store a value.
 class working_layouts {
 public:
   constexpr working_layouts(program const& p, partial_sums const& sums) : p_(p), sums_(sums) {}
@@ -59,7 +59,8 @@ public:
   }
 
   /// The error of a node that works on shards, if an operand with the pattern `*` has more or fewer elements than
-  /// output 0: a rank's shards of the two would hold different ranges.
+  /// output 0 and is not a block-wise optimizer state. A rank's shards of the operand and of output 0 would hold
+  /// different ranges.
   constexpr diagnosis check_elements(node const& n) const {
     if (!works_on_shards(n)) return {};
     auto const expected = p_.values[n.outputs[0].value].shape_in_full().elements();

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Tracks which values can be read while the nodes of a program run in order: a write of one value may overwrite
-/// another value that shares its bytes.
+/// Tracks which values can be read while the nodes of a program run in order. A write to one value may overwrite
+/// another value that shares bytes with it.
 class written_values {
 public:
   constexpr explicit written_values(program const& p) : p_(p) {
@@ -23,9 +23,9 @@ public:
     }
   }
 
-  /// Whether the value can be read: nodes have written the value, views that cover it, or the value that it is a view
-  /// of, and no node has since written another value over it. Inputs and persistent values count as written from the
-  /// start.
+  /// Whether the value can be read. Nodes must have written the value, views that together cover it, or the value that
+  /// it is a view of, and no node may have written another value over it since. Inputs and persistent values count as
+  /// written from the start.
   constexpr bool contain(int value) const {
     auto const& view = p_.values[value].view;
     return is_complete(value) || (view && !lost(value) && contain(view.of.value));
@@ -66,7 +66,7 @@ private:
 
   program const& p_;
   state state_[program::maximum_values]{};
-  fixed_vector<int, program::maximum_values> sharing_; // values that share bytes with others
+  fixed_vector<int, program::maximum_values> sharing_; // values that share bytes with other values
 };
 
 } // namespace constrain::detail

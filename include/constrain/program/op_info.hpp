@@ -40,7 +40,8 @@ struct inferred {
     result.outputs.push_back({type, s});
     return result;
   }
-  /// Refuses for a reason of the intermediate representation (sound.hpp), with the two numbers of its sentence.
+  /// Refuses for a reason of the intermediate representation (sound.hpp), with the two numbers of that reason's
+  /// sentence.
   static constexpr inferred failure(why reason, std::int64_t expected, std::int64_t got) {
     inferred result;
     result.reason = reason;
@@ -82,7 +83,7 @@ struct builder;
 /// constant expression.
 struct op_info : op_label {
   op_label const* label = nullptr; // name and identity; plans point only to these, so that a binary holds no rules
-  std::uint64_t written_as = 0;    // identity of the op that the model calls: this op, or the op that it replaces
+  std::uint64_t written_as = 0;    // identity of the op that the model calls: this op, or the op that this op replaces
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
   // the cost rule
   cost (*cost_of)(operand_types const& inputs, operand_types const& outputs, attributes const&) = nullptr;
@@ -94,16 +95,16 @@ struct op_info : op_label {
   unsigned multiplied = 0;               // bit i: input i is an operand of a GEMM
   unsigned strided_inputs = 0;           // bit i: input i may be strided
   unsigned strided_outputs = 0;          // bit j: output j may be strided
-  layout_rule layouts;                   // which elements of the operands depend on each other
+  layout_rule layouts;                   // which elements of the outputs depend on which elements of the inputs
   // bit i: input i holds a label for each row; a row with the label `ignored_label` is 0 in output 0 or, if output 0 is
   // a sum over the rows, adds nothing to it
   unsigned label_inputs = 0;
-  bool (*divide)(attributes&, division&) = nullptr;   // changes the options to one rank's (division.hpp)
+  bool (*divide)(attributes&, division&) = nullptr;   // changes the options to those of one rank (division.hpp)
   bool has_divide = false;                            // whether `divide` is set
   layout_change change;                               // of a collective, or of an op that works only on shards
-  void (*flat_form)(builder&, node const&) = nullptr; // appends the replacement of a call whose input 0 is flat
+  void (*flat_form)(builder&, node const&) = nullptr; // appends the replacement for a call whose input 0 is flat
   bool has_flat_form = false;                         // whether `flat_form` is set
-  // appends the replacement of a call whose input 0 is divided over a tensor group
+  // appends the replacement for a call whose input 0 is divided over a tensor group
   void (*divided_form)(builder&, node const&) = nullptr;
   bool has_divided_form = false;               // whether `divided_form` is set
   bool exchanges = false;                      // exchanges data between ranks
@@ -148,7 +149,7 @@ template <class op> constexpr inferred infer_of(operand_types const& in, attribu
   }
 }
 
-/// Calls the cost rule of an op, with arguments chosen in the same way.
+/// Calls the cost rule of an op, with arguments chosen as in `infer_of`.
 template <class op> constexpr cost cost_of_op(operand_types const& in, operand_types const& out, attributes const& a) {
   if constexpr (requires { op::cost_of(in, out); }) return op::cost_of(in, out);
   else if constexpr (requires { op::cost_of(in, out, a); }) return op::cost_of(in, out, a);

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A set of ops.
 class op_set {
 public:
-  static constexpr int capacity = 16; // maximum number of ops; further ones are not added
+  static constexpr int capacity = 16; // maximum number of ops; further ops are not added
 
   /// Adds an op.
   constexpr void add(std::uint64_t identity) { identities_.push_back(identity); }

@@ -70,9 +70,9 @@ struct program {
   }
   /// Makes `r` a result that the host reads under this name.
   constexpr void set_result(char const* port_name, ref r) { set_port({port_kind::result, {.name = port_name}, r}); }
-  /// For ops that use integers as indices. If the host writes `r`, its integers must be in [0, limit); the trainer
-  /// checks them. The smallest of several limits applies. `ignores`: whether the op skips each `ignored_label`. The
-  /// host may pass `ignored_label` only if all ops that limit `r` skip it.
+  /// Limits the integers of `r`, which an op uses as indices. If the host writes `r`, its integers must be in
+  /// [0, limit); the trainer checks them. The smallest of several limits applies. `ignores`: whether the op skips each
+  /// `ignored_label`. The host may pass `ignored_label` only if all ops that limit `r` skip it.
   constexpr void limit(ref r, std::int64_t limit, bool ignores = false) {
     for (auto& p : ports) {
       if (p.kind == port_kind::result || p.where != r) continue;
@@ -96,20 +96,21 @@ struct program {
     if (!axes.push_back(info)) fail({why::program_too_large, 0, 0, maximum_axes, maximum_axes + 1});
     return axes.count - 1;
   }
-  /// Adds the parts of a parameter and returns their index; the same index for equal lists.
+  /// Adds the parts of a parameter and returns their index. Equal lists have the same index.
   constexpr int add_parts(part_list const& parts) {
     for (int k = 0; k < part_lists.size(); ++k)
       if (part_lists[k] == parts) return k;
     if (!part_lists.push_back(parts)) fail({why::program_too_large, 0, 0, maximum_part_lists, maximum_part_lists + 1});
     return part_lists.count - 1;
   }
-  /// The parts of a value of shape `s` in one dimension: one, unless the value is a parameter with parts in this
+  /// The parts of a value of shape `s` in one dimension: one part, unless the value is a parameter with parts in this
   /// dimension.
   constexpr part_list parts_along(value_info const& info, shape const& s, int dimension) const {
     if (info.parts >= 0 && part_lists[info.parts].dimension == dimension) return part_lists[info.parts];
     return {s.extent[dimension]};
   }
-  /// Whether a value is a divided parameter, or its copy, gradient or state: each rank of a tensor group has a part.
+  /// Whether a value is a divided parameter, or the copy, gradient or state of one. Each rank of a tensor group has a
+  /// part of such a value.
   constexpr bool is_divided(int value) const {
     auto const& info = values[value];
     return info.divided >= 0 || (info.belongs_to >= 0 && values[info.belongs_to].divided >= 0);

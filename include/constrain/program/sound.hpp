@@ -26,8 +26,8 @@ template <diagnosis d> struct refusal<why::tensor_too_large, d> {
 };
 template <diagnosis d> struct refusal<why::value_left_its_repeat, d> {
   static_assert(d.ok(), "a value computed in the body of a ct::repeat (line `expected`) is used outside of it (line "
-                        "`got`), but each iteration has its own; return it from the body and use the result of "
-                        "ct::repeat, or compute it outside");
+                        "`got`), but each iteration has its own value; return the value from the body and use the "
+                        "result of ct::repeat, or compute the value outside");
 };
 template <diagnosis d> struct refusal<why::values_of_two_programs, d> {
   static_assert(d.ok(), "an operation combines values of two models; use only values of the same model");
@@ -41,53 +41,53 @@ template <diagnosis d> struct refusal<why::parameter_named_twice, d> {
                         "of a scope its own name");
 };
 template <diagnosis d> struct refusal<why::too_many_operands, d> {
-  static_assert(d.ok(), "an operation has more inputs than a node can hold (8); split it");
+  static_assert(d.ok(), "an operation has more inputs than a node can hold (8); split the operation");
 };
 template <diagnosis d> struct refusal<why::read_before_written, d> {
   static_assert(d.ok(), "a value is read before it is written; if an op or pass of yours adds nodes, let an earlier "
-                        "node write the value, otherwise this is a bug in ConsTrain: report it with the model");
+                        "node write the value; if not, this is a bug in ConsTrain: report it with the model");
 };
 template <diagnosis d> struct refusal<why::overwritten_before_read, d> {
   static_assert(d.ok(),
-                "an operation reads a value after another operation has overwritten its bytes; this is a bug in "
-                "a pass: report it with the model");
+                "an operation reads a value after another operation has overwritten the value's bytes; this is a "
+                "bug in a pass: report it with the model");
 };
 template <diagnosis d> struct refusal<why::loops_do_not_nest, d> {
-  static_assert(d.ok(), "a loop has no end, or an end has no loop; if an op or pass of yours opens a loop, let it "
-                        "close the loop too, otherwise this is a bug in ConsTrain: report it with the model");
+  static_assert(d.ok(), "a loop has no end, or an end has no loop; if an op or pass of yours opens a loop, let "
+                        "that op or pass close the loop too; if not, this is a bug in ConsTrain: report it with the "
+                        "model");
 };
 template <diagnosis d> struct refusal<why::shape_is_not_what_the_rule_says, d> {
-  static_assert(d.ok(),
-                "an op writes a value whose type or shape differs from what its `infer` returns; in your own "
-                "op, let `infer` follow the types of its inputs (bf16 with precision::bf16), and in "
-                "`gradient` pass to `emit`, for each output, the index of the input that it is the gradient of");
+  static_assert(d.ok(), "an op writes a value whose type or shape differs from what its `infer` returns; in your own "
+                        "op, let `infer` derive the output types from the input types (bf16 with precision::bf16), and "
+                        "let `gradient` pass to `emit`, for each output, the index of the input whose gradient it is");
 };
 template <diagnosis d> struct refusal<why::partial_sum_is_read, d> {
   static_assert(d.ok(),
                 "an operation, `op`, reads or overwrites a gradient, or reads the loss, before the last node that "
-                "adds to it, so it is `held`, but must be `needed`; if a pass of yours calls `op`, let the pass call "
-                "it after the loops of the backward pass, otherwise this is a bug in ConsTrain: report it with the "
-                "model");
+                "adds to it, so the tensor is `held`, but must be `needed`; if a pass of yours calls `op`, let the "
+                "pass call `op` after the loops of the backward pass; if not, this is a bug in ConsTrain: report it "
+                "with the model");
 };
 template <diagnosis d> struct refusal<why::wrong_layout, d> {
   static_assert(d.ok(),
                 "an operation, `op`, reads a tensor that must be `needed`, but the ranks hold it as `held`; if a pass "
-                "of yours calls `op`, pass it a tensor with that layout, otherwise this is a bug in ConsTrain: report "
-                "it with the model");
+                "of yours calls `op`, let the pass give `op` a tensor with the layout `needed`; if not, this is a bug "
+                "in ConsTrain: report it with the model");
 };
 template <diagnosis d> struct refusal<why::unguarded_write, d> {
-  static_assert(d.ok(), "an operation writes a parameter or an optimizer state itself, so a gradient that is not "
-                        "finite would spoil it; let it compute a new value, and store the value with "
-                        "ct::update_rule::assign");
+  static_assert(d.ok(), "an operation writes a parameter or an optimizer state directly, so a gradient that is not "
+                        "finite would spoil the tensor; let the operation compute a new value, and store that value "
+                        "with ct::update_rule::assign");
 };
 template <diagnosis d> struct refusal<why::skipped_iteration_is_read, d> {
-  static_assert(d.ok(), "an operation outside of a loop over rows reads what the iterations compute, but iterations "
+  static_assert(d.ok(), "an operation outside of a loop over rows reads a value that the loop computes, but iterations "
                         "without a valid label do not run; if a pass of yours opens the loop, let its body add to an "
-                        "accumulator, and read that");
+                        "accumulator, and read the accumulator");
 };
 template <diagnosis d> struct refusal<why::exchange_may_be_skipped, d> {
   static_assert(d.ok(), "ranks exchange data in a loop over rows whose iterations without a valid label do not run, so "
-                        "some ranks would wait for others; if a pass of yours opens the loop, move the collective "
+                        "some ranks would wait for other ranks; if a pass of yours opens the loop, move the collective "
                         "before or after it");
 };
 

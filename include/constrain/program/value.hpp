@@ -54,7 +54,7 @@ constexpr node emit_node(op_info const& info, std::initializer_list<value> input
   node n;
   n.attributes = options;
   n.line = line;
-  // Only calls that draw random numbers get a key, so that adding any other node does not change these numbers.
+  // Only calls that draw random numbers get a key, so that adding any other node does not change the numbers.
   if (info.draws_random) n.random_key = ++owner.random_keys;
   // Only the first error is reported; appending nothing after it saves compile time.
   if (!owner.program.failure.ok()) return n;
@@ -82,7 +82,8 @@ constexpr value emit(std::initializer_list<value> inputs, options_of<op> const& 
   return n.outputs.empty() ? *inputs.begin() : value{inputs.begin()->owner(), n.outputs[0]};
 }
 
-/// Appends a call to `op` and returns all its outputs, in the order of its shape rule; none if the call is refused.
+/// Appends a call to `op` and returns all outputs of the call, in the order of the op's shape rule. Returns none if the
+/// call is refused.
 template <class op>
 constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_list<value> inputs,
                                                               options_of<op> const& options = {},
@@ -93,9 +94,9 @@ constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_l
   return outputs;
 }
 
-/// Adds a parameter with the name "scope.name" and the shape `s` to the program of `like`. Inside a repeat, it has one
-/// instance per iteration. Refuses a role that is not for parameters, a taken name, and more names than the program can
-/// hold.
+/// Adds a parameter with the name "scope.name" and the shape `s` to the program of `like`. Inside a repeat, the
+/// parameter has one instance per iteration. Refuses a role that is not for parameters, a taken name, and more names
+/// than the program can hold.
 constexpr value parameter(value like, std::string_view name, shape s, role r, initial_value initial = {},
                           int line = __builtin_LINE()) {
   auto& owner = like.owner();

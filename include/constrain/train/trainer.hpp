@@ -30,8 +30,8 @@ using entries_of_trainer =
 
 /// Trains a task's model with a set of policies. The memory plan and the order of the kernels are compile-time
 /// constants; the memory of all tensors is allocated at construction. With distributed policies, all ranks must make
-/// these calls in the same order: construction, `step`, `evaluate`, `predict`, `generate`, `set`, `save`, loads, copies
-/// out of views. If the constructor, `step`, `save` or a load throws on one rank, it throws on all ranks.
+/// these calls in the same order: construction, `step`, `evaluate`, `predict`, `generate`, `set`, `save`, loads, and
+/// copies out of views. If the constructor, `step`, `save` or a load throws on one rank, it throws on all ranks.
 template <class task_, class... list>
 class trainer : public evaluator<typename detail::entries_of_trainer<task_, list...>::checked> {
   using base = evaluator<detail::entries_of_trainer<task_, list...>>;
@@ -53,7 +53,8 @@ public:
       entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step on one rank
 
   /// `h`: the optimizer's hyperparameters. Throws `error` for a value out of range, if the arena cannot be allocated,
-  /// if the world size does not fit the parallelism policy, or if the ranks' settings differ.
+  /// if the world size does not fit the parallelism policy, or if the program, the options or the hyperparameters
+  /// differ between ranks.
   explicit trainer(hyper const& h = {}, run_options const& run = {}) : base(run), hyper_(h) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
@@ -109,10 +110,10 @@ public:
   /// A batch of your own arrays, which must live until `step` returns. Inputs: [micro-batches, sequences, tokens], or a
   /// list for a model with several inputs: `batch({tokens, lengths}, labels)`. Labels: the same shape, or
   /// [micro-batches, sequences] for classification; `ignored_label` (-100) marks an input without a label. For
-  /// causal_lm, each label is the token after its input; or pass the inputs as labels, with labels::shift. Throws
-  /// `error` if the number of arrays is wrong, if an array has the wrong type or length, if a value is out of range, if
-  /// labels equal the inputs but should be the next tokens, if labels cannot be shifted, or, with a single rank, if no
-  /// label is valid.
+  /// causal_lm, each label is the token after its input. Alternatively, pass the inputs as labels, with labels::shift.
+  /// Throws `error` if the number of arrays is wrong, if an array has the wrong type or length, if a value is out of
+  /// range, if labels equal the inputs but should be the next tokens, if labels cannot be shifted, or, with a single
+  /// rank, if no label is valid.
   constrain::batch batch(array_list const& inputs, array_list const& labels,
                          constrain::labels which = constrain::labels::shifted) const {
     auto const b = detail::own_batch(inputs, labels, which, engine::template needs<typename entries::step>);
@@ -170,7 +171,7 @@ public:
     state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.holders);
     engine_.drop_gradients();
   }
-  /// Loads only weights: from a directory or safetensors file of Hugging Face Transformers, or from another trainer's
+  /// Loads only weights, from a directory or safetensors file of Hugging Face Transformers or from another trainer's
   /// saved run of the same model. Throws `error`, with nothing changed, if the weights cannot be read, or if names,
   /// shapes or configuration do not match.
   void load_pretrained(std::string const& path) {
@@ -181,7 +182,8 @@ public:
 
   /// Loads the newest run saved in directory/step-<n> or, if there is none, the run saved in the directory itself. All
   /// ranks load the same run. Returns false if there is no saved run. If a run cannot be loaded, rank 0 prints the
-  /// error to `log` (null: silent), and the next older run is loaded. Throws the error of `load` if none can be loaded.
+  /// error to `log` (null: silent), and the next older run is loaded. Throws the error of `load` if no run can be
+  /// loaded.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);

@@ -9,15 +9,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Throws `error` if the CUDA runtime failed. The message names the current device. `what`: the action that failed,
-/// such as "copy the step parameters".
+/// Throws `error` if the CUDA runtime failed. The message names the current device, if known. `what`: the action that
+/// failed, such as "copy the step parameters".
 inline void cuda_check(cudaError_t status, char const* what) {
   if (status == cudaSuccess) return;
   int device = -1; // unknown
   if (cudaGetDevice(&device) != cudaSuccess) device = -1;
   auto const where = device < 0 ? std::string() : concat({" on device ", device});
   throw error({"CUDA could not ", what, where, ": ", cudaGetErrorString(status),
-               "; look at the device with nvidia-smi, and run with .checked = true to find the node"});
+               "; look at the device with nvidia-smi, and run with .checked = true to find the node that fails"});
 }
 
 /// Throws `error` if cuBLASLt failed. `what`: the action that failed, such as "multiply two matrices".

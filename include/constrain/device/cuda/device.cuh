@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class cuda_device {
 public:
   /// `index`: as in cudaSetDevice; -1: the current device of the host thread. Throws `error` if there is no such
-  /// device.
+  /// device, or if CUDA fails.
   explicit cuda_device(int index = -1) : index_(index) {
     int count = 0;
     auto const status = cudaGetDeviceCount(&count);
@@ -23,8 +23,8 @@ public:
       throw error("device::cuda: there is no CUDA device here, or CUDA_VISIBLE_DEVICES hides it; run on a machine that "
                   "has one, or write device::cpu");
     if (index < -1 || index >= count)
-      throw error({"device::cuda: there is no CUDA device ", index, " here; choose from 0 to ", count - 1,
-                   " as `.cuda_device`"});
+      throw error(
+          {"device::cuda: there is no CUDA device ", index, " here; choose `.cuda_device` from 0 to ", count - 1});
     if (index == -1) cuda_check(cudaGetDevice(&index_), "find the current device");
   }
 
@@ -67,9 +67,9 @@ private:
 /// A kernel that does nothing. Its attributes show for which architectures the translation unit was compiled.
 template <class architecture> static __global__ void empty_kernel() {}
 
-/// Checks that `device` has at least the compute capability of `architecture`, an `sm<...>`, that it can run the
-/// kernels of this translation unit, and that these kernels were compiled for at least this capability. Throws `error`
-/// otherwise. `device` must be the current device.
+/// Throws `error` unless `device` has at least the compute capability of `architecture` (an `sm<...>`) and can run the
+/// kernels of this translation unit, and these kernels were compiled for at least the capability of `architecture`.
+/// `device` must be the current device.
 template <class architecture> void check_code_for(cuda_device device) {
   constexpr int wanted = architecture::capability;
   int const has = device.capability();
@@ -85,12 +85,12 @@ template <class architecture> void check_code_for(cuda_device device) {
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
     throw error({"device::cuda<sm<", wanted, ">>: this program has no code for CUDA device ", device.index(),
                  " of compute capability ", number(has), " (", cudaGetErrorString(status),
-                 "); compile it with -arch=sm_", has, ", in CMake CMAKE_CUDA_ARCHITECTURES=", has});
+                 "); compile it with -arch=sm_", has, " (in CMake: CMAKE_CUDA_ARCHITECTURES=", has, ")"});
   cuda_check(status, "load a kernel");
   if (code.ptxVersion < wanted)
     throw error({"device::cuda<sm<", wanted, ">>: this program was compiled for compute capability ",
                  number(code.ptxVersion), "; compile it with -arch=sm_", wanted,
-                 ", in CMake CMAKE_CUDA_ARCHITECTURES=", wanted});
+                 " (in CMake: CMAKE_CUDA_ARCHITECTURES=", wanted, ")"});
 }
 
 } // namespace constrain

@@ -10,12 +10,12 @@
 #include <cuda_pipeline_primitives.h>
 
 /// Instructions for tensor cores and asynchronous copies; they need compute capability 8.0 or higher.
-/// Compilers other than nvcc use equivalent functions in C++ instead (ptx_twins.cuh).
+/// Outside CUDA compilation, equivalent C++ functions (ptx_twins.cuh) replace the tensor-core instructions.
 namespace constrain::inline CONSTRAIN_VARIANT::ptx {
 
 /// Loads four 8x8 matrices of 16-bit elements from shared memory into registers (ldmatrix). `row`: lane i passes the
-/// address of row i % 8 of matrix i / 8, a multiple of 16 bytes. All lanes of a warp must call this function together.
-/// ptx_twins.cuh describes which elements each lane gets.
+/// address of row i % 8 of matrix i / 8; the address must be a multiple of 16. All lanes of a warp must call this
+/// function together. ptx_twins.cuh describes which elements each lane gets.
 __device__ inline void load_matrices(std::uint32_t (&to)[4], void const* row) {
 #if defined(__CUDACC__)
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -40,7 +40,7 @@ __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void con
 }
 
 /// D += A B on tensor cores (mma.sync.m16n8k16): A [16, 16], B [16, 8], D [16, 8] in fp32. ptx_twins.cuh describes how
-/// the elements are distributed over the lanes of a warp. The device chooses the order of the sums.
+/// the elements are distributed over the lanes of a warp. The hardware chooses the order of the additions.
 template <class real>
 requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ void multiply_add(
     float (&d)[4], std::uint32_t const (&a)[4], std::uint32_t const (&b)[2]) {
@@ -62,7 +62,7 @@ requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ 
 
 /// Begins to copy 16 bytes from global to shared memory (cp.async). Both addresses must be multiples of 16. Only the
 /// first `valid` bytes are read; the other bytes in shared memory become 0. This thread may read the bytes after
-/// `wait_for_copies`, the other threads only after a barrier that follows it.
+/// `wait_for_copies`. Other threads may read them only after a barrier that follows `wait_for_copies`.
 __device__ inline void copy_async(void* shared, void const* global, int valid = 16) {
   __pipeline_memcpy_async(shared, global, 16, static_cast<std::size_t>(16 - valid));
 }

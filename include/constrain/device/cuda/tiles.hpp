@@ -8,8 +8,8 @@
 /// Index computations of CUDA kernels as plain functions, so that they can be tested on the host.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Number of blocks of `threads` threads for `count` elements, at most 8192: beyond that, each thread handles several
-/// elements.
+/// Number of blocks of `threads` threads for `count` elements, at most 8192. With this maximum, each thread may have to
+/// handle several elements.
 constexpr unsigned blocks_for(std::int64_t count, int threads) {
   constexpr std::int64_t most = 8192;
   auto const blocks = (count + threads - 1) / threads;
@@ -32,7 +32,7 @@ struct matrix_batch {
   bool transposed = false;       // whether the matrices are stored transposed
   std::int64_t inner = 1;        // number of matrices that are `inner_stride` apart
   std::int64_t inner_stride = 0; // elements between these matrices
-  std::int64_t outer_stride = 0; // elements from one group of `inner` matrices to the next
+  std::int64_t outer_stride = 0; // elements from one set of `inner` matrices to the next
   std::int64_t group = 1;        // number of consecutive indices that refer to the same matrix
 
   /// Offset of matrix `index` in the tensor, in elements.

@@ -24,11 +24,11 @@ struct step_record {
   std::int64_t step = 0;                                 // optimizer steps done, including this one
   double loss = 0, gradient_norm = 0, learning_rate = 0; // of this step; the norm before clipping
   double seconds = 0;                                    // duration of this step, without the wait for data
-  double tokens_per_second = 0; // of all ranks together, averaged since the run began or was resumed; the time
+  double tokens_per_second = 0; // of all ranks together, averaged over the steps of this call to `fit`; the time
                                 // includes waiting for data, but not callbacks, evaluation or saving
   double labels_per_second = 0; // the same mean for valid labels; 0 in older records, which lack this field
   std::int64_t tokens = 0;      // valid labels of this step
-  bool skipped = false;         // a gradient was not finite, so nothing was updated
+  bool skipped = false;         // a gradient was not finite, so no weight or optimizer state was updated
   std::optional<double> validation_loss{}, accuracy{}; // of the evaluation after this step, if any
   bool saved = false;                                  // whether the run was saved to `.directory` after this step
   bool resumed = false;           // whether a call to `fit` began with this step and continued earlier steps
@@ -42,7 +42,7 @@ struct step_record {
                                  char const* name = "metrics");
 
 /// The records of a run in a directory: steps.jsonl and steps.csv with a line per step, and an event file for
-/// TensorBoard. The columns of steps.csv are fixed: it lacks labels_per_second, saved, resumed, the settings and the
+/// TensorBoard. steps.csv has fixed columns, without labels_per_second, saved, resumed, the settings and the
 /// user-defined metrics. A run that is resumed after `last_step` removes the lines of later steps from steps.jsonl and
 /// steps.csv, appends to both files, and starts a new event file. Throws `error` if a file cannot be written.
 class records {
@@ -58,8 +58,8 @@ public:
   /// hand must not end a long run with an exception. Throws `error` if steps.jsonl cannot be opened.
   [[gnu::cold]] std::vector<step_record> steps() const;
 
-  /// Writes the file `name` to the directory, atomically: a reader finds the old content or the new. Throws `error` if
-  /// it cannot be written, or if it is a symbolic link.
+  /// Writes the file `name` to the directory, atomically: a reader finds the old content or the new content. Throws
+  /// `error` if the file cannot be written or is a symbolic link.
   [[gnu::cold]] void write_file(char const* name, std::string_view text) const;
 
 private:

@@ -9,7 +9,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The verdict of `diagnose_run`, which defines each value.
+/// The verdict of `diagnose_run`; the comment on that function defines the verdicts.
 enum class run_condition : std::uint8_t {
   too_early,
   not_finite,
@@ -35,15 +35,16 @@ class losses {
 public:
   [[gnu::cold]] explicit losses(std::span<step_record const> steps);
 
-  /// The first step with a non-finite validation loss. If there is none, and all training losses of the last tenth of
-  /// the steps are non-finite, the first step after the last finite training loss. Otherwise null.
+  /// Returns the first step with a non-finite validation loss. If there is none, but all training losses of the last
+  /// tenth of the steps are non-finite, returns the first step after the last finite training loss. Otherwise, returns
+  /// null.
   step_record const* not_finite() const { return not_finite_; }
   /// Which loss is not finite: "training" or "validation".
   char const* which() const { return which_; }
 
   /// Mean training loss at the start of the run.
   double first() const;
-  /// Mean training loss over the tenth of the run that ends with step r.
+  /// Mean training loss over the tenth of the run that ends with step r; `first()` if no loss in that tenth is finite.
   double until(step_record const& r) const;
 
   /// The steps with an evaluation.
@@ -68,13 +69,14 @@ private:
 
 /// Diagnoses a run from the losses of its steps: returns the first verdict below that applies. A change in the
 /// validation loss counts only if it exceeds both the percentage below and 1/1000 of the total fall of the training
-/// loss; smaller changes are noise.
-/// - not finite: a validation loss is NaN or infinite, or all training losses of the last tenth of the steps are;
+/// loss; smaller changes are noise. For fewer than ten steps, "the last tenth" below is the last half.
+/// - not finite: a validation loss is NaN or infinite, or all training losses of the last tenth of the steps are NaN
+///   or infinite;
 /// - too early: fewer than four evaluations;
-/// - overfitting: the validation loss ended more than 2 % above its lowest value, and the training loss fell further;
+/// - overfitting: the validation loss ended more than 2 % above its lowest value, and the training loss kept falling;
 /// - getting worse: the validation loss ended more than 2 % above its lowest value, and the training loss did not
-///   fall further;
-/// - still improving: in the last quarter of the evaluations the validation loss reached its lowest value and fell by
+///   keep falling;
+/// - still improving: in the last quarter of the evaluations, the validation loss reached its lowest value and fell by
 ///   more than 1 %;
 /// - underfit: the training loss fell by less than a tenth and is still above 0.01 nats per label;
 /// - well fit: otherwise.

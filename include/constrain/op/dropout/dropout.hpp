@@ -11,8 +11,8 @@ namespace op {
 /// x, p -> y: zeroes each element of x with probability p (fp64, a scalar), and multiplies the other elements by
 /// 1 / (1 - p) (Srivastava et al. 2014). A counter-based generator (Philox: Salmon et al. 2011) computes the mask from
 /// the seed, the optimizer step, a key that the node shares with its gradient and its recomputation, the iterations of
-/// the loops around the node (except the loop over micro-batches), and the position of the element in the batch. So the
-/// mask is not stored: the gradient applies the same op to dy and recomputes the same mask.
+/// the loops around the node (except the loop over micro-batches), and the position of the element in the batch.
+/// Therefore, the mask is not stored: the gradient applies the same op to dy and recomputes the same mask.
 struct dropout {
   static constexpr char const* name = "dropout";
   static constexpr unsigned in_place = 0b1;

@@ -32,9 +32,9 @@ struct layer_norm_gradient {
   }
 };
 
-/// y = (x - mean) * rstd * weight + bias over the innermost dimension, rstd = 1 / sqrt(variance + epsilon) (Ba et al.
-/// 2016): x [..., width], weight and bias [width]. Outputs 1 and 2, the mean and rstd of each row, are for the backward
-/// pass.
+/// y = (x - mean) * rstd * weight + bias over the innermost dimension, with rstd = 1 / sqrt(variance + epsilon) (Ba et
+/// al. 2016): x [..., width], weight and bias [width]. Outputs 1 and 2, the mean and rstd of each row, are for the
+/// backward pass.
 struct layer_norm {
   using options = layer_norm_options;
   static constexpr char const* name = "layer_norm";
@@ -56,7 +56,7 @@ struct layer_norm {
 } // namespace op
 
 /// Layer normalization (Ba et al. 2016): normalizes each row of x [..., width] to mean 0 and variance 1, then
-/// multiplies it by the weight and adds the bias, element by element. Parameters "name.weight" (initially 1) and
+/// multiplies the row by the weight and adds the bias, element by element. Parameters "name.weight" (initially 1) and
 /// "name.bias" (initially 0), both [width]. Refused: token ids.
 constexpr value layer_norm(std::string_view name, value x, layer_norm_options options = {},
                            int line = __builtin_LINE()) {

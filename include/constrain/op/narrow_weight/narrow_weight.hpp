@@ -6,9 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Rounds each element x of an updated weight (fp32) to one of the two neighboring bf16 values. The probability of
-/// rounding up is (x - below) / (above - below), so the expected value is x, and small updates are not lost on average
-/// (Zamirai et al. 2021, "Revisiting BFloat16 Training"). The random bits depend only on seed, step, parameter,
+/// Rounds each element x of an updated weight (fp32) to one of its two bf16 neighbors, below and above. The probability
+/// of rounding up is (x - below) / (above - below), so the expected value is x, and small updates are not lost on
+/// average (Zamirai et al. 2021, "Revisiting BFloat16 Training"). The random bits depend only on seed, step, parameter,
 /// iteration and the index of the element in the full tensor, or in the ranks' concatenated parts if a tensor group
 /// splits the parameter. Inputs: the weight and clip [norm, scale] (op::clip_coefficient). If scale is 0, the output
 /// keeps its value.

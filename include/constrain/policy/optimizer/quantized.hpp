@@ -24,8 +24,8 @@ struct everything {
 /// states too. Each layer of a stacked parameter is a separate tensor.
 template <class O, class tensors = large_tensors> struct quantized {
   static_assert(op::has_sign_per_field<O>(),
-                "optimizer::quantized<O>: `state_signed` and `state` of O have different lengths; give each field of "
-                "the state one value");
+                "optimizer::quantized<O>: `state_signed` and `state` of O have different lengths; give "
+                "`state_signed` one value for each field of the state");
   static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else: compile-time error
   using base = O; // its name follows `name` in prints and saved runs: "quantized<adamw>"
   static constexpr char const* name = std::is_same_v<tensors, everything> ? "quantized_everything" : "quantized";
