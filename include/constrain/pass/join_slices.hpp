@@ -34,7 +34,7 @@ private:
   }
 
   /// If node i adds the gradients of two adjacent slices, replaces the sum with the gradient of the slice that consists
-  /// of both. Returns whether node i is such a sum.
+  /// of both. Returns whether the sum was replaced.
   constexpr bool join(int i) {
     auto const sum = p_.nodes[i].inputs;
     int first = pad_of(sum[0], i), second = pad_of(sum[1], i);

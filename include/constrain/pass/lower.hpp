@@ -142,7 +142,7 @@ public:
       out.reversed = p_.nodes[i].reversed;
       out.partner = nest_.end[i];
     } else {
-      // The node that opens this loop: the only one whose end is node i.
+      // The node that opens this loop is the only loop node whose end is node i.
       for (int j = i; j >= 0; --j)
         if (p_.nodes[j].kind == node_kind::loop && nest_.end[j] == i) {
           out.axis = p_.nodes[j].axis;

@@ -149,7 +149,8 @@ public:
 
 private:
   /// Marks node i as droppable if it is a call that reads no accumulator and writes only activations and scratch, none
-  /// of them accumulated or loop-carried. Collectives are kept, so that ranks do not wait for each other again.
+  /// of them accumulated, loop-carried or already written. Collectives are kept, so that ranks do not wait for each
+  /// other again.
   constexpr void find_droppable(int i) {
     auto const& n = p_.nodes[i];
     if (n.kind != node_kind::call || n.op->exchanges) return;
