@@ -85,7 +85,8 @@ private:
 } // namespace detail
 
 /// Replaces sums of gradients of adjacent slices with concatenations, so that fewer gradients are padded with zeros.
-/// For example, the gradients of queries, keys and values become the gradient of the tensor that holds all three.
+/// For example, the gradients of queries, keys and values are concatenated into the gradient of the tensor that holds
+/// all three.
 constexpr program join_slices(program const& p) {
   if (!p.failure.ok()) return p;
   for (auto const& n : p.nodes)

@@ -85,10 +85,11 @@ public:
     return out;
   }
 
-  /// Terms whose sum is the index of the current iteration over all loops around node i, except the micro-batch loop.
+  /// Terms whose sum is the index of the current iteration, counted over all loops around node i except the micro-batch
+  /// loop.
   constexpr index_terms iteration(int i) const {
     index_terms out;
-    std::int64_t iterations = 1; // of the loops visited so far (the inner ones)
+    std::int64_t iterations = 1; // of the loops visited so far (the inner loops)
     int last_whole = -1;
     std::int64_t last_iterations = 1;
     for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
