@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-// A struct instead of an alias: nvcc would replace an alias with `value` and then find no parameter pack to expand.
+// This is a struct, because nvcc would replace an alias with `value` and then find no parameter pack to expand.
 template <std::size_t> struct nth_value { using type = value; };
 
 template <class type, class indices> inline constexpr bool makes_a_value = false;

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The size of a micro-batch, the data of one forward and backward pass.
 struct micro_batch {
   int sequences = 1; // sequences in the micro-batch
-  int tokens = 0;    // tokens of each sequence; 0: the model's context; 1 if it has none and no input is per token
+  int tokens = 0;    // tokens of each sequence; 0: the model's context; 1 if there is none and no input is per token
 };
 
 /// The entry programs of a trainer: `step` (forward, backward, update), `evaluate` (loss and correct predictions),
@@ -67,8 +67,8 @@ template <auto model, class objective_, micro_batch batch> struct task {
   using objective = objective_;               // the type of the loss function
   static constexpr auto architecture = model; // the model
 
-  /// The model's inputs. If the model lists none, `model` is not evaluated here: if it did not compile, for example
-  /// because of a misspelled field, nvcc would report further errors.
+  /// The model's inputs. If the model lists none, `model` is not evaluated here: for a model that does not compile, for
+  /// example because of a misspelled field, nvcc would report further errors.
   static constexpr port_specs inputs = [] {
     if constexpr (detail::lists_inputs<decltype(model)>) return inputs_of(model);
     else return detail::only_tokens();
@@ -148,7 +148,7 @@ private:
     auto const type = spec.type == port_type::ids ? dtype::i32 : b.real;
     auto const s = detail::shape_of(spec, rows, tokens, logits);
     value const added{b, {b.new_value({type, s}, role::input, 0), at::current}};
-    // An op that uses the labels as indices and skips no `ignored_label` (`embedding`) sets `ignorable` to false.
+    // An op that uses labels as indices and does not skip `ignored_label` (`embedding`) sets `ignorable` to false.
     b.program.set_port({kind, spec, added.where(), 0, kind == port_kind::label && spec.type == port_type::ids});
     if (spec.each == per::row) b.program.limit(added.where(), logits.features(), true);
     return added;
@@ -163,8 +163,8 @@ private:
   }
 };
 
-/// A type that ct::trainer accepts as its task: ct::task, or another type with the members below. Optional:
-/// `architecture`, the model, whose weight format saved runs use.
+/// A type that ct::trainer accepts as its task: ct::task, or another type with the members below. The optional member
+/// `architecture` is the model; saved runs use the model's weight format.
 template <class type> concept is_task = requires(entry e, dtype real) {
   typename type::objective;
   type::sequences + type::tokens;

@@ -67,7 +67,8 @@ public:
   constexpr part_list parts_of(ref parameter, int dimension) const {
     return p_.parts_along(p_.values[parameter.value], shape_of(parameter), dimension);
   }
-  /// The number of elements by which the last rank's range is shorter than the others, in a dimension with these parts.
+  /// The number of elements by which the last rank's range is shorter than the other ranges, in a dimension with these
+  /// parts.
   constexpr std::int64_t unused(part_list const& parts) const {
     return parts.extents.size() == 1 ? range_of(parts.extents[0]) * ranks_ - parts.extents[0] : 0;
   }
@@ -82,7 +83,8 @@ private:
   constexpr shape const& shape_of(ref r) const { return p_.values[r.value].shape; }
 
   /// Whether the rows of parameter v can be divided over the ranks: every call that reads v looks up rows, or computes
-  /// one feature for each row. A table with fewer rows than columns, such as one of token types, is cheaper replicated.
+  /// one feature for each row. A table with fewer rows than columns, such as one of token types, is not divided,
+  /// since it is cheaper to replicate.
   constexpr bool can_be_vocabulary(int v) const {
     auto const& info = p_.values[v];
     auto const& s = info.shape;
@@ -145,8 +147,8 @@ private:
     return found;
   }
 
-  /// Follows the divided values through all nodes. If a reader can neither work on parts nor gather them, marks the
-  /// calls that began the division as unable to begin, and returns false.
+  /// Follows the divided values through all nodes. If a reader can neither work on one rank's ranges nor gather all
+  /// ranges, marks the calls that began the division as unable to begin, and returns false.
   constexpr bool follow_all() {
     for (auto& v : values_) v = {};
     for (int i = 0; i < p_.nodes.size(); ++i) {
@@ -166,11 +168,12 @@ private:
     auto const& n = p_.nodes[i];
     return n.kind == node_kind::call && !n.inputs.empty() && looks_up(i, 0) && is_vocabulary_[n.inputs[0].value];
   }
-  /// Whether a value whose division the calls in `begins_at` began can be gathered for readers that cannot work on
-  /// parts. Only heads allow this, so that all entries divide the same head, whatever reads the logits.
+  /// Whether a value that is divided because of the calls in `begins_at` can be gathered for readers that cannot work
+  /// on one rank's ranges. Only heads allow this, so that all entries divide the same head, whatever op reads the
+  /// logits.
   constexpr bool can_gather(std::uint64_t begins_at) const { return (begins_at & ~begin_tables_) == 0; }
   /// Marks the calls in `begins_at`, except heads, as unable to begin. Returns false. `op`: the op that cannot work on
-  /// parts.
+  /// one rank's ranges.
   constexpr bool give_up(std::uint64_t begins_at, op_label const* op = nullptr) {
     if (stopped_by_ == nullptr) stopped_by_ = op;
     begins_at &= ~begin_tables_;
@@ -228,8 +231,8 @@ private:
   program const& p_;
   int ranks_;
   diagnosis failure_;
-  op_label const* stopped_by_ = nullptr; // the first op that cannot work on parts
-  int begins_ = 0;                       // number of calls that could begin, before any is ruled out
+  op_label const* stopped_by_ = nullptr; // the first op that cannot work on one rank's ranges
+  int begins_ = 0;                       // number of calls that can begin a division, before any is ruled out
   std::uint64_t begin_tables_ = 0;       // bit k: the call with number k is a head with a vocabulary as its weight
   bool is_vocabulary_[program::maximum_values]{};
   bool can_begin_[program::maximum_nodes]{}; // the output of this call may be divided

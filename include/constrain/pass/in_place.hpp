@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// For each value, the root of its chain of views, which is not a view.
+/// For each value, the root of its chain of views: the value at the end of the chain, which is not a view.
 struct full_values {
   int of[program::maximum_values]{};       // the root; the value itself if it is not a view
   int last_use[program::maximum_values]{}; // of a root: the last node that refers to it, directly or through views

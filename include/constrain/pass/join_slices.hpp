@@ -34,7 +34,7 @@ private:
   }
 
   /// If node i adds the gradients of two adjacent slices, replaces the sum with the gradient of the slice that consists
-  /// of both. Returns whether node i is such a sum.
+  /// of both. Returns whether the sum was replaced.
   constexpr bool join(int i) {
     auto const sum = p_.nodes[i].inputs;
     int first = pad_of(sum[0], i), second = pad_of(sum[1], i);
@@ -85,7 +85,8 @@ private:
 } // namespace detail
 
 /// Replaces sums of gradients of adjacent slices with concatenations, so that fewer gradients are padded with zeros.
-/// For example, the gradients of queries, keys and values become the gradient of the tensor that holds all three.
+/// For example, the gradients of queries, keys and values are concatenated into the gradient of the tensor that holds
+/// all three.
 constexpr program join_slices(program const& p) {
   if (!p.failure.ok()) return p;
   for (auto const& n : p.nodes)

@@ -85,10 +85,11 @@ public:
     return out;
   }
 
-  /// Terms whose sum is the index of the current iteration over all loops around node i, except the micro-batch loop.
+  /// Terms whose sum is the index of the current iteration, counted over all loops around node i except the micro-batch
+  /// loop.
   constexpr index_terms iteration(int i) const {
     index_terms out;
-    std::int64_t iterations = 1; // of the loops visited so far (the inner ones)
+    std::int64_t iterations = 1; // of the loops visited so far (the inner loops)
     int last_whole = -1;
     std::int64_t last_iterations = 1;
     for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
@@ -142,7 +143,7 @@ public:
       out.reversed = p_.nodes[i].reversed;
       out.partner = nest_.end[i];
     } else {
-      // The node that opens this loop: the only one whose end is node i.
+      // The node that opens this loop is the only loop node whose end is node i.
       for (int j = i; j >= 0; --j)
         if (p_.nodes[j].kind == node_kind::loop && nest_.end[j] == i) {
           out.axis = p_.nodes[j].axis;

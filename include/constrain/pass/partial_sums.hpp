@@ -5,15 +5,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether a call accumulates into its output j, and output j is not also an input. A call that does so with a gradient
-/// adds the contribution of one rank. Any other call that writes a gradient works on the sum over ranks, in the same
-/// way on every rank.
+/// Whether a call accumulates into its output j, and output j is not also an input. If output j is a gradient, such a
+/// call adds the contribution of one rank. Any other call that writes a gradient works on the sum over ranks, in the
+/// same way on every rank.
 constexpr bool adds_contribution(node const& n, int j) {
   return (n.op->accumulating >> j & 1u) != 0 && !n.inputs.contains(n.outputs[j]);
 }
 
 /// Finds where a program's sums over ranks (the gradients and the loss) are reduced: each sum before the first node
-/// that uses it, that is, reads or overwrites it. Call `contribute` and `use` in the order of the nodes.
+/// that uses the sum (reads or overwrites it). Call `contribute` and `use` in the order of the nodes.
 class partial_sums {
 public:
   constexpr partial_sums(program const& p, nest const& where) : p_(p), where_(where), loss_(p.result("loss")) {
@@ -46,9 +46,9 @@ public:
     sum.use = i;
   }
 
-  /// Moves the reduction of a gradient to the node of an earlier reduction, if all contributions to the gradient
-  /// precede that node and the node is outside of all loops. The collectives then follow one another. Call this after
-  /// the last node.
+  /// Moves the reduction of a gradient to the node of an earlier reduction, if all contributions to the gradient before
+  /// its first use precede that node, and the node is outside of all loops. As a result, the collectives follow one
+  /// another. Call this after the last node.
   constexpr void reduce_together() {
     for (auto& sum : sums_)
       for (auto const& other : sums_) {

@@ -77,7 +77,7 @@ private:
     int const child = nest_.child(level, i);
     for (int k = 0; k < gathers_.size(); ++k) {
       auto const& g = gathers_[k];
-      // A stacked parameter is gathered once per iteration of the body. A parameter without axes is gathered for every
+      // A stacked parameter is gathered once per iteration of the loop. A parameter without axes is gathered for every
       // use, so that it is freed in between.
       if (g.value == value && g.level == level && (!info.axes.empty() || g.before == child) &&
           !is_written_in(in_, value, g.before, i)) // after a write, the gathered tensor is stale
@@ -143,8 +143,8 @@ private:
       too_large(in_.nodes[i]);
   }
 
-  /// Adds the full tensor that sums contributions to a gradient. If gradients are reduced once, it is a stack that sums
-  /// all micro-batches; the gradient's shards are a view of the first such stack, so they take no extra memory.
+  /// Adds the full tensor that holds a sum of contributions to a gradient. If gradients are reduced once, it is a stack
+  /// that holds the sum over all micro-batches; the gradient's shards are a view of the first such stack.
   constexpr int new_contributions(int gradient, int level, bool are_first) {
     int const full = new_full(gradient, level, true);
     out_.program.values[full].layout = layout::partial;
@@ -310,12 +310,12 @@ private:
   bool reduces_once_; // reduces gradients once, after all micro-batches, although they are stored in shards
   builder out_;
   working_layouts layouts_;
-  static constexpr int maximum_exchanges = 128; // of each kind: gathered parameters, contributions to gradients
+  static constexpr int maximum_exchanges = 128; // of each kind: gathered parameters and contributions to gradients
   fixed_vector<gathered, maximum_exchanges> gathers_;
   fixed_vector<contributions, maximum_exchanges> contributions_;
 };
 
-// Defined after the class: clang 14 evaluates member templates only after their definition.
+// `run` is defined after the class, because clang 14 evaluates member templates only after their definition.
 constexpr program partitioning::run() {
   if (!out_.program.failure.ok()) return out_.program;
   rewrite_nodes(out_, in_, 0, in_.nodes.size(), [&](builder&, node n, int i) {
@@ -334,11 +334,11 @@ constexpr program partitioning::run() {
 
 } // namespace detail
 
-/// Tensor parallelism (`use_divided_forms`), then data parallelism. With `parallel::ddp` every rank stores all tensors,
-/// and each gradient is all-reduced before a node reads it (Li et al. 2020). With ZeRO (Rajbhandari et al. 2020),
-/// `stored_layout` decides which tensors are sharded. A sharded parameter is all-gathered in the loop body that reads
-/// it and freed after that body. A gradient is reduce-scattered after the body that computes it, or in stage 1 after
-/// all micro-batches. Element-wise updates work on shards. The loss is all-reduced. Sums over ranks run in rank order.
+/// Applies tensor parallelism (`use_divided_forms`), then data parallelism. With `parallel::ddp`, every rank stores all
+/// tensors, and each gradient is all-reduced before a node reads it (Li et al. 2020). With ZeRO (Rajbhandari et al.
+/// 2020), `stored_layout` decides which tensors are sharded. A sharded parameter is all-gathered in the loop body that
+/// reads it and freed after that body. A gradient is reduce-scattered after the body that computes it, or in stage 1
+/// after all micro-batches. Element-wise updates work on shards. The loss is all-reduced. Sums use rank order.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   if (p.tensor_ranks == 1) return detail::partitioning(p, parallelism).run();

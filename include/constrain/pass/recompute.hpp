@@ -11,8 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Rewrites one forward loop and its reversed loop so that the backward pass recomputes the body of the loop. The
-/// forward pass keeps only the loop-carried value, once every `every` iterations.
+/// Rewrites one forward loop and its reversed loop so that the backward pass recomputes the body of the forward loop.
+/// The forward pass keeps only the loop-carried value, once every `every` iterations.
 class recomputation {
 public:
   constexpr recomputation(program const& p, int forward, int every)
@@ -193,9 +193,9 @@ private:
 /// Activation checkpointing (Chen et al. 2016). With checkpoint::every or checkpoint::sqrt, each outermost repeat keeps
 /// the input of every k-th iteration, where k is `checkpointing.segment_of(iterations)`, and the backward pass
 /// recomputes the other activations of the repeat. The number of iterations need not be a multiple of k. With
-/// checkpoint::keep, the backward pass recomputes all that it can except the ops in `checkpointing.kept`; with
+/// checkpoint::keep, the backward pass recomputes all ops that it can, except those in `checkpointing.kept`; with
 /// checkpoint::budget, it recomputes only the nodes in `dropped`. The weights after training are the same with every
-/// policy, bit for bit.
+/// checkpointing policy, bit for bit.
 constexpr program recompute(program const& p, slot_of::checkpointing const& checkpointing,
                             node_set const& dropped = {}) {
   if (checkpointing.has_limit) return dropped == node_set{} ? p : rematerialize(p, dropped);

@@ -30,7 +30,8 @@ namespace detail {
 
 /// Lets the backward pass recompute values of the forward pass. Each call of the forward pass is kept or dropped.
 /// Backward nodes read the results of a dropped call's clone instead of the call's own results. The clone comes before
-/// the first of these nodes, in loops of the backward pass over the same axes. Clones, too, read the results of clones.
+/// the first of these nodes, in loops of the backward pass over the axes of the loops around the call. Clones, too,
+/// read the results of clones.
 class rematerialization {
 public:
   static constexpr int never = std::numeric_limits<int>::max(); // after all nodes
@@ -80,7 +81,7 @@ public:
   constexpr clones place(node_set const& dropped) const {
     clones out;
     for (auto& node : out.before) node = never;
-    int needed[program::maximum_values]{}; // the first reader of each value, clones included
+    int needed[program::maximum_values]{}; // of each value: its first reader in the backward pass, clones included
     for (int v = 0; v < p_.values.size(); ++v) needed[v] = first_reader_[v];
     for (int i = first_backward_ - 1; i >= 0; --i) {
       if (!dropped.contains(i) || !droppable_.contains(i)) continue;
@@ -149,7 +150,8 @@ public:
 
 private:
   /// Marks node i as droppable if it is a call that reads no accumulator and writes only activations and scratch, none
-  /// of them accumulated or loop-carried. Collectives are kept, so that ranks do not wait for each other again.
+  /// of them accumulated, loop-carried or already written. Collectives are kept, so that ranks do not wait for each
+  /// other again.
   constexpr void find_droppable(int i) {
     auto const& n = p_.nodes[i];
     if (n.kind != node_kind::call || n.op->exchanges) return;
@@ -165,7 +167,7 @@ private:
   }
 
   /// Records node i as a reader of its inputs. The writer of an input cannot be dropped unless node i is in loops over
-  /// the writer's axes.
+  /// the axes of the loops around the writer.
   constexpr void find_readers(int i) {
     for (auto const& input : p_.nodes[i].inputs) {
       int const writer = writer_[input.value];
@@ -181,7 +183,7 @@ private:
   }
 
   /// Whether the backward pass reads the results of node i so soon that dropping the node frees no memory: the nodes
-  /// between the last forward reader and the first backward reader write only scalars.
+  /// between the last forward reader and the first backward reader are calls that write only scalars.
   constexpr bool is_read_at_once(int i) const {
     int begin = i, end = never;
     for (auto const& output : p_.nodes[i].outputs) {

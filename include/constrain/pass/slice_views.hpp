@@ -22,8 +22,8 @@ public:
     for (int i = 0; i < p_.nodes.size(); ++i)
       if (calls(p_.nodes[i], info_of<op::slice>) || calls(p_.nodes[i], info_of<op::reshape>))
         removed[i] = view_result(i);
-    // From last to first: a concatenation must still find the writer of an operand that is itself the result of a
-    // concatenation.
+    // This loop runs from last to first, because a concatenation must still find the writer of an operand that is
+    // itself the result of a concatenation.
     for (int i = p_.nodes.size() - 1; i >= 0; --i) {
       auto const& n = p_.nodes[i];
       bool const joins = calls(n, info_of<op::concatenate>) || calls(n, info_of<op::stack>);
@@ -40,8 +40,8 @@ private:
     auto const& info = p_.values[r.value];
     return info.role == role::activation && !info.accumulates && !info.is_loop_carried();
   }
-  /// Whether `r` keeps its elements until an iteration ends. A loop-carried value has one instance that the iteration
-  /// reads and a different one that it writes. Its initial instance may be overwritten by the loop.
+  /// Whether `r` keeps its elements until the iteration ends. A loop-carried value has one instance that the iteration
+  /// reads and a different one that the iteration writes. The loop may overwrite the initial instance.
   constexpr bool is_steady(ref r) const {
     auto const& info = p_.values[r.value];
     bool const within = r.where == at::current || r.where == at::next;

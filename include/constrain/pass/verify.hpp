@@ -46,8 +46,9 @@ constexpr diagnosis layout_error(node const& n, int k, layout held) {
 ///   value that is not yet reduced over the ranks is read only by a collective that reduces it.
 /// - Parameters, optimizer states and other persistent values are written only by `guarded` ops, which write nothing if
 ///   the gradient norm is not finite, and by collectives that exchange the results of guarded ops.
-/// - If a loop skips iterations without a valid label, no node outside of it reads a value with one instance per
-///   iteration, and ranks with different batches do not exchange data in it: their numbers of iterations differ.
+/// - If a loop skips iterations without a valid label, no node outside of the loop reads a value with one instance per
+///   iteration, and ranks with different batches do not exchange data in the loop, since their numbers of iterations
+///   may differ.
 /// Returns the first violation, with the source line of the model's call; `why::nothing` if there is none.
 constexpr diagnosis verify(program const& p) {
   if (!p.failure.ok()) return p.failure;

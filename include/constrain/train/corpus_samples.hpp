@@ -35,9 +35,9 @@ template <bool takes_tokens, bool labels_tokens> struct corpus_has_batches {
 };
 /// The compile-time error for evaluation on a corpus if the task needs other inputs or labels.
 template <bool fits> struct corpus_is_evaluated {
-  static_assert(fits, "evaluate(corpus): a corpus is one sequence of tokens that labels every token with the next one, "
-                      "but the task has other inputs or labels; pass ct::data::examples(inputs, labels), or write "
-                      "evaluate(inputs, labels)");
+  static_assert(fits, "evaluate(corpus): a corpus is one sequence of tokens, and the label of every token is the "
+                      "next token, but the task has other inputs or labels; pass ct::data::examples(inputs, "
+                      "labels), or write evaluate(inputs, labels)");
 };
 
 /// Throws `error` if the vocabulary of the corpus (`corpus`) is larger than the model's (`model`).

@@ -17,7 +17,7 @@ namespace detail {
 /// type `info.type`.
 CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, std::uint64_t seed,
                                           std::int64_t begin_element, std::int64_t end_element, std::byte* data) {
-  constexpr std::uint32_t purpose = 0x696e6974; // "init": keeps these draws distinct from others with the same seed
+  constexpr std::uint32_t purpose = 0x696e6974; // "init": keeps these draws distinct from other draws with this seed
   philox_key const key{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
   auto const first_quad = begin_element / 4;
   parallel_chunks((end_element + 3) / 4 - first_quad, 1024, [=](std::int64_t begin, std::int64_t end) {
@@ -41,8 +41,8 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
   });
 }
 
-/// Writes to `data` the initial values of the elements that rank `rank` of a tensor's holders stores, iteration by
-/// iteration.
+/// Writes to `data`, iteration by iteration, the initial values of the elements that rank `rank` stores. `rank`: index
+/// among the ranks that hold the tensor.
 [[gnu::cold]] CONSTRAIN_INLINE void initialize_runs(tensor_info const& info, int index, std::uint64_t seed, int rank,
                                                     std::byte* data) {
   auto const full = info.shape.elements(), stored = info.map().stored();

@@ -60,7 +60,7 @@ CONSTRAIN_INLINE std::int32_t sampler::draw(std::int64_t n) {
   };
   double total = 0;
   for (std::size_t i = 0; i < candidates; ++i) total += weight(i);
-  constexpr std::uint32_t purpose = 0x64726177; // "draw": keeps these draws distinct from others with the same seed
+  constexpr std::uint32_t purpose = 0x64726177; // "draw": keeps these draws distinct from other draws with this seed
   auto const bits =
       philox({{static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32), 0, purpose}},
              {{static_cast<std::uint32_t>(options_.seed), static_cast<std::uint32_t>(options_.seed >> 32)}});

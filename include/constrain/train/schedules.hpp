@@ -132,7 +132,7 @@ struct warmup_stable_decay {
                               // must be set
   optimizer_steps decay = 0;  // length of the decay; at least 1, so it must be set, and at most `steps` - `warmup`
   double minimum = 0;         // final learning-rate factor, at least 0
-  decay_form form = decay_form::linear; // of the decay
+  decay_form form = decay_form::linear; // curve of the decay
   /// The factor at `step`.
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);

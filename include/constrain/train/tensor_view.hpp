@@ -85,7 +85,7 @@ public:
 
 private:
   int rank() const { return group_ == nullptr ? 0 : group_->rank(); }
-  /// The arena offset, in bytes, of element i among the elements of an iteration that this rank stores.
+  /// The arena offset, in bytes, of this rank's element i of an iteration.
   std::int64_t address(std::int64_t iteration, std::int64_t i) const {
     return info_.offset + (iteration * info_.step + i) * size_of(info_.type);
   }

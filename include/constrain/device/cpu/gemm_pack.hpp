@@ -81,7 +81,7 @@ void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, s
             i < extent ? real(source[along_extent ? p * stride + i : i * stride + p]) : real{};
   };
   if constexpr (along_extent) {
-    // Reads 8 rows at a time: more rows could map to the same cache set, and a memory page holds only a few rows.
+    // Reads 8 rows at a time: with more rows, several could map to one cache set, and a page holds only a few rows.
     constexpr std::int64_t block = 8;
     for (std::int64_t begin = 0; begin < k; begin += block)
       for (std::int64_t first = 0; first < extent; first += width) {

@@ -8,8 +8,8 @@
 #if defined(_OPENMP)
 #include <omp.h>
 #define CONSTRAIN_PRAGMA_TEXT(...) _Pragma(#__VA_ARGS__)
-/// An OpenMP directive, for example `CONSTRAIN_OMP(parallel for schedule(static))`. Empty without -fopenmp, since
-/// compilers would then warn about an unknown pragma.
+/// An OpenMP directive, for example `CONSTRAIN_OMP(parallel for schedule(static))`. Empty without -fopenmp, because
+/// compilers would warn about an unknown pragma.
 #define CONSTRAIN_OMP(...) CONSTRAIN_PRAGMA_TEXT(omp __VA_ARGS__)
 #else
 #define CONSTRAIN_OMP(...)
@@ -29,7 +29,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Number of threads that a parallel loop started here uses; 1 without OpenMP or inside a parallel region.
+/// Number of threads that a parallel loop of the calling thread uses; 1 without OpenMP or inside a parallel region.
 inline int thread_count() noexcept {
 #if defined(_OPENMP)
   return omp_in_parallel() ? 1 : omp_get_max_threads();

@@ -11,11 +11,11 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Gives the current thread an alternate stack for signal handlers installed with SA_ONSTACK, unless the thread already
-/// has one. Needed because GEMMs of oneDNN 2.6 write data far below the stack pointer, where a handler on the thread's
-/// own stack would overwrite the data.
+/// has one. This is necessary because GEMMs of oneDNN 2.6 write data far below the stack pointer, where a handler on
+/// the thread's own stack would overwrite the data.
 class signal_stack {
 public:
-  /// Gives the calling thread an alternate stack if it has none.
+  /// Gives the calling thread an alternate stack unless the thread already has one.
   signal_stack() {
     stack_t before{};
     if (::sigaltstack(nullptr, &before) != 0 || (before.ss_flags & SS_DISABLE) == 0) return;
@@ -50,11 +50,11 @@ private:
   std::unique_ptr<std::byte[]> memory_;
 };
 
-/// Gives a `signal_stack` to the calling thread and every thread of its parallel loops, for the thread's lifetime. Must
-/// be called in every run of an entry program (step, evaluate, ...) on the CPU, since a signal handler that `fit`
-/// installs may run in any of these threads.
+/// Gives a `signal_stack` to the calling thread and every thread of its parallel loops, for the thread's lifetime.
+/// Every run of an entry program (step, evaluate, ...) on the CPU must call this function, since a signal handler that
+/// `fit` installs may run in any of these threads.
 inline void give_signal_stacks() {
-  thread_local int given = 0; // number of threads of this thread's loops that have a signal stack
+  thread_local int given = 0; // number of threads with a signal stack in this thread's parallel loops
   if (given >= thread_count()) return;
   given = thread_count();
   // Later parallel regions reuse the threads of this one.

@@ -37,7 +37,7 @@ template <class functor> struct elementwise_gradient_bias {
   }
 };
 
-/// dx = functor::gradient(x, y, dy), element by element. Inputs: dy, then x and y, each only if the derivative uses it.
+/// dx = functor::gradient(x, y, dy), element by element. Inputs: dy, then those of x and y that the derivative uses.
 template <class functor> struct elementwise_gradient {
   static constexpr char const* name = "elementwise_gradient";
   static constexpr bool uses_input = derivative_uses_input<functor>();

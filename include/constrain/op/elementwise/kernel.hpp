@@ -19,8 +19,8 @@ template <class functor, class device> struct kernel<op::elementwise<functor>, d
   }
 };
 
-/// Loop body of the kernel: dx[i] = functor::gradient(x[i], y[i], dy[i]). If the derivative does not
-/// use x or y, the pointer is null and the functor gets 0.
+/// Loop body of the kernel: dx[i] = functor::gradient(x[i], y[i], dy[i]). Of x and y, an array that the derivative does
+/// not use is null, and the functor gets 0 for its elements.
 template <class functor, class stored> struct gradient_elements {
   using op = op::elementwise_gradient<functor>;
   using accumulate = arithmetic<stored>;
@@ -40,7 +40,7 @@ template <class functor, class stored> struct gradient_elements {
 template <class functor, class device> struct kernel<op::elementwise_gradient<functor>, device> {
   using op = op::elementwise_gradient<functor>;
 
-  // The inputs are dy, then x and y, each only if the derivative uses it.
+  // The inputs are dy, then those of x and y that the derivative uses.
   template <class stored>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y,
                   tensor<stored> dx) {

@@ -28,10 +28,11 @@ struct focal_loss_gradient {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
-/// From logits, labels, and the inverse of the number of valid labels of the batch: loss (+)= the inverse times the sum
-/// of -(1 - p)^gamma log p over the rows with a valid label, where p = softmax(logits)[label]. (+)=: the first write in
-/// a run of the program overwrites the output; later writes add to it. Output 1 is the logsumexp of each row, for the
-/// backward pass. Output 2 is scratch: the loss of each row, so that the losses are added in a fixed order.
+/// Inputs: logits, labels, and the inverse of the number of valid labels of the batch. Output 0: loss (+)= the inverse
+/// times the sum of -(1 - p)^gamma log p over the rows with a valid label, where p = softmax(logits)[label]. (+)=: the
+/// first write in a run of the program overwrites the output; later writes add to it. Output 1 is the logsumexp of each
+/// row, for the backward pass. Output 2 is scratch: the loss of each row, so that the losses are added in a fixed
+/// order.
 struct focal_loss {
   using options = focal_loss_options;
   static constexpr char const* name = "focal_loss";

@@ -90,8 +90,8 @@ template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
   }
 
 private:
-  /// Number of elements of a tensor that this rank updates. The padding of a shard does not count. `stored`: elements
-  /// that the rank stores.
+  /// How many elements of a tensor this rank updates, without the padding of its shard. `stored`: how many elements the
+  /// rank stores, with the padding.
   static std::int64_t used_elements(call_of<op> const& c, std::int64_t stored) {
     auto const full = c.options.elements;
     if (stored == full) return stored;

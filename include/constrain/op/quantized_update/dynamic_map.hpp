@@ -25,7 +25,8 @@ public:
   /// The value of each code.
   float const* values() const { return values_; }
 
-  /// Finds the code of the value nearest to x. A loop that uses a local copy of this object can keep it in registers.
+  /// Finds the code of the value nearest to x. A loop that uses a local copy of this object can keep the copy in
+  /// registers.
   class search {
   public:
     /// The code of the value nearest to x. If x is very close to the midpoint of two adjacent values (within 1e-4 of
@@ -39,7 +40,7 @@ public:
     template <int... i> int find(float x, std::integer_sequence<int, i...>) const {
       float const magnitude = x < 0 ? -x : x;
       float slope = 0, intercept = 0, last = 0;
-      // Without branches, so that the compiler can vectorize a loop that calls this function.
+      // The search has no branches, so that the compiler can vectorize a loop that calls this function.
       ((slope = magnitude > from_[i] ? slope_[i] : slope, intercept = magnitude > from_[i] ? intercept_[i] : intercept,
         last = magnitude > from_[i] ? last_[i] : last),
        ...);

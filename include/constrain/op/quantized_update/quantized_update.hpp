@@ -55,8 +55,8 @@ struct quantized_update_options {
 /// `dynamic_map` (`state_is_signed`). `optimizer::update` computes with the decoded values, in the type of the weight.
 /// The new weight is computed from the new state before the state is rounded to the nearest codes.
 ///
-/// Inputs: gradient, clip [norm, scale] (op::clip_coefficient), `step_hyperparameters` as bytes. Outputs, which are
-/// also read: the weight, the codes of each field, the scales of each field. If clip's scale is 0, the outputs keep
+/// Inputs: gradient, clip [norm, scale] (op::clip_coefficient), and `step_hyperparameters` as bytes. Outputs, which are
+/// also read: the weight, the codes of each field, and the scales of each field. If clip's scale is 0, the outputs keep
 /// their values.
 template <class optimizer> struct quantized_update {
   using options = quantized_update_options;

@@ -22,7 +22,7 @@ template <class device> struct kernel<op::select_token, device> {
   }
 };
 
-/// Loop body of the kernel: dx[i] is an element of dy if it belongs to the selected token, else 0.
+/// Loop body of the kernel: dx[i] is an element of dy if i belongs to the selected token, else 0.
 template <class stored> struct select_token_gradient_elements {
   stored const* dy;
   stored* dx;

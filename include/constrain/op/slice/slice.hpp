@@ -48,8 +48,8 @@ struct slice {
   /// Refused: indices that x does not have. `expected`: the extent of x in the sliced dimension. `got`: the end of the
   /// slice, or `begin` if `begin` is negative or beyond the extent.
   template <diagnosis d> struct slice_is_too_long {
-    static_assert(d.ok(), "ct::slice: the slice must lie within [0, `expected`), the extent of the dimension, but "
-                          "reaches to `got`; choose `begin` and `extent` within it");
+    static_assert(d.ok(), "ct::slice: the slice reaches to `got`, but must lie within [0, `expected`), the range of "
+                          "indices in the dimension; choose `begin` and `extent` within this range");
   };
   /// Refused: an extent below 1. `got`: the extent.
   template <diagnosis d> struct slice_is_empty {

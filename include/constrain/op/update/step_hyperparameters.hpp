@@ -63,8 +63,8 @@ private:
   }
 };
 
-/// The `step_hyperparameters` of `optimizer` in the operand `bytes`, which may also hold the `step_hyperparameters` of
-/// an optimizer whose base is `optimizer`. `real`: the type in which the weights are updated.
+/// The `step_hyperparameters` of `optimizer` in the operand `bytes`, which holds them alone or as part of the
+/// `step_hyperparameters` of an optimizer whose base is `optimizer`. `real`: the type in which the weights are updated.
 template <class optimizer, class real>
 step_hyperparameters<optimizer, real> const& hyperparameters_of(tensor<std::uint8_t const> bytes) {
   return *reinterpret_cast<step_hyperparameters<optimizer, real> const*>(bytes.data);

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// order = the indices of the rows with a valid label, then of the other rows. One block.
+// order = the indices of the rows with a valid label, then of the other rows. Runs in one block.
 template <class integer>
 static __global__ void __launch_bounds__(cuda_threads)
     valid_first_kernel(integer const* labels, std::int64_t rows, integer* order) {
