@@ -7,14 +7,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How a trainer uses its memory. `peak` covers every entry program (step, evaluate, predict, generate); the other
+/// How a trainer uses its memory. `peak` covers every entry program (step, evaluate, predict and generate); the other
 /// members describe only the step program.
 struct memory_plan {
   bytes weights;         // of parameters as kernels read them: the compute copy where there is one
   bytes master_weights;  // of parameters that have a compute copy; the optimizer updates these, not the copy
   bytes gradients;       // of all trained parameters
   bytes optimizer_state; // of all trained parameters
-  bytes activations;     // the rest: values kept for the backward pass, temporaries, inputs, results
+  bytes activations;     // the rest: values kept for the backward pass, temporaries, inputs and results
   bytes workspace;       // scratch memory of kernels (the maximum at any time) and the device's reserve
   bytes communication;   // full tensors of sharded parameters and gradients, and buffers; the maximum at any time
   bytes offloaded;       // always 0: everything is in the arena, on the device

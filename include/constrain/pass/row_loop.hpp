@@ -15,9 +15,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The number of rows of logits to store at a time, out of `rows`: the largest divisor of `rows` that is a multiple of
-/// 16 and between 7/80 and 1/8 of `rows`. If none is found: a tenth of the rows, rounded down to a multiple of 16, but
-/// at least 16 and at most all rows. With 128 or more rows, at most an eighth of the logits is stored at a time. Larger
-/// chunks take less time, because each chunk adds to the full gradient of the weight.
+/// 16 and between 7/80 and 1/8 of `rows`. If none is found, the number is a tenth of `rows`, rounded down to a multiple
+/// of 16, but at least 16 and at most `rows`. With 128 or more rows, at most an eighth of the logits is stored at a
+/// time. Larger chunks take less time, because each chunk adds to the full gradient of the weight.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
   int tries = 512; // compilers limit the loop iterations of a constant expression
   for (auto chunk = rows / 8 / 16 * 16; chunk >= 16 && chunk * 80 >= rows * 7 && tries > 0; chunk -= 16, --tries)

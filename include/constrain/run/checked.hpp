@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The properties of a value that checked mode (`checked_hooks`) needs.
 struct checked_value {
-  int tagged_as = -1;                 // index of the value; for a view, of the value whose buffer it uses
+  int tagged_as = -1;                 // index of the value; for a view, index of the value whose buffer the view uses
   axis_list axes;                     // axes along which the value is stacked (one instance per iteration)
   int loop_carried_axis = -1;         // axis of the loop that carries the value; -1: not loop-carried
   bool persistent = false;            // the value keeps its bytes between runs; its tags are not checked
