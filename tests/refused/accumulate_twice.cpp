@@ -1,4 +1,4 @@
-// refused: trainer: accumulate<N> is given twice; keep one, with N the micro-batches of one update
+// refused: trainer: accumulate<N> is given twice; keep one, where N is the number of micro-batches per update
 // shows: composition<accumulate<2>, accumulate<4>>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

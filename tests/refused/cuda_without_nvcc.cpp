@@ -1,4 +1,4 @@
-// refused: device::cuda: this file is not compiled by nvcc; name it .cu, link constrain::cuda, or write device::cpu
+// refused: device::cuda: this file is not compiled by nvcc; name it .cu and link constrain::cuda, or write device::cpu
 // not for: nvcc
 // shows: composition<device::cuda<sm<90>>>
 #include <constrain/constrain.hpp>

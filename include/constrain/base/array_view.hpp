@@ -73,15 +73,16 @@ private:
 
 namespace detail {
 
-/// A pointer to the elements, whose type must be `real`. Cheaper to compile than `as`: std::span checks concepts.
+/// A pointer to the elements, whose type must be `real`. This function compiles faster than `as`, because std::span
+/// checks concepts.
 template <class real> real const* reals_of(array_view const& values) {
   return reinterpret_cast<real const*>(values.bytes().data());
 }
 
 } // namespace detail
 
-/// The arrays for the inputs of a model, or for the labels of an objective, in the order of their declaration: one
-/// array, or a list such as `{tokens, segments, lengths}`.
+/// The arrays for the inputs of a model, or for the labels of an objective, in the order of declaration: one array, or
+/// a list such as `{tokens, segments, lengths}`.
 class array_list {
 public:
   static constexpr std::size_t capacity = 8; // maximum number of arrays in the list; equals `maximum_ports`

@@ -71,16 +71,16 @@ private:
   std::int64_t count_ = 0;
 };
 
-/// A number of optimizer steps: each processes one batch and updates the weights once. The update is skipped if a
-/// gradient is not finite.
+/// A number of optimizer steps: each processes one batch and updates the weights once. If a gradient is not finite, the
+/// update is skipped (with `optimizer::in_backward`, only the update of this gradient's tensor).
 using optimizer_steps = quantity<struct optimizer_step_unit>;
 /// A number of micro-steps: each is the forward and backward pass of one micro-batch.
 using micro_steps = quantity<struct micro_step_unit>;
 /// A number of tokens.
 using token_count = quantity<struct token_unit>;
 
-/// The number of a weight update, counted from 1 as in Adam's bias correction (Kingma & Ba 2015). Skipped steps have no
-/// number.
+/// The number of a weight update, counted from 1 as in Adam's bias correction (Kingma & Ba 2015). A step whose update
+/// is skipped has no number.
 struct optimizer_step {
   std::int64_t number = 1; // counted from 1
 };

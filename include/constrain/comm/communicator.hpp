@@ -44,14 +44,14 @@ public:
   /// rank() % stride. `size()` must be a multiple of `stride`.
   virtual std::unique_ptr<communicator> every(int stride) = 0;
 
-  /// Ends the job: all processes that were started together. This process exits with status `status`.
+  /// Ends the job, that is, all processes that were started together. This process exits with status `status`.
   [[noreturn]] virtual void abort(int status) = 0;
   /// A rank that has failed calls this function. Returns true once every process of the job has called it or is
   /// exiting, or false if a process has not done so after a few seconds. Once it has returned false, collective
   /// calls are no longer possible.
   virtual bool all_come() = 0;
-  /// Sets the name of the current library call, a string literal, for the error of a rank that waits too long for the
-  /// others.
+  /// Sets the name of the current library call, a string literal, for the error of a rank that waits too long for other
+  /// ranks.
   virtual void entered(char const*) {}
 
   /// The maximum number of ranks of a communicator.

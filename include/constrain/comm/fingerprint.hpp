@@ -41,8 +41,8 @@ private:
 };
 
 /// Throws the same `error` on every rank unless all ranks have the same fingerprint and are in the same call (`where`).
-/// For different fingerprints, the error names the first value that differs between rank 0 and another rank, and
-/// contains both values. Collective: one all-gather, or two if fingerprints differ.
+/// If fingerprints differ, the error contains the name of the first value that differs between rank 0 and another rank,
+/// and both values. Collective: one all-gather, or two if fingerprints differ.
 void check_ranks_agree(communicator& world, joint_call where, fingerprint const& mine);
 
 } // namespace constrain

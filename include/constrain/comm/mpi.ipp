@@ -67,7 +67,7 @@ CONSTRAIN_INLINE MPI_Comm mpi::all_processes(double deadline) {
   if (started == 0) {
     watchdog::instance().start();
     // Processes may start one after another, so a short deadline does not apply to the start.
-    watchdog::wait const waits("waiting for their start", std::max(deadline, 60.0));
+    watchdog::wait const waits("waiting until all have started", std::max(deadline, 60.0));
     int provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
     own_start_ = true;
@@ -83,7 +83,7 @@ CONSTRAIN_INLINE void mpi::prepare_end(double deadline) {
   if (size == 1) watchdog::instance().stop();
   else watchdog::instance().start();
   watchdog::instance().rank(rank);
-  watchdog::wait const waits("waiting for their start", std::max(deadline, 60.0));
+  watchdog::wait const waits("waiting until all have started", std::max(deadline, 60.0));
   MPI_Comm_dup(MPI_COMM_WORLD, &meeting_);
   process_ = ::getpid();
 #if defined(__GLIBC__)
@@ -98,7 +98,7 @@ CONSTRAIN_INLINE void mpi::leave(int status) {
   int ended = 0;
   MPI_Finalized(&ended);
   if (ended != 0 || (!own_start_ && status == 0)) return;
-  watchdog::instance().call("its end");
+  watchdog::instance().call("exit");
   if (status != 0 && !meet(patience(last_deadline_))) end_job(status);
   if (status == 0) meet(0);
   watchdog::wait const waits("ending MPI", last_deadline_);
@@ -109,7 +109,7 @@ CONSTRAIN_INLINE bool mpi::meet(double seconds) {
   constexpr double pause = 0.001;
   MPI_Request request = MPI_REQUEST_NULL;
   if (MPI_Ibarrier(meeting_, &request) != MPI_SUCCESS) return false;
-  watchdog::wait const waits("waiting for their end", seconds > 0 ? seconds + 5 : last_deadline_);
+  watchdog::wait const waits("waiting until all exit", seconds > 0 ? seconds + 5 : last_deadline_);
   int all = 0;
   for (double waited = 0; all == 0 && (seconds == 0 || waited < seconds); waited += pause) {
     if (MPI_Test(&request, &all, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
@@ -121,7 +121,7 @@ CONSTRAIN_INLINE bool mpi::meet(double seconds) {
 CONSTRAIN_INLINE void mpi::end_job(int status) {
   std::fflush(nullptr); // MPI_Abort and _exit flush no streams
   {
-    watchdog::wait const waits("ending all", 5);
+    watchdog::wait const waits("ending all ranks", 5);
     MPI_Abort(MPI_COMM_WORLD, status);
   }
   ::_exit(status);

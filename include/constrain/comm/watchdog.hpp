@@ -9,17 +9,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A thread that ends this process with an error once the process has waited for other processes longer than a
 /// deadline. The thread makes no MPI calls: an MPI call may never return if another process has ended or is stopped.
-/// Time during which this process itself was stopped does not count.
+/// Time during which this process itself is stopped counts as half a second at most.
 class watchdog {
 public:
-  /// The process's only instance; never destroyed, because its thread may run until the process ends.
+  /// The process's only instance; never destroyed, because the thread may run until the process ends.
   static watchdog& instance();
 
   /// A wait for other processes, from the construction to the destruction of this object.
   class wait {
   public:
     /// `what`: the wait's name in the error, a string literal. `deadline`: seconds until the watchdog ends the process;
-    /// a wait inside another one restarts the time, and its deadline then applies to both.
+    /// a nested wait restarts the time, and its deadline then also applies to the outer wait.
     wait(char const* what, double deadline);
     wait(wait const&) = delete;
     wait& operator=(wait const&) = delete;

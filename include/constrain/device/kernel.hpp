@@ -20,9 +20,9 @@ struct step_parameters {
   communicator* world = nullptr;   // all ranks that train on different data
   communicator* group = nullptr;   // the ranks that together hold one full set of shards
   communicator* tensor = nullptr;  // the ranks that together hold a tensor that tensor parallelism splits
-  cuda_context* context = nullptr; // on a CUDA device: stream and GEMMs
-  // number of valid labels in each micro-batch of this rank (host memory): loops over labeled rows skip iterations
-  // without a valid label; null: they skip none
+  cuda_context* context = nullptr; // on a CUDA device: its stream and GEMMs; null on the CPU
+  // Number of valid labels in each micro-batch of this rank, in host memory. Loops over rows skip the iterations
+  // without a valid label; if this pointer is null, they skip none.
   std::int64_t const* valid_labels = nullptr;
 };
 
@@ -39,7 +39,7 @@ template <class T> struct tensor {
   /// The innermost extent of the shape, and the number of rows of this length in all instances.
   std::int64_t features() const { return shape_of->features(); }
   std::int64_t rows() const { return count / (features() == 0 ? 1 : features()); }
-  /// Elements from the first element of a row to the first element of the next one.
+  /// Elements from the first element of a row to the first element of the next row.
   std::int64_t row_stride() const { return stride == 0 ? features() : stride; }
   /// Element i.
   T& operator[](std::int64_t i) const { return data[i]; }
@@ -79,7 +79,7 @@ template <> struct call_type<no_options> { using type = call; };
 /// A call to `op`, the first argument of its kernel: `call_with_options`, or `call` if the op has no options.
 template <class op> using call_of = typename detail::call_type<options_of<op>>::type;
 
-/// The kernel of `op` on `device`. Each op specializes it with a static member function
+/// The kernel of `op` on `device`. Each specialization has a static member function
 /// `run(call_of<op> const&, tensor<in const>..., tensor<out>...)`, whose first parameter may also be a `call const&`.
 /// The operands are in the node's order. A kernel that needs scratch memory, or more than one launch, declares this
 /// with `needs_of` (kernel_needs.hpp).

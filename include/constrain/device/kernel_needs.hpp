@@ -22,7 +22,7 @@ struct operand_extent {
   /// The innermost extent of the shape, and the number of rows of this length in all instances.
   constexpr std::int64_t features() const { return shape.features(); }
   constexpr std::int64_t rows() const { return count / (features() == 0 ? 1 : features()); }
-  /// Number of instances, which are the tensors of a stack.
+  /// Number of instances (the tensors of a stack).
   constexpr std::int64_t instances() const { return count / (shape.elements() == 0 ? 1 : shape.elements()); }
 };
 
@@ -43,7 +43,7 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 /// writes data that another call writes, except that several calls may add to one accumulator. The kernel must handle
 /// this case.
 struct kernel_needs {
-  std::int64_t scratch = 0; // bytes of scratch memory (`call::scratch`), up to 2^52; merged calls do not share theirs
+  std::int64_t scratch = 0; // bytes of scratch memory (`call::scratch`), up to 2^52; merged calls have separate bytes
   int launches = 1;         // CUDA kernels launched by a call, or by all merged calls; a cuBLASLt GEMM counts as one
   int merged = 1;           // maximum number of calls that are merged into one launch; 1: calls are not merged
 };
@@ -72,8 +72,8 @@ struct has_needs_of {
 };
 template <class kernel> struct inherits_needs_of : kernel, has_needs_of {};
 
-/// Whether a kernel has a member with the name `needs_of`. In a final class, templates and overloads that cannot be
-/// called are not found.
+/// Whether a kernel has a member with the name `needs_of`. In a final class, a template or an overload set that cannot
+/// be called is not found.
 template <class kernel, class options> constexpr bool names_needs_of() {
   if constexpr (needs_without_options<kernel> || needs_with_options<kernel, options>) return true;
   else if constexpr (std::is_final_v<kernel>) return requires {

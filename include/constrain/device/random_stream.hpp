@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// do not change them.
 struct random_stream {
   std::uint64_t seed = 0;      // seed of the training run
-  std::int64_t step = 0;       // optimizer steps done before this one
+  std::int64_t step = 0;       // number of earlier optimizer steps
   int node = 0;                // random key of the node
   std::uint64_t iteration = 0; // index of the current iteration of the enclosing loops, except micro-batches
 

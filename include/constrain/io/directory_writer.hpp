@@ -26,8 +26,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 ///     writer.commit();
 ///
 /// The files are written to a hidden temporary directory beside the target and synced to disk. The last file is the
-/// manifest (lengths, checksums). Then the temporary directory replaces the target (see io/directory_replace.hpp). If
-/// anything fails before the replacement, the target is unchanged and the temporary directory is removed.
+/// manifest (lengths and checksums). Then the temporary directory replaces the target (see io/directory_replace.hpp).
+/// If anything fails before the replacement, the target is unchanged and the temporary directory is removed.
 class directory_writer {
 public:
   /// Whether to try the atomic exchange of two names. `no` is for tests of the fallback: two renames.
@@ -58,9 +58,9 @@ public:
   }
   void write(std::string_view name, std::string_view text) { write(name, text_bytes(text)); }
 
-  /// Writes the manifest, replaces the target with the new directory and removes the saved files of the old one. If
-  /// other files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if the
-  /// save fails (the target is then unchanged) or if the parent directory cannot be synced afterwards.
+  /// Writes the manifest, replaces the target with the new directory and removes the saved files of the old directory.
+  /// If other files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if the save
+  /// fails (the target is then unchanged) or if the parent directory cannot be synced afterwards.
   [[gnu::cold]] void commit();
 
 private:
@@ -79,7 +79,7 @@ private:
   std::string kept() const { return concat({place_.name, ".kept-", unlikely_suffix()}); }
 
   /// Restores '.<name>.previous' if a save was interrupted between its two renames; removes it if a save was
-  /// interrupted after them. Keeps a directory of that name without a valid mark.
+  /// interrupted after them. Keeps a directory of that name if it has no valid mark.
   [[gnu::cold]] void recover();
 
   /// Removes temporary directories of interrupted saves: these have a valid mark and are not locked.

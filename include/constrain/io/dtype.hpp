@@ -25,7 +25,8 @@ constexpr char const* name_in_files(dtype type) {
   return "?";
 }
 
-/// The dtype of a tensor of real numbers in a safetensors file; nullopt unless it is F64, F32, BF16 or F16.
+/// The floating-point dtype that `name` stands for in safetensors files: F64, F32, BF16 or F16; nullopt for other
+/// names.
 constexpr std::optional<dtype> real_dtype(std::string_view name) {
   for (auto const type : {dtype::f64, dtype::f32, dtype::bf16, dtype::f16})
     if (name == name_in_files(type)) return type;

@@ -38,7 +38,7 @@ public:
     while (here() == ' ' || here() == '\n' || here() == '\r' || here() == '\t') ++at_;
   }
 
-  /// Skips the byte at the position if it equals `expected`. Returns whether it does.
+  /// Skips the byte at the position if it equals `expected`. Returns whether it skipped a byte.
   bool take(char expected) {
     if (ended() || here() != expected) return false;
     ++at_;
@@ -79,8 +79,8 @@ public:
   /// Reads the next code point inside a string that was read before. Returns `end_of_string` at the closing quote.
   char32_t character();
 
-  /// Compares the decoded content of two strings that were read before. `a`, `b`: their positions after the opening
-  /// quote. Returns a negative number, 0 or a positive number, as std::strcmp does, but a proper prefix of a string
+  /// Compares the decoded content of two strings that were read before. `a`, `b`: the byte offsets after their opening
+  /// quotes. Returns a negative number, 0 or a positive number, as std::strcmp does, but a proper prefix of a string
   /// compares greater than the string.
   int difference(std::size_t a, std::size_t b) const;
 
@@ -106,7 +106,7 @@ private:
   /// Reads the escape sequence whose backslash is at the position. Returns its code point.
   char32_t escape();
 
-  /// Reads a Unicode escape after its 'u', or two that form a surrogate pair. Returns the code point.
+  /// Reads a Unicode escape after its 'u', or two escapes that form a surrogate pair. Returns the code point.
   char32_t escaped_code();
 };
 

@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// is followed by two nodes for each member: the name (a string) and the value, with its descendants.
 struct json_node {
   std::uint32_t first;  ///< Offset of the value in the text; for a string, after its opening quote.
-  std::uint32_t length; ///< Bytes of a scalar (of a string: decoded), elements of an array or members of an object.
-  std::uint32_t next;   ///< Index of the node after this one and its descendants.
+  std::uint32_t length; ///< Bytes of a scalar (decoded, if a string), elements of an array or members of an object.
+  std::uint32_t next;   ///< Index of the first node after this node and its descendants.
   json_kind kind;       ///< Kind of this value.
 };
 
@@ -41,7 +41,7 @@ public:
   /// The maximum number of nested arrays and objects.
   static constexpr int maximum_depth = 64;
 
-  /// `where` names the text in errors. Throws `error`, with the byte and the reason, for invalid JSON.
+  /// `where` names the text in errors. Throws `error`, with the byte offset and the reason, for invalid JSON.
   static json_tree parse(std::string_view text, std::string_view where);
 
 private:

@@ -56,7 +56,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE void json_writer::element_begins() {
   if (levels_.empty() ? !out_.empty() : levels_.back().close != ']')
     throw error(
-        {"a JSON writer was given a value without a name in an object, or a second outermost value; use member()"});
+        {"a JSON writer was given a value without a name in an object, or a second top-level value; use member()"});
   if (!levels_.empty()) separate();
 }
 

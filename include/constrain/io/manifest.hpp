@@ -14,8 +14,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// The file name of the manifest.
 inline constexpr std::string_view manifest_name = "manifest.json";
 
-/// Whether a file in a saved directory may have this name: 1 to 128 ASCII letters, digits, '.', '_' and '-', not
-/// hidden, and not the manifest's name. A name cannot be a path, so a forged manifest cannot refer to files elsewhere.
+/// Whether a file in a saved directory may have this name. A valid name has 1 to 128 characters: ASCII letters, digits,
+/// '.', '_' and '-'. It does not begin with '.' and is not the manifest's name. A valid name cannot be a path, so a
+/// forged manifest cannot refer to files elsewhere.
 constexpr bool valid_file_name(std::string_view name) {
   if (name.empty() || name.size() > 128 || name.front() == '.' || name == manifest_name) return false;
   for (char const c : name) {
@@ -46,8 +47,8 @@ struct manifest {
   /// The text of manifest.json.
   [[gnu::cold]] std::string text() const;
 
-  /// Parses a manifest. Throws `error`, naming `where`, if the text is not valid JSON or if its format, version,
-  /// checksum or a file's entry is wrong.
+  /// Parses a manifest. Throws an `error` that names `where` if the text is not valid JSON, or if its format, its
+  /// version, its checksum or a file's entry is wrong.
   [[gnu::cold]] static manifest parse(std::string_view text, std::string const& where);
 
 private:

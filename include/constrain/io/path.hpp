@@ -42,8 +42,8 @@ private:
 /// The error for the directory `path`, which cannot be synced to disk. `code`: the error number.
 error not_on_disk(std::string const& path, int code = errno);
 
-/// The names in a directory, in no particular order, without '.' and '..'. On failure returns nullopt and sets `errno`.
-/// A relative path is relative to `from`, an open directory (AT_FDCWD: the working directory).
+/// The names in a directory, in no particular order, without '.' and '..'. On failure, returns nullopt and sets
+/// `errno`. A relative path is relative to `from`, an open directory (AT_FDCWD: the working directory).
 [[gnu::cold]] std::optional<std::vector<std::string>> directory_names(std::string const& path, int from = AT_FDCWD);
 
 /// Creates a directory and its missing parents. Throws `error` if that fails.

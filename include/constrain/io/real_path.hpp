@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The absolute path without symbolic links, '.' or '..'. Like realpath(3), but the last components of the path need
+/// The absolute path without symbolic links, '.' or '..'. Unlike with realpath(3), the last components of the path need
 /// not exist. Throws `error` if the path contains a NUL byte.
 [[gnu::cold]] std::string real_path(std::string path);
 

@@ -7,16 +7,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How a trainer uses its memory. `peak` covers every entry program (step, evaluate, predict, generate); the other
+/// How a trainer uses its memory. `peak` covers every entry program (step, evaluate, predict and generate); the other
 /// members describe only the step program.
 struct memory_plan {
   bytes weights;         // of parameters as kernels read them: the compute copy where there is one
   bytes master_weights;  // of parameters that have a compute copy; the optimizer updates these, not the copy
   bytes gradients;       // of all trained parameters
   bytes optimizer_state; // of all trained parameters
-  bytes activations;     // the rest: values kept for the backward pass, temporaries, inputs, results
-  bytes workspace;       // scratch memory of kernels, the maximum at any time, and the device's reserve
-  bytes communication;   // full tensors of sharded parameters and gradients, and buffers: the maximum at any time
+  bytes activations;     // the rest: values kept for the backward pass, temporaries, inputs and results
+  bytes workspace;       // scratch memory of kernels (the maximum at any time) and the device's reserve
+  bytes communication;   // full tensors of sharded parameters and gradients, and buffers; the maximum at any time
   bytes offloaded;       // always 0: everything is in the arena, on the device
   bytes peak;            // size of the arena, the single memory block of a trainer
 };
@@ -64,12 +64,12 @@ constexpr bytes most_at_once(program const& p, memory_layout const& where, role 
   return bytes(most);
 }
 
-/// Memory that a device needs after the buffers of all programs: step parameters and scratch memory of kernels.
+/// The part of the arena after the buffers of all programs: step parameters and scratch memory of kernels.
 struct device_reserve {
-  std::int64_t bytes = 0;     // of the arena
-  std::int64_t alignment = 1; // of the beginning of this memory, in bytes
+  std::int64_t bytes = 0;     // size of this part
+  std::int64_t alignment = 1; // alignment of the beginning of this part, in bytes
 
-  /// The offset at which this memory begins if the buffers end at `end`.
+  /// The offset at which this part begins if the buffers end at `end`.
   constexpr std::int64_t begin(std::int64_t end) const {
     return bytes == 0 ? end : (end + alignment - 1) / alignment * alignment;
   }
@@ -98,8 +98,8 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
 namespace detail {
 
 /// Calls f(i, cost, runs) for each node i that is a call. `cost`: the cost of one run of the call, by the cost rule of
-/// its op; `runs`: how often it runs. A call outside all loops works on all tensors of its stacked operands, and its
-/// cost covers all of them.
+/// its op; `runs`: how often the call runs. A call outside all loops works on all tensors of its stacked operands, and
+/// its cost covers all of them.
 template <class function> constexpr void for_each_cost(program const& p, function const& f) {
   double iterations = 1;
   fixed_vector<double, axis_list::capacity> around; // for each open loop: `iterations` outside of it
@@ -171,8 +171,8 @@ constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32)
 } // namespace detail
 
 /// Estimates the seconds that one run of a program takes on a device with these rates. By the roofline model (Williams
-/// et al. 2009), each call takes the time of its operations or of its bytes, whichever is longer, plus a launch.
-/// `tf32`: GEMMs round fp32 operands to TF32.
+/// et al. 2009), each call takes the time of its operations or of its bytes, whichever is longer, plus the time of a
+/// launch. `tf32`: GEMMs round fp32 operands to TF32.
 constexpr double estimated_seconds(program const& p, device_rates const& rates, bool tf32 = false) {
   double total = 0;
   detail::for_each_cost(p, [&](int i, cost const& c, double iterations) {

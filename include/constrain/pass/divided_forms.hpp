@@ -32,7 +32,7 @@ public:
     return !(weights_[value] && writes_activations);
   }
 
-  /// Records which outputs of node n are divided.
+  /// Records which outputs of node n are divided, and which count as weights.
   constexpr void follow(node const& n) {
     bool has_part = false, is_weight = n.inputs.size() == 1;
     for (int k = 0; k < n.inputs.size(); ++k) {

@@ -15,9 +15,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The number of rows of logits to store at a time, out of `rows`: the largest divisor of `rows` that is a multiple of
-/// 16 and between 7/80 and 1/8 of `rows`. If none is found: a tenth of the rows, rounded down to a multiple of 16, but
-/// at least 16 and at most all rows. With 128 or more rows, at most an eighth of the logits is stored at a time. Larger
-/// chunks take less time, because each chunk adds to the full gradient of the weight.
+/// 16 and between 7/80 and 1/8 of `rows`. If none is found, the number is a tenth of `rows`, rounded down to a multiple
+/// of 16, but at least 16 and at most `rows`. With 128 or more rows, at most an eighth of the logits is stored at a
+/// time. Larger chunks take less time, because each chunk adds to the full gradient of the weight.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
   int tries = 512; // compilers limit the loop iterations of a constant expression
   for (auto chunk = rows / 8 / 16 * 16; chunk >= 16 && chunk * 80 >= rows * 7 && tries > 0; chunk -= 16, --tries)
@@ -28,7 +28,7 @@ constexpr std::int64_t logit_rows(std::int64_t rows) {
 namespace detail {
 
 /// Replaces the head (the node that computes a large value), and the nodes that read this value or a gradient of its
-/// shape, by the row loop, a loop over chunks of rows.
+/// shape, with the row loop, a loop over chunks of rows.
 class row_looping {
 public:
   /// `head`: the node that computes the large value.
@@ -152,7 +152,7 @@ private:
 
   /// Whether the results of the row loop stay the same without the rows whose label is ignored: these rows add nothing
   /// to sums, and are 0 in all values that other nodes read. (A node that reads the gradient of the large value, but no
-  /// label, is linear in it: a row of zeros gives zeros.) `labels`: the labels that the trainer counts.
+  /// label, is linear in this gradient: a row of zeros gives zeros.) `labels`: the labels that the trainer counts.
   constexpr bool can_leave_out_rows(ref labels) const {
     if (!labels || !p_.nth(port_kind::label, 0).ignorable || p_.values[labels.value].shape.elements() != rows())
       return false;
@@ -192,14 +192,14 @@ private:
       for (auto& r : of) r = ref();
     }
   };
-  /// Reshapes the loop's inputs that are read by rows: to (rows, features) or, with one element per row, to (rows).
+  /// Reshapes the loop's inputs that are read by rows to (rows, features) or, with one element per row, to (rows).
   constexpr body flatten(builder& out) const;
   /// Appends the loop body, which processes `extent` rows in each of `iterations` iterations, from row `begin` on.
   /// `order`: the row indices in the order in which the loop processes them; empty: 0, 1, 2, ...
   constexpr body append_body(builder& out, body const& flat, ref order, std::int64_t begin, std::int64_t extent,
                              std::int64_t iterations) const;
-  /// Adds the axis of a loop over `append_body`, with the same arguments. With an order, the loop skips iterations
-  /// without a valid label.
+  /// Adds the axis of the loop around `append_body`, which has the same parameters. With an order, the loop skips
+  /// iterations without a valid label.
   constexpr int add_rows_axis(builder& out, ref order, std::int64_t begin, std::int64_t extent,
                               std::int64_t iterations) const;
   constexpr void append_loop(builder& out) const;
@@ -322,11 +322,11 @@ constexpr void row_looping::join(builder& out, ref r, body const& chunks, body c
 
 } // namespace detail
 
-/// Replaces the head (the linear layer that computes the logits), the loss and their gradients by a loop over chunks of
-/// rows, so that only `logit_rows` rows of logits are stored at a time (Hsu et al. 2024, Liger Kernel). Sums over the
-/// rows, such as the loss and the gradient of the weight, are accumulated chunk by chunk, in order. The program changes
-/// only if the logits take at least `smallest_bytes`, and all ops that read them declare that they work row by row
-/// (`op_info::layouts`).
+/// Replaces the head (the linear layer that computes the logits), the loss and their gradients with a loop over chunks
+/// of rows, so that only `logit_rows` rows of logits are stored at a time (Hsu et al. 2024, Liger Kernel). Sums over
+/// the rows, such as the loss and the gradient of the weight, are accumulated chunk by chunk, in order. The program
+/// changes only if the logits take at least `smallest_bytes`, and all ops that read them declare that they work row by
+/// row (`op_info::layouts`).
 ///
 /// If all these ops ignore rows without a valid label (`op_info::label_inputs`), and read the labels that the trainer
 /// counts, the loop processes rows with a valid label first: an iteration gathers its rows and scatters their gradients

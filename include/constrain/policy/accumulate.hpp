@@ -20,7 +20,8 @@ struct accumulation {
   static constexpr bool free_on_resume = true;
 
   CONSTRAIN_RULE(one_accumulation, (said<accumulation> const& a), a.given <= 1,
-                 "trainer: accumulate<N> is given twice; keep one, with N the micro-batches of one update");
+                 "trainer: accumulate<N> is given twice; keep one, where N is the number of micro-batches "
+                 "per update");
   CONSTRAIN_RULE(some_micro_batches, (accumulation const& a), a.micro_batches >= 1,
                  "accumulate<N>: an update needs at least one micro-batch; write accumulate<1> or leave the policy "
                  "out");

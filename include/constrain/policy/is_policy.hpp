@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///
 /// Optional members (`pass`, which changes the program, and `after` must be given together; see program/program.hpp):
 ///
-///     static constexpr char const* name = "accumulate";         // in prints and saved runs; default: the type's name
+///     static constexpr char const* name = "accumulate";         // in output and saved runs; default: the type's name
 ///     static constexpr auto after = pass_name::selected;        // the pass of the library after which `pass` runs
 ///     static constexpr program pass(program const& p, slot const& value);
 template <class type> concept slotted_policy = requires {

@@ -44,8 +44,8 @@ template <class... slots, class... list> struct legal_in_order<true, slot_list<s
 
 } // namespace detail
 
-/// A list of policies in any order, at most one per slot; the other slots have their default policies. A list that
-/// breaks a rule does not compile: the compiler reports the sentence of the first broken rule.
+/// A list of policies in any order, at most one per slot. A slot without a policy in the list has its default policy. A
+/// list that breaks a rule does not compile: the compiler reports the sentence of the first broken rule.
 template <class... list> struct policies : detail::chosen<typename composition<list...>::slots, list...> {
   using composition = constrain::composition<list...>;
   static_assert(composition_is_legal<composition>::value);

@@ -28,7 +28,7 @@ template <class type> constexpr auto find_slot() {
 /// The slot of a policy; `slot_of::unknown` for a type that is not a policy.
 template <class policy> using policy_slot = typename decltype(detail::find_slot<policy>())::type;
 
-/// The number of policies in a list that belong to the slot `wanted`.
+/// The number of a list's policies for the slot `wanted`.
 template <class wanted, class... policies>
 inline constexpr int count_in_slot = (0 + ... + (std::is_same_v<policy_slot<policies>, wanted> ? 1 : 0));
 
@@ -43,7 +43,7 @@ struct find_policy<wanted, otherwise, first, rest...> {
 
 } // namespace detail
 
-/// The first policy of a list that belongs to `slot`; if the list has none, the default of `slot`.
+/// The list's first policy for `slot`; if there is none, the default of `slot`.
 template <class slot, class... list>
 using policy_in = typename detail::find_policy<slot, typename slot::template otherwise<list...>, list...>::type;
 
@@ -53,7 +53,7 @@ template <class policy> constexpr policy_slot<policy> value_of() {
   else return policy_slot<policy>::template of<policy>();
 }
 
-/// The value of a slot, and the number of policies in the list that belong to it.
+/// The value of a slot, and the number of the list's policies for this slot.
 template <class slot> struct said : slot {
   int given = 0; // policies of this slot in the list; the first, or else the default, gives the value
   friend constexpr bool operator==(said const&, said const&) = default;

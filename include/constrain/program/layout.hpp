@@ -7,8 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How the ranks that train together hold a tensor, in the terms of PyTorch's DTensor and of ZeRO (Rajbhandari et al.
-/// 2020).
+/// How the ranks that train together hold a tensor. Compare PyTorch's DTensor and ZeRO (Rajbhandari et al. 2020).
 enum class layout : std::uint8_t {
   replicated, // every rank holds the full tensor or, if it is an activation, the part for the rank's samples
   partial,    // the tensor is the sum of the tensors that the ranks hold
@@ -32,7 +31,7 @@ struct layout_change {
 ///     #    only the type and the shape are read
 ///     -    anything else; for an output of a call with rows, the sum over the rows
 ///     oi   like -, and names the innermost dimensions, as in einsum: an index of `o` in an output needs only this
-///          index of `o` in the inputs, and outputs are sums over letters that only inputs have; also after ... and -
+///          index of `o` in the inputs. Outputs are sums over letters that only inputs have. May also follow ... or -
 ///     +o   like o, for the last input, which is added to output 0
 ///
 /// The last pattern of each side, without its letters, also applies to all operands after it. Without `layouts`, every
@@ -55,7 +54,7 @@ struct layout_rule {
   };
   side inputs;       // of the inputs
   side outputs;      // of the outputs
-  bool valid = true; // whether the parsed text is a rule
+  bool valid = true; // whether the parsed text is a valid rule
 
   /// Whether a call can work on shards of the operands with the pattern `*`.
   constexpr bool by_elements() const { return outputs.elements != 0; }

@@ -31,7 +31,7 @@ template <class op> inline constexpr op_label label_of{op::name, identity_of<op>
 // `op_type` maps a plan's `op_label const*` back to the op's type, which the executor needs to launch the op's kernel.
 // Instantiating `registered<op>` defines the friend `op_named(op_key<&label_of<op>>)`, so that no central list of ops
 // is needed (friend injection). `info_of<op>` instantiates `registered<op>`, so every op that a program can call is
-// registered. The friend is a non-template function on purpose; the pragmas silence the compilers' warning.
+// registered. The friend is a non-template function on purpose; the pragmas silence the compiler warnings about it.
 #if defined(__NVCC__)
 #pragma nv_diagnostic push
 #pragma nv_diag_suppress 1301

@@ -6,7 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Whether a call inside the loops `enclosing` may read `r`. A value has one instance per iteration of the loops around
 /// its definition, so outside these loops, or in another repeat, `r` would be ambiguous. The instances `current` and
-/// `next` of a loop-carried value can be read only inside its loop; `initial` and `final` can also be read outside it.
+/// `next` of a loop-carried value can be read only inside its loop; `initial` and `final` can also be read outside.
 constexpr bool is_in_reach(program const& p, ref r, axis_list const& enclosing) {
   auto const& info = p.values[r.value];
   int const depth = info.axes.size();

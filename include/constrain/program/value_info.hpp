@@ -36,10 +36,10 @@ struct value_info {
   bool decays = false;        // of a parameter: an update rule applies weight decay to it
   bool ends_with_update = false; // of a gradient: neither a node nor the host reads it after the parameter's update
   bool is_average = false;       // of an optimizer state: the average that evaluation reads instead of the parameter
-  int block = 1;                 // of an optimizer state: elements of the parameter that one element describes
+  int block = 1;                 // of an optimizer state: elements of the parameter for each element of the state
   int parts = -1;                // of a parameter: index of its parts in `program::part_lists`; -1: it is one tensor
-  ref overwritten_by;            // the value that an op writes in place over this one; both share bytes
-  constrain::view view;          // the value that this one is a view of; both share bytes
+  ref overwritten_by;            // the value that an op writes in place over this value; both share bytes
+  constrain::view view;          // the value of which this value is a view; both share bytes
   constrain::layout layout = layout::replicated; // how ranks hold one instance
   constrain::shape full_shape;                   // of one instance of the full tensor, if the layout is flat
   int divided = -1;        // of a parameter: the dimension in which each rank of a tensor group has a range; -1: none

@@ -11,11 +11,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The properties of a value that checked mode (`checked_hooks`) needs.
 struct checked_value {
-  int tagged_as = -1;                 // index of the value; for a view, of the value whose buffer it uses
+  int tagged_as = -1;                 // index of the value; for a view, index of the value whose buffer the view uses
   axis_list axes;                     // axes along which the value is stacked (one instance per iteration)
   int loop_carried_axis = -1;         // axis of the loop that carries the value; -1: not loop-carried
   bool persistent = false;            // the value keeps its bytes between runs; its tags are not checked
-  bool covers_all_iterations = false; // all iterations share one tag: one call writes them, or they are summed
+  bool covers_all_iterations = false; // all instances share one tag: one call writes them, or iterations are summed
 };
 
 /// The `checked_value` of every value of a program.
@@ -36,17 +36,17 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
   return out;
 }
 
-/// The executor hooks of checked mode. Every write tags the 64-byte blocks that it covers with the value's index and
-/// the loop iterations. Every read of a value that is not persistent must find the tag of the value, or the tag of a
-/// host write. This detects values that are overwritten while still needed; filling memory with NaN does not always
-/// reveal them. The first output of each plan step (kernel call) must be finite if its dtype is floating-point. If a
-/// check fails, the hook throws an `error` that names the plan step.
+/// The executor hooks of checked mode. Every write sets the tags of the 64-byte blocks that it covers; a tag identifies
+/// the value and the loop iterations. Every read of a value that is not persistent must find the tag of the value, or
+/// the tag of a host write. This detects values that are overwritten while still needed; filling memory with NaN does
+/// not always reveal them. The first output of each plan step (kernel call) must be finite if its dtype is
+/// floating-point. If a check fails, the hook throws an `error` that names the plan step.
 class checked_hooks {
 public:
   static constexpr std::int64_t block = 64; // bytes that share one tag
 
-  /// `operands`: those of the plan. `values`: by the value's index in the program. The arena and both arrays must
-  /// outlive this object.
+  /// `operands`: the operands of the plan. `values`: by the value's index in the program. The arena and both arrays
+  /// must outlive this object.
   checked_hooks(arena const& memory, operand const* operands, checked_value const* values);
 
   /// Tags memory that the host has written, so that any plan step may read it.
@@ -61,8 +61,8 @@ public:
 private:
   static constexpr std::uint64_t from_host = ~std::uint64_t{0};
 
-  /// The tag of an operand: the value's index + 1 in the upper 24 bits, a hash of the iterations in the lower 40. The
-  /// tag of memory that no call has written is 0.
+  /// The tag of an operand: the value's index + 1 in the upper 24 bits, and a hash of the iterations in the lower 40.
+  /// The tag of memory that no call has written is 0.
   std::uint64_t tag(operand const& o, checked_value const& value, loop_state const& loops) const;
 
   void check_bounds(int index, step const& s, operand const& o, bound_operand const& b) const;

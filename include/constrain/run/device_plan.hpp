@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct device_step {
   std::int64_t scratch = 0;      // byte offset of the step's scratch memory in the plan's scratch memory
   std::int64_t bytes = 0;        // bytes of scratch memory
-  std::int64_t launches = 0;     // number of launches; the last of several merged calls has the total, the others 0
+  std::int64_t launches = 0;     // number of launches; for merged calls, the last has the total, the rest have 0
   int merged_before = 0;         // number of preceding calls that are merged with this one
   bool merged_with_next = false; // whether the next call is merged with this one
 };
@@ -149,8 +149,8 @@ template <class op, class device> struct needs_can_be_called {
                 "them");
 };
 
-/// The compile-time error for a kernel that asks for an impossible amount of scratch memory. The limit applies to
-/// merged calls together.
+/// The compile-time error for a kernel that asks for an impossible amount of scratch memory. The limit applies to the
+/// total of merged calls.
 template <class op, class device, std::int64_t bytes> struct scratch_of_kernel {
   static_assert(bytes >= 0 && bytes <= maximum_scratch,
                 "run: `needs_of` of this kernel asks for a negative number of bytes of scratch memory, or for more "

@@ -69,7 +69,7 @@ public:
     });
   }
 
-  /// Writes dk and dv from the complete sums.
+  /// Writes dk and dv from the complete sums, unless dk and dv hold the sums.
   void store_sums(key_sums const& sums) {
     if constexpr (!in_place)
       for_chunks([&] {
@@ -230,8 +230,8 @@ private:
     }
   }
 
-  /// Writes the current columns of a gradient, times `scale`, to tokens [first, first + rows) of `gradient`. `step`:
-  /// elements from one row of `from` to the next.
+  /// Writes `from` (the current columns of a gradient), times `scale`, to tokens [first, first + rows) of `gradient`.
+  /// `step`: elements from one row of `from` to the next.
   void store(accumulate const* from, std::int64_t step, std::int64_t rows, accumulate scale,
              head_matrix<stored> gradient, std::int64_t first) {
     auto const width = std::min(columns, head_width_ - column_);

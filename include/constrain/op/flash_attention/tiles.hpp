@@ -31,17 +31,18 @@ template <class accumulate> struct flash_tile {
   static constexpr std::int64_t whole(std::int64_t count, std::int64_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
   }
-  /// Number of columns of a tile, padded with zeros to a multiple of 16, and number of rows, padded with zeros to full
-  /// register tiles.
+  /// The number of columns of a tile, rounded up to a multiple of 16, and the number of rows, rounded up to full
+  /// register tiles. The padding is zeros.
   static constexpr std::int64_t padded_columns(std::int64_t count) { return whole(count, 16); }
   static constexpr std::int64_t padded_rows(std::int64_t count) {
     return whole(count, register_tile<accumulate>::rows);
   }
-  /// Number of queries, padded with zeros so that they fill vector registers as columns, and register tiles as rows.
+  /// The number of queries, rounded up so that they fill vector registers as columns, and register tiles as rows. The
+  /// padding is zeros.
   static constexpr std::int64_t padded_queries(std::int64_t count) {
     return whole(count, least_common_multiple(register_tile<accumulate>::lanes, register_tile<accumulate>::rows));
   }
-  /// Columns of a panel's scores, if `count` queries remain; the last panel may be narrower than the others.
+  /// Columns of a panel's scores, if `count` queries remain; the last panel may be narrower.
   static constexpr std::int64_t panel_columns(std::int64_t count) { return std::min(panel, padded_queries(count)); }
   static_assert(keys % register_tile<accumulate>::rows == 0 && columns % 16 == 0);
 

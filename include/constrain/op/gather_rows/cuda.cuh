@@ -40,7 +40,7 @@ template <class stored> struct add_rows_elements {
   }
 };
 
-// The first write: one block per row of dx copies the row of dy that belongs to it, or writes zeros if no row does.
+// The kernel for the first write. Each block writes one row of dx: the row of dy that is scattered to it, or zeros.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     scatter_rows_kernel(stored const* dy, std::int32_t const* rows, std::int64_t count, std::int64_t width,

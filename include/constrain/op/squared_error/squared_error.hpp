@@ -16,7 +16,7 @@ struct squared_error_gradient {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
-/// From prediction, target, and `inverse_label_count`: loss (+)= the sum of (prediction - target)^2, times
+/// From prediction, target and `inverse_label_count`: loss (+)= the sum of (prediction - target)^2, times
 /// `inverse_label_count`. (+)=: the first write in a run of the program overwrites the output; later writes add to it.
 /// Output 1 is scratch: the sums of fixed parts of the elements, so that the squares are added in the same order for
 /// any number of threads.
@@ -39,10 +39,10 @@ struct squared_error {
 } // namespace op
 
 /// The squared error, a scalar: the mean of (prediction - target)^2 over all elements of the batch, if target is the
-/// objective's first label array. For another array, the sum is divided by the number of valid labels in the first one
-/// (`inverse_label_count`). prediction and target have the same shape; target is an array of floating-point labels.
-/// Every micro-batch divides by the count of the whole batch, so that the losses of the micro-batches add up to the
-/// loss of the batch. Refused: different shapes, and token ids.
+/// objective's first label array. For another array, the sum is divided by the number of valid labels in the first
+/// array (`inverse_label_count`). prediction and target have the same shape; target is an array of floating-point
+/// labels. Every micro-batch divides by the count of the whole batch, so that the losses of the micro-batches add up to
+/// the loss of the batch. Refused: different shapes, and token ids.
 constexpr value squared_error(value prediction, value target, int line = __builtin_LINE()) {
   return emit<op::squared_error>({prediction, target, inverse_label_count(target)}, {}, line);
 }

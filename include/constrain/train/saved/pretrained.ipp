@@ -13,8 +13,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// A value of a configuration, as text for an error. `same_kind`: whether the value is compared with one of the same
-/// kind.
+/// A value of a configuration, as text for an error. `same_kind`: whether the value is compared with a value of the
+/// same kind.
 [[gnu::cold]] CONSTRAIN_INLINE std::string shown_value(io::json const& j, bool same_kind) {
   switch (j.kind()) {
   case io::json_kind::number: return concat({j.number()});
@@ -25,8 +25,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 /// Throws `error` if a saved config.json lacks a `required` field, or if a field that it shares with the model's
-/// configuration (`here`) differs. Skips fields that are null in either or an array in `here`; two objects count as
-/// equal. `directory`, `owner`: as in `check_field`.
+/// configuration (`here`) differs. Skips fields that are null in either, or an array in `here`. The contents of objects
+/// are not compared. `directory`, `owner`: as in `check_field`.
 [[gnu::cold]] CONSTRAIN_INLINE void check_model(std::string const& directory, io::json const& saved,
                                                 io::json const& here, std::span<std::string_view const> required,
                                                 std::string_view owner) {

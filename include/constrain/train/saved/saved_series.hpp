@@ -22,16 +22,16 @@ public:
   /// target.
   [[gnu::cold]] std::string path_to_save(std::int64_t step) const;
 
-  /// The step in a directory name such as "step-40" (`other`); nullopt if the name has a different form.
+  /// The step in the directory name `other`, such as "step-40"; nullopt if the name has a different form.
   static std::optional<std::int64_t> step_of(std::string const& other);
 
   /// The steps that have a directory, newest first.
   [[gnu::cold]] std::vector<std::int64_t> steps() const;
 
-  /// Removes all but the newest `count` saved runs with a step of at most `last`; removes none if step `last` is not
-  /// saved. Neither counts nor removes a saved run whose manifest cannot be read, or that is a link, belongs to another
-  /// user, or was copied or moved here (see io/directory_mark.hpp). Removes, without counting, a saved run that has no
-  /// manifest: its removal was interrupted. If a removal throws `error`, ignores it.
+  /// Of the saved runs with a step of at most `last`, removes all but the newest `count`. Removes none if step `last`
+  /// is not saved. Neither counts nor removes a saved run whose manifest cannot be read, or that is a link, belongs to
+  /// another user, or was copied or moved here (see io/directory_mark.hpp). Removes, without counting, a saved run that
+  /// has no manifest: its removal was interrupted. Ignores an `error` that a removal throws.
   [[gnu::cold]] void keep(std::int64_t count, std::int64_t last) const;
 
 private:
