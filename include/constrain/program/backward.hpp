@@ -46,16 +46,16 @@ public:
     emit_node(info_of<op>, inputs, targets, pack(options));
   }
 
-  /// For the pass `differentiate`, like the next two functions: sets the gradient of output 0.
+  /// For the pass `differentiate`: sets the gradient of output 0.
   constexpr void set_gradient(ref g) { gradient_ = g; }
-  /// Marks input i as needing a gradient. `buffer` is the buffer in which this gradient accumulates, or an empty `ref`;
-  /// a write to the buffer sets `*written`.
+  /// For the pass `differentiate`: marks input i as needing a gradient. `buffer` is the buffer in which this gradient
+  /// accumulates, or an empty `ref`. A write to the buffer sets `*written`.
   constexpr void set_needs(int i, ref buffer, bool* written) {
     needs_[i] = true;
     buffer_[i] = buffer;
     written_[i] = written;
   }
-  /// The contributions that the rule added, in order.
+  /// For the pass `differentiate`: the contributions that the rule added, in order.
   constexpr auto const& contributions() const { return contributions_; }
 
 private:
