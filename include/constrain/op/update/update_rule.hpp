@@ -31,10 +31,10 @@ public:
 
   /// For a part of a parameter, a rule calls a function that needs the full parameter.
   template <diagnosis d> struct part_is_updated_in_place {
-    static_assert(d.ok(),
-                  "optimizer: its rule is called for a part of a parameter, but `update_in_place`, `average` "
-                  "and element-wise optimizers need the full parameter; store new values with `assign`, or, "
-                  "in an optimizer that wraps another optimizer, declare that optimizer as the member type `base`");
+    static_assert(
+        d.ok(), "optimizer: its rule is called for a part of a parameter, but `update_in_place`, `average` "
+                "and element-wise optimizers need the full parameter; store new values with `assign`, or, "
+                "in an optimizer that wraps another optimizer, declare the wrapped optimizer as a member type `base`");
   };
 
   /// A rule averages a parameter that is stored in 16 bits.
