@@ -37,6 +37,7 @@ public:
   json_line_texts(std::string path, json_lines_options const& options);
 
   /// Adds the text of one line; skips a blank line. Throws `error`, with path and line number, for a malformed line.
+  /// Also throws `error` if the texts, cut or padded to `.length`, exceed this machine's physical memory.
   void add(std::string_view line);
 
   /// The corpus. Throws `error` if there was no text.

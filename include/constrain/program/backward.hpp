@@ -39,7 +39,7 @@ public:
 
   /// Appends a call to `op` with these options, and adds the call's output j to the gradient of input `targets[j]`; -1:
   /// output j is not a gradient. If the gradient of that input is an accumulating buffer (of a parameter, or of a value
-  /// from outside a loop) and the op can accumulate into output j, the kernel adds directly into the buffer.
+  /// from outside a loop) and the op can accumulate into output j, the kernel accumulates directly into the buffer.
   template <class op>
   constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
                       options_of<op> const& options = {}) {

@@ -98,7 +98,8 @@ template <bytes limit, class task, class... sets> struct estimates {
     else if constexpr (peak_of_all<task, set_at<found>> <= limit) return found;
     else return choose<(left_out | std::uint64_t{1} << found)>();
   }
-  /// The bytes of the smallest step plan, but at least one more than the limit, since another entry may be too large.
+  /// The bytes of the smallest step plan, but at least one byte more than the limit, since another entry may be too
+  /// large.
   static constexpr bytes least() {
     bytes out = table[0].peak;
     for (auto const& row : table) out = row.peak < out ? row.peak : out;
