@@ -183,7 +183,7 @@ private:
   constexpr char index_of_part() const { return static_cast<char>('0' + part_); }
 
   /// Replaces a part's tensor with new values, which `for_each_part` stores. Copies the source if later calls could
-  /// change it or confuse it with another tensor of the part, or if its type differs.
+  /// change it or confuse it with another tensor of the part, or if the types differ.
   constexpr void replace(value& of_part, value source) {
     bool const is_fresh = source.info().role == role::activation && source.type() == of_part.type() &&
                           source.where() != new_parameter_.where() && source.where() != new_gradient_.where();
