@@ -47,9 +47,9 @@ public:
   /// Token `index`. Throws `error` unless 0 <= `index` < `size()`, and as `copy` does.
   std::int32_t token(std::int64_t index) const;
 
-  /// Fills `tokens` with the tokens from `first` on. Throws `error` if the corpus has too few tokens or `first` is
-  /// negative (then nothing is written), if its file cannot be read, or if it detects that its file or memory has
-  /// changed since the corpus was made.
+  /// Fills `tokens` with the tokens from `first` on. Throws `error` without writing if the corpus has too few tokens or
+  /// `first` is negative. Also throws `error` if the corpus's file cannot be read, or if the corpus detects that its
+  /// file or memory has changed since the corpus was made.
   void copy(std::int64_t first, std::span<std::int32_t> tokens) const;
 
   /// Fills `labels` with the tokens from `first` on, but with `ignored_label` for prompt tokens. Throws as `copy` does.

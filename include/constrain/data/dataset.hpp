@@ -27,7 +27,7 @@ public:
   /// A pointer to examples, or null.
   constexpr dataset_pointer(examples const* to) : examples_(to) {}
 
-  /// The corpus or the examples; null if this does not point to a `dataset`.
+  /// The corpus or the examples; null if this object does not point to a `dataset`.
   template <is_dataset dataset> constexpr auto const* to() const {
     if constexpr (is_corpus<dataset>) return corpus_;
     else return examples_;

@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Options of `json_lines`.
 struct json_lines_options {
-  std::string end = "\n";  ///< Appended to every text; has loss; may be empty.
+  std::string end = "\n";  ///< Appended to every text, and has loss. May be empty.
   std::int64_t length = 0; ///< Each text with its end is cut or padded to this many tokens; 0: no change.
 };
 
@@ -37,6 +37,7 @@ public:
   json_line_texts(std::string path, json_lines_options const& options);
 
   /// Adds the text of one line; skips a blank line. Throws `error`, with path and line number, for a malformed line.
+  /// Also throws `error` if the texts, cut or padded to `.length`, exceed this machine's physical memory.
   void add(std::string_view line);
 
   /// The corpus. Throws `error` if there was no text.
@@ -49,7 +50,7 @@ private:
   std::int64_t line_number_ = 0;
 };
 
-/// `json_lines` for lines in memory; `path`: their name in errors.
+/// Like `json_lines`, for lines in memory. `path`: the name of the lines in errors.
 corpus parse_json_lines(std::string_view lines, std::string const& path, json_lines_options const& options);
 
 /// Calls `visit(line)` for each line of a file. Throws `error` if the file cannot be read, and what `visit` throws. The

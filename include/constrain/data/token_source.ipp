@@ -49,7 +49,7 @@ CONSTRAIN_INLINE void token_source::visit(std::int64_t first, std::int64_t count
 CONSTRAIN_INLINE error token_source::changed() const {
   return file_ ? file_->changed()
                : error({"the storage of a corpus was changed while in use: a token is now larger than the former "
-                        "maximum; do not change it while the corpus exists"});
+                        "maximum; do not change the storage while the corpus exists"});
 }
 
 } // namespace constrain::data

@@ -20,25 +20,25 @@ struct fit_options {
   optimizer_steps steps = -1; // steps of the whole run, at least 0; -1: no limit if `.epochs` is set, else 100
   std::int64_t epochs = 0;    // epochs of the whole run, at least 0; 0: no limit. If `.steps` is set too, the limit
                               // reached first ends the run
-  data::dataset_pointer validation = nullptr; // validation data, `&corpus` or `&examples`: of the same type as the
-                                              // training data, with at least one label; null: no evaluation
+  data::dataset_pointer validation = nullptr; // validation data with at least one label: `&corpus` if the training data
+                                              // is a corpus, else `&examples`; null: no evaluation
   interval evaluate_every = 0;                // when to evaluate, besides the end; 0: only at the end
   std::string directory{};                    // directory to save the run in; empty: the run is not saved
   interval save_every = 0;                    // when to save to `.directory`, besides the end; 0: only at the end
   std::FILE* log = stdout;                    // stream for the header and the progress lines; null: silent
   interval log_every = 1;                     // when to print a progress line; 0: never. `.records` has every step
-  std::int64_t keep_last = 0; // number of saved runs to keep, at least 0, each in directory/step-<n>; 0: one, in the
-                              // directory itself
-  std::string best{};         // directory to save the run in after each evaluation with a lower loss; needs
-                              // `.validation`; empty: not saved
-  bool load_best = false;     // at the end of the run, load the weights saved in `.best`; needs `.best`
-  std::int64_t patience = 0; // end the run after this many evaluations in a row without a lower loss, at least 0; needs
-                             // `.validation`; 0: never
-  std::int64_t plateau = 0;  // scale the learning rate each time this many evaluations in a row had no lower loss, at
-                             // least 0; needs `.validation`; 0: never
-  double plateau_factor = 0.1;         // factor by which `.plateau` scales the learning rate, above 0
+  std::int64_t keep_last = 0;  // number of saved runs to keep, at least 0, each in directory/step-<n>; 0: one, in the
+                               // directory itself
+  std::string best{};          // directory to save the run in after each evaluation with a lower loss; needs
+                               // `.validation`; empty: not saved
+  bool load_best = false;      // at the end of the run, load the weights saved in `.best`; needs `.best`
+  std::int64_t patience = 0;   // end the run after this many (at least 0) evaluations in a row without a lower loss;
+                               // needs `.validation`; 0: never
+  std::int64_t plateau = 0;    // scale the learning rate each time this many (at least 0) evaluations in a row had no
+                               // lower loss; needs `.validation`; 0: never
+  double plateau_factor = 0.1; // factor by which `.plateau` scales the learning rate, above 0
   data::tail tail = data::tail::carry; // what happens to samples at an epoch's end that do not fill a batch
-  std::string records{}; // directory for steps.jsonl, steps.csv, summary.json, report.html, event file; empty: none
+  std::string records{}; // directory for steps.jsonl, steps.csv, summary.json, report.html and events; empty: none
 };
 
 namespace detail {

@@ -67,7 +67,7 @@ public:
   /// `share_of_peak`: FLOP/s of the step as a share of the processor's peak, 0 if unknown; `loss_scale`: loss scale of
   /// the step, 0 if the precision has none.
   void step(step_record const& r, std::int64_t steps, double seconds_left, double share_of_peak, double loss_scale);
-  /// Prints a line that is not overwritten, printf-style.
+  /// Prints a line, formatted as by printf. Later lines do not overwrite it.
   [[gnu::cold, gnu::format(printf, 2, 3)]] void line(char const* format, ...);
 
 private:

@@ -41,12 +41,12 @@ private:
 /// `path.c_str()`. Throws `error` if the path contains a NUL byte, at which the system would truncate it.
 [[gnu::cold]] char const* system_path(std::string const& path);
 
-/// Writes all of `bytes`. On failure returns false and sets `errno`; some of the bytes may have been written.
+/// Writes all of `bytes`. On failure, returns false and sets `errno`; some of the bytes may have been written.
 bool write_all(descriptor const& file, std::string_view bytes);
 
 /// Opens a regular file for reading, and stores the file's status (fstat) in `*status` unless `status` is null. Throws
 /// `error` if the file cannot be opened or is not a regular file; the message begins with `what`, such as "the text".
-/// Throws the error of `system_path` for a path with a NUL byte.
+/// Also throws the error of `system_path` for a path with a NUL byte.
 [[gnu::cold]] descriptor open_file(std::string const& path, std::string const& what, struct stat* status = nullptr);
 
 } // namespace constrain::io

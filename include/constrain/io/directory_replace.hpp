@@ -11,10 +11,11 @@
 /// always the parent directory, and `name` is a name in it. For marks, see directory_mark.hpp.
 ///
 /// If the file system can exchange two names atomically (Linux: ext4, xfs, btrfs, tmpfs, ...), the target is always
-/// either the complete old or the complete new directory. Otherwise the replacement takes two renames: the target to
-/// '.<name>.previous', then the new directory to the target. Both directories are complete and on disk before the first
-/// rename. If the machine stops between the renames, readers use '.<name>.previous', and the next save restores it.
-/// Concurrent writers of the same target are safe only with the atomic exchange.
+/// either the complete old or the complete new directory. Otherwise, two renames replace the target: the first moves
+/// the old directory to '.<name>.previous', and the second moves the new directory to the target's name. Both
+/// directories are complete and on disk before the first rename. If the machine stops between the renames, readers use
+/// '.<name>.previous', and the next save restores it. Concurrent writers of the same target are safe only with the
+/// atomic exchange.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The files that a directory's manifest lists, followed by the manifest; nullopt if there is no manifest. Unless
@@ -31,16 +32,16 @@ struct old_directory {
 };
 
 /// Returns the directory `name`, if it exists, and the files to remove with it. Throws `error` unless a save may
-/// replace `name`: either nothing has this name, or it is a directory of `owner` that is empty, has a valid mark or has
-/// a manifest. A manifest without a mark (in a copy, or from a version without marks) suffices, because the caller
+/// replace `name`: either nothing has this name, or `name` is a directory of `owner` that is empty, has a valid mark or
+/// has a manifest. A manifest without a mark (in a copy, or from a version without marks) suffices, because the caller
 /// chose this directory as the target. `shown`: the directory's name in errors. `attempts`: how many times to retry if
 /// another writer replaces the directory during the check.
 [[gnu::cold]] old_directory check_replaceable(directory_handle const& holder, std::string const& name, uid_t owner,
                                               std::string const& shown, int attempts = 100);
 
-/// Writes a mark into the old directory if it has no valid one, and adds the mark to `old.files`. If this save is
-/// interrupted while it removes the directory, a later save can finish the removal. Ignores failure: without a mark,
-/// the remains of an interrupted removal stay.
+/// Writes a mark into the old directory if it has no valid one, and adds the mark to `old.files`. With the mark, a
+/// later save can finish the removal if this save is interrupted. Ignores failure: without a mark, the remains of an
+/// interrupted removal stay.
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& holder, std::string const& name);
 
 /// Removes `files`, and then the directory if `name` still refers to it. If the directory holds other files, renames it
@@ -49,7 +50,7 @@ struct old_directory {
                                     std::string const& name, std::vector<std::string> const& files,
                                     std::string const& kept);
 
-/// Exchanges two names in a directory atomically. On failure returns false and sets `errno` (ENOSYS or EINVAL: not
+/// Exchanges two names in a directory atomically. On failure, returns false and sets `errno` (ENOSYS or EINVAL: not
 /// supported).
 bool exchange(directory_handle const& holder, std::string const& one, std::string const& other);
 

@@ -39,7 +39,8 @@ constexpr char32_t get_utf8(std::string_view text, std::size_t& at) {
   return code;
 }
 
-/// Writes a code point (at most U+10FFFF, no surrogate) as UTF-8 to `out`, at most 4 bytes. Returns the end.
+/// Writes a code point (at most U+10FFFF, no surrogate) as UTF-8 to `out`, at most 4 bytes. Returns the end of these
+/// bytes.
 constexpr char* put_utf8(char* out, char32_t code) {
   if (code < 0x80) {
     *out++ = static_cast<char>(code);

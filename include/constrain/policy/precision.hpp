@@ -61,9 +61,9 @@ struct tf32 {
   static constexpr slot value{.master = dtype::f32, .compute = dtype::f32, .tf32 = true};
 };
 
-/// Mixed precision: GEMMs and activations in bf16; fp32 for master weights, their gradients, optimizer states, and the
-/// arithmetic of normalizations, softmax and sums (Kalamkar et al. 2019). bf16 has the exponent range of fp32, so no
-/// loss scaling is needed.
+/// Mixed precision: bf16 for GEMMs and activations, and fp32 for master weights, their gradients, optimizer states, and
+/// the arithmetic of normalizations, softmax and sums (Kalamkar et al. 2019). bf16 has the exponent range of fp32, so
+/// no loss scaling is needed.
 struct bf16 {
   using slot = slot_of::precision;
   static constexpr char const* name = "bf16";

@@ -39,23 +39,23 @@ public:
 
   /// Appends a call to `op` with these options, and adds the call's output j to the gradient of input `targets[j]`; -1:
   /// output j is not a gradient. If the gradient of that input is an accumulating buffer (of a parameter, or of a value
-  /// from outside a loop) and the op can accumulate into output j, the kernel adds directly into the buffer.
+  /// from outside a loop) and the op can accumulate into output j, the kernel accumulates directly into the buffer.
   template <class op>
   constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
                       options_of<op> const& options = {}) {
     emit_node(info_of<op>, inputs, targets, pack(options));
   }
 
-  /// For the pass `differentiate`, like the next two functions: sets the gradient of output 0.
+  /// For the pass `differentiate`: sets the gradient of output 0.
   constexpr void set_gradient(ref g) { gradient_ = g; }
-  /// Marks input i as needing a gradient. `buffer` is the buffer in which this gradient accumulates, or an empty `ref`;
-  /// a write to the buffer sets `*written`.
+  /// For the pass `differentiate`: marks input i as needing a gradient. `buffer` is the buffer in which this gradient
+  /// accumulates, or an empty `ref`. A write to the buffer sets `*written`.
   constexpr void set_needs(int i, ref buffer, bool* written) {
     needs_[i] = true;
     buffer_[i] = buffer;
     written_[i] = written;
   }
-  /// The contributions that the rule added, in order.
+  /// For the pass `differentiate`: the contributions that the rule added, in order.
   constexpr auto const& contributions() const { return contributions_; }
 
 private:

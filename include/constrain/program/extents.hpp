@@ -4,12 +4,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The maximum number of elements of a value over all its iterations and micro-batches: 2^46 (256 TiB in fp32). Sums of
-/// bytes over a program then fit into 64 bits.
+/// The maximum number of elements of a value over all its iterations and micro-batches: 2^46 (256 TiB in fp32). With
+/// this limit, sums of bytes over a program fit into 64 bits.
 inline constexpr std::int64_t maximum_elements = std::int64_t{1} << 46;
 
-/// The error of a value with an extent below 1 or more than `maximum_elements` elements; else no error. Values of a
-/// model are checked before any other code multiplies their extents, so that no product overflows.
+/// The error of a value that has an extent below 1, or more than `maximum_elements` elements; otherwise no error.
+/// Values of a model are checked before any other code multiplies their extents, so that no product overflows.
 constexpr diagnosis check_extents(program const& p, value_info const& info) {
   std::int64_t total = 1;
   auto const fits = [&](std::int64_t extent) {

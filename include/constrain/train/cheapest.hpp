@@ -67,7 +67,7 @@ constexpr int fastest(std::array<strategy_estimate, size> const& table, std::uin
   return best;
 }
 
-/// Returns `found`. Compile-time error if the smallest plan needs `missing` bytes more than `limit`.
+/// Returns `found`. `missing`: the bytes that the smallest plan needs beyond `limit`; compile-time error if above 0.
 template <bytes limit, bytes missing> constexpr int strategy_with_missing_bytes(int found) {
   static_assert(missing.count() <= 0,
                 "cheapest: no strategy fits in the limit; `strategy_with_missing_bytes` shows the limit and the bytes "
@@ -98,7 +98,8 @@ template <bytes limit, class task, class... sets> struct estimates {
     else if constexpr (peak_of_all<task, set_at<found>> <= limit) return found;
     else return choose<(left_out | std::uint64_t{1} << found)>();
   }
-  /// The bytes of the smallest step plan, but at least one more than the limit, since another entry may be too large.
+  /// The bytes of the smallest step plan, but at least one byte more than the limit, since another entry may be too
+  /// large.
   static constexpr bytes least() {
     bytes out = table[0].peak;
     for (auto const& row : table) out = row.peak < out ? row.peak : out;
@@ -115,9 +116,9 @@ template <bytes limit, class task, class... sets> struct estimates {
 
 } // namespace detail
 
-/// Chooses, among the strategies whose trainers need at most `limit` bytes, the fastest by a cost model. The compiler
-/// makes the plan of every strategy's step, but compiles no kernel. `sets`: 1 to 64 `ct::policies`. If no strategy
-/// fits, a compile-time error states how many bytes are missing.
+/// Of the strategies whose trainers need at most `limit` bytes, chooses the one that a cost model estimates to be the
+/// fastest. The compiler makes the plan of every strategy's step, but compiles no kernel. `sets`: 1 to 64
+/// `ct::policies`. If no strategy fits, a compile-time error states how many bytes are missing.
 ///
 ///     using choice = ct::cheapest<ct::gibibytes(4), task, ct::policies<>, ct::policies<ct::checkpoint::every<1>>,
 ///                                 ct::policies<ct::precision::bf16>>;

@@ -71,7 +71,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
   return count;
 }
 
-/// Throws the error for element `i` of an array. The array's port does not accept this element.
+/// Throws the error for element `i` of an array, which the array's port does not accept.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_element(char const* where, example_array const& in,
                                                              std::size_t i) {
   auto const example = i / in.elements, position = i % in.elements;

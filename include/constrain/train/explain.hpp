@@ -34,7 +34,8 @@ namespace detail {
 
 /// A trainer's plan as text tables: policies, batch, dtypes, parameters with role and shape, memory by part, arena
 /// bytes of each entry program, work of a step, and the number of nodes of the step program after each pass. On a GPU,
-/// also the dimensions that slow tensor cores down. With `programs`, also the step program itself after each pass.
+/// the text also lists the dimensions that slow tensor cores down. With `programs`, it also has the step program after
+/// each pass.
 template <class trainer> std::string explanation(bool programs = false) {
   using entries = typename trainer::entries;
   using detail::formatted;

@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// A list of names in an error: "none" if it is empty.
+/// A list of names for an error, or "none" if the list is empty.
 [[gnu::cold]] CONSTRAIN_INLINE std::string list_or_none(std::string const& list) {
   return list.empty() ? std::string("none") : list;
 }

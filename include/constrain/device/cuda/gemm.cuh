@@ -11,9 +11,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// y = op(A) op(B), or y += op(A) op(B) if `adds`, by cuBLASLt. The matrices are row-major and contiguous: op(A) [m,
 /// k], op(B) [k, n], y [m, n]. op transposes its matrix if the matrix's flag is `transpose::yes`. fp32 operands are
 /// rounded to TF32 if `uses_tf32()` of the context is true. Sums are accumulated in float for 16-bit elements,
-/// otherwise in the elements' type. Starts `gemm_parts(...)` GEMMs; parts along k are added in y, in order. The call
-/// must have scratch memory of at least `gemm_workspace` bytes. `limit`: every matrix of a part spans fewer elements
-/// than this; only tests pass another value. Throws `error` if cuBLASLt fails.
+/// otherwise in the elements' type. Starts `gemm_parts(...)` GEMMs; parts along k are added to y, in order. The call
+/// must have scratch memory of at least `gemm_workspace` bytes. `limit`: see `gemm_limit`; only tests pass it. Throws
+/// `error` if cuBLASLt fails.
 template <class input, class output>
 void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_extents const& e, input const* a,
           input const* b, bool adds, output* y, std::int64_t limit = gemm_limit) {

@@ -11,8 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Describes a row-major GEMM C = op(A) op(B) + beta C, with op(A) [m, k] and op(B) [k, n]. lda, ldb, ldc: leading
-/// dimensions, elements from one stored row to the next.
+/// Describes a row-major GEMM C = op(A) op(B) + beta C, with op(A) [m, k] and op(B) [k, n]. The leading dimensions lda,
+/// ldb and ldc are the numbers of elements from one stored row to the next.
 struct gemm_shape {
   bool a_transposed = false, b_transposed = false;
   std::int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
@@ -25,7 +25,7 @@ struct gemm_shape {
   friend constexpr auto operator<=>(gemm_shape const&, gemm_shape const&) = default;
 };
 
-/// Bytes of scratch memory for a GEMM of cuBLASLt, which chooses an algorithm that needs at most this many. The address
+/// Bytes of scratch memory for a cuBLASLt GEMM. cuBLASLt chooses an algorithm that needs at most this many. The address
 /// of the scratch memory must be a multiple of 256.
 inline constexpr std::int64_t gemm_workspace = 32 << 20;
 static_assert(cuda<void>::alignment % 256 == 0);
@@ -42,7 +42,7 @@ inline cudaDataType_t cuda_type(dtype type) {
   }
 }
 
-/// A descriptor of cuBLASLt; null until a create function has filled it.
+/// A cuBLASLt descriptor; null until a create function has filled it.
 template <class handle, cublasStatus_t (*destroy)(handle)> class cublas_descriptor {
 public:
   cublas_descriptor() = default;
@@ -66,8 +66,9 @@ using cublas_preference = cublas_descriptor<cublasLtMatmulPreference_t, cublasLt
 class cuda_gemm {
 public:
   static constexpr int most_choices = 8; // `choice` must be below this number
-  /// Prepares the GEMM with algorithm number `choice`, counted from 0, of cuBLASLt's heuristic. The heuristic expects
-  /// algorithm 0 to be the fastest. Throws `error` if cuBLASLt fails or its heuristic finds no algorithm.
+  /// Prepares the GEMM with algorithm number `choice`, counted from 0, in the list that cuBLASLt's heuristic returns.
+  /// The heuristic expects algorithm 0 to be the fastest. Throws `error` if cuBLASLt fails or its heuristic finds no
+  /// algorithm.
   cuda_gemm(cublasLtHandle_t handle, gemm_shape const& s, int choice = 0) : double_(s.output == dtype::f64) {
     auto const what = concat({"prepare a GEMM of [", s.m, ", ", s.k, "] and [", s.k, ", ", s.n, "]"});
     bool const tf32 = s.tf32 && s.inputs == dtype::f32;

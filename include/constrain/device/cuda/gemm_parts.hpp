@@ -5,11 +5,12 @@
 
 #include <cstdint>
 
-/// Functions that split GEMMs into parts for cuBLASLt; in plain C++, so that they can be tested on the host.
+/// Functions that split GEMMs into parts for cuBLASLt. They are plain C++, so that they can be tested on the host.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Extents of a GEMM, or of its parts. Every matrix of a part spans fewer than 2^31 elements: for larger matrices, the
-/// heuristic of cuBLASLt 13.6 returns algorithms that fail (github.com/NVIDIA/raft, issue 3097).
+/// Extents of a GEMM, or of its parts. Every matrix of a part spans fewer than 2^31 elements, unless one of its rows is
+/// longer. For larger matrices, the heuristic of cuBLASLt 13.6 returns algorithms that fail (github.com/NVIDIA/raft,
+/// issue 3097).
 struct gemm_extents {
   std::int64_t m = 0; // rows of op(A) and C
   std::int64_t n = 0; // columns of op(B) and C
@@ -25,8 +26,9 @@ inline constexpr std::int64_t gemm_limit = std::int64_t{1} << 31;
 namespace detail {
 
 /// Splits `rows` rows of `leading` elements into nearly equal parts, each of fewer than `limit` elements, but at least
-/// one row. Returns the number of rows of every part except the last, rounded up to a multiple of 256 if the parts then
-/// stay below `limit`, so that all parts have the same alignment as the first.
+/// one row. With several parts, rounds the rows per part up to a multiple of 256 if each part still has fewer than
+/// `limit` elements, so that all parts have the alignment of the first. Returns the number of rows of every part except
+/// the last.
 constexpr std::int64_t rows_of_part(std::int64_t rows, std::int64_t leading, std::int64_t limit) {
   auto const most = leading < limit ? (limit - 1) / leading : 1;
   if (rows <= most) return rows;
@@ -37,9 +39,9 @@ constexpr std::int64_t rows_of_part(std::int64_t rows, std::int64_t leading, std
 
 } // namespace detail
 
-/// The extents of the parts of a GEMM; the last part along a dimension may be smaller. Each matrix is cut between its
-/// stored rows: C along m; A along k if it is transposed, otherwise along m; B along n if it is transposed, otherwise
-/// along k.
+/// The extents of the parts of a GEMM; the last part along a dimension may be smaller. Cuts lie between stored rows:
+/// along m for C, along k for A if it is transposed and along m otherwise, and along n for B if it is transposed and
+/// along k otherwise.
 constexpr gemm_extents part_of_gemm(transpose a, transpose b, gemm_extents const& e, std::int64_t limit = gemm_limit) {
   bool const ta = a == transpose::yes, tb = b == transpose::yes;
   auto const longest = [](std::int64_t x, std::int64_t y) { return x > y ? x : y; };
@@ -58,7 +60,8 @@ constexpr int gemm_parts(transpose a, transpose b, gemm_extents const& e, std::i
 }
 
 /// The alignment that is passed to cuBLASLt for an address: 256, 16, 8, 4, 2 or 1 bytes. With less than 16 bytes,
-/// cuBLASLt cannot use its fast kernels. There are few classes, because the heuristic runs once for each class.
+/// cuBLASLt cannot use its fast kernels. There are few classes, because the heuristic runs again for each new
+/// combination of shape and classes.
 constexpr int alignment_class(std::uintptr_t address) {
   int const classes[] = {256, 16, 8, 4, 2};
   for (int const bytes : classes)

@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// The hyperparameters of one step that the kernels of Adafactor read. Every variant of Adafactor uses this struct.
+/// The hyperparameters that the kernels of Adafactor read in one step. Every variant of Adafactor uses this struct.
 struct adafactor_step {
   double rate;                  // learning rate, or relative step size
   double beta1;                 // coefficient of the first moment's average, if the variant has a first moment
@@ -18,10 +18,10 @@ struct adafactor_step {
 
 /// Adafactor (Shazeer & Stern 2018, algorithm 4) for a parameter [..., rows, columns]: the second moment of each matrix
 /// is factored into row and column averages. Inputs: the gradient, [norm, scale] of op::clip_coefficient, the
-/// `step_hyperparameters` of `optimizer` as bytes, parameter, row averages [..., rows] and column averages [...,
-/// columns] (moving averages of the squared gradient's mean over each row and each column), and the first moment, if
-/// there is one. Outputs: the new parameter, the new row and column averages, scratch [..., columns], and the new first
-/// moment.
+/// `step_hyperparameters` of `optimizer` as bytes, the parameter, the row averages [..., rows] and column averages
+/// [..., columns] (moving averages of the squared gradient's mean over each row and each column), and the first moment,
+/// if there is one. Outputs: the new parameter, the new row and column averages, scratch [..., columns], and the new
+/// first moment.
 template <class optimizer> struct adafactor_factored {
   using options = update_options;
   static constexpr char const* name = "adafactor_factored";
@@ -37,9 +37,9 @@ template <class optimizer> struct adafactor_factored {
   }
 };
 
-/// Adafactor for a parameter with fewer than two dimensions: one second moment per element. Inputs: gradient, clip and
-/// bytes (as for adafactor_factored), parameter, second moment, and the first moment, if there is one. Outputs: the new
-/// parameter and the new moments.
+/// Adafactor for a parameter with fewer than two dimensions: one second moment per element. Inputs: the first three as
+/// for adafactor_factored, then the parameter, the second moment, and the first moment, if there is one. Outputs: the
+/// new parameter and the new moments.
 template <class optimizer> struct adafactor_unfactored {
   using options = update_options;
   static constexpr char const* name = "adafactor_unfactored";

@@ -105,7 +105,7 @@ template <class real> struct adafactor_matrix {
   double row_factor(std::int64_t r, double mean) const {
     return scale / math::sqrt(static_cast<double>(new_row[r]) / mean);
   }
-  /// The sum of the squares of the update.
+  /// The sum of the squares of the update's elements.
   double sum_of_squares() const {
     double const mean_of_rows = mean();
     return sum_of_chunks(rows, rows_per_chunk(columns), [=, m = *this](std::int64_t begin, std::int64_t end) {
@@ -146,8 +146,8 @@ private:
   }
 };
 
-/// Computes a new weight from an update and stores it. With a first moment, subtracts the moving average of the updates
-/// and stores this average.
+/// Stores a new weight: the weight, decayed, minus its update. With a first moment, stores the moving average of the
+/// updates, and subtracts this average instead of the update.
 template <class real, bool first_moment> struct adafactor_store {
   real const *weight, *average;
   real *new_weight, *new_average;

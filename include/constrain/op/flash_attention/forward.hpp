@@ -68,7 +68,7 @@ private:
   }
 
   /// Updates `row_max` and `sum` with the scores of `seen` keys, and replaces these scores with exp(score - row_max).
-  /// Sets `correction` to exp(old maximum - new maximum), the factor by which the earlier sums must be multiplied.
+  /// Sets `correction` to exp(old maximum - new maximum), the factor that corrects earlier sums.
   void softmax(std::int64_t seen, accumulate* row_max, accumulate* sum, accumulate* correction) {
     constexpr int lanes = register_tile<accumulate>::lanes;
     alignas(64) accumulate rest[panel];
@@ -114,8 +114,8 @@ private:
     friend bool operator==(place const&, place const&) = default;
   };
 
-  /// Loads a chunk of columns of a tile of the keys or values `from` into `to`, unless it is already loaded. `at`: the
-  /// contents of `to`.
+  /// Loads a chunk of columns of a tile of the keys or values `from` into `to`, unless `to` already holds this chunk.
+  /// `at`: the contents of `to`.
   void load(head_matrix<stored const> from, std::int64_t key, std::int64_t count, std::int64_t chunk,
             std::int64_t depth, accumulate* to, place& at) {
     if (at == place{key, chunk}) return;

@@ -26,7 +26,7 @@ template <class stored> struct squares_entry {
 } // namespace detail
 
 // entry.sums[k] = the sum of the squares of chunk k of a gradient. Blocks with the same blockIdx.y share the chunks of
-// one gradient. The first write in a run sets `squares` to 0 before gradient_norm_squared_kernel writes its elements.
+// one gradient. The first write in a run sets `squares` to 0; gradient_norm_squared_kernel writes elements afterwards.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     square_chunks_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* squares, std::int64_t gradients) {
@@ -50,7 +50,7 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 /// Adds the chunk sums of each tensor, then the sums of the tensors, in an order that depends only on the numbers of
-/// chunks and tensors; one block per gradient.
+/// chunks and tensors. Each block handles one gradient.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     gradient_norm_squared_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* squares) {
@@ -96,8 +96,8 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
   }
 };
 
-// clip = [norm, scale] from the squared norms; one thread. `maximum`: null if gradients are not clipped. `loss_scale`:
-// null if the loss is not scaled.
+// Computes clip = [norm, scale] from the squared norms in one thread. `maximum`: null if gradients are not clipped.
+// `loss_scale`: null if the loss is not scaled.
 template <class stored>
 static __global__ void clip_coefficient_kernel(stored const* squares, std::int64_t count, stored const* maximum,
                                                stored const* loss_scale, stored* clip) {

@@ -52,7 +52,7 @@ struct tensor_norm_squared {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };
 
-/// squares[index] = the squared norm of one gradient: squares [number of gradients], fp64. A gradient is a stack of
+/// squares[index] = the squared norm of one gradient. squares is [number of gradients], fp64. A gradient is a stack of
 /// tensors, one per iteration of the loops that its parameter is stacked over. The squares are summed in chunks of
 /// `norm_chunk` elements, the chunks' sums are added up per tensor, and the tensors' sums give the squared norm. The
 /// order is fixed.
@@ -97,7 +97,7 @@ struct gradient_norm_squared {
 /// squared norms. The update multiplies every gradient by scale = min(1, maximum / (norm + 1e-6)). If the maximum is 0
 /// or left out, scale is 1. If the norm is not finite, scale is 0, and the update is skipped. If only scale is not
 /// finite in fp32, the norm is set to infinity and scale to 0, so the update is skipped too. With the loss scale (a
-/// scalar) as third input, both outputs are divided by it, so `norm` is the norm of the unscaled gradients.
+/// scalar) as the third input, both outputs are divided by this scale, so `norm` is the norm of the unscaled gradients.
 struct clip_coefficient {
   static constexpr char const* name = "clip_coefficient";
 

@@ -26,8 +26,8 @@ template <class stored> struct moving_average_elements {
   CT_HOST_DEVICE void operator()(std::int64_t i) const { average[i] = decay * average[i] + (1 - decay) * weight[i]; }
 };
 
-/// `moving_average_elements` for devices on which the host cannot read the scale and the hyperparameters: the kernel
-/// reads them. If scale is 0, the average keeps its value.
+/// `moving_average_elements` for devices whose memory the host cannot read: the kernel reads the scale and the
+/// hyperparameters. If scale is 0, the average keeps its value.
 template <class optimizer, class stored> struct guarded_moving_average_elements {
   stored const* weight;
   double const* clip; // [norm, scale]

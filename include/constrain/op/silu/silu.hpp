@@ -22,7 +22,7 @@ struct silu {
 
 } // namespace op
 
-/// SiLU, x sigmoid(x); element by element, any shape. Refused: token ids.
+/// SiLU, x sigmoid(x), element by element. x may have any shape. Refused: token ids.
 constexpr value silu(value x, int line = __builtin_LINE()) { return elementwise<op::silu>(x, line); }
 
 } // namespace constrain

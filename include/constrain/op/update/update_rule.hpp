@@ -25,16 +25,16 @@ class update_rule {
 public:
   /// The rule gives two states of the parameter the same name.
   template <diagnosis d> struct state_named_twice {
-    static_assert(d.ok(),
-                  "optimizer: its rule gives two states of a parameter the same name; give each state a name of "
-                  "its own, for example by not averaging twice");
+    static_assert(d.ok(), "optimizer: its rule gives two states of a parameter the same name; give each state a "
+                          "different name, for example by not averaging twice");
   };
 
   /// For a part of a parameter, a rule calls a function that needs the full parameter.
   template <diagnosis d> struct part_is_updated_in_place {
-    static_assert(d.ok(), "optimizer: its rule is called for a part of a parameter, but `update_in_place`, `average` "
-                          "and element-wise optimizers need the full parameter; store new values with `assign`, or, "
-                          "in an optimizer that wraps another one, declare that one as a member type `base`");
+    static_assert(
+        d.ok(), "optimizer: its rule is called for a part of a parameter, but `update_in_place`, `average` "
+                "and element-wise optimizers need the full parameter; store new values with `assign`, or, "
+                "in an optimizer that wraps another optimizer, declare the wrapped optimizer as a member type `base`");
   };
 
   /// A rule averages a parameter that is stored in 16 bits.
@@ -50,33 +50,35 @@ public:
       : out_(out), gradient_(gradient), parameter_(out.program.values[gradient].belongs_to),
         scale_(scale), working_copy_{out.program.values[gradient].belongs_to, at::current}, hyper_(hyper) {}
 
-  /// Shape of the parameter: of one iteration's tensor inside a repeat, and of the full tensor if it is sharded.
+  /// Shape of the parameter. Inside a repeat, it is the shape of one iteration's tensor. If the parameter is sharded,
+  /// it is the shape of the full tensor.
   constexpr constrain::shape shape() const { return parameter().shape(); }
   /// The type in which the parameter is updated: the type of the master weights, or fp32 for a parameter stored in 16
   /// bits.
   constexpr dtype type() const { return accumulator_of(info().type); }
   /// The parameter's role, such as role::weight.
   constexpr constrain::role role() const { return info().role; }
-  /// Whether weight decay applies to the parameter. A rule that calls this function must apply the decay: `explain`
-  /// then lists the parameter as decaying.
+  /// Whether weight decay applies to the parameter. If it does, a rule that calls this function must apply the decay,
+  /// because `explain` lists the parameter as decaying.
   constexpr bool decays() const { return out_.program.values[parameter_].decays = constrain::decays(role()); }
 
   /// The parameter, or, if it is stored in 16 bits, its fp32 copy, which is rounded into the parameter after the
   /// update.
   constexpr value parameter() const { return part_ < 0 ? value{out_, working_copy_} : new_parameter_; }
-  /// The parameter's gradient, the mean over the batch's labels, before clipping; with precision::fp16, times the
-  /// loss scale.
+  /// The parameter's gradient before clipping: the mean over the batch's labels. With precision::fp16, it is multiplied
+  /// by the loss scale.
   constexpr value gradient() const { return part_ < 0 ? value{out_, {gradient_, at::current}} : new_gradient_; }
-  /// [norm, scale], fp64 [2]: rules multiply the gradient by the scale, which clips by the norm of all gradients,
-  /// undoes the loss scale, and is 0 if the norm is not finite. With `optimizer::in_backward`, the norm is the norm of
-  /// this gradient only, and nothing is clipped.
+  /// [norm, scale] in fp64. Rules multiply the gradient by the scale, which clips by the norm of all gradients, undoes
+  /// the loss scale, and is 0 if the norm is not finite. With `optimizer::in_backward`, the norm is the norm of this
+  /// gradient only, and nothing is clipped.
   constexpr value scale() const { return {out_, scale_}; }
   /// The hyperparameters of this step: bytes that hold an `op::step_hyperparameters` of the optimizer.
   constexpr value hyper() const { return {out_, hyper_}; }
 
   /// A state of the parameter: a tensor that keeps its value from step to step and is saved. `name` must be unique
   /// within the parameter, or within the part. `initial`: the value of all elements before the first step. `block`:
-  /// elements of the parameter that one element of the state describes. Shards of a parameter consist of full blocks.
+  /// number of elements of the parameter that one element of the state describes. Shards of a parameter consist of full
+  /// blocks.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
     for (auto const& other : program.values)
@@ -99,8 +101,8 @@ public:
   /// A state with the parameter's shape and of type `type()`.
   constexpr value state(std::string_view name) { return state(name, shape()); }
 
-  /// Stores `source`, converted to the type of `target`, in `target`, unless the gradient norm is not finite. `target`:
-  /// the parameter, its gradient or a state. `target` and `source` must have the same shape.
+  /// If the gradient norm is finite, stores `source` in `target`, converted to the type of `target`. `target`: the
+  /// parameter, its gradient or a state. `target` and `source` must have the same shape.
   constexpr void assign(value target, value source) {
     if (!out_.program.failure.ok()) return; // after a failure, `emit_all` returns no values
     if (part_ >= 0 && target.where() == new_parameter_.where()) return replace(new_parameter_, source);
@@ -109,7 +111,7 @@ public:
   }
 
   /// Calls f(update_rule&) for each part of the parameter, then stores the values that the calls assign to the parts.
-  /// Calls f(*this) if the parameter is one tensor, or if this object already is a part.
+  /// Calls f(*this) if the parameter is one tensor, or if this object is already a part.
   template <class function> constexpr void for_each_part(function const& f) {
     if (part_ >= 0 || info().parts < 0) return f(*this);
     auto const parts = out_.program.part_lists[info().parts];
@@ -139,7 +141,7 @@ public:
   }
 
   /// The average of the parameter: a state "average" with the parameter's shape and type. Initially, it is a copy of
-  /// the parameter. The entries without gradients (evaluate, predict, generate) read it instead of the parameter.
+  /// the parameter. The entries without gradients (evaluate, predict, generate) read the average instead.
   constexpr value average() {
     needs_full_parameter();
     if (is_narrow(info().type)) out_.program.fail(diagnosis_with<average_without_masters>(info().line));
@@ -181,7 +183,7 @@ private:
   constexpr char index_of_part() const { return static_cast<char>('0' + part_); }
 
   /// Replaces a part's tensor with new values, which `for_each_part` stores. Copies the source if later calls could
-  /// change it or confuse it with another tensor of the part, or if its type differs.
+  /// change it or confuse it with another tensor of the part, or if the types differ.
   constexpr void replace(value& of_part, value source) {
     bool const is_fresh = source.info().role == role::activation && source.type() == of_part.type() &&
                           source.where() != new_parameter_.where() && source.where() != new_gradient_.where();

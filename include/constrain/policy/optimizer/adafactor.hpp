@@ -69,7 +69,7 @@ struct adafactor {
     float epsilon2 = 1e-3f;      // lower bound of rms(w), at least 0
     float clip_threshold = 1;    // upper bound of rms(u), above 0
     float decay_rate = -0.8f;    // exponent of t in beta2, at most 0
-    float weight_decay = 0;      // at least 0; decoupled, and multiplied by a; biases and norms do not decay
+    float weight_decay = 0;      // at least 0; decoupled, and multiplied by `a`; biases and norms do not decay
     bool scale_parameter = true; // whether rms(w) multiplies the learning rate
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
@@ -94,7 +94,7 @@ struct adafactor_relative_step {
     float epsilon2 = 1e-3f;      // lower bound of rms(w), at least 0
     float clip_threshold = 1;    // upper bound of rms(u), above 0
     float decay_rate = -0.8f;    // exponent of t in beta2, at most 0
-    float weight_decay = 0;      // at least 0; decoupled, and multiplied by a; biases and norms do not decay
+    float weight_decay = 0;      // at least 0; decoupled, and multiplied by `a`; biases and norms do not decay
     bool scale_parameter = true; // whether rms(w) multiplies the step size
     bool warmup_init = false;    // whether the step size grows from 1e-6
   };
@@ -128,7 +128,7 @@ struct adafactor_with_momentum {
     float epsilon2 = 1e-3f;      // lower bound of rms(w), at least 0
     float clip_threshold = 1;    // upper bound of rms(u), above 0
     float decay_rate = -0.8f;    // exponent of t in beta2, at most 0
-    float weight_decay = 0;      // at least 0; decoupled, and multiplied by a; biases and norms do not decay
+    float weight_decay = 0;      // at least 0; decoupled, and multiplied by `a`; biases and norms do not decay
     bool scale_parameter = true; // whether rms(w) multiplies the learning rate
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
