@@ -33,7 +33,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The passes that let values share bytes: copy elision, views of slices, in-place results.
+/// The passes that let values share bytes: copy elision, views of slices, and in-place results.
 constexpr program share_bytes(program const& p) { return in_place(slice_views(coalesce(p))); }
 
 /// The program `passes::without_dead_code`, divided over the ranks of a tensor group.
