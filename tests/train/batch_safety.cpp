@@ -51,7 +51,7 @@ void refuses(trainer& t, ct::batch const& w, std::string const& said) {
 }
 
 std::string const other_lengths =
-    ", but this trainer takes 16 and 16; take it from this trainer's batches(corpus) or batch(inputs, labels)";
+    ", but this trainer takes 16 and 16; take the batch from this trainer's batches(corpus) or batch(inputs, labels)";
 std::string const stale =
     "step: the batch's arrays were reused, because batches(corpus) has advanced or ended since; step each batch "
     "before advancing, or copy its arrays and pass the copies to batch(inputs, labels)";
@@ -71,7 +71,7 @@ TEST_CASE("a batch that is empty, of other lengths or of other sequences") {
     }
   ct::trainer<task<4, 4>> narrow;
   refuses(t, narrow.batch(std::span(many).first(16), std::span(many).first(16)),
-          "step: the batch has sequences of 4 tokens, but this trainer takes 8; take it from this trainer's "
+          "step: the batch has sequences of 4 tokens, but this trainer takes 8; take the batch from this trainer's "
           "batches(corpus) or batch(inputs, labels)");
   auto const corpus = text();
   for (auto const& w : narrow.batches(corpus)) {

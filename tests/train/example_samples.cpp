@@ -318,6 +318,6 @@ TEST_CASE("fewer examples than a batch, and a tail that cannot be padded") {
   points const p(6);
   ct::trainer<regression> r;
   CHECK(sentence([&] { r.batches(p.all(), tail::pad); }) ==
-        "batches: tail::pad ignores the labels of the padding, but labels that are real, or that an op indexes by, "
-        "cannot be ignored; use tail::carry or tail::drop");
+        "batches: tail::pad ignores the labels of the padding, but labels of type real, and labels that an op "
+        "indexes by, cannot be ignored; use tail::carry or tail::drop");
 }

@@ -82,8 +82,8 @@ private:
     to_communication(node.outputs[1]);
     return node.outputs[0];
   }
-  /// The value that the call at node i reads instead of `r`: all features, gathered, if `r` is divided, otherwise an
-  /// op::tensor_copy. The calls in one loop body share this value.
+  /// The value that the call at node i reads instead of `r`: all features, gathered, if `r` is divided; otherwise
+  /// the result of an op::tensor_copy. The calls in one loop body share this value.
   constexpr ref copy_of(ref r, int i) {
     for (auto const& c : copies_)
       if (c.of == r && c.loop == nest_.parent[i]) return c.copy;
@@ -122,7 +122,7 @@ constexpr program dividing::run() {
     case how::begins:
       divide_parameters(i, rule.outputs.inner_of(0));
       for (int k = 0; k < n.inputs.size(); ++k)
-        // An op with `divide` needs no copies: only attention's lengths can be undivided, and lengths have no gradient.
+        // An op with `divide` needs no copies: only attention's lengths can be undivided, and they have no gradient.
         if (calls_.dimension_of(i, k, rule.outputs.inner_of(0)) < 0 && !n.op->has_divide &&
             !calls_.is_divided(n.inputs[k]))
           n.inputs[k] = copy_of(n.inputs[k], i);

@@ -33,7 +33,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The passes that let values share bytes: copy elision, views of slices, in-place results.
+/// The passes that let values share bytes: copy elision, views of slices, and in-place results.
 constexpr program share_bytes(program const& p) { return in_place(slice_views(coalesce(p))); }
 
 /// The program `passes::without_dead_code`, divided over the ranks of a tensor group.
@@ -66,8 +66,8 @@ template <class passes> constexpr decltype(auto) before_partition() {
 } // namespace detail
 
 /// The passes of the step program before differentiation; each member is the program after one pass. `source`: a type
-/// with a static `build()`, which returns the forward program, and the member types `policies` and `optimizer`;
-/// optionally also `device`, for policies that choose only ops with a kernel for it.
+/// with a static `build()`, which returns the forward program, and the member types `policies` and `optimizer`. If
+/// `source` also has the member type `device`, the passes choose only ops with a kernel for this device.
 template <class source> struct passes_before_gradients {
   using set = typename source::policies;
   static constexpr program built = source::build();
@@ -128,8 +128,8 @@ template <class source> struct passes_to_update : passes_before_gradients<source
   static constexpr decltype(auto) before_recomputation() { return with_own<set, pass_name::updated, updated>(); }
 };
 
-/// All passes of the step program; each member is the program after one pass. `dropped`: the nodes that
-/// checkpoint::budget drops.
+/// All passes of the step program; each member is the program after one pass. `dropped`: the nodes that the backward
+/// pass recomputes because of checkpoint::budget.
 template <class source, node_set dropped> struct passes_with_dropped : passes_to_update<source> {
   using before = passes_before_gradients<source>;
   using to_update = passes_to_update<source>;
@@ -185,7 +185,8 @@ template <class plans, std::int64_t limit, recomputation_search now> struct sear
   static constexpr node_set dropped = now.best;
 };
 
-/// The nodes that checkpoint::budget drops; empty for other policies and for a refused program.
+/// The nodes that the backward pass recomputes because of checkpoint::budget; empty for other policies and for a
+/// refused program.
 template <class source> constexpr node_set dropped_nodes() {
   constexpr auto const& checkpointing = source::policies::checkpointing::value;
   if constexpr (checkpointing.searches()) {
@@ -322,9 +323,9 @@ template <class passes, class step> constexpr memory_layout plan_entry(std::int6
 
 } // namespace detail
 
-/// The plan of `passes::final`, a program after all its passes. `step`: the plan of the step program if this is another
-/// entry program, which then finds the persistent values at the offsets of that plan; else void. `device`: the device
-/// that holds the buffers.
+/// The plan of `passes::final`, a program after all its passes. `step`: void for the step program; for any other entry
+/// program, the plan of the step program, so that both plans have the persistent values at the same offsets. `device`:
+/// the device that holds the buffers.
 template <class passes, class step = void, class device = cpu> struct planned {
   using before = step;                                // the plan of the step, or void
   static constexpr auto const& final = passes::final; // the program

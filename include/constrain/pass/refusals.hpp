@@ -24,8 +24,8 @@ template <diagnosis d> struct divided_tensor_is_read {
   static_assert(d.ok(),
                 "parallel::tensor: an operation, `op`, of the optimizer or of a policy's pass needs a gradient, "
                 "parameter or state `needed`, but it is `held`: each rank has a part of it; use an "
-                "element-wise optimizer, for example optimizer::adamw, and in passes ops with `layouts` \"* -> "
-                "*\"");
+                "element-wise optimizer, for example optimizer::adamw, and let passes use only ops with `layouts` "
+                "\"* -> *\"");
 };
 
 /// Tensor parallelism with a model in which nothing can be divided, because of an op between two linear layers.
@@ -37,8 +37,8 @@ template <diagnosis d> struct nothing_is_divided {
                 "out");
 };
 
-/// Tensor parallelism with a model in which the number of ranks divides no layer's number of features, and no
-/// vocabulary has rows for all ranks.
+/// Tensor parallelism with a model in which nothing can be divided, because of the model's sizes, or because its layers
+/// share parameters.
 template <diagnosis d> struct no_features_to_divide {
   static_assert(d.ok(),
                 "parallel::tensor: `expected` ranks can divide no layer and no vocabulary; a layer needs a weight and "
@@ -80,7 +80,7 @@ template <diagnosis d> struct repeat_changes_the_type {
                         "fp32 in the same way");
 };
 
-/// The loss does not depend on a trained parameter.
+/// The model has a trained parameter on which the loss does not depend.
 template <diagnosis d> struct parameter_without_path_to_the_loss {
   static_assert(d.ok(), "a trainable parameter does not reach the loss; use it in the model's result or give it "
                         "ct::role::frozen");

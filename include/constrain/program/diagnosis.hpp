@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Why a program is refused at compile time. Only the rules of the intermediate representation, which apply to every
 /// program, have a reason in this list; sound.hpp has their error sentences. All other errors have the reason
-/// `refused`, and their sentence is in the op, layer, task or pass that finds them (refusal.hpp).
+/// `refused`, and each has a sentence of its own (refusal.hpp).
 enum class why {
   nothing,
   refused,
@@ -41,7 +41,7 @@ struct refusal_label {};
 struct diagnosis {
   why reason = why::nothing; // `nothing`: no error
   int line = 0;              // source line where the model calls the operation; 0: none
-  int called_from = 0;       // source line where the model calls the outermost layer or repeat around it; 0: none
+  int called_from = 0;       // line where the model calls the outermost layer or repeat around this call; 0: none
   std::int64_t expected = 0; // the number that the sentence calls `expected`
   std::int64_t got = 0;      // the number that the sentence calls `got`
   refusal_label const* refusal = nullptr; // if the reason is `refused`: the refusal with its sentence

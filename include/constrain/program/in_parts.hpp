@@ -18,7 +18,7 @@ template <diagnosis d> struct no_such_dimension_of_parts {
                         "`got`; dimensions count from 0, the outermost");
 };
 
-/// Extents of parts that add up to `got`, not to the parameter's extent `expected`.
+/// Too many parts, an extent below 1, or extents that do not add up to the parameter's extent, `expected`.
 template <diagnosis d> struct parts_do_not_fit {
   static_assert(d.ok(), "a parameter can have at most eight parts, each with an extent of at least 1, and the extents "
                         "must add up to `expected`, the extent of the parameter; up to the first invalid part, they "

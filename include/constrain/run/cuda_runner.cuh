@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The runner for a CUDA device: a stream, an arena, and the context (device/cuda/context.cuh) that kernels find in
 /// `step_parameters`. All members leave the host thread's current device unchanged, and only the constructor can depend
-/// on it.
+/// on that device.
 template <class architecture, bool graph> class runner<cuda<architecture>, graph> {
 public:
   using device = cuda<architecture>;

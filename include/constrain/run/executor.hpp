@@ -63,7 +63,7 @@ template <class hooks> inline constexpr bool merges_calls = std::is_same_v<hooks
 
 namespace detail {
 
-/// The operand's address in the current iteration.
+/// The operand, at its address in the current iteration.
 inline bound_operand bind(operand const& o, std::byte* arena, loop_state const& loops) {
   auto address = o.offset + loops.sum(o.strides);
   if (o.position_stride != 0) {

@@ -48,8 +48,8 @@ template <class task, class... sets> void append_estimates(advice& a, set_list<s
   (a.names.push_back(sets::name()), ...);
 }
 
-/// Chooses the fastest strategy that fits, and writes the text. `sequences`: of a micro-batch. `largest`: bytes of the
-/// largest parameter and its gradient.
+/// Chooses the fastest strategy that fits, and writes the text. `sequences`: the number of sequences in a micro-batch.
+/// `largest`: bytes of the largest parameter and its gradient.
 [[gnu::cold]] void finish_advice(advice& a, bytes memory, int sequences, bytes largest);
 
 /// Bytes of a task's largest parameter and its gradient in fp32. Only one layer of a repeat counts.

@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     throw error({"batches: an epoch of the ", called.name, " has ", count_, " samples, but a batch takes ", needed_,
                  ", so tail::drop would drop them all; give ", called.more, " or use tail::carry"});
   if (tail == data::tail::pad && !samples_.pads())
-    throw error("batches: tail::pad ignores the labels of the padding, but labels that are real, or that "
-                "an op indexes by, cannot be ignored; use tail::carry or tail::drop");
+    throw error("batches: tail::pad ignores the labels of the padding, but labels of type real, and labels "
+                "that an op indexes by, cannot be ignored; use tail::carry or tail::drop");
   if (from.epoch < 0 || from.sample < 0 || from.sample >= count_)
     throw error({"batches: the run is at sample ", from.sample, " of epoch ", from.epoch, ", but an epoch of ",
                  called.self, " has ", count_, " samples; resume a run that was saved with ", called.self});

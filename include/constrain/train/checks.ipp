@@ -21,8 +21,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   if (o.clip_norm != 0)
     throw error(
         {"run_options: .clip_norm is ", number_text(o.clip_norm),
-         ", but optimizer::in_backward updates before the norm of all gradients is known; set .clip_norm to 0, or "
-         "train without in_backward"});
+         ", but optimizer::in_backward updates parameters before the norm of all gradients is known; set .clip_norm "
+         "to 0, or train without in_backward"});
 }
 
 } // namespace constrain::detail

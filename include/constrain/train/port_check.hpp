@@ -64,7 +64,8 @@ std::int64_t check_all_values(char const* where, plan_ports ports, port_kind kin
 void check_shifted(char const* where, std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
                    std::int64_t tokens);
 
-/// Throws `error` if labels cannot be shifted because an op indexes by them: shifting leaves ignored labels.
+/// Throws `error` if labels cannot be shifted because an op indexes by them: the last label of a shifted sequence is
+/// `ignored_label`.
 [[gnu::cold]] void check_shiftable(char const* where, plan_ports ports);
 
 /// Throws the error for labels::shift with an objective whose labels are not the next tokens.

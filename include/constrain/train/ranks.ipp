@@ -51,7 +51,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   agreed(*world, call, [&] {
     if (!equal)
       throw error({name_of(call), ": ranks that divide the layers have different arrays; give all ranks of a tensor "
-                                  "group the same ones"});
+                                  "group the same arrays"});
   });
 }
 

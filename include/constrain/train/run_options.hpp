@@ -30,8 +30,8 @@ struct run_options {
   bool measure_memory = false;     // fills the arena with a pattern, so that `used_bytes()` can measure its use
   double deadline = 1800;          // seconds a rank waits for other ranks before it ends with an error; above 0, at
                                    // most 1e9; used only with MPI
-  int cuda_device = -1;            // with device::cuda: the device, as in cudaSetDevice; -1: the current one of the
-                                   // thread that constructs the trainer
+  int cuda_device = -1;            // with device::cuda: the device, as in cudaSetDevice; -1: the current device
+                                   // of the thread that constructs the trainer
 };
 
 } // namespace constrain

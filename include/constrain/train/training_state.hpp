@@ -28,7 +28,7 @@ namespace detail {
 /// becomes 0. Throws `error` unless the factor is finite and above 0, and the product is at most 1e9.
 double scaled_factor(double before, double factor);
 
-/// Throws the error for the impossible value `value` of the part `what` of the state in the saved run `directory`: the
+/// Throws the error for a saved run `directory` whose state has an impossible value: the part `what` is `value`. The
 /// file was damaged or edited by hand.
 [[noreturn]] void refuse_state(std::string const& directory, std::string const& what, std::string const& value);
 

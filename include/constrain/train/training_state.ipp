@@ -22,7 +22,7 @@ inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum 
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_state(std::string const& directory, std::string const& what,
                                                            std::string const& value) {
   throw error({"the saved run '", directory, "' has an invalid state: its ", what, " is ", value,
-               "; load another one, or load only its weights with load_pretrained"});
+               "; load another saved run, or load only the weights of this one with load_pretrained"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_state(std::string const& directory, training_state const& s) {
@@ -34,7 +34,7 @@ inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum 
   };
   auto const steps = s.steps.count();
   require_count(steps, "number of steps");
-  require_count(s.skipped, concat({"number of skipped steps, of ", steps, ","}).c_str(), steps);
+  require_count(s.skipped, concat({"number of skipped steps (of ", steps, ")"}).c_str(), steps);
   require_count(s.position.epoch, "epoch");
   require_count(s.position.sample, "sample");
   require_count(s.evaluations_since_best, "number of evaluations since the best");

@@ -135,8 +135,8 @@ TEST_CASE("in_backward: a gradient that is not finite leaves its own tensor unch
 
 TEST_CASE("in_backward: what needs all gradients is refused with a sentence") {
   CHECK(sentence([] { trainer<in_backward<adamw>> const t({}, {.clip_norm = 1}); }) ==
-        "run_options: .clip_norm is 1, but optimizer::in_backward updates before the norm of all gradients is known; "
-        "set .clip_norm to 0, or train without in_backward");
+        "run_options: .clip_norm is 1, but optimizer::in_backward updates parameters before the norm of all gradients "
+        "is known; set .clip_norm to 0, or train without in_backward");
   trainer<in_backward<adamw>> t;
   CHECK(!sentence([&] { t.set("clip_norm", 1); }).empty());
   step(t, 0);

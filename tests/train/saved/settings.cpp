@@ -77,7 +77,8 @@ template <class trainer> void check_refused(std::vector<wrong> const& all) {
     auto const setting_before = t.setting(w.setting);
     CHECK(sentence([&] { t.load(path); }) == "the saved run '" + path + "' has an invalid state: its setting " +
                                                  w.setting + " is " + w.text +
-                                                 "; load another one, or load only its weights with load_pretrained");
+                                                 "; load another saved run, or load only the weights of this one with "
+                                                 "load_pretrained");
     CHECK(t.setting(w.setting) == setting_before);
     CHECK(t.setting("clip_norm") == 0.25);
     CHECK(t.steps() == 0);

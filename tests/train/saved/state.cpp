@@ -69,9 +69,9 @@ TEST_CASE("a state that cannot be is refused with nothing changed") {
        std::vector<wrong>{{"steps", "-5", "number of steps is -5"},
                           {"steps", huge, "number of steps is " + huge},
                           {"steps", tiny, "number of steps is " + tiny},
-                          {"skipped", "1000", "number of skipped steps, of 5, is 1000"},
-                          {"skipped", "-1", "number of skipped steps, of 5, is -1"},
-                          {"skipped", tiny, "number of skipped steps, of 5, is " + tiny},
+                          {"skipped", "1000", "number of skipped steps (of 5) is 1000"},
+                          {"skipped", "-1", "number of skipped steps (of 5) is -1"},
+                          {"skipped", tiny, "number of skipped steps (of 5) is " + tiny},
                           {"epoch", "-1", "epoch is -1"},
                           {"epoch", huge, "epoch is " + huge},
                           {"sample", "-3", "sample is -3"},
@@ -86,7 +86,8 @@ TEST_CASE("a state that cannot be is refused with nothing changed") {
     auto const path = directory / "changed";
     save_with(saved, path, {{w.member, w.value}});
     CHECK(sentence([&] { t.load(path); }) == "the saved run '" + path + "' has an invalid state: its " + w.said +
-                                                 "; load another one, or load only its weights with load_pretrained");
+                                                 "; load another saved run, or load only the weights of this one with "
+                                                 "load_pretrained");
     CHECK(t.steps() == 0);
     CHECK(t.state().seed == 2);
     CHECK(weights_of(t) == before);

@@ -73,7 +73,8 @@ template <bool read_c, class real, class blocking = gemm_blocking<real>, std::si
     b += b_step;
     ((left[row] += a[row] * b_left, right[row] += a[row] * b_right), ...);
   }
-  asm("" : "+r"(c), "+r"(ldc)); // makes the compiler compute C's addresses here, not keep them in registers in the loop
+  // Makes the compiler compute C's addresses here, instead of keeping them in registers during the loop.
+  asm("" : "+r"(c), "+r"(ldc));
   real const alpha = scales.alpha, beta = scales.beta;
   auto const store = [&](vector const& sum, real* at) {
     auto& target = *reinterpret_cast<unaligned*>(at);

@@ -4,9 +4,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// op::correct_predictions for logits whose classes are split over the ranks of a tensor group. Each rank finds the
-/// maximum of each row over its classes. The ranks exchange each maximum and its class. Output 0, the number of correct
-/// predictions, is the same on every rank. Output 1 is the exchange buffer.
+/// op::correct_predictions for logits whose classes are split over the ranks of a tensor group. In each row, each rank
+/// finds the maximum logit of the rank's own classes. The ranks exchange each maximum and its class. Output 0, the
+/// number of correct predictions, is the same on every rank. Output 1 is the exchange buffer.
 struct correct_predictions_parts {
   using options = class_range_options;
   static constexpr char const* name = "correct_predictions_parts";
