@@ -323,8 +323,8 @@ private:
 ///
 /// `alignment`: the alignment of the device's buffers, in bytes. Every buffer begins at a multiple of it, and so does
 /// every instance, except the instances of persistent values, gradients, compute copies and inputs. One call may work
-/// on all instances of such a value, so there are no gaps between them: an instance begins at a multiple of its size
-/// from the beginning of the buffer.
+/// on all instances of one of these values, so there are no gaps between them: an instance begins at a multiple of its
+/// size from the beginning of the buffer.
 constexpr memory_layout plan_memory(program const& p, std::int64_t reserved = 0,
                                     std::int64_t alignment = cpu::alignment) {
   if (!p.failure.ok()) return {};

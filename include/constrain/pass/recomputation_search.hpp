@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///
 /// The first candidate drops nothing, and the second drops everything. If the second fits, a bisection finds how few
 /// groups of nodes suffice when groups with more bytes per cost are dropped first. The last candidates change the best
-/// choice, the cheapest change first: each change keeps one group that the best choice drops, and drops up to two groups
-/// that it keeps. The state of a search is public, so that a search can be a template argument.
+/// choice, the cheapest change first: each change keeps one group that the best choice drops, and drops up to two other
+/// groups. The state of a search is public, so that a search can be a template argument.
 struct recomputation_search {
   /// The stages of a search, by the candidate that comes next.
   enum class phase : std::uint8_t { nothing, everything, bisection, change, done };
