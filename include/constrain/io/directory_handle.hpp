@@ -63,9 +63,9 @@ public:
   /// wait for the lock: any process that may read the directory can hold the lock forever.
   bool lock() const { return ::flock(get(), LOCK_EX | LOCK_NB) == 0; }
 
-  /// The content of the regular file `name`. nullopt if `name` is not a regular file (a symbolic link is not), belongs
-  /// to a user other than the directory's owner, exceeds 64 MiB or cannot be read, or, with `alone`, if the file has
-  /// other hard links.
+  /// The content of the regular file `name`. nullopt if `name` is a symbolic link or is not a regular file, if the file
+  /// belongs to a user other than the directory's owner, exceeds 64 MiB or cannot be read, or, with `alone`, if the
+  /// file has other hard links.
   [[gnu::cold]] std::optional<std::string> text(std::string const& name, bool alone = false) const;
 
   /// Removes `name` if it is a regular file that belongs to the directory's owner; keeps anything else. Returns false
