@@ -17,7 +17,7 @@ struct arguments {
   std::int64_t row_tokens = 50'000;              // tokens to train on in each row of the comparison
   std::string checkpoint;                        // directory to save the trained model in; empty: not saved
   std::string rows;                              // file for the comparison as JSON; empty: not written
-  bool smoke = false;                            // whether to train on few tokens
+  bool smoke = false;                            // whether to use few tokens
 };
 
 // Reduces the number of tokens in a smoke run, and in a full run with the built-in GEMM, which is slower than oneDNN.
@@ -74,7 +74,7 @@ int main(int count, char** values) {
       ->check(CLI::Range(std::int64_t{2048}, std::int64_t{1} << 40));
   app.add_option("--checkpoint", a.checkpoint, "a directory to save the trained model in");
   app.add_option("--json", a.rows, "a file for the table of strategies");
-  app.add_flag("--smoke", a.smoke, "a run of a few seconds that does everything but learns little");
+  app.add_flag("--smoke", a.smoke, "a quick test run on few tokens");
   CLI11_PARSE(app, count, values);
   try {
     scale_down(a);

@@ -11,12 +11,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// One random split, and one of its two parts: the examples drawn for validation, or all others.
+/// One random split, and one of its two parts: the examples drawn for validation, or all other examples.
 struct examples_part {
   double share = 0;       ///< Fraction of the examples to draw for validation.
   std::int64_t most = 0;  ///< Maximum number of examples to draw.
   std::uint64_t seed = 0; ///< Seed of the draw.
-  bool drawn = false;     ///< Whether this part has the drawn examples; false: it has the others.
+  bool drawn = false;     ///< Whether this part has the drawn examples; false: all other examples.
 };
 
 /// The splits that led to a part, in order.
@@ -47,17 +47,18 @@ public:
   array_list const& inputs() const { return inputs_; }
   /// The label arrays. They have all examples, including those that are not in this part.
   array_list const& labels() const { return labels_; }
-  /// Whether the labels are already shifted by one token, or the trainer must shift them.
+  /// How the labels for `ct::causal_lm` relate to the inputs.
   constrain::labels which() const { return which_; }
 
-  /// A hash of the content. Upper 32 bits: length in bytes, modulo 2^32. Lower 32 bits: CRC-32C of the arrays, their
-  /// types and lengths, `which()` and the splits.
+  /// A hash of the content. Upper 32 bits: length of all arrays in bytes, modulo 2^32. Lower 32 bits: CRC-32C of the
+  /// arrays, their types and lengths, `which()` and the splits.
   std::uint64_t fingerprint() const { return sum_; }
 
   struct parts;
   /// Splits at random: of n examples, `validation` has floor(`validation_fraction` x n), but at most `most`; `train`
-  /// has the others. The same seed gives the same parts on every machine. A part can be split again. Throws `error` if
-  /// `validation_fraction` is not in [0, 1], if `most` is negative, or if this part already results from eight splits.
+  /// has all other examples. The same seed gives the same parts on every machine. A part can be split again. Throws
+  /// `error` if `validation_fraction` is not in [0, 1], if `most` is negative, or if this part already results from
+  /// eight splits.
   parts split(double validation_fraction, std::uint64_t seed = 0,
               std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
   /// The splits that led to this part; empty: all examples of the arrays.
@@ -91,7 +92,7 @@ public:
 
 private:
   /// One split of `count` examples: example i of the part is example p(first + i) of these examples, where p is the
-  /// permutation of `seed` and `count`.
+  /// permutation that `seed` and `count` determine.
   struct step {
     std::uint64_t seed = 0;
     std::int64_t count = 0, first = 0;

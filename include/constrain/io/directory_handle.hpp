@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 /// follow a symbolic link. nullopt if the name does not exist or its status cannot be read.
 std::optional<struct stat> status_at(int directory, std::string const& name);
 
-/// Whether a path exists; a broken symbolic link counts. Throws `error` for a NUL byte.
+/// Whether a path exists and its status can be read; a broken symbolic link counts. Throws `error` for a NUL byte.
 inline bool exists(std::string const& path) { return status_at(AT_FDCWD, system_path(path)).has_value(); }
 
 /// Whether `a` and `b` are statuses of the same file or directory: their devices and inodes are equal.
@@ -43,7 +43,7 @@ public:
   explicit operator bool() const { return static_cast<bool>(file_); }
   /// The descriptor's number, for system calls; negative if no directory is open.
   int get() const { return file_.get(); }
-  /// The directory's owner and status at the time it was opened.
+  /// The directory's owner and status when the directory was opened.
   uid_t owner() const { return status_.st_uid; }
   struct stat const& status() const {
     return status_;
@@ -63,9 +63,9 @@ public:
   /// wait for the lock: any process that may read the directory can hold the lock forever.
   bool lock() const { return ::flock(get(), LOCK_EX | LOCK_NB) == 0; }
 
-  /// The content of the regular file `name`. nullopt if `name` is anything else (such as a symbolic link), belongs to a
-  /// user other than the directory's owner, exceeds 64 MiB or cannot be read, or, with `alone`, if it has other hard
-  /// links.
+  /// The content of the regular file `name`. nullopt if `name` is a symbolic link or is not a regular file, if the file
+  /// belongs to a user other than the directory's owner, exceeds 64 MiB or cannot be read, or, with `alone`, if the
+  /// file has other hard links.
   [[gnu::cold]] std::optional<std::string> text(std::string const& name, bool alone = false) const;
 
   /// Removes `name` if it is a regular file that belongs to the directory's owner; keeps anything else. Returns false

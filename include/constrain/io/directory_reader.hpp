@@ -19,8 +19,8 @@ public:
   /// exist and an interrupted save left the directory '.<name>.previous' beside it. Does not check the content.
   static bool finds(std::string const& path);
 
-  /// Throws `error` if the directory or its manifest is missing or invalid, and for the first file that is missing,
-  /// truncated or changed.
+  /// If `path` does not exist, reads '.<name>.previous' (see `finds`). Throws `error` if the directory or its manifest
+  /// is missing or invalid, and for the first file that is missing, truncated or changed.
   [[gnu::cold]] explicit directory_reader(std::string const& path);
 
   /// The files that the manifest lists.

@@ -38,8 +38,8 @@ private:
   std::string path_;
   descriptor file_;
 
-  // Protocol-buffer encoding. A field is a key (its number and wire type, as one varint) followed by its value: a
-  // varint, little-endian bytes (`fixed`), or a length and a string.
+  // Protocol-buffer encoding. A field is a key (the field's number and wire type, as one varint) followed by the
+  // field's value: a varint, little-endian bytes (`fixed`), or a length and a string.
   static std::string varint(std::uint64_t x);
   static std::string fixed(std::uint64_t bits, int size);
   static std::string key(std::uint64_t field, std::uint64_t kind) { return varint(field << 3 | kind); }

@@ -58,7 +58,7 @@ template <diagnosis d> struct model_is_not_constant {
 /// The model reads the number of labels.
 template <diagnosis d> struct model_counts_labels {
   static_assert(d.ok(), "the model uses ct::inverse_label_count or a loss, but predict and generate have no labels; "
-                        "use it only in the objective");
+                        "use these only in the objective");
 };
 
 /// The micro-batch has `expected` sequences of `got` tokens.

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether node `i` is a copy that can be removed: the node that computes the source then writes the target.
+/// Whether node `i` is a copy that can be removed by letting the node that computes the source write the target.
 constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   auto const& n = p.nodes[i];
   if (!calls(n, info_of<op::copy>)) return false;
@@ -32,8 +32,7 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
   bool defined_here = false;
   for (int j = 0; j < p.nodes.size(); ++j) {
     if (p.nodes[j].outputs.contains(from)) {
-      // No node may read the target between the definition of the source and the copy: it would read the source
-      // instead.
+      // A node that reads the target between the definition of the source and the copy would read the source instead.
       if (where.parent[j] != loop || j > i) return false;
       for (int k = j; k < i; ++k)
         for (auto const& input : p.nodes[k].inputs)

@@ -219,8 +219,8 @@ private:
   }
 
   builder out_;
-  bool scale_loss_;                         // the backward pass starts with the loss scale instead of 1
-  bool trained_[program::maximum_values]{}; // is a trained parameter, or depends on one
+  bool scale_loss_;                         // whether the backward pass starts with the loss scale instead of 1
+  bool trained_[program::maximum_values]{}; // whether the value is a trained parameter, or depends on one
   ref gradient_[keys]{};                    // sum of the gradients so far, for references without a buffer
   ref buffer_[keys]{};                      // accumulating buffers, for parameters and captured values
   bool written_[keys]{};                    // whether a node writes the buffer
@@ -230,10 +230,11 @@ private:
 
 /// Appends the backward pass (reverse-mode automatic differentiation). A parameter's gradient is an accumulating buffer
 /// with the parameter's axes: the first write of a step overwrites it, so nothing needs zeroing, and all later writes
-/// add. Tied weights, weights shared over iterations and gradient accumulation need no other rule. `scale_loss`: the
-/// backward pass starts with the setting "loss_scale" instead of 1, so that all gradients are multiplied by it
-/// (Micikevicius et al. 2018, section 3.2). Refused: an op without a gradient rule, a gradient whose shape differs from
-/// its value's, a repeat that ignores its input, a trained parameter that does not reach the loss.
+/// add to it. Tied weights, weights shared over iterations and gradient accumulation need no other rule. `scale_loss`:
+/// the backward pass starts with the setting "loss_scale" instead of 1, so that all gradients are multiplied by this
+/// setting (Micikevicius et al. 2018, section 3.2). Refused: an op without a gradient rule between a trained parameter
+/// and the loss, a gradient whose shape differs from its value's, a repeat that ignores its input, and a trained
+/// parameter that does not reach the loss.
 constexpr program differentiate(program const& p, bool scale_loss = false) {
   if (!p.failure.ok()) return p;
   return detail::differentiation(p, scale_loss).run();

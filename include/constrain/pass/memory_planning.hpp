@@ -79,7 +79,7 @@ private:
     int home = 0;                 // the innermost loop around all references
     int first = 0, last = 0;      // first and last node that refer to the value
     int traversal = -1;           // the loop that carries a loop-carried value; -1: none, -2: several
-    bool ends_break_ring = false; // the instance from which the loop starts is used again after the loop
+    bool ends_break_ring = false; // whether the instance where the loop starts is used after the loop
   };
 
   constexpr std::int64_t aligned(std::int64_t bytes) const {
@@ -92,8 +92,8 @@ private:
   }
 
   constexpr void lay_out_persistent() {
-    // In this order: parameters, settings, optimizer states, hyperparameters. Programs with and without optimizer
-    // states then have the parameters and settings at the same offsets.
+    // The order is parameters, settings, optimizer states and hyperparameters, so that programs with and without
+    // optimizer states have the parameters and settings at the same offsets.
     for (int pass = 0; pass < 4; ++pass)
       for (int v = 0; v < p_.values.size(); ++v) {
         auto const& info = p_.values[v];
@@ -169,9 +169,9 @@ private:
       if (known.traversal == -1) known.traversal = outermost;
       else if (known.traversal != outermost) known.traversal = -2;
     } else {
-      // A loop starts from one end (initial, or final if the loop is reversed) and leaves its result at the other. A
-      // ring (two instances, used alternately) overwrites the first end. If a node uses that end again after the loop,
-      // all instances are needed.
+      // A loop starts from one end (initial, or final if the loop is reversed) and leaves its result at the other end.
+      // A ring (two instances, used alternately) overwrites the first end. If a node uses that end again after the
+      // loop, all instances are needed.
       bool const entering = known.traversal == -1;
       if (entering) entered_from_[r.value] = r.where;
       else if (r.where == entered_from_[r.value]) known.ends_break_ring = true;
@@ -255,7 +255,7 @@ private:
     return count;
   }
 
-  /// The offsets of the values that may share bytes, and the number of bytes that the program then needs.
+  /// Offsets of the values that may share bytes, and the number of bytes that the program needs with these offsets.
   struct assignment {
     std::int64_t offsets[program::maximum_values]{}; // by index of the value
     std::int64_t end = 0;
@@ -323,8 +323,8 @@ private:
 ///
 /// `alignment`: the alignment of the device's buffers, in bytes. Every buffer begins at a multiple of it, and so does
 /// every instance, except the instances of persistent values, gradients, compute copies and inputs. One call may work
-/// on all instances of such a value, so there are no gaps between them: an instance begins at a multiple of its size
-/// from the beginning of the buffer.
+/// on all instances of one of these values, so there are no gaps between them: an instance begins at a multiple of its
+/// size from the beginning of the buffer.
 constexpr memory_layout plan_memory(program const& p, std::int64_t reserved = 0,
                                     std::int64_t alignment = cpu::alignment) {
   if (!p.failure.ok()) return {};

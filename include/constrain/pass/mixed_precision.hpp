@@ -29,13 +29,13 @@ constexpr void promote_inputs(builder& out, node& n) {
 /// parameters keep their type: they are the master weights. Without `precision.masters`, there is no copy: these
 /// parameters are stored in the compute type. The types of all activations follow from the ops' shape rules.
 /// Floating-point labels keep their type, so that ops that promote types compute a loss in fp32. Refused: a repeat
-/// whose body then returns a type other than its argument's.
+/// whose body, after the casts, returns a type other than its argument's.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
   if (!p.failure.ok() || p.values[p.result("logits").value].type == compute) return p;
   auto out = without_nodes(p);
   auto& program = out.program;
-  // The host converts floating-point inputs to this type, so that both operands of a matmul have one type.
+  // The host converts floating-point inputs to this type, so that both operands of a matmul have the same type.
   for (auto const& port : program.ports)
     if (auto& type = program.values[port.where.value].type; port.kind == port_kind::input && is_real(type))
       type = compute;

@@ -25,7 +25,7 @@ template <class policy> concept says_after = requires { policy::after; };
 /// after `built`.
 template <class policy, pass_name at> constexpr bool follows() {
   if constexpr (has_own_pass<policy>) return policy::after == at;
-  else return says_after<policy> && at == pass_name::built; // where run_own_pass refuses it
+  else return says_after<policy> && at == pass_name::built; // `run_own_pass` refuses it
 }
 
 /// Runs the policy's pass, or refuses the program if the policy has no valid one.
@@ -55,9 +55,9 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
     return p;
   }
 
-  /// Applies the policies' passes that follow the library's pass `at` to `before`, the result of `at`. Returns a
-  /// reference to `before` itself if there are none, which saves the compiler a copy. Refused: a pass that is not a
-  /// constant expression. `before` has static storage.
+  /// Runs the policies' passes that follow the library's pass `at`. `before`: the result of `at`, with static storage.
+  /// If no pass follows, returns a reference to `before` itself, which saves the compiler a copy. Refused: a pass that
+  /// is not a constant expression.
   template <pass_name at, program const& before> static constexpr decltype(auto) after() {
     if constexpr (!follow<at>) return (before);
     else if constexpr (detail::constant_passes<own_passes, at, before>) return run<at>(before);
@@ -88,9 +88,9 @@ private:
   }
 };
 
-/// Applies the policies' passes that follow the library's pass `at` to `before`, the result of `at`. Returns a
-/// reference to `before` itself if there are none, which saves the compiler a copy. Refused: a pass that is not a
-/// constant expression. `before` has static storage.
+/// Runs the policies' passes that follow the library's pass `at`. `before`: the result of `at`, with static storage.
+/// If no pass follows, returns a reference to `before` itself, which saves the compiler a copy. Refused: a pass that is
+/// not a constant expression.
 template <class policies, pass_name at, program const& before> constexpr decltype(auto) with_own() {
   return own_passes<typename policies::in_order>::template after<at, before>();
 }

@@ -15,9 +15,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     // s.best
 ///
 /// The first candidate drops nothing, and the second drops everything. If the second fits, a bisection finds how few
-/// groups of nodes suffice if groups with more bytes per cost are dropped first. The last candidates change the best
-/// choice, the cheapest change first: each change keeps one of its groups and drops up to two others. The state of a
-/// search is public, so that a search can be a template argument.
+/// groups of nodes suffice when groups with more bytes per cost are dropped first. The last candidates change the best
+/// choice, the cheapest change first: each change keeps one group that the best choice drops, and drops up to two other
+/// groups. The state of a search is public, so that a search can be a template argument.
 struct recomputation_search {
   /// The stages of a search, by the candidate that comes next.
   enum class phase : std::uint8_t { nothing, everything, bisection, change, done };
@@ -78,7 +78,7 @@ public:
   constexpr change cheapest_change(node_set const& dropped, std::int64_t bytes, std::int64_t limit,
                                    std::int64_t tried) const {
     double const now = cost_of(dropped);
-    double difference[most]{}; // by which the cost falls if a dropped group is kept, or rises if another is dropped
+    double difference[most]{}; // decrease in cost if a dropped group is kept; increase if a kept group is dropped
     for (int k = 0; k < groups_.size(); ++k)
       difference[k] = (contains(dropped, k) ? now - cost_of(without(dropped, groups_[k]))
                                             : cost_of(with(dropped, groups_[k])) - now);
@@ -90,7 +90,7 @@ public:
       for (int const k : {one, other})
         if (k >= 0) cost += difference[k], more -= groups_[k].bytes;
       if (cost >= least || cost < static_cast<double>(tried) + 1) return;
-      // At the peak of the plan, possibly not all bytes of the kept group are in use.
+      // Some bytes of the kept group may be unused at the peak of the plan.
       if (one >= 0 && (spare < 0 || more > spare + groups_[kept].bytes / 4)) return;
       least = cost;
       best.dropped = without(dropped, groups_[kept]);
@@ -120,7 +120,7 @@ private:
     double cost = 0;  // of recomputing the nodes
     int reads = -1;   // the value that all nodes need and the backward pass does not read; -1: none
   };
-  static constexpr int most = 32; // maximum number of groups; further nodes join the last one
+  static constexpr int most = 32; // maximum number of groups; further nodes join the last group
 
   constexpr bool contains(node_set const& dropped, int k) const {
     for (int i = 0; i < forward_.forward_nodes(); ++i)

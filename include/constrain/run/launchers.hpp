@@ -50,7 +50,7 @@ template <class op, class device, class... operands> struct kernel_is_there {
   };
 };
 
-/// The compile-time error for a kernel that is defined after the plan was made. Such a plan does not include the
+/// The compile-time error for a kernel that is defined after the plan was made. The plan does not include the
 /// kernel's needs.
 template <class op, class device, bool is_planned> struct needs_are_planned {
   static_assert(is_planned,
@@ -58,8 +58,8 @@ template <class op, class device, bool is_planned> struct needs_are_planned {
                 "it; specialize ct::kernel<op, device> before the trainer");
 };
 
-/// Calls the kernel of `op` with typed operands. There is one instantiation per op, device and dtypes, which all nodes
-/// with the same op and dtypes share.
+/// Calls the kernel of `op` with typed operands. For each device, all nodes with the same op and dtypes share one
+/// instantiation.
 template <op_label const* op, class device, int inputs, class indices, dtype... types> struct typed_call;
 template <op_label const* op, class device, int inputs, std::size_t... i, dtype... types>
 struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
@@ -179,8 +179,8 @@ using missing_kernel =
     typename typed_call_of<holder, device, missing>::required::template refused<why::refused,
                                                                                 missing_kernel_at<holder, missing>()>;
 
-/// Whether the holder names the plan of another entry as `before` (pass/pipeline.hpp) and that plan lacks kernels. A
-/// trainer's other entries name its step; those of an inference object name `evaluate`.
+/// Whether the holder names the plan of another entry as `before` (pass/pipeline.hpp) and that plan lacks kernels. In a
+/// trainer, the other entries name `step`; in an inference object, they name `evaluate`.
 template <class holder, class device> constexpr bool step_lacks_kernels() {
   if constexpr (requires { typename holder::before::before; })
     return missing_step<typename holder::before, device> >= 0;

@@ -28,7 +28,7 @@ public:
   void operator()(batch_buffer& out);
 
   /// Skips the batches that begin before epoch number `epoch`, at most `limit` batches. Returns the number of batches
-  /// skipped, not counting those in which no rank has a valid label.
+  /// skipped. Neither number includes batches in which no rank has a valid label.
   std::int64_t count_before(std::int64_t epoch, std::int64_t limit);
 
 private:

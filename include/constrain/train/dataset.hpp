@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The samples that a trainer or an evaluator reads from a corpus. `trains`: for training; false: for evaluation.
+/// The samples that a trainer or an evaluator reads from a corpus. `trains`: true for training, false for evaluation.
 /// Throws `error` if the corpus is too short or its vocabulary is larger than the model's.
 template <class trainer, bool trains>
 sample_set samples_of(char const*, data::corpus const& corpus, char const* = nullptr) {

@@ -122,7 +122,7 @@ public:
 
   /// This process's rank.
   int rank() const { return ranks_.world->rank(); }
-  /// The world size: the number of processes that train together.
+  /// The number of ranks (the world size).
   int ranks() const { return ranks_.world->size(); }
   /// Number of ranks that train on different data. The ranks of a tensor group (parallel::tensor) share their data.
   int data_ranks() const { return ranks_.data().size(); }

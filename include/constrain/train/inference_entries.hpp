@@ -43,7 +43,7 @@ struct inference_entries
   static constexpr diagnosis failure = !evaluate::failure.ok()  ? evaluate::failure
                                        : !predict::failure.ok() ? predict::failure
                                                                 : generate::failure;
-  // Asserted at class scope, so that naming the type reports the error; only the first failure is reported.
+  // The assertions are at class scope, so that naming the type reports the first failure.
   static_assert(sizeof(typename sound<failure.reason, failure>::type) > 0);
   static_assert(sizeof(detail::needs_are_possible<target, evaluate, predict, generate>) > 0);
 

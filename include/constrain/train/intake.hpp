@@ -33,8 +33,8 @@ array_list part_of(plan_ports ports, port_kind kind, array_list const& all, std:
 void check_batch(batch const& b, batch_needs const& needed);
 
 /// Copies the arrays of a run into the arena, in the types of their ports, and range-checks integers, since kernels do
-/// not check them. Where the host can address the arena, the copy is checked, because another thread could change the
-/// caller's array between copy and check.
+/// not check them. If the host can address the arena, the copy is checked instead of the caller's array, because
+/// another thread could change the caller's array between copy and check.
 class intake {
 public:
   /// `where`: the first words of every error.

@@ -9,7 +9,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The tensors of a trainer by name, independent of the trainer's type.
+/// The tensors of a trainer or an inference object by name, independent of the object's type.
 class named_tensors {
 public:
   /// `memory`: the arena of the tensors. `group`: the ranks that hold the shards of sharded tensors.
@@ -19,8 +19,8 @@ public:
   /// Views of all parameters, in the order in which the model creates them.
   std::vector<parameter_view> parameters() const;
   /// The gradient of a parameter. The last step multiplied the gradient by `*loss_scale`; the view reads `*loss_scale`
-  /// at each copy to undo this. `kept`: whether the gradients of the last step are in the arena. Throws `error` if they
-  /// are not, for an unknown or frozen parameter, and with optimizer::in_backward.
+  /// at each copy to undo this. `kept`: whether the gradients of the last step are in the arena. Throws `error` if
+  /// `kept` is false, for an unknown or frozen parameter, and with optimizer::in_backward.
   tensor_view gradient(std::string_view name, bool kept, double const* loss_scale) const;
   /// The optimizer state `name` of a parameter. Throws `error` if there is none.
   tensor_view state(std::string_view parameter, std::string_view name) const;

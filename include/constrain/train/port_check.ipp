@@ -184,7 +184,7 @@ constexpr real_range range_of(plan_port const& port) {
   return port.view.elements > 0 ? range_of(port.view.type) : real_range{};
 }
 
-/// The index of the first real number that is not finite, or that becomes infinite in the port's type. The number of
+/// The index of the first real number that is not finite, or that becomes infinite in the port's type; the number of
 /// values if there is none.
 template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const& port, array_view const& all) {
   auto const* const values = reals_of<real>(all);

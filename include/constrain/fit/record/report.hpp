@@ -12,7 +12,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Title, facts and memory plan of a report, as plain text: `report` escapes them for HTML.
+/// Title, facts and memory plan of a report. Title and facts are plain text; `report` escapes them for HTML.
 struct report_head {
   std::string title;                                      // heading of the page
   std::vector<std::pair<std::string, std::string>> facts; // (name, value), in the order of display
@@ -20,7 +20,7 @@ struct report_head {
 };
 
 /// A run's report as one self-contained HTML page: diagnosis, facts, charts and memory plan. The charts show losses,
-/// learning rate, gradient norm, throughput, user-defined metrics and settings that change. They mark the steps at
+/// learning rate, gradient norm, throughput, settings that change, and user-defined metrics. They mark the steps at
 /// which the run was saved (dotted) and resumed (dashed).
 [[gnu::cold]] std::string report(report_head const& head, std::span<step_record const> steps);
 

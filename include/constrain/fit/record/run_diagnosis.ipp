@@ -75,7 +75,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
         run_condition::overfitting, best->step,
         formatted("Overfitting since step %lld: the validation loss rose from %.4g to %.4g while the training loss "
                   "fell. Use the weights of that step (`.best` saves them), more data, more weight decay or, if the "
-                  "model has dropout, more of it.",
+                  "model has dropout, more dropout.",
                   since, lowest, validation)};
   if (differs(validation, lowest, 0.02 / 1.02))
     return {run_condition::getting_worse, best->step,

@@ -127,7 +127,7 @@ struct attention {
     return result;
   }
   /// Changes the options for one rank, which computes a range of the heads. Returns false if the heads cannot be split
-  /// evenly over the ranks.
+  /// evenly over the ranks, or if input 0 has several parts.
   static constexpr bool divide(options& o, division& d) {
     if (o.heads < d.ranks) return d.refuse<fewer_heads_than_ranks>(d.ranks, o.heads);
     bool const is_possible = d.parts.extents.size() == 1 && o.heads % d.ranks == 0 && o.key_value_heads % d.ranks == 0;

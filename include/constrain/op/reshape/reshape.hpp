@@ -6,7 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// The elements of x, in row-major order, in a different shape.
+/// The elements of x, in row-major order, in the shape `to`.
 struct reshape {
   struct options {
     shape to; // shape of the result

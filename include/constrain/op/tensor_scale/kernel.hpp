@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel, which has one iteration. The first call in a run sets all elements of `squares` to 0 before
-/// it adds to one of them, since the first write of an accumulator must define all its elements.
+/// Body of the kernel's loop, which has one iteration. The first call in a run sets all elements of `squares` to 0
+/// before it adds to one of them, since the first write of an accumulator must define all its elements.
 struct tensor_scale_element {
   double const* squared_norm;
   double* clip; // [norm, scale]
