@@ -17,7 +17,11 @@ constexpr int count(program const& p, role r) {
   return n;
 }
 constexpr std::int64_t bytes_of(program const& p, role r) {
-  return bytes_where(p, plan_memory(p), [&](int v) { return p.values[v].role == r; }).count();
+  auto const where = plan_memory(p);
+  std::int64_t total = 0;
+  for (int v = 0; v < p.values.size(); ++v)
+    if (p.values[v].role == r && where.buffers[v].offset >= 0) total += where.buffers[v].size;
+  return total;
 }
 
 static_assert(verify(adamw).ok() && verify(sgd).ok());

@@ -24,6 +24,10 @@ template <class T, int capacity_> struct fixed_vector {
   }
   /// As in std::vector.
   constexpr void pop_back() { --count; }
+  /// Removes element `i`; the elements after it move forward.
+  constexpr void erase(int i) {
+    for (--count; i < count; ++i) elements[i] = elements[i + 1];
+  }
 
   /// As in std::vector.
   constexpr T& operator[](int i) { return elements[i]; }

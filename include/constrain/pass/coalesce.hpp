@@ -8,8 +8,26 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
+/// The first and last node that refers to each value; last < first for an unused value.
+struct use_ranges {
+  int first[program::maximum_values]{}, last[program::maximum_values]{};
+
+  constexpr explicit use_ranges(program const& p) {
+    for (int v = 0; v < p.values.size(); ++v) first[v] = p.nodes.size(), last[v] = -1;
+    for (int i = 0; i < p.nodes.size(); ++i) {
+      for (auto const& r : p.nodes[i].inputs) add(r.value, i);
+      for (auto const& r : p.nodes[i].outputs) add(r.value, i);
+    }
+  }
+  /// Extends the range of a value to node `i`.
+  constexpr void add(int value, int i) {
+    if (i < first[value]) first[value] = i;
+    if (i > last[value]) last[value] = i;
+  }
+};
+
 /// Whether node `i` is a copy that can be removed by letting the node that computes the source write the target.
-constexpr bool can_coalesce(program const& p, nest const& where, int i) {
+constexpr bool can_coalesce(program const& p, nest const& where, use_ranges const& uses, int i) {
   auto const& n = p.nodes[i];
   if (!calls(n, info_of<op::copy>)) return false;
   ref const from = n.inputs[0];
@@ -30,7 +48,7 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
       break;
     }
   bool defined_here = false;
-  for (int j = 0; j < p.nodes.size(); ++j) {
+  for (int j = uses.first[from.value]; j <= uses.last[from.value]; ++j) {
     if (p.nodes[j].outputs.contains(from)) {
       // A node that reads the target between the definition of the source and the copy would read the source instead.
       if (where.parent[j] != loop || j > i) return false;
@@ -50,13 +68,15 @@ constexpr bool can_coalesce(program const& p, nest const& where, int i) {
 }
 
 /// Replaces the reference `from` with `to` in the operands of all nodes.
-constexpr void rename(program& p, ref from, ref to) {
-  for (auto& n : p.nodes) {
-    for (auto& r : n.inputs)
+constexpr void rename(program& p, use_ranges& uses, ref from, ref to) {
+  for (int i = uses.first[from.value]; i <= uses.last[from.value]; ++i) {
+    for (auto& r : p.nodes[i].inputs)
       if (r == from) r = to;
-    for (auto& r : n.outputs)
+    for (auto& r : p.nodes[i].outputs)
       if (r == from) r = to;
   }
+  uses.add(to.value, uses.first[from.value]);
+  uses.add(to.value, uses.last[from.value]);
 }
 
 } // namespace detail
@@ -66,12 +86,13 @@ constexpr program coalesce(program const& p) {
   if (!p.failure.ok()) return p;
   program renamed = p;
   nest const where(p);
+  detail::use_ranges uses(p);
   bool removed[program::maximum_nodes]{};
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = 0; i < p.nodes.size(); ++i) {
-      if (removed[i] || !detail::can_coalesce(renamed, where, i)) continue;
-      detail::rename(renamed, renamed.nodes[i].inputs[0], renamed.nodes[i].outputs[0]);
+      if (removed[i] || !detail::can_coalesce(renamed, where, uses, i)) continue;
+      detail::rename(renamed, uses, renamed.nodes[i].inputs[0], renamed.nodes[i].outputs[0]);
       // Without operands, the removed copy counts neither as a reader nor as a writer when later copies are checked.
       renamed.nodes[i].inputs.count = renamed.nodes[i].outputs.count = 0;
       changed = removed[i] = true;

@@ -37,28 +37,22 @@ constexpr bool is_copied(program const& p, int parameter) {
   return false;
 }
 
-/// Bytes of the buffers of all values for which `wanted(index)` is true.
-template <class predicate>
-constexpr bytes bytes_where(program const& p, memory_layout const& where, predicate const& wanted) {
-  std::int64_t total = 0;
-  for (int v = 0; v < p.values.size(); ++v)
-    if (where.buffers[v].offset >= 0 && wanted(v)) total += where.buffers[v].size;
-  return bytes(total);
-}
-
 /// The most bytes that values of one role need at the same time.
 constexpr bytes most_at_once(program const& p, memory_layout const& where, role wanted) {
   std::int64_t
       change[program::maximum_nodes + 2]{}; // bytes first needed at a node, minus the bytes last needed before it
+  bool any = false;
   for (int v = 0; v < p.values.size(); ++v) {
+    if (p.values[v].role != wanted) continue;
     auto const& s = where.buffers[v];
-    if (p.values[v].role != wanted || s.offset < 0) continue;
+    if (s.offset < 0) continue;
     change[s.born < 0 ? 0 : s.born] += s.size;
     change[s.dies + 1] -= s.size;
+    any = true;
   }
   std::int64_t most = 0, now = 0;
-  for (auto const difference : change) {
-    now += difference;
+  for (int i = 0; any && i <= p.nodes.size(); ++i) {
+    now += change[i];
     most = now > most ? now : most;
   }
   return bytes(most);
@@ -78,13 +72,19 @@ struct device_reserve {
 /// The memory of a step program. `other_peak`: bytes of the arena that the largest of the other entry programs needs.
 constexpr memory_plan memory_of(program const& p, memory_layout const& where, std::int64_t other_peak,
                                 device_reserve const& reserve = {}) {
+  bool copied[program::maximum_values]{}; // parameters that kernels read as a copy in a different type
+  for (auto const& info : p.values)
+    if (info.role == role::compute_copy) copied[info.belongs_to] = true;
   memory_plan m;
-  auto const of = [&](role r) { return bytes_where(p, where, [&](int v) { return p.values[v].role == r; }); };
-  m.master_weights = bytes_where(p, where, [&](int v) { return is_parameter(p.values[v].role) && is_copied(p, v); });
-  m.weights = of(role::compute_copy) +
-              bytes_where(p, where, [&](int v) { return is_parameter(p.values[v].role) && !is_copied(p, v); });
-  m.gradients = of(role::gradient);
-  m.optimizer_state = of(role::state);
+  for (int v = 0; v < p.values.size(); ++v) {
+    auto const of = p.values[v].role;
+    bytes memory_plan::*const part = is_parameter(of) ? (copied[v] ? &memory_plan::master_weights : &memory_plan::weights)
+                                     : of == role::compute_copy ? &memory_plan::weights
+                                     : of == role::gradient     ? &memory_plan::gradients
+                                     : of == role::state        ? &memory_plan::optimizer_state
+                                                                : nullptr;
+    if (part != nullptr && where.buffers[v].offset >= 0) m.*part = m.*part + bytes(where.buffers[v].size);
+  }
   m.workspace = most_at_once(p, where, role::workspace);
   m.communication = most_at_once(p, where, role::communication);
   m.activations =

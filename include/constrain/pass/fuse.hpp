@@ -39,17 +39,18 @@ template <class source, class passes> constexpr op_set missing_for_fusion() {
 constexpr program fuse(program const& p, slot_of::fusion const& fusion, op_set const& missing = {}) {
   if (!fusion.fuses || !p.failure.ok()) return p;
   auto const avoided = fusion.only_with_kernels ? missing : op_set{};
-  program out = loop_over_rows(p, fusion.smallest_logits);
+  builder out;
+  out.program = loop_over_rows(p, fusion.smallest_logits);
   // A fused node may be fused again with an earlier node, so sweep until nothing changes.
   for (bool changed = true; changed;) {
     changed = false;
-    for (int i = 0; i < out.nodes.size(); ++i)
-      while (i < out.nodes.size() &&
+    for (int i = 0; i < out.program.nodes.size(); ++i)
+      while (i < out.program.nodes.size() &&
              (detail::fuse_add_layer_norm(out, i, avoided) || detail::fuse_layer_norm_gradient_add(out, i, avoided) ||
               detail::fuse_bias_gradient(out, i, avoided)))
         changed = true;
   }
-  return out;
+  return out.program;
 }
 
 } // namespace constrain

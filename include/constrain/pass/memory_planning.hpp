@@ -6,6 +6,8 @@
 #include "constrain/program/location.hpp"
 #include "constrain/program/op_info.hpp"
 
+#include <limits>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The memory of a value in the arena, the one allocation that holds all values.
@@ -62,7 +64,7 @@ public:
       : p_(p), nest_(p), reserved_(reserved), alignment_(alignment) {}
 
   constexpr memory_layout run() {
-    for (int v = 0; v < p_.values.size(); ++v) out_.buffers.push_back({});
+    out_.buffers.count = p_.values.size();
     lay_out_persistent();
     collect_references();
     lay_out_per_run();
@@ -73,7 +75,7 @@ public:
   }
 
 private:
-  /// A summary of all references to one value.
+  /// A summary of all references to one value that does not persist.
   struct reference {
     bool any = false;             // whether any node reads or writes the value
     int home = 0;                 // the innermost loop around all references
@@ -97,11 +99,12 @@ private:
     for (int pass = 0; pass < 4; ++pass)
       for (int v = 0; v < p_.values.size(); ++v) {
         auto const& info = p_.values[v];
+        if (!is_persistent(info.role)) continue;
         int const group = is_parameter(info.role)      ? 0
                           : info.role == role::setting ? 1
                           : info.role == role::state   ? 2
                                                        : 3;
-        if (!is_persistent(info.role) || group != pass) continue;
+        if (group != pass) continue;
         stack(v, nest::root);
         out_.buffers[v].offset = out_.persistent_end;
         out_.buffers[v].dies = p_.nodes.size();
@@ -129,7 +132,7 @@ private:
 
   /// Whether `first_fit` sets the value's offset.
   constexpr bool may_share_bytes(int v) const {
-    return references_[v].any && !is_persistent(p_.values[v].role) && !p_.values[v].per_run;
+    return references_[v].any && !p_.values[v].per_run;
   }
 
   /// The innermost loop around node i that is outside of every loop that accumulates into the value or carries it; the
@@ -139,6 +142,7 @@ private:
     // The host writes inputs before the run and reads results after it.
     if (info.role == role::input || info.role == role::result) return nest::root;
     int home = nest_.parent[i];
+    if (!info.accumulates && !info.is_loop_carried()) return home;
     for (int loop = home; loop != nest::root; loop = nest_.parent[loop]) {
       int const axis = p_.nodes[loop].axis;
       bool own = !info.accumulates;
@@ -151,6 +155,7 @@ private:
 
   /// Adds the reference `r` at node i to the summary of its value.
   constexpr void refer(ref r, int i) {
+    if (is_persistent(p_.values[r.value].role)) return;
     auto& known = references_[r.value];
     int const home = home_of(r, i);
     if (!known.any) {
@@ -262,31 +267,28 @@ private:
   };
 
   /// Gives each buffer, in the order `by`, the lowest offset at which it overlaps no earlier buffer whose lifetime
-  /// overlaps its own.
-  constexpr assignment first_fit(order by) const {
+  /// overlaps its own. Stops once a buffer ends at or beyond `limit`.
+  constexpr assignment first_fit(order by, std::int64_t limit) const {
     int values[program::maximum_values]{};
     int const count = sort(by, values);
     struct placed {
       int born, dies;
       std::int64_t begin, end;
     };
-    placed all[program::maximum_values]{}, overlapping[program::maximum_values]{};
+    placed all[program::maximum_values]{}; // by `begin`
     assignment found{.end = out_.end};
-    for (int k = 0; k < count; ++k) {
+    auto const first_offset = out_.persistent_end + per_run_bytes_;
+    for (int k = 0; k < count && found.end < limit; ++k) {
       auto const& mine = out_.buffers[values[k]];
-      int others = 0;
-      for (int other = 0; other < k; ++other)
-        if (all[other].dies >= mine.born && mine.dies >= all[other].born) overlapping[others++] = all[other];
+      int const born = mine.born, dies = mine.dies;
       auto const size = aligned(mine.size);
-      auto offset = out_.persistent_end + per_run_bytes_;
-      for (bool moved = true; moved;) {
-        moved = false;
-        for (int other = 0; other < others; ++other)
-          if (overlapping[other].end > offset && offset + size > overlapping[other].begin)
-            offset = overlapping[other].end, moved = true;
-      }
+      auto offset = first_offset;
+      for (int other = 0; other < k && all[other].begin < offset + size; ++other)
+        if (all[other].end > offset && all[other].dies >= born && dies >= all[other].born) offset = all[other].end;
+      int at = k;
+      for (; at > 0 && all[at - 1].begin > offset; --at) all[at] = all[at - 1];
+      all[at] = {born, dies, offset, offset + size};
       found.offsets[values[k]] = offset;
-      all[k] = {mine.born, mine.dies, offset, offset + size};
       auto const& info = p_.values[values[k]];
       auto const padding = instance_bytes(info) - info.shape.elements() * size_of(info.type);
       if (offset + mine.size - padding > found.end) found.end = offset + mine.size - padding;
@@ -296,7 +298,8 @@ private:
 
   /// Sets the offsets of the order that needs less memory, or of `order::largest` if both need the same.
   constexpr void assign_offsets() {
-    auto const first = first_fit(order::largest), second = first_fit(order::longest_lived);
+    auto const first = first_fit(order::largest, std::numeric_limits<std::int64_t>::max());
+    auto const second = first_fit(order::longest_lived, first.end);
     auto const& better = second.end < first.end ? second : first;
     for (int v = 0; v < p_.values.size(); ++v)
       if (may_share_bytes(v)) out_.buffers[v].offset = better.offsets[v];

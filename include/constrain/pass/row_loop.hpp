@@ -27,6 +27,14 @@ constexpr std::int64_t logit_rows(std::int64_t rows) {
 
 namespace detail {
 
+/// Whether `r` is a plain activation of at least `smallest_bytes`, with more rows than one chunk.
+constexpr bool is_large_activation(program const& p, ref r, std::int64_t smallest_bytes) {
+  auto const& info = p.values[r.value];
+  bool const plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried();
+  if (!plain || info.shape.rank == 0 || info.shape.elements() * size_of(info.type) < smallest_bytes) return false;
+  return logit_rows(info.shape.rows()) < info.shape.rows() && writer_of(p, r) >= 0;
+}
+
 /// Replaces the head (the node that computes a large value), and the nodes that read this value or a gradient of its
 /// shape, with the row loop, a loop over chunks of rows.
 class row_looping {
@@ -38,8 +46,7 @@ public:
   /// Finds the nodes of the row loop. Returns whether they can process a chunk of rows at a time, and compute a loss.
   constexpr bool applies() {
     auto const& n = p_.nodes[head_];
-    if (n.kind != node_kind::call || (n.op->layouts.outputs.rows & 1u) == 0) return false;
-    if (!is_large(n.outputs[0]) || !is_taken_in_rows(n.outputs[0])) return false;
+    if ((n.op->layouts.outputs.rows & 1u) == 0 || !is_taken_in_rows(n.outputs[0])) return false;
     add(head_);
     for (int i = head_ + 1; i < p_.nodes.size(); ++i) // readers of a value come after its writer
       if (reads_large(p_.nodes[i])) add(i);
@@ -51,14 +58,6 @@ public:
   constexpr program run() const;
 
 private:
-  /// Whether `r` is a plain activation of at least `smallest_bytes_`, with more rows than one chunk.
-  constexpr bool is_large(ref r) const {
-    auto const& info = p_.values[r.value];
-    bool const plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried();
-    auto const rows = info.shape.rows();
-    return plain && info.shape.rank > 0 && logit_rows(rows) < rows && writer_of(p_, r) >= 0 &&
-           info.shape.elements() * size_of(info.type) >= smallest_bytes_;
-  }
   constexpr ref head_output() const { return p_.nodes[head_].outputs[0]; }
   constexpr std::int64_t rows() const { return p_.values[head_output().value].shape.rows(); }
 
@@ -94,7 +93,8 @@ private:
       auto const& info = p_.values[n.outputs[j].value];
       bool const by_rows = (n.op->layouts.outputs.rows >> j & 1u) != 0;
       bool const like_head = info.shape == p_.values[head_output().value].shape;
-      if (by_rows && like_head && is_large(n.outputs[j]) && is_taken_in_rows(n.outputs[j]))
+      if (by_rows && like_head && is_large_activation(p_, n.outputs[j], smallest_bytes_) &&
+          is_taken_in_rows(n.outputs[j]))
         large_[n.outputs[j].value] = true;
       if (!by_rows && info.shape.elements() == 1 && info.role != role::gradient) loss_ = true;
       written_[n.outputs[j].value] = by_rows ? written::by_rows : written::as_sum;
@@ -336,9 +336,10 @@ constexpr void row_looping::join(builder& out, ref r, body const& chunks, body c
 constexpr program loop_over_rows(program const& p, std::int64_t smallest_bytes) {
   if (!p.failure.ok()) return p;
   for (int i = 0; i < p.nodes.size(); ++i) {
-    if (!calls(p.nodes[i], info_of<op::linear>)) continue;
+    auto const& n = p.nodes[i];
+    if (!calls(n, info_of<op::linear>) || !detail::is_large_activation(p, n.outputs[0], smallest_bytes)) continue;
     // A head whose input is a slice of rows is already in a loop over rows.
-    int const source = detail::writer_of(p, p.nodes[i].inputs[0]);
+    int const source = detail::writer_of(p, n.inputs[0]);
     bool const sliced = source >= 0 && calls(p.nodes[source], info_of<op::slice>);
     if (sliced && unpack<op::slice::options>(p.nodes[source].attributes).dimension == 0) continue;
     if (detail::row_looping loop(p, i, smallest_bytes); loop.applies()) return loop.run();

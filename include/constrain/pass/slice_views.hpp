@@ -15,7 +15,10 @@ namespace detail {
 /// Turns slices, and the operands of concatenations, into views, node by node.
 class slice_viewing {
 public:
-  constexpr explicit slice_viewing(program const& p) : p_(p), nest_(p) {}
+  constexpr explicit slice_viewing(program const& p) : p_(p), nest_(p) {
+    for (int v = 0; v < p.values.size(); ++v)
+      if (p.values[v].view) views_.push_back(v);
+  }
 
   constexpr program run() {
     bool removed[program::maximum_nodes]{};
@@ -64,27 +67,28 @@ private:
   /// Whether `locate` can follow all views, no strided view of `r` is reshaped, and every op that reads or writes such
   /// a view accepts strided rows.
   constexpr bool is_taken_in_rows(ref r) const {
-    if (!is_shallow()) return false;
-    for (int v = 0; v < p_.values.size(); ++v) {
-      if (!p_.values[v].view || !is_view_of(v, r.value) || locate(p_, {v}).row_stride == 0) continue;
+    bool strided[program::maximum_values]{}; // the value is a strided view of `r`
+    bool any = false;
+    for (int v : views_) {
+      if (!is_shallow(v)) return false;
+      if (!is_view_of(v, r.value) || locate(p_, {v}).row_stride == 0) continue;
       if (is_reshaped(v)) return false;
-      for (auto const& n : p_.nodes) {
-        for (int k = 0; k < n.inputs.size(); ++k)
-          if (n.inputs[k].value == v && (n.op->strided_inputs >> k & 1u) == 0) return false;
-        for (int k = 0; k < n.outputs.size(); ++k)
-          if (n.outputs[k].value == v && (n.op->strided_outputs >> k & 1u) == 0) return false;
-      }
+      any = strided[v] = true;
+    }
+    for (int i = 0; any && i < p_.nodes.size(); ++i) {
+      auto const& n = p_.nodes[i];
+      for (int k = 0; k < n.inputs.size(); ++k)
+        if (strided[n.inputs[k].value] && (n.op->strided_inputs >> k & 1u) == 0) return false;
+      for (int k = 0; k < n.outputs.size(); ++k)
+        if (strided[n.outputs[k].value] && (n.op->strided_outputs >> k & 1u) == 0) return false;
     }
     return true;
   }
-  /// Whether `locate` can follow every view to its root.
-  constexpr bool is_shallow() const {
-    for (int v = 0; v < p_.values.size(); ++v) {
-      int views = 0;
-      for (int of = v; p_.values[of].view; of = p_.values[of].view.of.value) ++views;
-      if (views > location::maximum_views) return false;
-    }
-    return true;
+  /// Whether `locate` can follow the view `v` to its root.
+  constexpr bool is_shallow(int v) const {
+    int views = 0;
+    for (; p_.values[v].view; v = p_.values[v].view.of.value) ++views;
+    return views <= location::maximum_views;
   }
   /// Whether the view `v` has all elements of the value that it is a view of, in rows of a different length.
   constexpr bool is_reshaped(int v) const {
@@ -127,12 +131,14 @@ private:
     if (!is_plain(part) || p_.values[part.value].view || !is_steady(source)) return false;
     if (!keeps_rows(p_.values[source.value].shape, seen.dimension) || !keeps_its_value(source, part)) return false;
     p_.values[part.value].view = seen;
+    views_.push_back(part.value);
     p_.nodes[i].outputs.count = 0; // the node itself no longer writes its result
     if (is_taken_in_rows(part)) {
       p_.nodes[i].inputs.count = 0;
       return true;
     }
     p_.values[part.value].view = {};
+    views_.pop_back();
     p_.nodes[i].outputs.push_back(part);
     return false;
   }
@@ -182,18 +188,23 @@ private:
              !(starts_a_loop && is_used_after(n.inputs[viewed], i));
       if (!fits) break;
       part.view = seen;
+      views_.push_back(n.inputs[viewed].value);
       begin += part.shape.extent[seen.dimension];
     }
     p_.nodes[i].inputs.count = p_.nodes[i].outputs.count = 0; // the node itself reads and writes nothing
     fits = fits && is_taken_in_rows(whole);
     if (fits) return true;
-    for (int k = 0; k < viewed; ++k) p_.values[n.inputs[k].value].view = {};
+    for (int k = 0; k < viewed; ++k) {
+      p_.values[n.inputs[k].value].view = {};
+      views_.pop_back();
+    }
     p_.nodes[i] = n;
     return false;
   }
 
   program p_;
   nest nest_;
+  fixed_vector<int, program::maximum_values> views_; // the values that are views
 };
 
 } // namespace detail

@@ -23,17 +23,26 @@ constexpr std::int64_t inner_elements(shape const& s, int dimension) {
   return product;
 }
 
+/// The value whose buffer holds `r`.
+constexpr ref root_of(program const& p, ref r) {
+  for (;;) {
+    auto const& info = p.values[r.value];
+    ref const next = info.view ? info.view.of : info.overwritten_by;
+    if (!next) return r;
+    r = next;
+  }
+}
+
 /// The location of `r`. The pass `slice_views` and the code that runs after it use this function.
 constexpr location locate(program const& p, ref r) {
-  // Walks from the value to its root, then back, because only the root is certain to have contiguous rows.
-  fixed_vector<ref, location::maximum_views> way; // the views on the way to the root
-  location out{r};
-  for (bool found = false; !found;) {
-    auto const& info = p.values[out.root.value];
-    if (info.view) way.push_back(out.root);
-    ref const next = info.view ? info.view.of : info.overwritten_by;
-    if (next) out.root = next;
-    found = !next;
+  location out{root_of(p, r)};
+  if (out.root == r) return out;
+  // Walks back from the root to the value, because only the root is certain to have contiguous rows.
+  fixed_vector<ref, location::maximum_views> way; // the views between the value and its root
+  while (!(r == out.root)) {
+    auto const& info = p.values[r.value];
+    if (info.view) way.push_back(r);
+    r = info.view ? info.view.of : info.overwritten_by;
   }
   for (int k = way.size() - 1; k >= 0; --k) {
     auto const& info = p.values[way[k].value];
@@ -50,9 +59,6 @@ constexpr location locate(program const& p, ref r) {
   }
   return out;
 }
-
-/// The value whose buffer holds `r`.
-constexpr ref root_of(program const& p, ref r) { return locate(p, r).root; }
 
 /// Whether `r` and `s` share an element of an instance of a common root, possibly in different iterations. Ignores
 /// `location::axis`, along which the elements move, unless both `r` and `s` are contiguous.

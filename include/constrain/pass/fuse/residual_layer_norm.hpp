@@ -8,7 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Fuses the add at node i with the layer norm of the sum, if other nodes read the sum too (the residual stream). Does
 /// nothing if `avoided` contains the fused op. Returns whether it fused the nodes.
-constexpr bool fuse_add_layer_norm(program& p, int i, op_set const& avoided) {
+constexpr bool fuse_add_layer_norm(builder& out, int i, op_set const& avoided) {
+  auto const& p = out.program;
   if (!is_call(p, i, info_of<op::add>) || avoided.contain(info_of<op::add_layer_norm>)) return false;
   auto const sum = p.nodes[i].outputs[0];
   int const j = reader_of(p, sum, info_of<op::layer_norm>, 0);
@@ -21,13 +22,14 @@ constexpr bool fuse_add_layer_norm(program& p, int i, op_set const& avoided) {
   fused.inputs.push_back(p.nodes[j].inputs[2]);
   fused.outputs = p.nodes[i].outputs;
   for (auto const& output : p.nodes[j].outputs) fused.outputs.push_back(output);
-  fuse_at(p, j, info_of<op::add_layer_norm>, fused, {i});
+  fuse_at(out, j, info_of<op::add_layer_norm>, fused, i);
   return true;
 }
 
 /// Fuses the layer-norm gradient at node i with the residual add after it, if the other addend is already computed.
 /// Does nothing if `avoided` contains the fused op. Returns whether it fused the nodes.
-constexpr bool fuse_layer_norm_gradient_add(program& p, int i, op_set const& avoided) {
+constexpr bool fuse_layer_norm_gradient_add(builder& out, int i, op_set const& avoided) {
+  auto const& p = out.program;
   if (!is_call(p, i, info_of<op::layer_norm_gradient>)) return false;
   if (avoided.contain(info_of<op::layer_norm_gradient_add>)) return false;
   node const gradient = p.nodes[i];
@@ -42,7 +44,7 @@ constexpr bool fuse_layer_norm_gradient_add(program& p, int i, op_set const& avo
     fused.inputs.push_back(residual); // first, so that the pass `in_place` lets the output share the residual's bytes
     for (auto const& input : gradient.inputs) fused.inputs.push_back(input);
     fused.outputs[0] = p.nodes[j].outputs[0];
-    fuse_at(p, i, info_of<op::layer_norm_gradient_add>, fused, {j});
+    fuse_at(out, i, info_of<op::layer_norm_gradient_add>, fused, j);
     return true;
   }
   return false;

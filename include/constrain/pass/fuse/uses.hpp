@@ -63,17 +63,19 @@ constexpr bool in_same_iteration(program const& p, int i, int j) {
   return i <= j && depth == 0;
 }
 
-/// Replaces node i with a call to `op` that has the operands of `fused`, and removes the nodes in `absorbs` (-1: none).
-constexpr void fuse_at(program& p, int i, op_info const& op, node const& fused, std::initializer_list<int> absorbs) {
-  bool absorbed[program::maximum_nodes]{};
-  for (int other : absorbs)
-    if (other >= 0) absorbed[other] = true;
-  p = rewrite(p, [&](builder& out, node const& n, int k) {
-    if (absorbed[k]) return;
-    if (k != i) return out.program.add_node(n);
-    out.called_from = fused.called_from;
-    out.append(op, fused);
-  });
+/// Replaces node i with a call to `op` that has the operands of `fused`, and removes the node `absorbed`.
+constexpr void fuse_at(builder& out, int i, op_info const& op, node const& fused, int absorbed) {
+  auto& nodes = out.program.nodes;
+  nodes.erase(absorbed);
+  if (absorbed < i) --i;
+  out.enclosing = {};
+  for (int k = 0; k < i; ++k) {
+    if (nodes[k].kind == node_kind::loop) out.enclosing.push_back(nodes[k].axis);
+    if (nodes[k].kind == node_kind::end) out.enclosing.pop_back();
+  }
+  out.called_from = fused.called_from;
+  nodes[i] = out.append(op, fused);
+  nodes.pop_back();
 }
 
 } // namespace constrain::detail
