@@ -15,8 +15,8 @@ inline void check_room(std::string_view what, std::int64_t count, std::int64_t b
   std::int64_t const pages = ::sysconf(_SC_PHYS_PAGES);
   auto const memory = pages * ::sysconf(_SC_PAGE_SIZE);
   if (memory > 0 && count > memory / bytes_each)
-    throw error({what, " of ", count, " tokens, at ", bytes_each, bytes_each == 1 ? " byte" : " bytes",
-                 " a token, is more than the ", memory, " bytes of memory of this machine; use less data"});
+    throw error({what, " of ", count, " tokens, at ", counted(bytes_each, "byte"), " a token, is more than the ",
+                 memory, " bytes of memory of this machine; use less data"});
 }
 
 } // namespace constrain::data::detail
