@@ -112,7 +112,7 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
         "131072 of each in one file");
   CHECK(sentence([&] { write_safetensors(scratch / "no/such/m", {}); }) ==
         "'" + scratch / "no/such/m" +
-            "' cannot be written (No such file or directory); free disk space or choose another path, and save "
+            "' cannot be written (No such file or directory); create its directory or choose another path, and save "
             "again; the old content is unchanged");
 }
 

@@ -14,8 +14,8 @@ struct focal_loss_options {
 
 namespace op {
 
-/// The gradient of op::focal_loss from dloss, logits, labels, the logsumexp of each row, and `inverse_label_count`. With
-/// q = softmax(logits) and p = q[label]:
+/// The gradient of op::focal_loss from dloss, logits, labels, the logsumexp of each row, and `inverse_label_count`.
+/// With q = softmax(logits) and p = q[label]:
 ///
 ///     dlogits = (q - one_hot(label)) ((1 - p)^gamma - gamma p (1 - p)^(gamma - 1) log p) * dloss * inverse_label_count
 ///
@@ -69,8 +69,8 @@ struct focal_loss {
 /// -(1 - p)^gamma log p over the valid labels (not `ignored_label`) of the batch, where p = softmax(logits)[label], if
 /// `labels` is the objective's first label array. For another array, the sum is divided by the number of valid labels
 /// in the first one (`inverse_label_count`). Well-classified rows count less than in `cross_entropy`. logits
-/// [..., classes], labels [...] (i32, in [0, classes) or `ignored_label`). Only the CPU has kernels for this loss. Refused: token ids as logits, labels that are not i32
-/// or have a different shape, and a negative gamma.
+/// [..., classes], labels [...] (i32, in [0, classes) or `ignored_label`). Only the CPU has kernels for this loss.
+/// Refused: token ids as logits, labels that are not i32 or have a different shape, and a negative gamma.
 constexpr value focal_loss(value logits, value labels, focal_loss_options options = {}, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::focal_loss>({logits, labels, inverse_label_count(labels)}, options, line);
