@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+
 namespace ct = constrain;
 
 namespace {
@@ -27,9 +29,10 @@ void scale_down(arguments& a) {
     a.row_tokens = 2'048;
   }
   if (std::string_view(ct::gemm_provider()) == "built-in" && !a.smoke) {
-    a.tokens /= 4;
+    a.tokens = std::max<std::int64_t>(a.tokens / 4, trainer::batch_tokens); // at least one step
     a.row_tokens /= 4;
-    std::printf("the built-in GEMM is in use: training on a quarter of the tokens; install libdnnl-dev to use all\n");
+    std::printf("the built-in GEMM is in use: training on %lld tokens; install libdnnl-dev to train on more\n",
+                static_cast<long long>(a.tokens));
   }
 }
 
@@ -71,7 +74,7 @@ int main(int count, char** values) {
   CLI::App app{"Trains a byte-level GPT on text and compares strategies."};
   app.add_option("--text", a.text, "a file or a directory; the C++ standard library's headers by default");
   app.add_option("--tokens", a.tokens, "number of tokens to train on; 1,000,000 by default")
-      ->check(CLI::Range(std::int64_t{2048}, std::int64_t{1} << 40));
+      ->check(CLI::Range(std::int64_t{trainer::batch_tokens}, std::int64_t{1} << 40));
   app.add_option("--checkpoint", a.checkpoint, "a directory to save the trained model in");
   app.add_option("--json", a.rows, "a file for the table of strategies");
   app.add_flag("--smoke", a.smoke, "a quick test run on few tokens");

@@ -23,6 +23,12 @@ TEST_CASE("parts are joined in their order, numbers as they are written") {
   CHECK(concat({std::int8_t{-1}, " ", std::uint8_t{255}, " ", 0u, " ", -1}) == "-1 255 0 -1");
 }
 
+TEST_CASE("a count is followed by the noun in the singular or plural") {
+  CHECK(counted(0, "label") == "0 labels");
+  CHECK(counted(1u, "label") == "1 label");
+  CHECK(counted(std::numeric_limits<std::uint64_t>::max(), "byte") == "18446744073709551615 bytes");
+}
+
 TEST_CASE("an error's sentence is that of its parts, and control characters in them are shown") {
   CHECK(std::string(error({"step ", 7, ": '", std::string("a\nb"), "'"}).what()) == "step 7: 'a?b'");
   CHECK(std::string(error({"one part"}).what()) == "one part");

@@ -91,7 +91,7 @@ TEST_CASE("lines that cannot be read are named") {
   CHECK(ct::test::sentence([] { read("{\"text\": \"a\"}", {.length = -1}); }) ==
         "json_lines_options: .length is -1; give 0 to pack texts, or a number of tokens");
   CHECK(ct::test::sentence([] { data::corpus::from_bytes("abc", {true}); }) ==
-        "a corpus of 3 bytes has 1 prompt marks; give one mark per byte, or none");
+        "a corpus of 3 bytes has 1 prompt mark; give one mark per byte, or none");
 }
 
 TEST_CASE("random tokens fill their vocabulary evenly") {

@@ -125,7 +125,8 @@ TEST_CASE("tokens: a file that is cut short says so where its tokens are asked f
         CHECK(sentence([&] { each->copy(each->size() - 100, out); }) ==
               "the tokens '" + path + "' were truncated while in use: of the file's " +
                   std::to_string(head.size() + 40000) + " bytes, " + std::to_string(head.size() + left) +
-                  " are left; do not change the file during a run; write new tokens to another file");
+                  (head.size() + left == 1 ? " is" : " are") +
+                  " left; do not change the file during a run; write new tokens to another file");
       CHECK(sentence([&] { corpus.split(0.1); }).find("were truncated") != std::string::npos);
     }
 }

@@ -59,8 +59,9 @@ TEST_CASE("directory: a full disk loses nothing, wherever it is met") {
       } else {
         ++failures;
         CHECK(text.starts_with("'" + path + "/"));
-        CHECK(text.ends_with("' cannot be written (File too large); free disk space or choose another path, and save "
-                             "again; the old content is unchanged"));
+        CHECK(text.ends_with(
+            "' cannot be written (File too large); raise the limit on a file's size or choose another path, and save "
+            "again; the old content is unchanged"));
       }
       CHECK(content_of(scratch.path) == before);
       CHECK(load(path) == "old");

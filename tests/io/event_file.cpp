@@ -32,5 +32,5 @@ TEST_CASE("events that cannot be written") {
   ct::test::temporary_directory const directory;
   CHECK(ct::test::sentence([&] { ct::io::event_file(directory / "none/events", 0); }) ==
         "the events '" + directory / "none/events" +
-            "' cannot be written (No such file or directory); make room or choose another directory");
+            "' cannot be written (No such file or directory); create its directory or choose another directory");
 }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <sys/mman.h>
 #include <vector>
 
 #include "../sentence.hpp"
@@ -280,13 +281,26 @@ TEST_CASE("json writer: numbers come back bit for bit") {
   CHECK((*it).int64() == std::numeric_limits<std::int64_t>::min());
 }
 
+TEST_CASE("json: the longest text has 2^32 - 1 bytes") {
+  // Pages that are never written take no memory, and the first byte ends the check of the UTF-8 at once.
+  constexpr auto size = std::size_t{1} << 32;
+  void* const pages = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  REQUIRE(pages != MAP_FAILED);
+  auto* const bytes = static_cast<char*>(pages);
+  bytes[0] = '\xff';
+  auto const refused = [&](std::size_t length) { return sentence([&] { json_tokens({bytes, length}, "f.json"); }); };
+  CHECK(refused(size - 1).find("it is not UTF-8") != std::string::npos);
+  CHECK(refused(size).find("the text has 2^32 bytes or more") != std::string::npos);
+  ::munmap(pages, size);
+}
+
 TEST_CASE("json writer: what would not be JSON is refused") {
   json_writer w;
-  CHECK_FALSE(sentence([&] { w.text(); }).empty());
+  CHECK(sentence([&] { w.text(); }) == "a JSON text is empty; write a value first");
   CHECK_FALSE(sentence([&] { w.member("a", 1); }).empty());
   w.object();
   CHECK_FALSE(sentence([&] { w.element(1); }).empty());
-  CHECK_FALSE(sentence([&] { w.text(); }).empty());
+  CHECK(sentence([&] { w.text(); }) == "a JSON text is not finished; end() every object and array first");
   CHECK(sentence([&] { w.member("a", "\xff"); }) ==
         "a string that is not UTF-8 at byte 0 cannot be written as JSON; convert it to UTF-8");
   json_writer full;

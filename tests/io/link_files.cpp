@@ -47,7 +47,7 @@ TEST_CASE("links: at the names of logs, events and files that are written whole"
         t, "name", nothing_before, [](scene const& s) { return sentence([&] { io::event_file(s.at("name"), 0); }); },
         [](scene const& s) {
           return "the events '" + s.at("name") +
-                 "' cannot be written (File exists); make room or choose another directory";
+                 "' cannot be written (File exists); remove it or choose another directory";
         });
   }
   // A file of two names that is written whole: the other name keeps what it had.

@@ -4,8 +4,12 @@
 #include <constrain/io/log_file.hpp>
 #include <doctest/doctest.h>
 
+#include <cerrno>
+#include <string_view>
+
 namespace ct = constrain;
 using ct::test::read_file, ct::test::write_file;
+using namespace std::string_view_literals;
 
 namespace {
 
@@ -44,11 +48,22 @@ TEST_CASE("a log is cut back to the step after which a run goes on") {
   CHECK(gone_on("99999999999999999999\n", 2, "") == "99999999999999999999\nnew\n"); // no step is that large
 }
 
+TEST_CASE("what can be done about an error depends on its number") {
+  for (int const number : {ENOSPC, EDQUOT}) CHECK(ct::io::remedy(number) == "make room"sv);
+  for (int const number : {EACCES, EPERM, EROFS}) CHECK(ct::io::remedy(number) == "check the permissions"sv);
+  for (int const number : {ENOENT, ENOTDIR}) CHECK(ct::io::remedy(number) == "create its directory"sv);
+  CHECK(ct::io::remedy(EEXIST) == "remove it"sv);
+  CHECK(ct::io::remedy(EFBIG) == "raise the limit on a file's size"sv);
+  for (int const number : {EMFILE, ENFILE}) CHECK(ct::io::remedy(number) == "close other files"sv);
+  CHECK(ct::io::remedy(ENAMETOOLONG) == "shorten the name"sv);
+  CHECK(ct::io::remedy(EIO) == "check the disk"sv);
+}
+
 TEST_CASE("a log that cannot be written") {
   ct::test::temporary_directory const directory;
   CHECK(ct::test::sentence([&] { ct::io::log_file(directory / "none/log", "", "", 0); }) ==
         "the log '" + directory / "none/log" +
-            "' cannot be written (No such file or directory); make room or choose another directory");
+            "' cannot be written (No such file or directory); create its directory or choose another directory");
   CHECK(ct::test::sentence([] {
           ct::io::log_file("/dev/full", "", "", 0).write("1");
         }).starts_with("the log '/dev/full' cannot be written"));

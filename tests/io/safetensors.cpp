@@ -112,7 +112,7 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
         "131072 of each in one file");
   CHECK(sentence([&] { write_safetensors(scratch / "no/such/m", {}); }) ==
         "'" + scratch / "no/such/m" +
-            "' cannot be written (No such file or directory); free disk space or choose another path, and save "
+            "' cannot be written (No such file or directory); create its directory or choose another path, and save "
             "again; the old content is unchanged");
 }
 
@@ -222,8 +222,8 @@ TEST_CASE("safetensors: hostile offsets are refused, each with its reason") {
       {with_header(with_fields("\"U8\"", "[4]", "[18446744073709551612,18446744073709551615]"), 4), "ends at byte"},
       {with_header(with_fields("\"U8\"", "[4]", "[0,18446744073709551616]"), 4), "where an integer from 0 to"},
       {with_header(with_fields("\"U8\"", "[4]", "[1,5]"), 5), "leaves unused bytes before it"},
-      {with_header(good, 5), "has 1 bytes after its last tensor"},
-      {with_header("{}", 1), "has 1 bytes after its last tensor"},
+      {with_header(good, 5), "has 1 byte after its last tensor"},
+      {with_header("{}", 1), "has 1 byte after its last tensor"},
       {with_header(with_two("[0,2]", "[0,2]"), 2), "overlaps the one before it"},
       {with_header(with_two("[0,2]", "[1,3]"), 3), "overlaps the one before it"},
       {with_header(with_two("[0,2]", "[3,5]"), 5), "leaves unused bytes before it"},

@@ -1,4 +1,4 @@
-// refused: op: its `layouts` is not a rule; write a pattern (* ... # or -) for each input and, after ->
+// refused: op: its `layouts` is not a rule; write a pattern (* ... # - or up to two letters a to z, as in oi and +o)
 #include <constrain/program/is_op.hpp>
 namespace ct = constrain;
 

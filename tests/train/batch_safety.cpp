@@ -66,8 +66,8 @@ TEST_CASE("a batch that is empty, of other lengths or of other sequences") {
     for (std::size_t const labels : {0, 15, 16, 4096}) {
       if (inputs == 16 && labels == 16) continue;
       refuses(t, {std::span(many).first(inputs), std::span(many).first(labels), 16},
-              "step: the batch has " + std::to_string(inputs) + " inputs and " + std::to_string(labels) + " labels" +
-                  other_lengths);
+              "step: the batch has " + std::to_string(inputs) + (inputs == 1 ? " input" : " inputs") + " and " +
+                  std::to_string(labels) + " labels" + other_lengths);
     }
   ct::trainer<task<4, 4>> narrow;
   refuses(t, narrow.batch(std::span(many).first(16), std::span(many).first(16)),

@@ -1,6 +1,7 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <type_traits>
 
 // The fastest strategy that fits, by the cost model, as a type.
@@ -50,6 +51,12 @@ static_assert(about(ct::estimated_seconds(step_of::final, {1e30, 1e30, 1e30, 1e3
                     ct::work_of(step_of::final).bytes_moved));
 static_assert(about(ct::estimated_seconds(step_of::final, {1e30, 1e30, 1e30, 1e30, 1e30, 1e30, 1e30, 1}),
                     static_cast<double>(ct::work_of(step_of::final).kernel_launches)));
+// Infinite if a rate that is needed is unknown.
+constexpr double infinity = std::numeric_limits<double>::infinity();
+static_assert(ct::estimated_seconds(step_of::final, {}) == infinity);
+static_assert(ct::estimated_seconds(step_of::final, {.gemm_32 = 1, .operations = 1}) == infinity);
+static_assert(ct::estimated_seconds(step_of::final, {.gemm_64 = 1, .operations = 1, .bytes = 1}) == infinity);
+static_assert(ct::estimated_seconds(step_of::final, {.gemm_32 = 1, .operations = 1, .bytes = 1}) < infinity);
 
 } // namespace
 

@@ -265,7 +265,7 @@ TEST_CASE("examples that do not fit are refused, each in a sentence") {
   trainer t;
   auto const said = [&](examples const& e) { return sentence([&] { t.batches(e); }); };
   CHECK(said({a.tokens, a.labels}) ==
-        "batches: 1 inputs were given, but the model takes 3 (tokens, segments, score); pass a list of one array for "
+        "batches: 1 input was given, but the model takes 3 (tokens, segments, score); pass a list of one array for "
         "each, {tokens, segments, score}");
   CHECK(said({{a.tokens, a.score, a.score}, a.labels}) ==
         "batches: the input \"segments\" holds integers, but the array given for it has elements of type double; pass "
@@ -304,7 +304,7 @@ TEST_CASE("examples that do not fit are refused, each in a sentence") {
                          "labels to learn");
   CHECK(sentence([&] { t.evaluate(b.all()); }) ==
         "evaluate: every label is ignored, so there is no loss; pass at least one valid label");
-  CHECK(sentence([&] { t.evaluate(examples(a.tokens, a.labels)); }).starts_with("evaluate: 1 inputs were given"));
+  CHECK(sentence([&] { t.evaluate(examples(a.tokens, a.labels)); }).starts_with("evaluate: 1 input was given"));
 }
 
 TEST_CASE("fewer examples than a batch, and a tail that cannot be padded") {

@@ -141,7 +141,7 @@ TEST_CASE("ports: arrays that do not fit are named") {
   arrays a;
   trainer t;
   CHECK(sentence([&] { t.batch(a.tokens, a.labels); }) ==
-        "batch: 1 inputs were given, but the model takes 3 (tokens, segments, topic); pass a list of one array for "
+        "batch: 1 input was given, but the model takes 3 (tokens, segments, topic); pass a list of one array for "
         "each, {tokens, segments, topic}");
   CHECK(sentence([&] {
           t.batch({a.tokens, a.segments, a.topic}, {a.labels, a.labels});
@@ -215,7 +215,7 @@ TEST_CASE("ports: an objective of several labels") {
   double const error = y[0] - static_cast<double>(p.y[0]);
   CHECK(std::abs(only.evaluate(p.x, {p.y, first_only}).loss - error * error / 8) < 1e-12);
   CHECK(sentence([&] { t.batch(p.x, p.y); }) ==
-        "batch: 1 labels were given, but the objective takes 2 (targets, weights); pass a list of one array for each, "
+        "batch: 1 label was given, but the objective takes 2 (targets, weights); pass a list of one array for each, "
         "{targets, weights}");
 }
 
@@ -309,9 +309,10 @@ TEST_CASE("ports: wrong reals are named") {
   CHECK(sentence([&] { t.batch(p.x, p.x); }) ==
         "batch: the label \"targets\" has 24 elements, but 8 are needed ([micro-batches, the dimensions of the "
         "logits]); pass an array of that length");
-  CHECK(sentence([&] { t.evaluate(std::span(p.x).first(5), p.y); }) ==
-        "evaluate: the 5 elements of the input \"features\" are not a positive multiple of the micro-batch's 24; pass "
-        "complete micro-batches");
+  CHECK(
+      sentence([&] { t.evaluate(std::span(p.x).first(5), p.y); }) ==
+      "evaluate: the input \"features\" has 5 elements, which is not a positive multiple of the micro-batch's 24; pass "
+      "complete micro-batches");
   CHECK(sentence([&] { t.batch(p.x, p.y, ct::labels::shift); }).starts_with("batch: ct::labels::shift is for labels"));
   p.y[6] = std::numeric_limits<float>::quiet_NaN();
   CHECK(sentence([&] { t.batch(p.x, p.y); }) == "batch: the label \"targets\" is not finite at index 6; pass finite "

@@ -31,7 +31,7 @@ TEST_CASE("arrays of the wrong length or range") {
   CHECK(sentence([&] { t.batch(std::span(a.inputs).first(15), a.labels); }) ==
         "batch: the array of inputs has 15 elements, but 16 are needed ([micro-batches, sequences, tokens]); pass an "
         "array of that length");
-  CHECK(sentence([&] { t.batch(a.inputs, std::span(a.labels).first(1)); }).find("the array of labels has 1 elements") !=
+  CHECK(sentence([&] { t.batch(a.inputs, std::span(a.labels).first(1)); }).find("the array of labels has 1 element,") !=
         std::string::npos);
   for (int bad : {-1, 256, std::numeric_limits<int>::max(), std::numeric_limits<int>::min(), ct::ignored_label}) {
     arrays wrong;

@@ -57,4 +57,10 @@ private:
   return text;
 }
 
+/// The count and the noun, in the plural unless the count is 1: "1 label", "2 labels".
+template <std::integral integer>
+[[gnu::noinline, gnu::cold]] std::string counted(integer count, std::string_view noun) {
+  return concat({count, " ", noun, count == 1 ? "" : "s"});
+}
+
 } // namespace constrain

@@ -3,7 +3,6 @@
 #include "constrain/base/variant.hpp"
 
 #include <atomic>
-#include <cstdint>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -18,15 +17,16 @@ public:
   /// A wait for other processes, from the construction to the destruction of this object.
   class wait {
   public:
-    /// `what`: the wait's name in the error, a string literal. `deadline`: seconds until the watchdog ends the process;
-    /// a nested wait restarts the time, and its deadline then also applies to the outer wait.
+    /// `what`: the wait's name in the error, a string literal. `deadline`: seconds until the watchdog ends the process.
+    /// Waits may be nested. Each keeps its own deadline: an inner wait does not change the outer wait's.
     wait(char const* what, double deadline);
     wait(wait const&) = delete;
     wait& operator=(wait const&) = delete;
-    ~wait() { instance().what_.store(before_, std::memory_order_release); }
+    ~wait();
 
   private:
-    char const* before_;
+    char const* before_; // the outer wait whose deadline applied before; null: none
+    double before_begin_, before_end_;
   };
 
   /// Starts the thread unless it is already running. If no thread can be created, waits have no deadline.
@@ -45,16 +45,22 @@ private:
   /// Seconds on the monotonic clock.
   static double now();
 
-  /// The thread's function: times each wait and ends the process after the deadline. Returns after `stop`.
+  /// Seconds on the monotonic clock, without the time during which this process was stopped.
+  double running_time() const { return now() - stopped_.load(std::memory_order_relaxed); }
+
+  /// The thread's function: ends the process after the deadline of a wait. Returns after `stop`.
   void watch();
 
   /// Prints that the wait `what` has lasted `waited` seconds, and ends the process with status 1.
   [[noreturn, gnu::cold]] void end(char const* what, double waited) const;
 
-  std::atomic<char const*> what_{nullptr}; // name of the current wait; null: not waiting
+  // The wait whose deadline comes first. A waiting thread stores `what_` last, and `watch` loads it first: so `watch`
+  // sees the end of this wait or of a later one, and never that of an earlier one.
+  std::atomic<char const*> what_{nullptr}; // its name; null: not waiting
+  std::atomic<double> begin_{0};           // its begin, by `running_time`
+  std::atomic<double> end_{1800};          // its begin plus its deadline
+  std::atomic<double> stopped_{0};         // seconds during which this process was stopped
   std::atomic<char const*> call_{"the start"};
-  std::atomic<std::uint64_t> waits_{0}; // number of waits so far, to distinguish consecutive waits
-  std::atomic<double> deadline_{1800};
   std::atomic<int> rank_{0};
   std::atomic<bool> running_{false};
 };

@@ -17,11 +17,24 @@ CONSTRAIN_INLINE watchdog& watchdog::instance() {
 }
 
 CONSTRAIN_INLINE watchdog::wait::wait(char const* what, double deadline)
-    : before_(instance().what_.load(std::memory_order_relaxed)) {
+    : before_(instance().what_.load(std::memory_order_relaxed)),
+      before_begin_(instance().begin_.load(std::memory_order_relaxed)),
+      before_end_(instance().end_.load(std::memory_order_relaxed)) {
   auto& w = instance();
-  w.deadline_.store(deadline, std::memory_order_relaxed);
-  w.waits_.store(w.waits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  double const begin = w.running_time(), end = begin + deadline;
+  if (before_ != nullptr && before_end_ <= end) return; // the outer wait's deadline comes first
+  w.begin_.store(begin, std::memory_order_relaxed);
+  w.end_.store(end, std::memory_order_relaxed);
   w.what_.store(what, std::memory_order_release);
+}
+
+CONSTRAIN_INLINE watchdog::wait::~wait() {
+  auto& w = instance();
+  if (before_ != nullptr) {
+    w.begin_.store(before_begin_, std::memory_order_relaxed);
+    w.end_.store(before_end_, std::memory_order_relaxed);
+  }
+  w.what_.store(before_, std::memory_order_release);
 }
 
 CONSTRAIN_INLINE void watchdog::start() {
@@ -44,21 +57,19 @@ CONSTRAIN_INLINE double watchdog::now() {
 }
 
 CONSTRAIN_INLINE void watchdog::watch() {
-  double waited = 0, last = now();
-  std::uint64_t which = 0;
+  double last = now();
   while (running_) {
-    double const deadline = deadline_.load(std::memory_order_relaxed);
+    double const deadline = end_.load(std::memory_order_relaxed) - begin_.load(std::memory_order_relaxed);
     double const tick = std::clamp(deadline / 20, 0.005, 0.25);
     std::timespec const pause{0, static_cast<long>(tick * 1e9)};
     ::nanosleep(&pause, nullptr);
     // If this process was stopped (SIGSTOP), the tick was long: count at most two ticks.
-    double const time = now(), passed = std::min(time - last, 2 * tick);
+    double const time = now(), stopped = std::max(time - last - 2 * tick, 0.0);
     last = time;
+    stopped_.store(stopped_.load(std::memory_order_relaxed) + stopped, std::memory_order_relaxed);
     auto const* const what = what_.load(std::memory_order_acquire);
-    auto const current = waits_.load(std::memory_order_relaxed);
-    waited = what != nullptr && current == which ? waited + passed : 0;
-    which = current;
-    if (what != nullptr && waited >= deadline) end(what, waited);
+    double const begin = begin_.load(std::memory_order_relaxed), running = running_time();
+    if (what != nullptr && running >= end_.load(std::memory_order_relaxed)) end(what, running - begin);
   }
 }
 

@@ -13,8 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 [[gnu::cold]] CONSTRAIN_INLINE corpus corpus::from_bytes(std::string bytes, std::vector<bool> prompt) {
   if (bytes.empty()) throw error({"the corpus has no tokens; give it at least one byte"});
   if (!prompt.empty() && prompt.size() != bytes.size())
-    throw error(
-        {"a corpus of ", bytes.size(), " bytes has ", prompt.size(), " prompt marks; give one mark per byte, or none"});
+    throw error({"a corpus of ", counted(bytes.size(), "byte"), " has ", counted(prompt.size(), "prompt mark"),
+                 "; give one mark per byte, or none"});
   auto storage = std::make_shared<std::string const>(std::move(bytes));
   auto const all = io::text_bytes(*storage);
   corpus result(token_source(std::move(storage), all), token_width::byte, 256);
@@ -29,7 +29,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
                                                            std::span<std::byte const> view, token_width width) {
   auto const size = static_cast<std::size_t>(width);
   if (view.empty() || view.size() % size != 0)
-    throw error({"a corpus of ", view.size(), " bytes is empty or ends within a ", size,
+    throw error({"a corpus of ", counted(view.size(), "byte"), " is empty or ends within a ", size,
                  "-byte token; give at least one token, and only complete ones"});
   auto const vocabulary_size = width == token_width::uint16 ? largest(view) + 1 : byte_vocabulary;
   corpus result(token_source(std::move(storage), view), width, vocabulary_size);
@@ -39,8 +39,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 [[gnu::cold]] CONSTRAIN_INLINE corpus corpus::from_file(std::shared_ptr<token_file> file, std::int64_t begin) {
   if (begin >= file->size() || (file->size() - begin) % 2 != 0)
-    throw error({"a corpus of ", file->size() - begin,
-                 " bytes is empty or ends within a 2-byte token; give at least one token, and only complete ones"});
+    throw error({"a corpus of ", counted(file->size() - begin, "byte"),
+                 " is empty or ends within a 2-byte token; give at least one token, and only complete ones"});
   std::int32_t most = 0;
   auto const find_largest = [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece)); };
   auto const check = file->remember(begin, find_largest);
@@ -52,7 +52,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 CONSTRAIN_INLINE void corpus::for_runs(std::int64_t first, std::int64_t count,
                                        function_ref<void(std::int64_t, std::int64_t)> visit) const {
   if (first < 0 || first > size() || count > size() - first)
-    throw error({"a corpus of ", size(), " tokens was read out of bounds: ", count, " tokens starting at token ", first,
+    throw error({"a corpus of ", counted(size(), "token"), " was read out of bounds: ", counted(count, "token"),
+                 " starting at token ", first,
                  "; read only tokens that it has"});
   auto const after = [](std::int64_t index, run const& r) { return index < r.begin; };
   auto next = std::upper_bound(runs_->begin(), runs_->end(), first, after);

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context) {
   if (context < 1) throw error({"a context of ", context, " tokens is empty; give at least 1"});
   if (tokens <= context)
-    throw error({"the corpus has ", tokens, " tokens, but a context of ", context, " needs at least ",
+    throw error({"the corpus has ", counted(tokens, "token"), ", but a context of ", context, " needs at least ",
                  static_cast<std::uint64_t>(context) + 1, "; give more text or use a shorter context"});
   return (tokens - 1) / context;
 }
@@ -36,8 +36,9 @@ public:
   /// The value that `index` maps to. Throws `error` unless 0 <= `index` < count.
   constexpr std::int64_t operator()(std::int64_t index) const {
     if (index < 0 || static_cast<std::uint64_t>(index) >= count_)
-      throw error({"the sample ", index, " is outside an epoch of ", count_,
-                   " samples; resume with the corpus that the run was saved with"});
+      throw error({"the sample ", index, " is outside an epoch of ",
+                   counted(static_cast<std::int64_t>(count_), "sample"),
+                   "; resume with the corpus that the run was saved with"});
     auto x = static_cast<std::uint64_t>(index);
     do x = shuffled(x);
     while (x >= count_);

@@ -15,7 +15,7 @@ inline void check_room(std::string_view what, std::int64_t count, std::int64_t b
   std::int64_t const pages = ::sysconf(_SC_PHYS_PAGES);
   auto const memory = pages * ::sysconf(_SC_PAGE_SIZE);
   if (memory > 0 && count > memory / bytes_each)
-    throw error({what, " of ", count, " tokens, at ", bytes_each, bytes_each == 1 ? " byte" : " bytes",
+    throw error({what, " of ", counted(count, "token"), ", at ", counted(bytes_each, "byte"),
                  " a token, exceeds the ", memory, " bytes of this machine's memory; use less data"});
 }
 

@@ -41,6 +41,24 @@ private:
 
 } // namespace detail
 
+[[gnu::cold]] CONSTRAIN_INLINE char const* remedy(int number) {
+  switch (number) {
+  case ENOSPC:
+  case EDQUOT: return "make room";
+  case EFBIG: return "raise the limit on a file's size";
+  case EACCES:
+  case EPERM:
+  case EROFS: return "check the permissions";
+  case ENOENT:
+  case ENOTDIR: return "create its directory";
+  case EEXIST: return "remove it";
+  case EMFILE:
+  case ENFILE: return "close other files";
+  case ENAMETOOLONG: return "shorten the name";
+  default: return "check the disk";
+  }
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE descriptor& descriptor::operator=(descriptor&& other) noexcept {
   std::swap(number_, other.number_);
   return *this;

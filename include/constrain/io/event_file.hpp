@@ -61,7 +61,8 @@ private:
   [[gnu::cold]] void record(std::string const& event);
 
   [[noreturn]] void fail() const {
-    throw error({"the events '", path_, "' cannot be written (", reason(), "); make room or choose another directory"});
+    throw error(
+        {"the events '", path_, "' cannot be written (", reason(), "); ", remedy(), " or choose another directory"});
   }
 };
 

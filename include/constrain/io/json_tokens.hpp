@@ -18,7 +18,7 @@ public:
   static constexpr char32_t end_of_string = 0x110000;
 
   /// Starts at the first token of `text`. `where` names the text in errors. Both must outlive this object. Throws
-  /// `error` if the text is not UTF-8 or has 2^32 - 1 bytes or more.
+  /// `error` if the text is not UTF-8 or has 2^32 bytes or more.
   json_tokens(std::string_view text, std::string_view where);
 
   /// The position's byte offset in the text.

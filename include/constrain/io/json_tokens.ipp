@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE json_tokens::json_tokens(std::string_view text, std::string_view where)
     : text_(text), where_(where) {
-  if (text.size() >= std::numeric_limits<std::uint32_t>::max()) fail("the text has 2^32 - 1 bytes or more");
+  if (text.size() > std::numeric_limits<std::uint32_t>::max()) fail("the text has 2^32 bytes or more");
   at_ = find_invalid_utf8(text);
   if (at_ != text.size()) fail("it is not UTF-8");
   at_ = 0;

@@ -30,7 +30,8 @@ private:
   [[gnu::cold]] off_t kept(std::string_view header, std::int64_t last_step) const;
 
   [[noreturn]] void fail() const {
-    throw error({"the log '", path_, "' cannot be written (", reason(), "); make room or choose another directory"});
+    throw error(
+        {"the log '", path_, "' cannot be written (", reason(), "); ", remedy(), " or choose another directory"});
   }
 };
 

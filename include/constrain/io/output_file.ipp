@@ -8,8 +8,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE error unwritable(std::string const& shown) {
-  return error({"'", shown, "' cannot be written (", reason(),
-                "); free disk space or choose another path, and save again; the old content is unchanged"});
+  return error({"'", shown, "' cannot be written (", reason(), "); ", remedy(),
+                " or choose another path, and save again; the old content is unchanged"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE output_file::output_file(std::string const& path, std::string shown, int from)

@@ -28,7 +28,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
       throw error(
           {"the tensor '", t.name, "' has a shape or dtype ('", t.dtype, "') that cannot be saved; correct it"});
     if (*needed != t.bytes.size())
-      throw error({"the tensor '", t.name, "' has ", t.bytes.size(), " bytes, but its dtype '", t.dtype,
+      throw error({"the tensor '", t.name, "' has ", counted(t.bytes.size(), "byte"), ", but its dtype '", t.dtype,
                    "' and shape need ", *needed, "; correct one of them"});
     auto const same = [&](tensor const& other) { return &other != &t && other.name == t.name; };
     if (t.name == "__metadata__" || std::any_of(tensors.begin(), tensors.end(), same))

@@ -5,6 +5,8 @@
 #include "constrain/pass/memory_planning.hpp"
 #include "constrain/program/op_info.hpp"
 
+#include <limits>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How a trainer uses its memory. `peak` covers every entry program (step, evaluate, predict and generate); the other
@@ -172,8 +174,9 @@ constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32)
 
 /// Estimates the seconds that one run of a program takes on a device with these rates. By the roofline model (Williams
 /// et al. 2009), each call takes the time of its operations or of its bytes, whichever is longer, plus the time of a
-/// launch. `tf32`: GEMMs round fp32 operands to TF32.
+/// launch. `tf32`: GEMMs round fp32 operands to TF32. Infinite if a rate that the estimate needs is unknown (0).
 constexpr double estimated_seconds(program const& p, device_rates const& rates, bool tf32 = false) {
+  if (!detail::has_rates(p, rates, tf32)) return std::numeric_limits<double>::infinity();
   double total = 0;
   detail::for_each_cost(p, [&](int i, cost const& c, double iterations) {
     double const computes = c.flops / detail::speed_of(p, p.nodes[i], rates, tf32);

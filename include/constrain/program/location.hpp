@@ -60,23 +60,30 @@ constexpr location locate(program const& p, ref r) {
   return out;
 }
 
-/// Whether `r` and `s` share an element of an instance of a common root, possibly in different iterations. Ignores
-/// `location::axis`, along which the elements move, unless both `r` and `s` are contiguous.
+/// Whether `r` and `s` share an element of an instance of a common root, possibly in different iterations. May be true
+/// without need if an iteration moves a value by other than full rows, if a value begins inside a row and continues in
+/// the next, or if the rows have different widths.
 constexpr bool overlap(program const& p, ref r, ref s) {
   auto const a = locate(p, r), b = locate(p, s);
   if (!(a.root == b.root)) return false;
   auto const &x = p.values[r.value].shape, &y = p.values[s.value].shape;
   auto const moves = [&](location const& l) { return l.axis < 0 ? 0 : (p.axes[l.axis].extent - 1) * l.step; };
-  if (a.row_stride == 0 && b.row_stride == 0)
-    return a.begin < b.begin + y.elements() + moves(b) && b.begin < a.begin + x.elements() + moves(a);
-  // Both are stored in rows of the same width.
-  auto const width = a.row_stride == 0 ? b.row_stride : a.row_stride;
-  auto const columns = [&](location const& l, shape const& of) { return l.row_stride == 0 ? width : of.features(); };
-  auto const rows = [&](location const& l, shape const& of) {
-    return l.row_stride == 0 ? (of.elements() + width - 1) / width : of.rows();
+  // The elements of the root from the first to the last element of the value, in all iterations.
+  auto const end = [&](location const& l, shape const& of) {
+    auto const length = l.row_stride == 0 ? of.elements() : (of.rows() - 1) * l.row_stride + of.features();
+    return l.begin + length + moves(l);
   };
-  return a.begin % width < b.begin % width + columns(b, y) && b.begin % width < a.begin % width + columns(a, x) &&
-         a.begin / width < b.begin / width + rows(b, y) && b.begin / width < a.begin / width + rows(a, x);
+  if (a.begin >= end(b, y) || b.begin >= end(a, x)) return false;
+  // Between these elements, the values may still have different columns.
+  if (a.row_stride != 0 && b.row_stride != 0 && a.row_stride != b.row_stride) return true;
+  auto const strided = a.row_stride != 0 ? a.row_stride : b.row_stride;
+  auto const width = strided != 0 ? strided : p.values[a.root.value].shape.features();
+  auto const end_column = [&](location const& l, shape const& of) {
+    auto const length = l.row_stride == 0 ? of.elements() : of.features();
+    return l.begin % width + length + (l.step % width == 0 ? 0 : moves(l));
+  };
+  auto const a_end = end_column(a, x), b_end = end_column(b, y);
+  return a_end > width || b_end > width || (a.begin % width < b_end && b.begin % width < a_end);
 }
 
 } // namespace constrain

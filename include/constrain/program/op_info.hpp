@@ -188,8 +188,9 @@ template <class op> constexpr op_info make_op_info() {
     constexpr auto rule = parse_layouts(op::layouts);
     info.layouts = rule;
     static_assert(rule.valid,
-                  "op: its `layouts` is not a rule; write a pattern (* ... # or -) for each input and, after ->, for "
-                  "each output, as in \"..., - -> ...\"; if one output is *, all must be *");
+                  "op: its `layouts` is not a rule; write a pattern (* ... # - or up to two letters a to z, as in oi "
+                  "and +o) for each input and, after ->, for each output (without #), as in \"...i, oi, +o -> ...o\"; "
+                  "if one output is *, all must be *");
   }
   if constexpr (requires { &op::divide; }) {
     info.divide = &divide_op<op>;

@@ -73,12 +73,12 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
            (port.spec.type == port_type::ids) == (array.type() == dtype::i32);
   }
   if (!fits || inputs.size() != next[0] || labels.size() != next[1])
-    throw error({"step: the batch has ", inputs[0].size(), " inputs and ", labels[0].size(),
-                 " labels, but this trainer takes ", elements[0], " and ", elements[1],
+    throw error({"step: the batch has ", counted(inputs[0].size(), "input"), " and ",
+                 counted(labels[0].size(), "label"), ", but this trainer takes ", elements[0], " and ", elements[1],
                  "; take the batch from this trainer's batches(corpus) or batch(inputs, labels)"});
   if (b.sequence != 0 && b.sequence != needed.tokens)
-    throw error({"step: the batch has sequences of ", b.sequence, " tokens, but this trainer takes ", needed.tokens,
-                 "; take the batch from this trainer's batches(corpus) or batch(inputs, labels)"});
+    throw error({"step: the batch has sequences of ", counted(b.sequence, "token"), ", but this trainer takes ",
+                 needed.tokens, "; take the batch from this trainer's batches(corpus) or batch(inputs, labels)"});
 }
 
 /// Writes real numbers, converted to the type of the tensor.

@@ -119,7 +119,8 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
     if (port.kind == kind) names += concat({count++ == 0 ? "" : ", ", port.spec.name});
   // For one port, an empty list counts as an array without elements.
   if (given.size() != count && !(given.size() == 0 && count == 1))
-    throw error({where, ": ", given.size(), kind == port_kind::input ? " inputs" : " labels", " were given, but the ",
+    throw error({where, ": ", counted(given.size(), kind == port_kind::input ? "input" : "label"),
+                 given.size() == 1 ? " was" : " were", " given, but the ",
                  kind == port_kind::input ? "model" : "objective", " takes ", count, " (", names,
                  "); pass a list of one array for each, {", names, "}"});
   std::size_t i = 0;
@@ -159,8 +160,9 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
     auto const name = !is_plain(port)            ? called(port)
                       : kind == port_kind::input ? "the array of inputs"
                                                  : "the array of labels";
-    throw error({where, ": ", name, " has ", size, " elements, but ", port.elements, " are needed (",
-                 shape_text(ports, port, outer), "); pass an array of that length"});
+    throw error({where, ": ", name, " has ", counted(size, "element"), ", but ", port.elements,
+                 port.elements == 1 ? " is" : " are", " needed (", shape_text(ports, port, outer),
+                 "); pass an array of that length"});
   }
 }
 
@@ -259,10 +261,11 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* where, plan_ports por
                                                            std::size_t inputs) {
   auto const needed = batches * static_cast<std::size_t>(port.elements);
   if (is_plain(port) && port.kind == port_kind::label)
-    throw error({"evaluate: ", inputs, " inputs need ", needed, " labels, but there are ", size, "; pass ", needed,
-                 ", with ", ignored_label, " where an input has none"});
-  throw error({"evaluate: ", called(port), " has ", size, " elements, but ", batches, " micro-batches need ", needed,
-               "; pass ", needed});
+    throw error({"evaluate: ", counted(inputs, "input"), inputs == 1 ? " needs " : " need ", counted(needed, "label"),
+                 size == 1 ? ", but there is " : ", but there are ", size, "; pass ", needed, ", with ", ignored_label,
+                 " where an input has none"});
+  throw error({"evaluate: ", called(port), " has ", counted(size, "element"), ", but ", batches,
+               batches == 1 ? " micro-batch needs " : " micro-batches need ", needed, "; pass ", needed});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::size_t count_batches(plan_ports ports, array_list const& inputs,
@@ -278,10 +281,11 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* where, plan_ports por
       batches = size / each;
       if (batches != 0 && size % each == 0) continue;
       if (is_plain(port))
-        throw error({"evaluate: ", size, " inputs are not a positive multiple of the micro-batch's ", each,
+        throw error({"evaluate: ", counted(size, "input"), size == 1 ? " is" : " are",
+                     " not a positive multiple of the micro-batch's ", each,
                      "; pad the last micro-batch with any token and ignored labels"});
-      throw error({"evaluate: the ", size, " elements of ", called(port),
-                   " are not a positive multiple of the micro-batch's ", each, "; pass complete micro-batches"});
+      throw error({"evaluate: ", called(port), " has ", counted(size, "element"),
+                   ", which is not a positive multiple of the micro-batch's ", each, "; pass complete micro-batches"});
     }
     if (size != batches * each) refuse_count(port, size, batches, inputs[0].size());
   }

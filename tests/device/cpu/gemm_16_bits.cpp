@@ -105,3 +105,14 @@ TEST_CASE_TEMPLATE("16-bit GEMMs: every element is widened as by its own convers
   }
   CHECK(different == 0);
 }
+
+TEST_CASE("16-bit GEMMs: bf16 operands with an fp16 result") {
+  constexpr std::int64_t m = 17, n = 33, k = 65;
+  matrices<ct::bfloat16> const x(m * k, k * n);
+  std::vector<float> expected(m * n);
+  std::vector<ct::float16> narrow(m * n);
+  auto const no = ct::transpose::no;
+  ct::gemm_builtin(no, no, m, n, k, 1, x.wide_a.data(), k, x.wide_b.data(), n, 0, expected.data(), n);
+  ct::gemm(no, no, m, n, k, 1, x.a.data(), k, x.b.data(), n, 0, narrow.data(), n);
+  CHECK(distance(narrow, expected) <= rounding<ct::float16>);
+}

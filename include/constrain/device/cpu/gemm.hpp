@@ -18,7 +18,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The provider of fp32 GEMMs: "oneDNN" (except for GEMMs without transposes for which `builtin_gemm_is_faster` is
-/// true), "CBLAS" (except for sizes above the limit of `int`) or "built-in". With oneDNN, bf16 GEMMs with alpha = 1
+/// true), "CBLAS" (except for sizes above the limit of `int`) or "built-in". With oneDNN, bf16 GEMMs with alpha = 1 and
+/// a bf16 or float result
 /// also use oneDNN if `onednn_multiplies_bf16` is true. All other GEMMs are built-in.
 constexpr char const* gemm_provider() noexcept {
 #if defined(CONSTRAIN_WITH_ONEDNN)
@@ -35,8 +36,8 @@ namespace detail {
 /// Throws `error` if the leading dimension of matrix `name` is smaller than the length of a stored row.
 inline void check_leading_dimension(char const* name, std::int64_t leading, std::int64_t columns) {
   if (leading < columns)
-    throw error({"gemm: the rows of ", name, " are ", leading, " apart but hold ", columns,
-                 " elements; pass a leading dimension of at least that many."});
+    throw error({"gemm: the rows of ", name, " are ", leading, " apart but hold ", counted(columns, "element"),
+                 "; pass a leading dimension of at least that many."});
 }
 
 } // namespace detail
@@ -65,7 +66,8 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
       throw error({"gemm: oneDNN refused a GEMM of [", m, ", ", k, "] and [", k, ", ", n, "] with status ",
                    static_cast<int>(status), "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
     }
-  } else if constexpr (std::is_same_v<a_type, bfloat16> && std::is_same_v<b_type, bfloat16>) {
+  } else if constexpr (std::is_same_v<a_type, bfloat16> && std::is_same_v<b_type, bfloat16> &&
+                       detail::is_onednn_bf16_result<c_type>) {
     if (k > 0 && alpha == 1 && detail::onednn_multiplies_bf16()) {
       detail::onednn_bf16(ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc);
       return;

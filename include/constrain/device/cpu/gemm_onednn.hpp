@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -87,9 +88,14 @@ struct onednn_machine {
   }
 };
 
+/// Whether `onednn_bf16` can write C in this type.
+template <class c_type>
+inline constexpr bool is_onednn_bf16_result = std::is_same_v<c_type, bfloat16> || std::is_same_v<c_type, float>;
+
 /// C = op(A) op(B) + beta C with oneDNN's matmul: A and B in bf16, C in bf16 or float; other arguments as in `gemm`
 /// (gemm.hpp). oneDNN caches the compiled primitives by shape. Throws `error` if oneDNN fails.
 template <class c_type>
+  requires is_onednn_bf16_result<c_type>
 void onednn_bf16(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, bfloat16 const* a, std::int64_t lda,
                  bfloat16 const* b, std::int64_t ldb, float beta, c_type* c, std::int64_t ldc) {
   static onednn_machine const machine;

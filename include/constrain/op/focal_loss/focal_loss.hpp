@@ -14,10 +14,10 @@ struct focal_loss_options {
 
 namespace op {
 
-/// The gradient of op::focal_loss from dloss, logits, labels, the logsumexp of each row, and the inverse of the number
-/// of valid labels of the batch. With q = softmax(logits) and p = q[label]:
+/// The gradient of op::focal_loss from dloss, logits, labels, the logsumexp of each row, and `inverse_label_count`.
+/// With q = softmax(logits) and p = q[label]:
 ///
-///     dlogits = (q - one_hot(label)) ((1 - p)^gamma - gamma p (1 - p)^(gamma - 1) log p) * dloss * inverse
+///     dlogits = (q - one_hot(label)) ((1 - p)^gamma - gamma p (1 - p)^(gamma - 1) log p) * dloss * inverse_label_count
 ///
 /// dlogits = 0 in rows with an ignored label.
 struct focal_loss_gradient {
@@ -28,11 +28,10 @@ struct focal_loss_gradient {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
-/// Inputs: logits, labels, and the inverse of the number of valid labels of the batch. Output 0: loss (+)= the inverse
-/// times the sum of -(1 - p)^gamma log p over the rows with a valid label, where p = softmax(logits)[label]. (+)=: the
-/// first write in a run of the program overwrites the output; later writes add to it. Output 1 is the logsumexp of each
-/// row, for the backward pass. Output 2 is scratch: the loss of each row, so that the losses are added in a fixed
-/// order.
+/// Inputs: logits, labels, and `inverse_label_count`. Output 0: loss (+)= `inverse_label_count` times the sum of
+/// -(1 - p)^gamma log p over the rows with a valid label, where p = softmax(logits)[label]. (+)=: the first write in a
+/// run of the program overwrites the output; later writes add to it. Output 1 is the logsumexp of each row, for the
+/// backward pass. Output 2 is scratch: the loss of each row, so that the losses are added in a fixed order.
 struct focal_loss {
   using options = focal_loss_options;
   static constexpr char const* name = "focal_loss";
@@ -67,10 +66,11 @@ struct focal_loss {
 } // namespace op
 
 /// Softmax focal loss (Lin et al. 2017, "Focal Loss for Dense Object Detection", equation 4), a scalar: the mean of
-/// -(1 - p)^gamma log p over the valid labels (not `ignored_label`) of the batch, where p = softmax(logits)[label].
-/// Well-classified rows count less than in `cross_entropy`. logits [..., classes], labels [...] (i32, in [0, classes)
-/// or `ignored_label`). Only the CPU has kernels for this loss. Refused: token ids as logits, labels that are not i32
-/// or have a different shape, and a negative gamma.
+/// -(1 - p)^gamma log p over the valid labels (not `ignored_label`) of the batch, where p = softmax(logits)[label], if
+/// `labels` is the objective's first label array. For another array, the sum is divided by the number of valid labels
+/// in the first one (`inverse_label_count`). Well-classified rows count less than in `cross_entropy`. logits
+/// [..., classes], labels [...] (i32, in [0, classes) or `ignored_label`). Only the CPU has kernels for this loss.
+/// Refused: token ids as logits, labels that are not i32 or have a different shape, and a negative gamma.
 constexpr value focal_loss(value logits, value labels, focal_loss_options options = {}, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::focal_loss>({logits, labels, inverse_label_count(labels)}, options, line);

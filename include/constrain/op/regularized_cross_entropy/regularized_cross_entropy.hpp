@@ -13,10 +13,10 @@ struct cross_entropy_options {
 
 namespace op {
 
-/// The gradient of op::regularized_cross_entropy from dloss, logits, labels, the logsumexp of each row, and the inverse
-/// of the number of valid labels of the batch. With q = softmax(logits), s = label_smoothing and z = z_loss:
+/// The gradient of op::regularized_cross_entropy from dloss, logits, labels, the logsumexp of each row, and
+/// `inverse_label_count`. With q = softmax(logits), s = label_smoothing and z = z_loss:
 ///
-///     dlogits = (q (1 + 2 z logsumexp) - (1 - s) one_hot(label) - s / classes) * dloss * inverse
+///     dlogits = (q (1 + 2 z logsumexp) - (1 - s) one_hot(label) - s / classes) * dloss * inverse_label_count
 ///
 /// dlogits = 0 in rows with an ignored label.
 struct regularized_cross_entropy_gradient {

@@ -7,7 +7,6 @@
 #include "constrain/io/directory_reader.hpp"
 #include "constrain/train/saved/saved_run.hpp"
 
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -24,27 +23,38 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
 }
 
-/// Throws `error` if a saved config.json lacks a `required` field, or if a field that it shares with the model's
-/// configuration (`here`) differs. Skips fields that are null in either, or an array in `here`. The contents of objects
-/// are not compared. `directory`, `owner`: as in `check_field`.
-[[gnu::cold]] CONSTRAIN_INLINE void check_model(std::string const& directory, io::json const& saved,
-                                                io::json const& here, std::span<std::string_view const> required,
-                                                std::string_view owner) {
-  auto const is_null = [](std::optional<io::json> const& j) { return !j || j->is_null(); };
-  for (auto const& name : required)
-    if (is_null(saved.find(name)))
-      throw error({"the configuration '", directory, "/", configuration_file, "' has no ", name,
-                   "; use the file that was saved with the weights"});
+/// Throws `error` if a field that two objects of configurations share differs. Skips fields that are null in either or
+/// an array in `here`. `within`: what comes before a field's name in the error. `directory`, `owner`: as in
+/// `check_field`.
+[[gnu::cold]] CONSTRAIN_INLINE void check_members(std::string const& directory, io::json const& saved,
+                                                  io::json const& here, std::string const& within,
+                                                  std::string_view owner) {
   for (auto const& [name, value] : here.members()) {
     auto const other = saved.find(name);
-    if (is_null(other) || value.kind() == io::json_kind::array || value.is_null()) continue;
+    if (!other || other->is_null() || value.kind() == io::json_kind::array || value.is_null()) continue;
     bool const same_kind = other->kind() == value.kind();
+    if (same_kind && value.kind() == io::json_kind::object) {
+      check_members(directory, *other, value, concat({within, name, "."}), owner);
+      continue;
+    }
     auto const text = [&](io::json const& j) { return shown_value(j, same_kind); };
     // Numbers are compared by value: 1e-05 equals 0.00001.
     bool const numbers = same_kind && value.kind() == io::json_kind::number;
     if (!numbers || other->real() != value.real())
-      check_field(directory, std::string(name), text(*other), text(value), owner);
+      check_field(directory, concat({within, name}), text(*other), text(value), owner);
   }
+}
+
+/// Throws `error` if a saved config.json lacks a `required` field, or if `check_members` finds that it contradicts the
+/// model's configuration (`here`).
+[[gnu::cold]] CONSTRAIN_INLINE void check_model(std::string const& directory, io::json const& saved,
+                                                io::json const& here, std::span<std::string_view const> required,
+                                                std::string_view owner) {
+  for (auto const& name : required)
+    if (auto const found = saved.find(name); !found || found->is_null())
+      throw error({"the configuration '", directory, "/", configuration_file, "' has no ", name,
+                   "; use the file that was saved with the weights"});
+  check_members(directory, saved, here, "", owner);
 }
 
 /// The tensor called `name`, or `name` without `prefix` (GPT-2 files exist with and without "transformer."); null if

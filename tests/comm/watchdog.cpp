@@ -1,0 +1,110 @@
+#include <constrain/comm/watchdog.hpp>
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+// The deadlines of nested waits, each in a process of its own, which the watchdog may end.
+
+namespace {
+
+using constrain::watchdog;
+
+void pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+struct outcome {
+  int status = 0; // 1: the watchdog has ended the process
+  std::string said;
+};
+
+/// Runs `waits` in a child process with a watchdog.
+template <class function> outcome in_a_child(function const& waits) {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  auto const child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::dup2(ends[1], 2);
+    watchdog::instance().start();
+    watchdog::instance().call("a test");
+    waits();
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  outcome o;
+  char bytes[256];
+  for (::ssize_t size = 0; (size = ::read(ends[0], bytes, sizeof bytes)) > 0;)
+    o.said.append(bytes, static_cast<std::size_t>(size));
+  ::close(ends[0]);
+  ::waitpid(child, &o.status, 0);
+  o.status = WEXITSTATUS(o.status);
+  return o;
+}
+
+} // namespace
+
+TEST_CASE("a wait that is longer than its deadline ends the process, the next wait begins anew") {
+  auto const o = in_a_child([] {
+    for (int k = 0; k < 6; ++k) {
+      watchdog::wait const waits("brief", 1);
+      pause(0.3);
+    }
+    watchdog::wait const waits("long", 0.5);
+    pause(60);
+  });
+  CAPTURE(o.said);
+  CHECK(o.status == 1);
+  CHECK(o.said.find("rank 0 has waited ") == 0);
+  CHECK(o.said.find("(a test: long)") != o.said.npos);
+}
+
+TEST_CASE("an inner wait with a longer deadline leaves the outer wait its own") {
+  auto const o = in_a_child([] {
+    watchdog::wait const outer("outer", 1);
+    {
+      watchdog::wait const inner("inner", 1000);
+      pause(0.1);
+    }
+    pause(20);
+  });
+  CAPTURE(o.said);
+  CHECK(o.status == 1);
+  CHECK(o.said.find("(a test: outer)") != o.said.npos);
+}
+
+TEST_CASE("inner waits do not restart the time of the outer wait") {
+  auto const o = in_a_child([] {
+    watchdog::wait const outer("outer", 1);
+    for (int k = 0; k < 100; ++k) {
+      watchdog::wait const inner("inner", 1000);
+      pause(0.1);
+    }
+  });
+  CAPTURE(o.said);
+  CHECK(o.status == 1);
+  CHECK(o.said.find("(a test: outer)") != o.said.npos);
+}
+
+TEST_CASE("the shorter deadline of an inner wait ends with it") {
+  auto const o = in_a_child([] {
+    watchdog::wait const outer("outer", 1000);
+    {
+      watchdog::wait const inner("inner", 2);
+      pause(0.1);
+    }
+    pause(3);
+  });
+  CAPTURE(o.said);
+  CHECK(o.status == 0);
+  CHECK(o.said.empty());
+  auto const longer = in_a_child([] {
+    watchdog::wait const outer("outer", 1000);
+    watchdog::wait const inner("inner", 0.5);
+    pause(20);
+  });
+  CHECK(longer.status == 1);
+  CHECK(longer.said.find("(a test: inner)") != longer.said.npos);
+}
