@@ -80,7 +80,8 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
   memory_plan m;
   for (int v = 0; v < p.values.size(); ++v) {
     auto const of = p.values[v].role;
-    bytes memory_plan::*const part = is_parameter(of) ? (copied[v] ? &memory_plan::master_weights : &memory_plan::weights)
+    bytes memory_plan::*const part = is_parameter(of)
+                                         ? (copied[v] ? &memory_plan::master_weights : &memory_plan::weights)
                                      : of == role::compute_copy ? &memory_plan::weights
                                      : of == role::gradient     ? &memory_plan::gradients
                                      : of == role::state        ? &memory_plan::optimizer_state

@@ -131,9 +131,7 @@ private:
   }
 
   /// Whether `first_fit` sets the value's offset.
-  constexpr bool may_share_bytes(int v) const {
-    return references_[v].any && !p_.values[v].per_run;
-  }
+  constexpr bool may_share_bytes(int v) const { return references_[v].any && !p_.values[v].per_run; }
 
   /// The innermost loop around node i that is outside of every loop that accumulates into the value or carries it; the
   /// root for inputs and results.
