@@ -1,4 +1,4 @@
-// refused: freeze<role...>: only parameters can be frozen; write role::weight, bias, norm, embedding or head
+// refused: freeze, train_only: each role must be role::weight, bias, norm, embedding or head; leave other roles out
 // shows: freeze<role::
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

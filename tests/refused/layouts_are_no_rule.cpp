@@ -1,4 +1,4 @@
-// refused: op: its `layouts` is not a rule; write a pattern (* ... # or -) for each input and, after ->
+// refused: an op's `layouts` is invalid; write patterns (*, ..., #, - or letters) for the inputs and, after ->
 #include <constrain/program/is_op.hpp>
 namespace ct = constrain;
 

@@ -53,15 +53,15 @@ struct checkpointing {
   static constexpr bool free_on_resume = true;
 
   CONSTRAIN_RULE(one_checkpointing, (said<checkpointing> const& c), c.given <= 1,
-                 "trainer: two checkpoint policies are given; keep checkpoint::none or one checkpoint::every<k>");
+                 "policies: more than one checkpoint policy is given; keep one, for example checkpoint::sqrt");
   CONSTRAIN_RULE(some_iterations, (checkpointing const& c), !c.recomputes || c.square_root || c.iterations >= 1,
-                 "checkpoint::every<k>: k is at least 1; write checkpoint::none to keep all activations");
+                 "checkpoint::every<k>: k must be at least 1; write checkpoint::none to keep all activations");
   CONSTRAIN_RULE(only_ops_are_kept, (checkpointing const& c), c.unknown_ops == 0,
-                 "checkpoint::keep<op...>: an argument is not an op, or there are more than 16; write ops such as "
-                 "ct::op::attention and ct::op::elementwise<ct::op::gelu>");
+                 "checkpoint::keep<ops...>: an argument is not an op, or there are more than 16 arguments; write at "
+                 "most 16 ops, such as ct::op::attention and ct::op::elementwise<ct::op::gelu>");
   CONSTRAIN_RULE(some_bytes, (checkpointing const& c), !c.has_limit || c.limit > bytes(0),
-                 "checkpoint::budget<limit>: the limit is at least 1 byte; write the bytes that the trainer may need, "
-                 "such as ct::mebibytes(4096)");
+                 "checkpoint::budget<limit>: the limit must be at least 1 byte; write the number of bytes that the "
+                 "trainer may use, such as ct::mebibytes(4096)");
   using rules = rule_list<one_checkpointing, some_iterations, only_ops_are_kept, some_bytes>;
 };
 

@@ -188,8 +188,8 @@ template <class op> constexpr op_info make_op_info() {
     constexpr auto rule = parse_layouts(op::layouts);
     info.layouts = rule;
     static_assert(rule.valid,
-                  "op: its `layouts` is not a rule; write a pattern (* ... # or -) for each input and, after ->, for "
-                  "each output, as in \"..., - -> ...\"; if one output is *, all must be *");
+                  "an op's `layouts` is invalid; write patterns (*, ..., #, - or letters) for the inputs and, after "
+                  "->, for the outputs (not #), as in \"...i, oi -> ...o\"; if one output is *, all must be *");
   }
   if constexpr (requires { &op::divide; }) {
     info.divide = &divide_op<op>;
