@@ -1,4 +1,4 @@
-// refused: freeze, train_only: nothing would be trained; freeze fewer roles, or give train_only at least one role
+// refused: freeze, train_only: nothing would be trained; write fewer roles in freeze, or at least one role in
 // shows: composition<train_only<>>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: freeze, train_only: each role must be role::weight, bias, norm, embedding or head; leave other roles out
+// refused: freeze, train_only: a role is not one of trainable parameters; write only role::weight, bias, norm,
 // shows: freeze<role::
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -81,10 +81,10 @@ template <diagnosis d> struct repeat_changes_the_type {
                         "argument and its result");
 };
 
-/// The model has a trained parameter on which the loss does not depend.
+/// A trained parameter has no gradient, for example because the loss does not depend on it.
 template <diagnosis d> struct parameter_without_path_to_the_loss {
-  static_assert(d.ok(), "a trainable parameter does not reach the loss; use it in the model's result or give it "
-                        "ct::role::frozen");
+  static_assert(d.ok(), "no gradient reaches a trainable parameter; let the model's result depend on the parameter, or "
+                        "give the parameter ct::role::frozen");
 };
 
 /// The program has no trained parameter.

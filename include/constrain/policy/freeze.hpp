@@ -53,11 +53,11 @@ struct freezing {
                  "policies: more than one freeze or train_only policy is given; keep one, for example "
                  "freeze<role::embedding>");
   CONSTRAIN_RULE(roles_of_parameters, (freezing const& f), !f.other,
-                 "freeze, train_only: each role must be role::weight, bias, norm, embedding or head; leave other roles "
-                 "out");
+                 "freeze, train_only: a role is not one of trainable parameters; write only role::weight, bias, norm, "
+                 "embedding or head");
   CONSTRAIN_RULE(something_is_trained, (freezing const& f), !(f.weight && f.bias && f.norm && f.embedding && f.head),
-                 "freeze, train_only: nothing would be trained; freeze fewer roles, or give train_only at least one "
-                 "role");
+                 "freeze, train_only: nothing would be trained; write fewer roles in freeze, or at least one role in "
+                 "train_only");
   using rules = rule_list<one_freezing, roles_of_parameters, something_is_trained>;
 };
 

@@ -50,8 +50,9 @@ template <diagnosis d> struct refusal<why::read_before_written, d> {
 };
 template <diagnosis d> struct refusal<why::overwritten_before_read, d> {
   static_assert(d.ok(),
-                "an operation reads a value after another operation has overwritten the value's bytes; this is a "
-                "bug in a pass: report it with the model");
+                "an operation reads a value after another operation has overwritten the value's bytes; if a pass of "
+                "yours makes values share bytes, correct the pass; if not, this is a bug in ConsTrain: report it with "
+                "the model");
 };
 template <diagnosis d> struct refusal<why::loops_do_not_nest, d> {
   static_assert(d.ok(), "a loop has no end, or an end has no loop; if an op or pass of yours opens a loop, let "

@@ -62,10 +62,11 @@ struct optimizer {
                  "optimizer: the type has no `static real update(real weight, real gradient, state<real>&, hyper "
                  "const&, ct::optimizer_step)` template; write one");
   CONSTRAIN_RULE(optimizer_base, (optimizer const& o), o.base_fits,
-                 "optimizer: the O of quantized<O>, states_in<type, O> or by_role<O> is not element-wise; write an "
-                 "element-wise one, as in averaged<quantized<adamw>>");
+                 "optimizer: the O of quantized<O>, states_in<type, O> or by_role<O> must be an element-wise "
+                 "optimizer, with `state` and `update`; write for example averaged<quantized<adamw>>");
   CONSTRAIN_RULE(optimizer_state_type, (optimizer const& o), o.type_fits,
-                 "optimizer::states_in<type, O>: `type` must be dtype::bf16 or dtype::f32");
+                 "optimizer::states_in<type, O>: `type` must be dtype::bf16 or dtype::f32; write for example "
+                 "states_in<dtype::bf16, O>");
   CONSTRAIN_RULE(in_backward_outermost, (optimizer const& o), o.is_outermost,
                  "optimizer::in_backward<O>: another optimizer wraps it; write in_backward outermost, as in "
                  "in_backward<averaged<adamw>>");
