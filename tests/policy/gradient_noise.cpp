@@ -40,7 +40,7 @@ struct noise_slot {
   friend constexpr bool operator==(noise_slot const&, noise_slot const&) = default;
   template <class...> using otherwise = no_noise;
   CONSTRAIN_RULE(one_noise, (ct::said<noise_slot> const& s), s.given <= 1,
-                 "trainer: gradient_noise is given twice; keep one");
+                 "policies: more than one gradient_noise policy is given; keep one");
   using rules = ct::rule_list<one_noise>;
 };
 struct no_noise {

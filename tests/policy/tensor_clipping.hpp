@@ -32,7 +32,7 @@ struct tensor_clipping_slot {
   friend constexpr bool operator==(tensor_clipping_slot const&, tensor_clipping_slot const&) = default;
   template <class...> using otherwise = no_tensor_clipping;
   CONSTRAIN_RULE(one_clipping, (said<tensor_clipping_slot> const& s), s.given <= 1,
-                 "trainer: tensor_clipping is given twice; keep one");
+                 "policies: more than one tensor_clipping policy is given; keep one");
   using rules = rule_list<one_clipping>;
 };
 struct no_tensor_clipping {

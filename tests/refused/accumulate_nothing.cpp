@@ -1,4 +1,4 @@
-// refused: accumulate<N>: an update needs at least one micro-batch; write accumulate<1> or leave the policy out
+// refused: accumulate<N>: N must be at least 1; write accumulate<1> or leave the policy out
 // shows: composition<accumulate<0>>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: trainer: accumulate<N> is given twice; keep one, where N is the number of micro-batches per update
+// refused: policies: more than one accumulate policy is given; keep one, for example accumulate<4>
 // shows: composition<accumulate<2>, accumulate<4>>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

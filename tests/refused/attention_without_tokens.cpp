@@ -1,4 +1,4 @@
-// refused: the value has `got` dimensions where `expected` are needed; pass [sequences, tokens, features]
+// refused: a value has `got` dimensions, but needs `expected`; pass [sequences, tokens, features]
 // shows: no_such_axis
 // diagnosis: refused, line, 0, 3, 2
 #include <constrain/constrain.hpp>

@@ -1,4 +1,4 @@
-// refused: checkpoint::budget<limit>: the limit is at least 1 byte; write the bytes that the trainer may need, such as
+// refused: checkpoint::budget<limit>: the limit must be at least 1 byte; write the number of bytes that the trainer may
 // shows: checkpoint::budget<
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

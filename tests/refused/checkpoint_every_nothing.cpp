@@ -1,4 +1,4 @@
-// refused: checkpoint::every<k>: k is at least 1; write checkpoint::none to keep all activations
+// refused: checkpoint::every<k>: k must be at least 1; write checkpoint::none to keep all activations
 // shows: composition<checkpoint::every<0>>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: an operation, `op`, reads a tensor that must be `needed`, but the ranks hold it as `held`
+// refused: an operation, `op`, needs a tensor in the layout `needed`, but the ranks hold it in the layout `held`
 // diagnosis: wrong_layout, any, any, any, any
 // layouts: op::all_reduce, replicated, partial
 #define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed

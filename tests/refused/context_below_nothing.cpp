@@ -1,4 +1,4 @@
-// refused: task: a micro-batch needs sequences and tokens
+// refused: task: a micro-batch needs at least one sequence and one token
 // shows: micro_batch_is_empty
 // diagnosis: refused, 0, 0, 2, -1
 #include <constrain/constrain.hpp>

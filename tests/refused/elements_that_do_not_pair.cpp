@@ -1,4 +1,4 @@
-// refused: and for a gradient, parameter or state of `expected` elements, of which it gets shards (`needed`)
+// refused: and for an output of `expected` elements, of which `op` computes shards (the layout `needed`)
 // diagnosis: refused, any, any, 16384, 1
 // shows: elements_do_not_pair
 // layouts: times, replicated, flat

@@ -1,4 +1,4 @@
-// refused: freeze<role...>: nothing would be trained; leave one of the roles out, or write one into train_only<role...>
+// refused: freeze, train_only: nothing would be trained; write fewer roles in freeze, or at least one role in
 // shows: composition<train_only<>>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

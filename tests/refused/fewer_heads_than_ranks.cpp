@@ -1,4 +1,4 @@
-// refused: parallel::tensor: `expected` ranks cannot divide the `got` heads of an operation, `op`
+// refused: parallel::tensor: an operation, `op`, has `got` heads, fewer than the `expected` ranks
 // diagnosis: refused, any, any, 4, 2
 // shows: fewer_heads_than_ranks
 // layouts: op::flash_attention, divided, replicated

@@ -1,4 +1,4 @@
-// refused: ct::focal_loss: gamma is negative; give at least 0, for example 2
+// refused: ct::focal_loss: gamma must be at least 0; write for example 2
 // shows: gamma_is_negative
 // diagnosis: refused, line, 0, 0, 0
 #include <constrain/constrain.hpp>

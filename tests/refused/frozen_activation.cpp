@@ -1,4 +1,4 @@
-// refused: freeze<role...>: only parameters can be frozen; write role::weight, bias, norm, embedding or head
+// refused: freeze, train_only: a role is not one of trainable parameters; write only role::weight, bias, norm,
 // shows: freeze<role::
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: an operation, `op`, in a loop needs a gradient, parameter or state `needed` that the loop also writes
+// refused: an operation, `op`, in a loop needs a gradient, parameter or state in the layout `needed`
 // diagnosis: refused, any, any, any, any
 // shows: loop_writes_what_it_reads
 // layouts: clip_tensor, flat, replicated

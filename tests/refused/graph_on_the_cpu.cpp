@@ -1,4 +1,4 @@
-// refused: launch::graph: only a CUDA device captures graphs; add device::cuda<sm<90>>, or write launch::eager
+// refused: launch::graph: only a CUDA device captures graphs; write device::cuda<sm<90>> or launch::eager
 // shows: composition<launch::graph>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

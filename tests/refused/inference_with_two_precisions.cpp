@@ -1,4 +1,4 @@
-// refused: two precisions are given; keep one of them
+// refused: policies: more than one precision is given; keep one
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

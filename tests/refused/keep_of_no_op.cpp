@@ -1,4 +1,4 @@
-// refused: checkpoint::keep<op...>: an argument is not an op, or there are more than 16; write ops such as
+// refused: checkpoint::keep<ops...>: an argument is not an op, or there are more than 16 arguments; write at most 16
 // shows: checkpoint::keep<op::gelu>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: ct::self_attention: the number of heads, `expected`, is not a multiple of `got` key_value_heads
+// refused: ct::self_attention: key_value_heads is `got`, but must be a positive divisor of the number of heads,
 // shows: key_value_heads_do_not_divide_the_heads
 // diagnosis: refused, line, 0, 8, 3
 #include <constrain/constrain.hpp>

@@ -1,4 +1,4 @@
-// refused: ct::self_attention: lengths must be integers [sequences]
+// refused: ct::self_attention: lengths must be integers of shape [sequences]
 // shows: lengths_do_not_fit
 // diagnosis: refused, line, 0, 2, 32
 #include <constrain/constrain.hpp>

@@ -1,4 +1,4 @@
-// refused: parallel::mesh<data, layers>: `data` is parallel::ddp or parallel::zero<stage, ranks>, and `layers` is
+// refused: parallel::mesh<data, layers>: `data` must be parallel::ddp or parallel::zero<stage, ranks>, and `layers`
 // shows: composition<parallel::mesh<parallel::tensor<2>, parallel::ddp>>
 #define CONSTRAIN_WITH_MPI // the rule that is tested comes first; nothing is linked
 #include <constrain/policy/policies.hpp>

@@ -1,4 +1,4 @@
-// refused: task: the objective is not a function from two ct::values to a ct::value
+// refused: task: the objective must be default-constructible and a function from the logits and its labels to a loss
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

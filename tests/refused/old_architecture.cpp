@@ -1,4 +1,4 @@
-// refused: device::cuda<sm<n>>: the kernels need compute capability 8.0 or higher; write sm<80>, sm<90> or newer
+// refused: device::cuda<sm<n>>: the kernels need compute capability 8.0 or higher; write sm<80> or a higher n
 // not for: gnu clang
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: optimizer: it has no `template <class real> struct state`; write one, empty if the optimizer stores nothing
+// refused: optimizer: the type has no `template <class real> struct state`; write one, which is empty if the optimizer
 // shows: composition<descent>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: policy: `after` (a ct::pass_name) needs a function
+// refused: policy: `after` must be a ct::pass_name, and the policy also needs a function
 // shows: own_pass_is_none
 // shows: static constexpr ct::program pass(ct::program const&, slot const&)
 #include <constrain/constrain.hpp>

@@ -1,4 +1,4 @@
-// refused: a trainable parameter does not reach the loss; use it in the model's result or give it ct::role::frozen
+// refused: no gradient reaches a trainable parameter; let the model's result depend on the parameter
 // shows: parameter_without_path_to_the_loss
 // diagnosis: refused, line, any, any, any
 #include <constrain/constrain.hpp>

@@ -1,4 +1,4 @@
-// refused: their extents must add up to `expected`, the extent of the parameter; the first eight add up to `got`
+// refused: the extents must add up to `expected`, the extent of the parameter; those before the first invalid part, or
 // diagnosis: refused, line, line, 12, 10
 // shows: parts_do_not_fit
 #include <constrain/constrain.hpp>

@@ -1,4 +1,4 @@
-// refused: parallel: several processes need MPI, and this program is compiled without it; install libopenmpi-dev
+// refused: parallel: training in several processes needs MPI, but this program is compiled without MPI; install
 // shows: composition<parallel::ddp>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,5 +1,5 @@
 // Inside a layer the line is the layer's, `called_from` that of whoever applies it.
-// refused: two shapes that must be equal differ
+// refused: two extents that must be equal are `expected` and `got`
 // shows: widths_differ
 // diagnosis: refused, line, called_from, 128, 127
 #include <constrain/constrain.hpp>

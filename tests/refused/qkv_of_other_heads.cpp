@@ -1,4 +1,4 @@
-// refused: ct::self_attention: the width of qkv, `got`, is not a multiple of `expected`, the number of heads
+// refused: ct::self_attention: the width of qkv, `got`, is not a multiple of `expected`, which is heads + 2 *
 // shows: qkv_does_not_fit_the_heads
 // diagnosis: refused, line, 0, 12, 64
 #include <constrain/constrain.hpp>

@@ -1,4 +1,4 @@
-// refused: ct::self_attention needs queries, keys and values side by side
+// refused: ct::self_attention: the width of qkv, `got`, must be a multiple of 3
 // shows: qkv_is_not_three_times_the_width
 // diagnosis: refused, line, 0, 3, 64
 #include <constrain/constrain.hpp>

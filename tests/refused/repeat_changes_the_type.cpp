@@ -1,4 +1,4 @@
-// refused: so use such values only outside of the repeat, or make its argument fp32 in the same way
+// refused: so use such values for neither or both of the body's argument and its result
 // shows: repeat_changes_the_type
 // diagnosis: refused, line, any, 2, 4
 #include <constrain/constrain.hpp>

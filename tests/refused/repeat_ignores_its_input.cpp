@@ -1,4 +1,4 @@
-// refused: the body of ct::repeat does not use its argument
+// refused: no gradient flows from the result of the body of ct::repeat to the body's argument
 // shows: repeat_ignores_its_input
 // diagnosis: refused, line, any, any, any
 #include <constrain/constrain.hpp>

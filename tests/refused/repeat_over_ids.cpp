@@ -1,4 +1,4 @@
-// refused: its input holds token ids; pass the tokens through ct::embedding first
+// refused: a value that must be floating-point holds integers, such as token ids; pass tokens through ct::embedding
 // shows: ids_are_no_numbers
 // diagnosis: refused, line, any, any, any
 #include <constrain/constrain.hpp>

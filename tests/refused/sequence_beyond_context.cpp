@@ -1,4 +1,4 @@
-// refused: the sequence of `got` tokens is longer than the context of `expected`
+// refused: ct::position_embedding: a sequence of `got` tokens is longer than the context of `expected` tokens
 // shows: sequence_longer_than_context
 // diagnosis: refused, any, any, 64, 128
 #include <constrain/constrain.hpp>

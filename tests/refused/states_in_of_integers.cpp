@@ -1,4 +1,4 @@
-// refused: optimizer::states_in<type, O>: states are stored in 16 or 32 bits with the exponents of fp32; write
+// refused: optimizer::states_in<type, O>: `type` must be dtype::bf16 or dtype::f32
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,4 @@
-// refused: parallel::tensor<ranks>: a group has at least one rank; write parallel::tensor<2> or parallel::none
+// refused: parallel::tensor<ranks>: `ranks` must be at least 1; write for example parallel::tensor<2>, or
 // shows: composition<parallel::tensor<0>>
 #define CONSTRAIN_WITH_MPI // the rule that is tested comes first; nothing is linked
 #include <constrain/policy/policies.hpp>

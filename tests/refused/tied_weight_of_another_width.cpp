@@ -1,4 +1,4 @@
-// refused: two shapes that must be equal differ
+// refused: two extents that must be equal are `expected` and `got`
 // shows: widths_differ
 // diagnosis: refused, line, 0, 64, 96
 #include <constrain/constrain.hpp>

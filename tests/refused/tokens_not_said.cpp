@@ -1,4 +1,4 @@
-// refused: task: a micro-batch needs sequences and tokens; write ct::micro_batch{.sequences = 8, .tokens = 32}
+// refused: task: a micro-batch needs at least one sequence and one token; write ct::micro_batch{.sequences = 8, .tokens
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,4 @@
-// refused: trainer: attention::... is given twice; keep attention::flash or attention::reference
+// refused: policies: more than one attention policy is given; keep one, for example attention::flash
 // shows: composition<attention::flash, attention::flash>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

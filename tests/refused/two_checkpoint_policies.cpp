@@ -1,4 +1,4 @@
-// refused: trainer: two checkpoint policies are given; keep checkpoint::none or one checkpoint::every<k>
+// refused: policies: more than one checkpoint policy is given; keep one, for example checkpoint::sqrt
 // shows: composition<checkpoint::none, checkpoint::every<1>>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

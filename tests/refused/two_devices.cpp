@@ -1,4 +1,4 @@
-// refused: trainer: two devices are given; keep device::cpu or device::cuda<sm<90>>
+// refused: policies: more than one device is given; keep one, for example device::cpu
 // shows: composition<device::cpu, device::cpu>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: trainer: two fusion policies are given; keep fusion::automatic or fusion::none
+// refused: policies: more than one fusion policy is given; keep one, for example fusion::automatic
 // shows: composition<fusion::automatic, fusion::none>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

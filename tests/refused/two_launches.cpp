@@ -1,4 +1,4 @@
-// refused: trainer: launch::... is given twice; keep launch::eager or launch::graph
+// refused: policies: more than one launch policy is given; keep one, for example launch::eager
 // shows: composition<launch::eager, launch::eager>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: trainer: two optimizers are given; keep one of them, for example optimizer::adamw
+// refused: policies: more than one optimizer is given; keep one, for example optimizer::adamw
 // shows: composition<optimizer::sgd, optimizer::adamw>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: trainer: two parallel policies are given; keep one, or combine them: parallel::mesh<parallel::ddp,
+// refused: policies: more than one parallel policy is given; keep one, or combine two, as in
 // shows: composition<parallel::ddp, parallel::tensor<2>>
 #define CONSTRAIN_WITH_MPI // the rule that is tested comes first; nothing is linked
 #include <constrain/policy/policies.hpp>

@@ -1,4 +1,4 @@
-// refused: trainer: two precisions are given; keep one of them, for example precision::fp32
+// refused: policies: more than one precision is given; keep one, for example precision::fp32
 // shows: composition<precision::fp32, precision::fp64>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

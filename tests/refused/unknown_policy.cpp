@@ -1,4 +1,4 @@
-// refused: trainer: a template argument after the task is not a policy; write precision::..., an optimizer
+// refused: policies: a template argument after the task is not a policy; write precision::..., an optimizer
 // shows: composition<float>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

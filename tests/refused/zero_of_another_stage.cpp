@@ -1,4 +1,4 @@
-// refused: parallel::zero<stage, ranks>: ZeRO has the stages 1, 2 and 3; write one of them, for example
+// refused: parallel::zero<stage, ranks>: `stage` must be 1, 2 or 3; write for example parallel::zero<3, ranks>, or
 // shows: composition<parallel::zero<4, 2>>
 #define CONSTRAIN_WITH_MPI // the rule that is tested comes first; nothing is linked
 #include <constrain/policy/policies.hpp>

@@ -73,8 +73,8 @@ private:
 
 namespace detail {
 
-/// A pointer to the elements, whose type must be `real`. This function compiles faster than `as`, because std::span
-/// checks concepts.
+/// A pointer to the elements. The elements must have the type `real`, which is not checked. This function compiles
+/// faster than `as`, which constructs a std::span.
 template <class real> real const* reals_of(array_view const& values) {
   return reinterpret_cast<real const*>(values.bytes().data());
 }

@@ -11,7 +11,7 @@ namespace refusals {
 
 /// A repeat has `got` iterations.
 template <diagnosis d> struct repeat_of_nothing {
-  static_assert(d.ok(), "ct::repeat needs at least one iteration; write `repeat(name, 1 or more, ...)`");
+  static_assert(d.ok(), "ct::repeat needs at least one iteration; its number of iterations is `got`");
 };
 
 /// The body of a repeat returns a value whose shape differs from the argument's: the value has `got` elements, and the

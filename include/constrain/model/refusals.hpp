@@ -21,30 +21,32 @@ template <diagnosis d> struct task_of_inference_is_none {
 
 /// The model cannot be called with values.
 template <diagnosis d> struct model_is_no_function {
-  static_assert(d.ok(), "task: the model is not a function from ct::value to ct::value; give its type `constexpr "
+  static_assert(d.ok(), "task: the model is not a function from ct::value to ct::value; give its type a `constexpr "
                         "ct::value operator()(ct::value tokens) const` that returns the logits");
 };
 
-/// The model lists `got` inputs, but its call operator takes a different number.
+/// The model has `got` inputs (1 if it lists none), but its call operator takes a different number of values.
 template <diagnosis d> struct inputs_do_not_fit_the_model {
-  static_assert(d.ok(), "task: the model lists `got` inputs, but its call operator does not take that many values; "
-                        "write one ct::port_spec for each parameter, as in `static constexpr ct::port_spec inputs[] = "
-                        "{{.name = \"tokens\"}, {.name = \"lengths\", .each = ct::per::sequence}};`. Without a list "
-                        "the only input is tokens");
+  static_assert(d.ok(), "task: the model has `got` inputs, but its call operator does not take that many values; write "
+                        "one ct::port_spec for each parameter, as in `static constexpr ct::port_spec inputs[] = "
+                        "{{.name = \"tokens\"}, {.name = \"lengths\", .each = ct::per::sequence}};`. Without this "
+                        "list, the only input is `tokens`");
 };
 
-/// A ct::port_spec of the model or the objective is invalid.
+/// A list of ports of the model or the objective is empty, or a ct::port_spec in it is invalid.
 template <diagnosis d> struct port_is_not_sound {
-  static_assert(d.ok(), "task: the model's `inputs` or the objective's `labels` hold a ct::port_spec without a name, "
-                        "two with the same name, negative `.features`, or an input that has one entry per row or "
-                        "logit; give each its own .name, and inputs .each = ct::per::token or ct::per::sequence");
+  static_assert(d.ok(), "task: the model's `inputs` or the objective's `labels` are empty, or hold a ct::port_spec "
+                        "without a name, two with the same name, one with a negative `.features`, or an input with one "
+                        "entry per row or logit; list at least one, give each a `.name` of its own, and give inputs "
+                        "`.each = ct::per::token` or `ct::per::sequence`");
 };
 
-/// The objective cannot be called with logits and labels.
+/// The objective cannot be called with the logits and all its labels, or is not default-constructible.
 template <diagnosis d> struct objective_is_no_function {
-  static_assert(d.ok(), "task: the objective is not a function from two ct::values to a ct::value; give its type "
-                        "`constexpr ct::value operator()(ct::value logits, ct::value labels) const`, or write "
-                        "ct::causal_lm or ct::classification");
+  static_assert(d.ok(), "task: the objective must be default-constructible and a function from the logits and its "
+                        "labels to a loss, all of them ct::value; give its type `constexpr ct::value "
+                        "operator()(ct::value logits, ct::value labels) const`, with a parameter for each label that "
+                        "it lists, or write ct::causal_lm or ct::classification");
 };
 
 /// The forward program is not a constant expression.
@@ -61,15 +63,17 @@ template <diagnosis d> struct model_counts_labels {
                         "use these only in the objective");
 };
 
-/// The micro-batch has `expected` sequences of `got` tokens.
+/// The micro-batch has `expected` sequences of `got` tokens, and one of these numbers is below 1.
 template <diagnosis d> struct micro_batch_is_empty {
-  static_assert(d.ok(), "task: a micro-batch needs sequences and tokens; write ct::micro_batch{.sequences = 8, "
-                        ".tokens = 32} (`.tokens` is optional if the model has a `context`)");
+  static_assert(d.ok(), "task: a micro-batch needs at least one sequence and one token; write "
+                        "ct::micro_batch{.sequences = 8, .tokens = 32} (`.tokens` is optional if the model's `context` "
+                        "is above 0)");
 };
 
-/// The objective returns a value of `got` elements.
+/// The objective returns a value of `got` elements instead of one.
 template <diagnosis d> struct loss_is_not_a_scalar {
-  static_assert(d.ok(), "the objective must return a scalar; end it with ct::cross_entropy");
+  static_assert(d.ok(), "the objective must return a scalar; let it return a loss, for example "
+                        "ct::cross_entropy(logits, labels)");
 };
 
 } // namespace constrain::refusals

@@ -14,14 +14,13 @@ template <diagnosis d> struct weight_is_no_matrix {
 
 /// An activation has `got` dimensions, but the op needs `expected`.
 template <diagnosis d> struct no_such_axis {
-  static_assert(d.ok(), "the value has `got` dimensions where `expected` are needed; pass [sequences, tokens, "
-                        "features]");
+  static_assert(d.ok(), "a value has `got` dimensions, but needs `expected`; pass [sequences, tokens, features]");
 };
 
-/// An operand holds integers, but must hold floating-point numbers. `got`: the index of the operand.
+/// A value holds integers, but must hold floating-point numbers. `got`: the index of the operand, or 0.
 template <diagnosis d> struct ids_are_no_numbers {
-  static_assert(d.ok(), "the operation needs floating-point values, but its input holds token ids; pass the tokens "
-                        "through ct::embedding first");
+  static_assert(d.ok(), "a value that must be floating-point holds integers, such as token ids; pass tokens through "
+                        "ct::embedding first");
 };
 
 /// Two operands that must have the same shape differ in their number of dimensions, `expected` and `got`.
@@ -32,8 +31,8 @@ template <diagnosis d> struct ranks_differ {
 
 /// Two extents, `expected` and `got`, differ, but must be equal.
 template <diagnosis d> struct widths_differ {
-  static_assert(d.ok(), "two shapes that must be equal differ: `expected` and `got` are the innermost extents that "
-                        "differ; make the widths equal, for example with a ct::linear between them");
+  static_assert(d.ok(), "two extents that must be equal are `expected` and `got`; make them equal: a ct::linear, for "
+                        "example, changes the width of a value");
 };
 
 } // namespace constrain::op

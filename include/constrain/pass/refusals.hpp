@@ -6,10 +6,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::refusals {
 
 // The reasons for which a pass refuses a program. The violations that `verify` finds are in program/sound.hpp.
 
-/// A policy has the member `after`, but no valid function `pass`.
+/// A policy has the member `after`, but the member is not a ct::pass_name, or the policy has no valid function `pass`.
 template <diagnosis d> struct own_pass_is_none {
-  static_assert(d.ok(), "policy: `after` (a ct::pass_name) needs a function `static constexpr ct::program "
-                        "pass(ct::program const&, slot const&)` beside it; write both or neither");
+  static_assert(d.ok(), "policy: `after` must be a ct::pass_name, and the policy also needs a function `static "
+                        "constexpr ct::program pass(ct::program const&, slot const&)`; write both members or neither");
 };
 
 /// The pass of a policy is not a constant expression.
@@ -23,18 +23,18 @@ template <diagnosis d> struct own_pass_is_not_constant {
 template <diagnosis d> struct divided_tensor_is_read {
   static_assert(d.ok(),
                 "parallel::tensor: an operation, `op`, of the optimizer or of a policy's pass needs a gradient, "
-                "parameter or state `needed`, but it is `held`: each rank has a part of it; use an "
-                "element-wise optimizer, for example optimizer::adamw, and let passes use only ops with `layouts` "
-                "\"* -> *\"");
+                "parameter or state in the layout `needed`, but the ranks hold it in the layout `held`, each rank a "
+                "part; use an element-wise optimizer, for example optimizer::adamw, and let passes use only ops with "
+                "`layouts` \"* -> *\"");
 };
 
 /// Tensor parallelism with a model in which nothing can be divided, because of an op between two linear layers.
 template <diagnosis d> struct nothing_is_divided {
   static_assert(d.ok(),
                 "parallel::tensor: the ranks can divide no layer and no vocabulary; between two linear layers, each op "
-                "must take a `held` tensor, but an operation, `op`, needs it `needed`: choose numbers of features and "
-                "heads that the number of ranks divides, declare letters in the op's `layouts`, or leave the policy "
-                "out");
+                "must accept a tensor with the layout `held` and draw no random numbers, but the operation `op` needs "
+                "the layout `needed`; choose numbers of features and heads that the number of ranks divides, declare "
+                "letters in the `layouts` of `op`, move dropout elsewhere, or leave the policy out");
 };
 
 /// Tensor parallelism with a model in which nothing can be divided, because of the model's sizes, or because its layers
@@ -56,34 +56,35 @@ template <diagnosis d> struct no_gradient_rule {
 /// The gradient rule of an op is not a constant expression.
 template <diagnosis d> struct gradient_is_not_constant {
   static_assert(d.ok(), "the gradient rule of an op is not a constant expression; make each `gradient(ct::backward&)` "
-                        "constexpr, and pass it only indices of inputs and outputs that the op has");
+                        "and the functions it calls `constexpr`, let none throw or overflow, and pass the ct::backward "
+                        "only indices of inputs and outputs that the op has");
 };
 
 /// A gradient rule gives a value of `expected` elements a gradient of `got` elements. If the two numbers are equal,
 /// only the shapes differ.
 template <diagnosis d> struct gradient_has_another_shape {
-  static_assert(d.ok(), "an op's gradient rule gives an input of `expected` elements a gradient of `got`; give each "
-                        "gradient the shape of its input");
+  static_assert(d.ok(), "an op's gradient rule gives an input of `expected` elements a gradient of `got` elements; "
+                        "give each gradient the shape of its input");
 };
 
-/// The result of a repeat's body does not depend on the body's argument.
+/// No gradient flows from the result of a repeat's body to the body's argument.
 template <diagnosis d> struct repeat_ignores_its_input {
-  static_assert(d.ok(), "the body of ct::repeat does not use its argument; compute the result from it, for example x "
-                        "+ layer(x)");
+  static_assert(d.ok(), "no gradient flows from the result of the body of ct::repeat to the body's argument; compute "
+                        "the result from the argument with differentiable ops, for example x + layer(x)");
 };
 
 /// The argument of a repeat's body has elements of `expected` bytes, but the result has elements of `got` bytes.
 template <diagnosis d> struct repeat_changes_the_type {
   static_assert(d.ok(), "in mixed precision, the body of ct::repeat takes elements of `expected` bytes but returns "
-                        "elements of `got`; `+` and `*` with an fp32 value (a real label, a parameter of one "
-                        "dimension) give fp32, so use such values only outside of the repeat, or make its argument "
-                        "fp32 in the same way");
+                        "elements of `got` bytes; `+` and `*` with an fp32 value (a floating-point label, a "
+                        "one-dimensional parameter) give fp32, so use such values for neither or both of the body's "
+                        "argument and its result");
 };
 
-/// The model has a trained parameter on which the loss does not depend.
+/// A trained parameter has no gradient, for example because the loss does not depend on it.
 template <diagnosis d> struct parameter_without_path_to_the_loss {
-  static_assert(d.ok(), "a trainable parameter does not reach the loss; use it in the model's result or give it "
-                        "ct::role::frozen");
+  static_assert(d.ok(), "no gradient reaches a trainable parameter; let the model's result depend on the parameter, or "
+                        "give the parameter ct::role::frozen");
 };
 
 /// The program has no trained parameter.
@@ -95,27 +96,27 @@ template <diagnosis d> struct nothing_is_trained {
 /// A call reads or writes all instances of value `got`, but the ranks exchange them one by one.
 template <diagnosis d> struct stack_is_exchanged {
   static_assert(d.ok(),
-                "an operation, `op`, needs all tensors of a stacked gradient, parameter or state `needed` in one call, "
-                "but they are `held`, and the ranks exchange them one by one; let your pass open loops over the "
-                "value's axes around the call (ct::builder::open), or give the op `layouts` if it works element by "
-                "element");
+                "an operation, `op`, needs all tensors of a stacked gradient, parameter or state in one call, in the "
+                "layout `needed`, but the ranks hold them in the layout `held` and exchange them one by one; let your "
+                "pass open loops over the value's axes around the call (ct::builder::open), or give the op `layouts` "
+                "if it works element by element");
 };
 
 /// A call in a loop reads all of value `got`, which is gathered before the loop, but the loop also writes the value.
 template <diagnosis d> struct loop_writes_what_it_reads {
   static_assert(d.ok(),
-                "an operation, `op`, in a loop needs a gradient, parameter or state `needed` that the loop also "
-                "writes, but it is `held`, and the ranks exchange it only before the loop; let one operation of the "
-                "loop do the work, move the calls out of the loop, or give the ops `layouts` if all of them work "
-                "element by element");
+                "an operation, `op`, in a loop needs a gradient, parameter or state in the layout `needed`, but the "
+                "ranks hold it in the layout `held` and exchange it only before the loop, which also writes it; let "
+                "one operation of the loop do the work, move the calls out of the loop, or give the ops `layouts` if "
+                "all of them work element by element");
 };
 
-/// An op that declares `*` for two operands works on shards, but one has `expected` elements and the other `got`.
+/// An op that works on shards declares `*` for an operand of `got` elements and for an output of `expected` elements.
 template <diagnosis d> struct elements_do_not_pair {
   static_assert(d.ok(),
-                "`layouts` of an operation, `op`, has the pattern * for an operand of `got` elements, which is `held`, "
-                "and for a gradient, parameter or state of `expected` elements, of which it gets shards (`needed`); "
-                "write - for an operand that every element needs, such as a scalar");
+                "`layouts` of an operation, `op`, has the pattern * for an operand of `got` elements with the layout "
+                "`held`, and for an output of `expected` elements, of which `op` computes shards (the layout "
+                "`needed`); write - for an operand that every element needs, such as a scalar");
 };
 
 /// The update rule of the optimizer is not a constant expression.
@@ -135,8 +136,8 @@ template <diagnosis d> struct entries_differ {
 template <diagnosis d> struct limit_is_too_small {
   static_assert(
       d.ok(), "checkpoint::budget: the trainer needs `got` bytes more than the limit, `expected`, even if its backward "
-              "pass recomputes all it can; write a larger limit, fewer sequences in a micro-batch, or policies that "
-              "save memory, such as precision::pure_bf16 and optimizer::adamw_8bit");
+              "pass recomputes everything that it can; write a larger limit, fewer sequences in a micro-batch, or "
+              "policies that save memory, such as precision::pure_bf16 and optimizer::adamw_8bit");
 };
 
 } // namespace constrain::refusals

@@ -20,11 +20,9 @@ struct accumulation {
   static constexpr bool free_on_resume = true;
 
   CONSTRAIN_RULE(one_accumulation, (said<accumulation> const& a), a.given <= 1,
-                 "trainer: accumulate<N> is given twice; keep one, where N is the number of micro-batches "
-                 "per update");
+                 "policies: more than one accumulate policy is given; keep one, for example accumulate<4>");
   CONSTRAIN_RULE(some_micro_batches, (accumulation const& a), a.micro_batches >= 1,
-                 "accumulate<N>: an update needs at least one micro-batch; write accumulate<1> or leave the policy "
-                 "out");
+                 "accumulate<N>: N must be at least 1; write accumulate<1> or leave the policy out");
   using rules = rule_list<one_accumulation, some_micro_batches>;
 };
 

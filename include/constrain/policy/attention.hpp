@@ -27,7 +27,7 @@ struct attention {
   static constexpr bool free_on_resume = true;
 
   CONSTRAIN_RULE(one_attention, (said<attention> const& a), a.given <= 1,
-                 "trainer: attention::... is given twice; keep attention::flash or attention::reference");
+                 "policies: more than one attention policy is given; keep one, for example attention::flash");
   using rules = rule_list<one_attention>;
 };
 

@@ -28,7 +28,7 @@ struct checkpointing {
   bool square_root = false;  // whether the policy is checkpoint::sqrt
   bool by_operation = false; // whether the policy is checkpoint::keep
   op_set kept{};             // the ops of checkpoint::keep
-  int unknown_ops = 0;       // arguments of checkpoint::keep that are not ops, plus 1 if there are more than 16
+  int unknown_ops = 0;       // number of arguments of checkpoint::keep that are not ops; 1 more if it has over 16
   bool has_limit = false;    // whether the policy is checkpoint::budget
   bytes limit{};             // of checkpoint::budget: maximum memory of a trainer
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;
@@ -53,15 +53,15 @@ struct checkpointing {
   static constexpr bool free_on_resume = true;
 
   CONSTRAIN_RULE(one_checkpointing, (said<checkpointing> const& c), c.given <= 1,
-                 "trainer: two checkpoint policies are given; keep checkpoint::none or one checkpoint::every<k>");
+                 "policies: more than one checkpoint policy is given; keep one, for example checkpoint::sqrt");
   CONSTRAIN_RULE(some_iterations, (checkpointing const& c), !c.recomputes || c.square_root || c.iterations >= 1,
-                 "checkpoint::every<k>: k is at least 1; write checkpoint::none to keep all activations");
+                 "checkpoint::every<k>: k must be at least 1; write checkpoint::none to keep all activations");
   CONSTRAIN_RULE(only_ops_are_kept, (checkpointing const& c), c.unknown_ops == 0,
-                 "checkpoint::keep<op...>: an argument is not an op, or there are more than 16; write ops such as "
-                 "ct::op::attention and ct::op::elementwise<ct::op::gelu>");
+                 "checkpoint::keep<ops...>: an argument is not an op, or there are more than 16 arguments; write at "
+                 "most 16 ops, such as ct::op::attention and ct::op::elementwise<ct::op::gelu>");
   CONSTRAIN_RULE(some_bytes, (checkpointing const& c), !c.has_limit || c.limit > bytes(0),
-                 "checkpoint::budget<limit>: the limit is at least 1 byte; write the bytes that the trainer may need, "
-                 "such as ct::mebibytes(4096)");
+                 "checkpoint::budget<limit>: the limit must be at least 1 byte; write the number of bytes that the "
+                 "trainer may use, such as ct::mebibytes(4096)");
   using rules = rule_list<one_checkpointing, some_iterations, only_ops_are_kept, some_bytes>;
 };
 
@@ -83,7 +83,7 @@ template <int iterations> struct every {
 };
 
 /// `every<k>` with a separate k for each repeat: the square root of its number of iterations, rounded up. The repeat
-/// keeps about k inputs and recomputes k iterations at a time (Chen et al. 2016, section 4.1). If the activations of an
+/// keeps about k inputs and recomputes k iterations at a time (Chen et al. 2016). If the activations of an
 /// iteration take much more memory than its input, as in a transformer, every<1> takes less memory.
 struct sqrt {
   using slot = slot_of::checkpointing;
@@ -106,12 +106,13 @@ template <class... ops> constexpr slot_of::checkpointing keeping() {
 
 } // namespace detail
 
-/// Selective recomputation (Korthikanti et al. 2022, section 5). Keeps the results of these ops, the inputs of the
-/// iterations of each repeat, and the results of collectives. The backward pass recomputes the other activations that
-/// it needs, inside and outside repeats, each just before its first use. Name the ops that the model calls:
+/// Selective recomputation (Korthikanti et al. 2022, section 5). Keeps the results of these ops; the backward pass
+/// recomputes the other activations that it needs, inside and outside repeats, each just before its first use. Some
+/// activations are always kept: the inputs of the iterations of each repeat, the results of collectives and of ops that
+/// read an accumulator, results that are read outside of a loop around their op, and results that the backward pass
+/// needs so soon that dropping them would free no memory. `keep<>` keeps only these. Name the ops that the model calls:
 /// `keep<op::attention>` also keeps the results of flash attention. An element-wise function f is `op::elementwise<f>`.
-/// `keep<>` keeps only the inputs of iterations and the results of collectives. Training gives the same weights as with
-/// `none`, bit for bit.
+/// Training gives the same weights as with `none`, bit for bit.
 template <class... ops> struct keep {
   using slot = slot_of::checkpointing;
   static constexpr slot value = detail::keeping<ops...>();

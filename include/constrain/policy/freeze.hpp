@@ -50,12 +50,14 @@ struct freezing {
   using refused = policy_list<freeze<role::activation>, train_only<>>;
 
   CONSTRAIN_RULE(one_freezing, (said<freezing> const& f), f.given <= 1,
-                 "trainer: two freeze policies are given; keep one freeze<role...> or train_only<role...>");
+                 "policies: more than one freeze or train_only policy is given; keep one, for example "
+                 "freeze<role::embedding>");
   CONSTRAIN_RULE(roles_of_parameters, (freezing const& f), !f.other,
-                 "freeze<role...>: only parameters can be frozen; write role::weight, bias, norm, embedding or head");
+                 "freeze, train_only: a role is not one of trainable parameters; write only role::weight, bias, norm, "
+                 "embedding or head");
   CONSTRAIN_RULE(something_is_trained, (freezing const& f), !(f.weight && f.bias && f.norm && f.embedding && f.head),
-                 "freeze<role...>: nothing would be trained; leave one of the roles out, or write one into "
-                 "train_only<role...>");
+                 "freeze, train_only: nothing would be trained; write fewer roles in freeze, or at least one role in "
+                 "train_only");
   using rules = rule_list<one_freezing, roles_of_parameters, something_is_trained>;
 };
 

@@ -29,7 +29,7 @@ struct fusion {
   static constexpr bool free_on_resume = true;
 
   CONSTRAIN_RULE(one_fusion, (said<fusion> const& f), f.given <= 1,
-                 "trainer: two fusion policies are given; keep fusion::automatic or fusion::none");
+                 "policies: more than one fusion policy is given; keep one, for example fusion::automatic");
   using rules = rule_list<one_fusion>;
 };
 

@@ -23,7 +23,7 @@ struct launching {
   static constexpr bool free_on_resume = true;
 
   CONSTRAIN_RULE(one_launch, (said<launching> const& l), l.given <= 1,
-                 "trainer: launch::... is given twice; keep launch::eager or launch::graph");
+                 "policies: more than one launch policy is given; keep one, for example launch::eager");
   using rules = rule_list<one_launch>;
 };
 

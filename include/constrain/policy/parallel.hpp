@@ -42,22 +42,23 @@ struct parallelism {
   static constexpr bool free_on_resume = true;
 
   CONSTRAIN_RULE(one_parallelism, (said<parallelism> const& p), p.given <= 1,
-                 "trainer: two parallel policies are given; keep one, or combine them: parallel::mesh<parallel::ddp, "
-                 "parallel::tensor<ranks>>");
+                 "policies: more than one parallel policy is given; keep one, or combine two, as in "
+                 "parallel::mesh<parallel::ddp, parallel::tensor<2>>");
   CONSTRAIN_RULE(known_stage, (parallelism const& p), 1 <= p.stage && p.stage <= 3,
-                 "parallel::zero<stage, ranks>: ZeRO has the stages 1, 2 and 3; write one of them, for example "
-                 "parallel::zero<3, ranks>, or parallel::ddp");
+                 "parallel::zero<stage, ranks>: `stage` must be 1, 2 or 3; write for example parallel::zero<3, ranks>, "
+                 "or parallel::ddp");
   CONSTRAIN_RULE(some_shards, (parallelism const& p), p.shards >= 1,
-                 "parallel::zero<stage, ranks>: a group has at least one rank; write parallel::zero<3, 2> or "
+                 "parallel::zero<stage, ranks>: `ranks` must be at least 1; write for example parallel::zero<3, 2>, or "
                  "parallel::ddp");
   CONSTRAIN_RULE(some_tensor_ranks, (parallelism const& p), p.tensor >= 1,
-                 "parallel::tensor<ranks>: a group has at least one rank; write parallel::tensor<2> or "
+                 "parallel::tensor<ranks>: `ranks` must be at least 1; write for example parallel::tensor<2>, or "
                  "parallel::none");
   CONSTRAIN_RULE(data_and_layers, (parallelism const& p), p.combines,
-                 "parallel::mesh<data, layers>: `data` is parallel::ddp or parallel::zero<stage, ranks>, and `layers` "
-                 "is parallel::tensor<ranks>; write for example parallel::mesh<parallel::ddp, parallel::tensor<2>>");
+                 "parallel::mesh<data, layers>: `data` must be parallel::ddp or parallel::zero<stage, ranks>, and "
+                 "`layers` must be parallel::tensor<ranks>; write for example parallel::mesh<parallel::ddp, "
+                 "parallel::tensor<2>>");
   CONSTRAIN_RULE(mpi_is_there, (parallelism const& p), !p.distributed || p.has_mpi,
-                 "parallel: several processes need MPI, and this program is compiled without it; install "
+                 "parallel: training in several processes needs MPI, but this program is compiled without MPI; install "
                  "libopenmpi-dev and link constrain::mpi");
   using rules = rule_list<one_parallelism, known_stage, some_shards, some_tensor_ranks, data_and_layers, mpi_is_there>;
 };

@@ -34,7 +34,7 @@ struct precision {
   static constexpr bool free_on_resume = true; // but a saved run has a field for the precision, which must match
 
   CONSTRAIN_RULE(one_precision, (said<precision> const& p), p.given <= 1,
-                 "trainer: two precisions are given; keep one of them, for example precision::fp32");
+                 "policies: more than one precision is given; keep one, for example precision::fp32");
   using rules = rule_list<one_precision>;
 };
 

@@ -13,7 +13,7 @@ template <class...> struct rule_list {};
 /// references to the slots that the condition reads, or to `said<slot>` if the condition counts policies:
 ///
 ///     CONSTRAIN_RULE(graph_on_cuda, (slot_of::launching const& l, slot_of::device const& d), !l.captures || d.is_cuda,
-///                    "launch::graph: only a CUDA device captures graphs; add ...")
+///                    "launch::graph: only a CUDA device captures graphs; write ...")
 ///
 /// A rule about one slot is a member of the slot; rules between slots are in rules.hpp.
 #define CONSTRAIN_RULE(rule, parameters, condition, text)                                                              \

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 // slot.
 
 CONSTRAIN_RULE(graph_on_cuda, (slot_of::launching const& l, slot_of::device const& d), !l.captures || d.is_cuda,
-               "launch::graph: only a CUDA device captures graphs; add device::cuda<sm<90>>, or write launch::eager");
+               "launch::graph: only a CUDA device captures graphs; write device::cuda<sm<90>> or launch::eager");
 CONSTRAIN_RULE(cuda_in_one_process, (slot_of::device const& d, slot_of::parallelism const& p),
                !d.is_cuda || !p.distributed,
                "parallel: training in several processes does not support CUDA devices yet; write device::cpu, or "

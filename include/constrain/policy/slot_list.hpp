@@ -20,9 +20,9 @@ struct unknown {
   template <class...> using otherwise = nothing;
 
   CONSTRAIN_RULE(known_policies, (said<unknown> const& u), u.given == 0,
-                 "trainer: a template argument after the task is not a policy; write precision::..., an optimizer (a "
-                 "type with `hyper`), accumulate<N>, checkpoint::... or a policy of your own, a type with a `slot` "
-                 "and a `value`");
+                 "policies: a template argument after the task is not a policy; write precision::..., an optimizer (a "
+                 "type with `hyper`), accumulate<N>, checkpoint::... or a policy of your own, a type with a `slot` and "
+                 "a `value`");
   using rules = rule_list<known_policies>;
 };
 

@@ -21,8 +21,8 @@ template <diagnosis d> struct no_such_dimension_of_parts {
 /// Too many parts, an extent below 1, or extents that do not add up to the parameter's extent, `expected`.
 template <diagnosis d> struct parts_do_not_fit {
   static_assert(d.ok(), "a parameter can have at most eight parts, each with an extent of at least 1, and the extents "
-                        "must add up to `expected`, the extent of the parameter; up to the first invalid part, they "
-                        "add up to `got`");
+                        "must add up to `expected`, the extent of the parameter; those before the first invalid part, "
+                        "or all if there is none, add up to `got`");
 };
 
 } // namespace refusals

@@ -13,16 +13,17 @@ template <why reason, diagnosis d> struct refusal;
 template <diagnosis d> struct refusal<why::nothing, d> {};
 
 template <diagnosis d> struct refusal<why::program_too_large, d> {
-  static_assert(d.ok(), "the model's program is too large; put equal layers into one ct::repeat, which stores its "
-                        "body once");
+  static_assert(d.ok(), "the model's program is too large; it exceeds a limit, `expected`, for example of its nodes, "
+                        "values, names or nested loops; put equal layers into one ct::repeat, which stores its body "
+                        "once, or nest fewer repeats");
 };
 template <diagnosis d> struct refusal<why::extent_below_one, d> {
-  static_assert(d.ok(), "an extent is `got`, but must be at least `expected`; set the model's layers, widths, "
-                        "vocabulary, context and classes to 1 or more");
+  static_assert(d.ok(), "an extent is `got`, but must be at least `expected`; set the model's widths, vocabulary, "
+                        "context and classes to at least 1");
 };
 template <diagnosis d> struct refusal<why::tensor_too_large, d> {
-  static_assert(d.ok(), "a tensor has more than `expected` elements over all iterations and micro-batches; make its "
-                        "extents smaller (`got` is one of them)");
+  static_assert(d.ok(), "a tensor has more than `expected` elements over all iterations and micro-batches; lower its "
+                        "extents or the numbers of iterations and micro-batches (`got` is one of these numbers)");
 };
 template <diagnosis d> struct refusal<why::value_left_its_repeat, d> {
   static_assert(d.ok(), "a value computed in the body of a ct::repeat (line `expected`) is used outside of it (line "
@@ -49,8 +50,9 @@ template <diagnosis d> struct refusal<why::read_before_written, d> {
 };
 template <diagnosis d> struct refusal<why::overwritten_before_read, d> {
   static_assert(d.ok(),
-                "an operation reads a value after another operation has overwritten the value's bytes; this is a "
-                "bug in a pass: report it with the model");
+                "an operation reads a value after another operation has overwritten the value's bytes; if a pass of "
+                "yours makes values share bytes, correct the pass; if not, this is a bug in ConsTrain: report it with "
+                "the model");
 };
 template <diagnosis d> struct refusal<why::loops_do_not_nest, d> {
   static_assert(d.ok(), "a loop has no end, or an end has no loop; if an op or pass of yours opens a loop, let "
@@ -64,16 +66,16 @@ template <diagnosis d> struct refusal<why::shape_is_not_what_the_rule_says, d> {
 };
 template <diagnosis d> struct refusal<why::partial_sum_is_read, d> {
   static_assert(d.ok(),
-                "an operation, `op`, reads or overwrites a gradient, or reads the loss, before the last node that "
-                "adds to it, so the tensor is `held`, but must be `needed`; if a pass of yours calls `op`, let the "
-                "pass call `op` after the loops of the backward pass; if not, this is a bug in ConsTrain: report it "
-                "with the model");
+                "an operation, `op`, reads or overwrites a gradient, or reads the loss, before the last node that adds "
+                "to it, so the ranks hold the tensor in the layout `held`, but `op` needs the layout `needed`; if a "
+                "pass of yours calls `op`, let the pass call `op` after the loops of the backward pass; if not, this "
+                "is a bug in ConsTrain: report it with the model");
 };
 template <diagnosis d> struct refusal<why::wrong_layout, d> {
   static_assert(d.ok(),
-                "an operation, `op`, reads a tensor that must be `needed`, but the ranks hold it as `held`; if a pass "
-                "of yours calls `op`, let the pass give `op` a tensor with the layout `needed`; if not, this is a bug "
-                "in ConsTrain: report it with the model");
+                "an operation, `op`, needs a tensor in the layout `needed`, but the ranks hold it in the layout "
+                "`held`; if a pass of yours calls `op`, let the pass give `op` a tensor with the layout `needed`; if "
+                "not, this is a bug in ConsTrain: report it with the model");
 };
 template <diagnosis d> struct refusal<why::unguarded_write, d> {
   static_assert(d.ok(), "an operation writes a parameter or an optimizer state directly, so a gradient that is not "
@@ -87,8 +89,8 @@ template <diagnosis d> struct refusal<why::skipped_iteration_is_read, d> {
 };
 template <diagnosis d> struct refusal<why::exchange_may_be_skipped, d> {
   static_assert(d.ok(), "ranks exchange data in a loop over rows whose iterations without a valid label do not run, so "
-                        "some ranks would wait for other ranks; if a pass of yours opens the loop, move the collective "
-                        "before or after it");
+                        "a rank could wait forever for other ranks; if a pass of yours opens the loop, move the "
+                        "collective before or after it");
 };
 
 namespace detail {

@@ -13,8 +13,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Whether oneDNN's bf16 GEMM is faster on this machine than the built-in GEMM, which converts the operands to fp32.
-/// This is the case with AMX, or with AVX512_BF16 on AMD processors. Intel processors with AVX512_BF16 but without AMX
-/// reach only half the fp32 rate: 205 against 400 GFLOP/s on two cores of an Intel Xeon (family 6, model 207).
+/// This is the case with AMX, or with AVX512_BF16 on AMD processors. On Intel processors where AMX is absent or
+/// disabled (as in some virtual machines), AVX512_BF16 reaches only half the fp32 rate: 205 against 400 GFLOP/s on two
+/// cores of an Intel Xeon (family 6, model 207) with AMX disabled.
 inline bool onednn_multiplies_bf16() {
   static bool const answer = [] {
     auto const supported = static_cast<unsigned>(dnnl_get_effective_cpu_isa());

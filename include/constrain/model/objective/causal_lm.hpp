@@ -13,8 +13,8 @@ struct causal_lm {
   /// The labels, one per row of logits, do not have the shape of the tokens; the logits have `got` dimensions.
   template <diagnosis d> struct logits_have_no_tokens {
     static_assert(d.ok(), "ct::causal_lm needs logits of shape [sequences, tokens, vocabulary], but the model's logits "
-                          "have `got` dimensions or another number of tokens; return one row of logits per token, or "
-                          "use ct::classification for one label per sequence");
+                          "have `got` dimensions or other numbers of sequences or tokens; return one row of logits per "
+                          "token, or use ct::classification for one label per sequence");
   };
 
   /// The loss, a scalar in nats per valid label.

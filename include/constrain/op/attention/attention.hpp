@@ -59,23 +59,23 @@ struct attention {
   static constexpr char const* layouts = "-h, -h, -h, - -> -h, -";
   static constexpr unsigned strided_inputs = 0b111; // q, k, v
 
-  /// Refused: a width of qkv that is not a multiple of 3, if there are as many key-value heads as query heads. `got`:
-  /// the width.
+  /// Refused: a width of qkv that is not a multiple of 3, if there are as many key-value heads as query heads, or if
+  /// the number of heads is below 1. `got`: the width.
   template <diagnosis d> struct qkv_is_not_three_times_the_width {
-    static_assert(d.ok(), "ct::self_attention needs queries, keys and values side by side, so its input's width must "
-                          "be a multiple of 3; pass for example ct::linear(..., 3 * x.features())");
+    static_assert(d.ok(), "ct::self_attention: the width of qkv, `got`, must be a multiple of 3, since queries, keys "
+                          "and values lie side by side; pass for example ct::linear(..., 3 * x.features())");
   };
   /// Refused: a width of qkv that is not a multiple of the total number of heads, heads + 2 * key_value_heads, if there
   /// are fewer key-value heads than query heads. `expected`: the total number of heads. `got`: the width.
   template <diagnosis d> struct qkv_does_not_fit_the_heads {
-    static_assert(d.ok(), "ct::self_attention: the width of qkv, `got`, is not a multiple of `expected`, the number of "
-                          "heads + 2 * key_value_heads; give it (heads + 2 * key_value_heads) * head width features");
+    static_assert(d.ok(), "ct::self_attention: the width of qkv, `got`, is not a multiple of `expected`, which is "
+                          "heads + 2 * key_value_heads; give qkv (heads + 2 * key_value_heads) * head width features");
   };
   /// Refused: a number of key-value heads that is negative or does not divide the number of heads. `expected`: the
   /// number of heads. `got`: the number of key-value heads.
   template <diagnosis d> struct key_value_heads_do_not_divide_the_heads {
-    static_assert(d.ok(), "ct::self_attention: the number of heads, `expected`, is not a multiple of `got` "
-                          "key_value_heads; choose a number that divides it, or 0 for one per query head");
+    static_assert(d.ok(), "ct::self_attention: key_value_heads is `got`, but must be a positive divisor of the number "
+                          "of heads, `expected`, or 0, which means one per query head");
   };
   /// Refused: keys or values whose shape does not fit the queries and the numbers of heads. `expected` and `got`: the
   /// numbers of dimensions if they differ, otherwise the innermost extents that differ.
@@ -86,20 +86,20 @@ struct attention {
   };
   /// Refused: lengths that do not have one integer per sequence.
   template <diagnosis d> struct lengths_do_not_fit {
-    static_assert(d.ok(), "ct::self_attention: lengths must be integers [sequences]; declare the model's input as "
-                          "{.name = \"lengths\", .each = ct::per::sequence} and pass it");
+    static_assert(d.ok(), "ct::self_attention: lengths must be integers of shape [sequences]; declare the model's "
+                          "input as {.name = \"lengths\", .each = ct::per::sequence} and pass it");
   };
   /// Refused: a number of heads that is below 1 or does not divide the width.
   template <diagnosis d> struct heads_do_not_divide_the_width {
-    static_assert(d.ok(), "ct::self_attention: the width `expected` is not a multiple of `got` heads; choose a number "
-                          "of heads that divides the width");
+    static_assert(d.ok(), "ct::self_attention: the number of heads is `got`, but must be a positive divisor of the "
+                          "width, `expected`");
   };
 
   /// Refused: a tensor group with more ranks (`expected`) than there are heads (`got`).
   template <diagnosis d> struct fewer_heads_than_ranks {
-    static_assert(d.ok(), "parallel::tensor: `expected` ranks cannot divide the `got` heads of an operation, `op`, so "
-                          "its input, which has the layout `held`, would need the layout `needed`; choose at most as "
-                          "many ranks as heads");
+    static_assert(d.ok(), "parallel::tensor: an operation, `op`, has `got` heads, fewer than the `expected` ranks, so "
+                          "it needs the layout `needed` of an input that has the layout `held`; choose at most as many "
+                          "ranks as heads");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {

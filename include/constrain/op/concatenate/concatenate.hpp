@@ -25,8 +25,9 @@ struct concatenate {
   /// Refused: values whose types differ, or whose shapes differ outside the joined dimension. `got`: the index of the
   /// value that differs from the first.
   template <diagnosis d> struct values_do_not_fit {
-    static_assert(d.ok(), "ct::concatenate: value `got` differs from value `expected` in its type, its number of "
-                          "dimensions, or an extent outside the joined dimension; make them equal");
+    static_assert(d.ok(), "ct::concatenate: value number `got`, counted from 0, differs from the first value in its "
+                          "type, its number of dimensions, or an extent outside the joined dimension; make these "
+                          "equal");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {

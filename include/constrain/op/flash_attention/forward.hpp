@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// One thread's work on a block of queries of one head (Dao et al. 2022, algorithm 1). The block is split into panels
+/// One thread's work on a block of queries of one head (Dao 2023, algorithm 1). The block is split into panels
 /// of queries; each panel visits the tiles of keys and values in turn, with a running maximum and sum of the softmax.
 /// Heads wider than `columns` are split into chunks of columns.
 template <class stored, class accumulate> class flash_forward : flash_tile<accumulate> {
@@ -151,7 +151,7 @@ private:
   alignas(64) accumulate y_[queries * columns];       // [panels, padded columns, panel], not yet divided by sum_
   alignas(64) accumulate keys_[tile::keys * columns];
   alignas(64) accumulate values_[tile::keys * columns];
-  alignas(64) accumulate rows_[panel * columns]; // a panel before or after its transposition, [panel, columns]
+  alignas(64) accumulate rows_[panel * columns]; // a panel before or after its transposition, [panel, padded columns]
   alignas(64) accumulate scores_[tile::keys * panel];
   alignas(64) accumulate row_max_[queries], sum_[queries]; // of each query's softmax, over the keys visited so far
 };

@@ -43,9 +43,9 @@ struct focal_loss {
     static_assert(d.ok(), "ct::focal_loss needs one integer label per row of logits: logits [..., classes], labels "
                           "[...]");
   };
-  /// Refused: a negative gamma.
+  /// Refused: a gamma that is negative or not a number.
   template <diagnosis d> struct gamma_is_negative {
-    static_assert(d.ok(), "ct::focal_loss: gamma is negative; give at least 0, for example 2");
+    static_assert(d.ok(), "ct::focal_loss: gamma must be at least 0; write for example 2");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {

@@ -28,8 +28,8 @@ struct position_embedding {
 
   /// Refused: more tokens than the table has rows.
   template <diagnosis d> struct sequence_longer_than_context {
-    static_assert(d.ok(), "the sequence of `got` tokens is longer than the context of `expected`; lower "
-                          "micro_batch::tokens or raise the model's context");
+    static_assert(d.ok(), "ct::position_embedding: a sequence of `got` tokens is longer than the context of `expected` "
+                          "tokens; lower micro_batch::tokens or raise the model's context");
   };
 
   static constexpr inferred infer(operand_types const& in) {

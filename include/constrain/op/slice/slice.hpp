@@ -48,8 +48,9 @@ struct slice {
   /// Refused: indices that x does not have. `expected`: the extent of x in the sliced dimension. `got`: the end of the
   /// slice, or `begin` if `begin` is negative or beyond the extent.
   template <diagnosis d> struct slice_is_too_long {
-    static_assert(d.ok(), "ct::slice: the slice reaches to `got`, but must lie within [0, `expected`), the range of "
-                          "indices in the dimension; choose `begin` and `extent` within this range");
+    static_assert(d.ok(), "ct::slice: the slice begins or ends at `got`, outside of the dimension's indices, 0 to "
+                          "`expected`; choose a `begin` of at least 0 and a sum of `begin` and `extent` of at most "
+                          "`expected`");
   };
   /// Refused: an extent below 1. `got`: the extent.
   template <diagnosis d> struct slice_is_empty {

@@ -27,8 +27,8 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
   }
   using prepared = decltype(prepare(typename optimizer::hyper{}, optimizer_step{}));
   static_assert(std::is_trivially_copyable_v<prepared>,
-                "an optimizer's hyperparameters are copied to the device as bytes; keep "
-                "`hyper` and the result of `prepare` trivially copyable");
+                "an optimizer's hyperparameters are copied to the device as bytes; make `hyper` and the result of "
+                "`prepare` trivially copyable");
 
   prepared decaying, other; // with weight decay; without weight decay
   optimizer_step step;      // number of this update, counted from 1

@@ -20,8 +20,8 @@ template <class optimizer> constexpr int state_fields() {
   if constexpr (std::is_empty_v<state>) return 0;
   else {
     static_assert(std::is_trivially_copyable_v<state> && sizeof(state) % sizeof(float) == 0,
-                  "an optimizer's `template <class real> struct state` has a field whose type is not `real`; make "
-                  "all its fields `real`");
+                  "an optimizer's `template <class real> struct state` must be trivially copyable, and all its fields "
+                  "must have the type `real`");
     static_assert(sizeof(state) <= maximum_state_fields * sizeof(float),
                   "an optimizer's `state` has more than four fields; use at most four");
     return static_cast<int>(sizeof(state) / sizeof(float));

@@ -54,19 +54,19 @@ struct optimizer {
   static constexpr bool free_on_resume = true; // a resume compares the optimizer's name in a separate field
 
   CONSTRAIN_RULE(one_optimizer, (said<optimizer> const& o), o.given <= 1,
-                 "trainer: two optimizers are given; keep one of them, for example optimizer::adamw");
+                 "policies: more than one optimizer is given; keep one, for example optimizer::adamw");
   CONSTRAIN_RULE(optimizer_state, (optimizer const& o), o.has_state,
-                 "optimizer: it has no `template <class real> struct state`; write one, empty if the optimizer "
-                 "stores nothing");
+                 "optimizer: the type has no `template <class real> struct state`; write one, which is empty if the "
+                 "optimizer stores nothing");
   CONSTRAIN_RULE(optimizer_update, (optimizer const& o), o.has_update,
-                 "optimizer: it has no `static real update(real weight, real gradient, state<real>&, hyper const&, "
-                 "ct::optimizer_step)` template; write it");
+                 "optimizer: the type has no `static real update(real weight, real gradient, state<real>&, hyper "
+                 "const&, ct::optimizer_step)` template; write one");
   CONSTRAIN_RULE(optimizer_base, (optimizer const& o), o.base_fits,
-                 "optimizer: the O of quantized<O>, states_in<type, O> or by_role<O> is not element-wise; write an "
-                 "element-wise one, as in averaged<quantized<adamw>>");
+                 "optimizer: the O of quantized<O>, states_in<type, O> or by_role<O> must be an element-wise "
+                 "optimizer, with `state` and `update`; write for example averaged<quantized<adamw>>");
   CONSTRAIN_RULE(optimizer_state_type, (optimizer const& o), o.type_fits,
-                 "optimizer::states_in<type, O>: states are stored in 16 or 32 bits with the exponents of fp32; write "
-                 "states_in<dtype::bf16, O> or states_in<dtype::f32, O>");
+                 "optimizer::states_in<type, O>: `type` must be dtype::bf16 or dtype::f32; write for example "
+                 "states_in<dtype::bf16, O>");
   CONSTRAIN_RULE(in_backward_outermost, (optimizer const& o), o.is_outermost,
                  "optimizer::in_backward<O>: another optimizer wraps it; write in_backward outermost, as in "
                  "in_backward<averaged<adamw>>");
