@@ -218,7 +218,7 @@ TEST_CASE("examples that do not fit end fit before the first step") {
   };
   auto const text = ct::data::corpus::from_bytes("a corpus of text");
   CHECK(said(all, &text) == "fit: the training data is examples, but .validation is not; give examples");
-  CHECK(said({a.tokens, a.labels}, nullptr).starts_with("fit: 1 inputs were given, but the model takes 3"));
+  CHECK(said({a.tokens, a.labels}, nullptr).starts_with("fit: 1 input was given, but the model takes 3"));
   examples const two({a.tokens, a.segments}, a.labels);
   CHECK(said(all, &two).starts_with("fit, .validation: 2 inputs were given, but the model takes 3"));
   integers const ignored(20, ct::ignored_label);

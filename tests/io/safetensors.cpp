@@ -101,7 +101,7 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
   CHECK_FALSE(refused({{"w", "F32", {-2}, bytes}}).empty());
   CHECK_FALSE(refused({{"w", "F32", {INT64_MAX, INT64_MAX}, bytes}}).empty());
   CHECK(refused({{"w", "F64", {}, bytes}, {"w", "F64", {}, bytes}}) ==
-        "the name 'w' is taken in a safetensors file; give every tensor its own name");
+        "the tensor name 'w' occurs twice; give every tensor its own name");
   CHECK_FALSE(refused({{"__metadata__", "F64", {}, bytes}}).empty());
   CHECK(sentence([&] {
           write_safetensors(scratch / "m", {}, {{"a", "1"}, {"b", "1"}, {"a", "2"}});
@@ -161,7 +161,7 @@ TEST_CASE("safetensors: hostile headers are refused, each with its reason") {
       {"", "too short"},
       {"1234567", "too short"},
       {std::string(8, '\0'), "does not begin like a safetensors file"},
-      {with_header(good, 0, 1000), "declares a header of 1000 bytes, but only "},
+      {with_header(good, 0, 1000), "declares a header of 1000 bytes, but has only "},
       {with_header(good, 4, UINT64_MAX), "declares a header of 18446744073709551615 bytes"},
       {with_header(good, 4, UINT64_MAX - 7), "declares a header of"},
       {with_header(good, 4, std::uint64_t{1} << 63), "declares a header of"},
@@ -222,8 +222,8 @@ TEST_CASE("safetensors: hostile offsets are refused, each with its reason") {
       {with_header(with_fields("\"U8\"", "[4]", "[18446744073709551612,18446744073709551615]"), 4), "ends at byte"},
       {with_header(with_fields("\"U8\"", "[4]", "[0,18446744073709551616]"), 4), "where an integer from 0 to"},
       {with_header(with_fields("\"U8\"", "[4]", "[1,5]"), 5), "leaves unused bytes before it"},
-      {with_header(good, 5), "has 1 bytes after its last tensor"},
-      {with_header("{}", 1), "has 1 bytes after its last tensor"},
+      {with_header(good, 5), "has 1 byte after its last tensor"},
+      {with_header("{}", 1), "has 1 byte after its last tensor"},
       {with_header(with_two("[0,2]", "[0,2]"), 2), "overlaps the one before it"},
       {with_header(with_two("[0,2]", "[1,3]"), 3), "overlaps the one before it"},
       {with_header(with_two("[0,2]", "[3,5]"), 5), "leaves unused bytes before it"},

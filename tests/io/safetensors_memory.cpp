@@ -196,7 +196,7 @@ TEST_CASE("safetensors memory: few things, each as large as the file") {
           "leaves unused bytes before it");
   refuses("many offsets", file_of("{" + tensor("x", extents + "]") + "}", 1), "an array of two offsets");
   refuses("white space", file_of("{" + spaces + "]}"), "a member needs a name");
-  refuses("nothing but white space", file_of("{}" + spaces, 1), "1 bytes after its last tensor");
+  refuses("nothing but white space", file_of("{}" + spaces, 1), "1 byte after its last tensor");
   refuses("open arrays", file_of("{\"x\":" + std::string(large, '[')), "an object is needed");
   refuses("arrays in a shape", file_of("{" + tensor("x", "[0,0]", std::string(large, '['))), "a number is needed");
   refuses("one value of metadata", file_of("{\"__metadata__\":{\"a\":\"" + letters + "\",\"a\":\"\"}}"),

@@ -31,10 +31,11 @@ CONSTRAIN_INLINE std::int64_t find_tokens(std::span<std::byte const> head, std::
       throw refuse({"have an llm.c header of version ", header.numbers[1],
                     "; give a file of version 1 (16-bit tokens) or without a header"});
     begin = header.bytes;
-    if (size < begin) throw refuse({"end inside their header, after ", size, " bytes; write the file again"});
+    if (size < begin)
+      throw refuse({"end inside their header, after ", counted(size, "byte"), "; write the file again"});
     if (size - begin != std::int64_t{2} * header.numbers[2])
-      throw refuse({"number ", header.numbers[2], " according to their header, but ", size - begin,
-                    " bytes follow it instead of 2 per token; write the file again"});
+      throw refuse({"have a header that declares ", counted(header.numbers[2], "token"),
+                    " of 2 bytes, but is followed by ", counted(size - begin, "byte"), "; write the file again"});
   }
   if (size == begin) throw refuse({"are empty; give a file with at least one token"});
   if ((size - begin) % 2 != 0)

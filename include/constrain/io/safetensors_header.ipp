@@ -68,7 +68,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   auto const needed = elements.bytes(dtype_bytes(entry.dtype));
   if (!needed) throw refusal(name, "has a shape too large to count");
   if (*needed != entry.end - entry.begin)
-    throw refusal(name, concat({"has ", entry.end - entry.begin, " bytes, but its dtype and shape need ", *needed}));
+    throw refusal(
+        name, concat({"has ", counted(entry.end - entry.begin, "byte"), ", but its dtype and shape need ", *needed}));
   return entry;
 }
 
@@ -120,7 +121,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
     if (begin < end) last = begin, covered = end;
   }
   if (covered != data_)
-    throw error({"'", where_, "' has ", data_ - covered, " bytes after its last tensor; get the file again"});
+    throw error(
+        {"'", where_, "' has ", counted(data_ - covered, "byte"), " after its last tensor; get the file again"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::pair<std::uint64_t, std::uint64_t> safetensors_header::read_pair(

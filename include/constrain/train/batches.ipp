@@ -12,14 +12,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
       needed_(ranks * sequences), count_(samples_.size()) {
   auto const called = samples_.called();
   if (tail == data::tail::drop && count_ < needed_)
-    throw error({"batches: an epoch of the ", called.name, " has ", count_, " samples, but a batch takes ", needed_,
-                 ", so tail::drop would drop them all; give ", called.more, " or use tail::carry"});
+    throw error({"batches: an epoch of the ", called.name, " has ", counted(count_, "sample"), ", but a batch takes ",
+                 needed_, ", so tail::drop would leave none; give ", called.more, " or use tail::carry"});
   if (tail == data::tail::pad && !samples_.pads())
-    throw error("batches: tail::pad ignores the labels of the padding, but labels of type real, and labels "
+    throw error("batches: tail::pad ignores the labels of the padding, but floating-point labels, and labels "
                 "that an op indexes by, cannot be ignored; use tail::carry or tail::drop");
   if (from.epoch < 0 || from.sample < 0 || from.sample >= count_)
     throw error({"batches: the run is at sample ", from.sample, " of epoch ", from.epoch, ", but an epoch of ",
-                 called.self, " has ", count_, " samples; resume a run that was saved with ", called.self});
+                 called.self, " has ", counted(count_, "sample"), "; resume a run that was saved with ", called.self});
   if (!samples_.has_labels())
     throw error({"batches: the ", called.has, " no labels, because ", called.unlabeled, " to learn"});
 }

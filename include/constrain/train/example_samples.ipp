@@ -48,11 +48,12 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
       auto const array = (kind == port_kind::input ? examples.inputs() : examples.labels())[next++];
       auto const elements = static_cast<std::size_t>(port.elements), each = elements / sequences;
       if (elements % sequences != 0)
-        throw error({where, ": ", called(port), " has ", elements, " elements for ", sequences,
-                     " sequences, so it cannot be divided into examples; write batch(inputs, labels)"});
+        throw error({where, ": ", called(port), " has ", counted(elements, "element"), " for ",
+                     counted(sequences, "sequence"),
+                     ", so it cannot be divided into examples; write batch(inputs, labels)"});
       if (array.size() % each != 0)
-        throw error({where, ": ", called(port), " has ", array.size(), " elements, which is not a multiple of the ",
-                     each, " of one example; pass complete examples"});
+        throw error({where, ": ", called(port), " has ", counted(array.size(), "element"),
+                     ", which is not a multiple of the ", each, " of one example; pass complete examples"});
       arrays.push_back({&port, array, each});
     }
   }
@@ -65,8 +66,8 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
   auto const count = first.all.size() / first.elements;
   for (auto const& each : arrays)
     if (auto const has = each.all.size() / each.elements; has != count)
-      throw error({where, ": ", called(*first.port), " has ", count, " examples, but ", called(*each.port), " has ",
-                   has, "; pass arrays of the same number of examples"});
+      throw error({where, ": ", called(*first.port), " has ", counted(count, "example"), ", but ", called(*each.port),
+                   " has ", has, "; pass arrays of the same number of examples"});
   if (count == 0) throw error({where, ": there are no examples; pass arrays of at least one"});
   return count;
 }
@@ -184,7 +185,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   detail::check_elements(where, examples, arrays, needed);
   data::examples_index const index(examples.splits(), static_cast<std::int64_t>(count));
   if (index.size() == 0)
-    throw error({where, ": this part of the ", count, " examples is empty; give more examples, or ", instead});
+    throw error(
+        {where, ": this part of the ", counted(count, "example"), " is empty; give more examples, or ", instead});
   // Padding changes no result if the first array of labels may hold ignored labels and no array of labels is real.
   auto const first = static_cast<int>(examples.inputs().size());
   bool pads = arrays[first].port->ignorable;
