@@ -171,5 +171,5 @@ TEST_CASE("a corpus whose storage is changed to tokens that it had not") {
   corpus.copy(41, out);
   CHECK(sentence([&] { corpus.copy(35, out); }) ==
         "the storage of a corpus was changed while in use: a token is now larger than the former maximum; do not "
-        "change it while the corpus exists");
+        "change the storage while the corpus exists");
 }
