@@ -195,7 +195,8 @@ template <class configuration> std::string measure_apart(arguments const& a) {
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
-  if (status != 0) throw ct::error("training_step: the measurement of " + configuration::name() + " failed");
+  if (status != 0)
+    throw ct::error("training_step: the measurement of " + configuration::name() + " failed; see the output above");
   return text;
 }
 

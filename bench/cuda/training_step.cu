@@ -189,7 +189,8 @@ void report(machine const& m, limits const& most, graph_step const& step, double
 
 /// Two steps whose kernels are started one by one, for a profiler; the second is without the first use of anything.
 template <class configuration> void run_steps() {
-  if (!fits(configuration::trainer::memory.peak, memory_now())) throw ct::error("training_step: use a smaller size");
+  if (!fits(configuration::trainer::memory.peak, memory_now()))
+    throw ct::error("training_step: the plan does not fit in memory; use a smaller size");
   typename configuration::plan p;
   p.run(), p.run();
   ct::cuda_check(cudaStreamSynchronize(p.on_device().context().stream()), "run the kernels");
@@ -257,7 +258,8 @@ template <class configuration> void run(arguments const& a, machine const& m) {
   auto const path =
       a.out + "/cuda." + (a.part.empty() ? "training_step" : a.part) + "." + m.file() + "." + size_name() + ".json";
   std::ofstream file(path);
-  if (!(file << text << "\n")) throw ct::error("cuda.training_step: " + path + " cannot be written");
+  if (!(file << text << "\n"))
+    throw ct::error("cuda.training_step: " + path + " cannot be written; give a writable directory");
   std::printf("\nwritten: %s\n", path.c_str());
 }
 

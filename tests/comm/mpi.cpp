@@ -235,7 +235,7 @@ int main() {
     try {
       ct::trainer<task<per_rank>, ct::parallel::zero<3, 2>> const refused;
     } catch (ct::error const& e) { said = e.what(); }
-    check(said == "parallel::zero shards over groups of 2 ranks, but there are " + std::to_string(ranks) +
+    check(said == "parallel::zero divides tensors over groups of 2 ranks, but the job has " + std::to_string(ranks) +
                       "; start a multiple of 2",
           "a number of processes that does not fit is not refused: " + said);
   }

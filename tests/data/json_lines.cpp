@@ -129,9 +129,9 @@ TEST_CASE("more tokens than memory has bytes are refused before any are made") {
        {std::int64_t{1} << 50, std::int64_t{1'000'000'000'000'000'000}, std::numeric_limits<std::int64_t>::max()}) {
     CHECK(ct::test::sentence([&] {
             read("{\"text\": \"a\"}\n", {.length = length});
-          }).starts_with("a text of " + std::to_string(length) + " tokens, at 1 byte a token, exceeds the "));
+          }).starts_with("a padded text has " + std::to_string(length) + " tokens of 1 byte, more than the "));
     CHECK(ct::test::sentence([&] {
             data::random_tokens(length, 5);
-          }).starts_with("a corpus of " + std::to_string(length) + " tokens, at 2 bytes a token, exceeds the "));
+          }).starts_with("the corpus has " + std::to_string(length) + " tokens of 2 bytes, more than the "));
   }
 }

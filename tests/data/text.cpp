@@ -106,7 +106,7 @@ TEST_CASE("corpus: blocks drawn by a seed are for validation") {
   CHECK(string_of(corpus.split(0, 9, 1).train) == content);
   CHECK(corpus.split(0, 9).validation.split(0.5, 1).train.size() == 0);
   CHECK(train.fingerprint() == data::corpus::from_bytes(kept).fingerprint());
-  CHECK(sentence([&] { corpus.split(0.5, 1, 0); }) == "split: a block of 0 tokens is empty; give at least 1");
+  CHECK(sentence([&] { corpus.split(0.5, 1, 0); }) == "split: a block of 0 tokens is too short; give at least 1");
   CHECK(sentence([&] { corpus.split(1.5, 1); }) ==
         "a validation fraction of 1.5 is out of range; give one from 0 to 1");
 }
@@ -208,7 +208,7 @@ TEST_CASE("text: more than memory is refused before it is read") {
   fs::resize_file(directory / "x", std::uintmax_t{1} << 43, refused);
   if (refused) return;
   auto const said = sentence([&] { data::text(directory / "x"); });
-  CHECK(said.find("exceeds the") != std::string::npos);
+  CHECK(said.find(", more than the ") != std::string::npos);
   CHECK(data::text(directory / "x", {.maximum_bytes = 5}).size() == 5);
 }
 

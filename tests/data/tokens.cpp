@@ -104,8 +104,8 @@ TEST_CASE("tokens: what is no file of tokens is refused") {
   // The header's count against what follows, counts near the limits of 32 bits included.
   for (std::uint32_t const count : {0u, 1u, 3u, 0x7fffffffu, 0x80000000u, 0x80000002u, 0xffffffffu})
     CHECK(refusal(header(20240520, 1, count) + "abcd") ==
-          begin + "number " + std::to_string(count) +
-              " according to their header, but 4 bytes follow it instead of 2 per token; write the file again");
+          begin + "have a header that declares " + std::to_string(count) + (count == 1 ? " token" : " tokens") +
+              " of 2 bytes, but is followed by 4 bytes; write the file again");
   CHECK(sentence([&] { data::tokens(directory / "none.bin"); }).ends_with("does not exist; check the path"));
   CHECK(sentence([&] { data::tokens(directory.path.string()); }).ends_with("is a directory; give the path of a file"));
 }
@@ -123,10 +123,9 @@ TEST_CASE("tokens: a file that is cut short says so where its tokens are asked f
       std::vector<std::int32_t> out(100);
       for (auto const* each : {&corpus, &part})
         CHECK(sentence([&] { each->copy(each->size() - 100, out); }) ==
-              "the tokens '" + path + "' were truncated while in use: of the file's " +
-                  std::to_string(head.size() + 40000) + " bytes, " + std::to_string(head.size() + left) +
-                  (head.size() + left == 1 ? " is" : " are") +
-                  " left; do not change the file during a run; write new tokens to another file");
+              "the tokens '" + path + "' were truncated while in use: the file had " +
+                  std::to_string(head.size() + 40000) + " bytes and has " + std::to_string(head.size() + left) +
+                  " now; do not change the file during a run; write new tokens to another file");
       CHECK(sentence([&] { corpus.split(0.1); }).find("were truncated") != std::string::npos);
     }
 }
@@ -172,5 +171,5 @@ TEST_CASE("a corpus whose storage is changed to tokens that it had not") {
   corpus.copy(41, out);
   CHECK(sentence([&] { corpus.copy(35, out); }) ==
         "the storage of a corpus was changed while in use: a token is now larger than the former maximum; do not "
-        "change it while the corpus exists");
+        "change the storage while the corpus exists");
 }

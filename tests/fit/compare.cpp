@@ -93,10 +93,10 @@ TEST_CASE("a corpus too short to compare on is refused before the first row") {
     return sentence([&] { ct::compare<task, ct::policies<>>(ct::data::text_from(text), options); });
   };
   CHECK(said(std::string(100, 'a'), {}) ==
-        "compare: of the corpus's 100 tokens, 2 are left to validate on, but a sequence of 8 needs at least 9; give "
+        "compare: the corpus leaves 2 of its 100 tokens to validate on, but a sequence of 8 needs at least 9; give "
         "more text, or change .validation_fraction or .validation_tokens");
   CHECK(said(std::string(100, 'a'), {.validation_fraction = 0.95})
-            .starts_with("compare: of the corpus's 100 tokens, 5 are left to train on"));
+            .starts_with("compare: the corpus leaves 5 of its 100 tokens to train on"));
   CHECK(said(std::string(1000, 'a'), {.validation_fraction = 0}) ==
         "compare_options: .validation_fraction is 0; give a finite number above 0");
   CHECK(said(std::string(1000, 'a'), {.tokens = 0}) == "compare_options: .tokens is 0; give an integer of at least 1");

@@ -81,7 +81,7 @@ TEST_CASE("an epoch of each tail") {
   CHECK(ct::batches_until(3, corpus_of(10, {1}), 1, {}, 4, tokens, tail::carry, 2) == 2);
   CHECK(sentence([&] {
           ct::batches_until(1, corpus, 1, {}, 11, tokens, tail::drop);
-        }).find("so tail::drop would drop them all") != std::string::npos);
+        }).find("so tail::drop would leave none") != std::string::npos);
 }
 
 TEST_CASE("fit trains for so many epochs, resumed or not, with whatever comes first") {

@@ -34,6 +34,17 @@ std::vector<std::string> lines_of(std::string const& path) {
 
 } // namespace
 
+TEST_CASE("the batch is a product of numbers, each with its noun; tensor groups count once") {
+  using ct::detail::batch_text;
+  CHECK(batch_text(1, 1, 1, 1, 1) == "1 process x 1 micro-batch x 1 sequence = 1 sequence a step, of 1 token: 1 token");
+  CHECK(batch_text(4, 4, 2, 4, 1024) ==
+        "4 processes x 2 micro-batches x 4 sequences = 32 sequences a step, of 1024 tokens: 32,768 tokens");
+  CHECK(batch_text(2, 1, 1, 2, 8) ==
+        "1 tensor group of 2 processes x 1 micro-batch x 2 sequences = 2 sequences a step, of 8 tokens: 16 tokens");
+  CHECK(batch_text(8, 4, 1, 2, 8) ==
+        "4 tensor groups of 2 processes x 1 micro-batch x 2 sequences = 8 sequences a step, of 8 tokens: 64 tokens");
+}
+
 TEST_CASE("the lines say how much of the processor's peak a step reaches") {
   temporary_directory const directory;
   auto const text = corpus();
@@ -51,9 +62,10 @@ TEST_CASE("the lines say how much of the processor's peak a step reaches") {
   CHECK(result.share_of_peak > 0);
   CHECK(result.share_of_peak < 1); // most of so small a step is no arithmetic
   int steps = 0;
-  bool peak = false, roles = false, ended = false;
+  bool peak = false, roles = false, batch = false, ended = false;
   for (auto const& line : lines_of(directory / "log")) {
     peak = peak || line.find(" threads | peak ") != std::string::npos;
+    batch = batch || line == "1 process x 1 micro-batch x 2 sequences = 2 sequences a step, of 8 tokens: 16 tokens";
     roles = roles || line.find("embedding 4,224 | norm 96 | weight 3,072 | bias 144") != std::string::npos;
     if (line.starts_with("stopped after step 3: all steps are done | "))
       CHECK(line.find(" | loss ") != std::string::npos);
@@ -69,6 +81,7 @@ TEST_CASE("the lines say how much of the processor's peak a step reaches") {
   CHECK(steps == 3);
   CHECK(peak);
   CHECK(roles);
+  CHECK(batch);
   CHECK(ended);
 }
 

@@ -55,7 +55,7 @@ TEST_CASE("directory: each kind of damage has its sentence") {
   CHECK(sentence([&] { load(path); }) == "the saved file '" + file + "' does not exist; check the path");
   write_file(file, "conten");
   CHECK(sentence([&] { load(path); }) ==
-        "'" + file + "' has 6 bytes, but 7 were saved; use another copy of the directory");
+        "'" + file + "' has 6 bytes, but was saved with 7; use another copy of the directory");
   write_file(file, "Content");
   CHECK(sentence([&] { load(path); }) ==
         "'" + file + "' was changed after it was saved; use another copy of the directory");

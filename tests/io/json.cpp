@@ -299,12 +299,13 @@ TEST_CASE("json writer: what would not be JSON is refused") {
   CHECK(sentence([&] { w.text(); }) == "a JSON text is empty; write a value first");
   CHECK_FALSE(sentence([&] { w.member("a", 1); }).empty());
   w.object();
-  CHECK_FALSE(sentence([&] { w.element(1); }).empty());
-  CHECK(sentence([&] { w.text(); }) == "a JSON text is not finished; end() every object and array first");
+  CHECK(sentence([&] { w.element(1); }) == "a JSON writer was given a value without a name in an object; use member()");
+  CHECK_FALSE(sentence([&] { w.text(); }).empty());
   CHECK(sentence([&] { w.member("a", "\xff"); }) ==
         "a string that is not UTF-8 at byte 0 cannot be written as JSON; convert it to UTF-8");
   json_writer full;
   full.element(1);
-  CHECK_FALSE(sentence([&] { full.element(2); }).empty());
+  CHECK(sentence([&] { full.element(2); }) ==
+        "a JSON writer was given a second top-level value; write all values in one object or array");
   CHECK_FALSE(sentence([&] { full.end(); }).empty());
 }

@@ -1,4 +1,4 @@
-// refused: fit: a callback's on_step is `void on_step(ct::fit_context& c)`;
+// refused: fit: a callback's on_step must be `void on_step(ct::fit_context& c)`;
 // shows: c.last is the step's result, and c.stop() ends the run
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -51,10 +51,10 @@ void refuses(trainer& t, ct::batch const& w, std::string const& said) {
 }
 
 std::string const other_lengths =
-    ", but this trainer takes 16 and 16; take the batch from this trainer's batches(corpus) or batch(inputs, labels)";
+    ", but this trainer takes 16 and 16; take the batch from this trainer's `batches` or `batch`";
 std::string const stale =
-    "step: the batch's arrays were reused, because batches(corpus) has advanced or ended since; step each batch "
-    "before advancing, or copy its arrays and pass the copies to batch(inputs, labels)";
+    "step: the batch's arrays were reused, because the range from `batches` has advanced or ended since; step each "
+    "batch before advancing, or copy its arrays and pass the copies to batch(inputs, labels)";
 
 } // namespace
 
@@ -66,13 +66,13 @@ TEST_CASE("a batch that is empty, of other lengths or of other sequences") {
     for (std::size_t const labels : {0, 15, 16, 4096}) {
       if (inputs == 16 && labels == 16) continue;
       refuses(t, {std::span(many).first(inputs), std::span(many).first(labels), 16},
-              "step: the batch has " + std::to_string(inputs) + (inputs == 1 ? " input" : " inputs") + " and " +
+              "step: the batch has " + std::to_string(inputs) + (inputs == 1 ? " input and " : " inputs and ") +
                   std::to_string(labels) + " labels" + other_lengths);
     }
   ct::trainer<task<4, 4>> narrow;
   refuses(t, narrow.batch(std::span(many).first(16), std::span(many).first(16)),
           "step: the batch has sequences of 4 tokens, but this trainer takes 8; take the batch from this trainer's "
-          "batches(corpus) or batch(inputs, labels)");
+          "`batches` or `batch`");
   auto const corpus = text();
   for (auto const& w : narrow.batches(corpus)) {
     CHECK(sentence([&] { t.step(w); }).find("sequences of 4 tokens") != std::string::npos);
@@ -232,7 +232,7 @@ TEST_CASE("a file of tokens that is cut short under a run ends it with a sentenc
           }
         })
             .starts_with("the tokens '" + path +
-                         "' were truncated while in use: of the file's 40000 bytes, 10 are left; "));
+                         "' were truncated while in use: the file had 40000 bytes and has 10 now; "));
   CHECK(t.steps() >= 3);
   CHECK(sentence([&] { t.evaluate(corpus); }).find("were truncated") != std::string::npos);
 }

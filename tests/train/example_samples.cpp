@@ -268,8 +268,8 @@ TEST_CASE("examples that do not fit are refused, each in a sentence") {
         "batches: 1 input was given, but the model takes 3 (tokens, segments, score); pass a list of one array for "
         "each, {tokens, segments, score}");
   CHECK(said({{a.tokens, a.score, a.score}, a.labels}) ==
-        "batches: the input \"segments\" holds integers, but the array given for it has elements of type double; pass "
-        "an array of std::int32_t");
+        "batches: the input \"segments\" must hold integers, but the array given for it has elements of type double; "
+        "pass an array of std::int32_t");
   CHECK(said({{a.tokens, std::span(a.segments).first(17), a.score}, a.labels}) ==
         "batches: the input \"segments\" has 17 elements, which is not a multiple of the 3 of one example; pass "
         "complete examples");
@@ -311,13 +311,13 @@ TEST_CASE("fewer examples than a batch, and a tail that cannot be padded") {
   arrays const a(3); // a batch takes 4
   trainer t;
   CHECK(sentence([&] { t.batches(a.all(), tail::drop); }) ==
-        "batches: an epoch of the examples has 3 samples, but a batch takes 4, so tail::drop would drop them all; give "
+        "batches: an epoch of the examples has 3 samples, but a batch takes 4, so tail::drop would leave none; give "
         "more examples or use tail::carry");
   auto carried = t.batches(a.all());
   CHECK((*carried.begin()).next == ct::data::position{1, 1});
   points const p(6);
   ct::trainer<regression> r;
   CHECK(sentence([&] { r.batches(p.all(), tail::pad); }) ==
-        "batches: tail::pad ignores the labels of the padding, but labels of type real, and labels that an op "
+        "batches: tail::pad ignores the labels of the padding, but floating-point labels, and labels that an op "
         "indexes by, cannot be ignored; use tail::carry or tail::drop");
 }

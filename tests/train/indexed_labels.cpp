@@ -94,7 +94,7 @@ TEST_CASE("if the first labels cannot be ignored, examples are not padded, and e
   CHECK(std::abs(e.loss - expected.loss) < 1e-12);
   CHECK(e.tokens == 3);
   CHECK(sentence([&] { t.batches(all, tail::pad); }) ==
-        "batches: tail::pad ignores the labels of the padding, but labels of type real, and labels that an op "
+        "batches: tail::pad ignores the labels of the padding, but floating-point labels, and labels that an op "
         "indexes by, cannot be ignored; use tail::carry or tail::drop");
   for (auto const& b : t.batches(all)) {
     CHECK(t.step(b).tokens == 2);

@@ -153,18 +153,18 @@ TEST_CASE("ports: arrays that do not fit are named") {
   CHECK(sentence([&] {
           t.batch({a.tokens, a.segments, std::span(a.topic).first(2)}, a.labels);
         }) ==
-        "batch: the input \"topic\" has 2 elements, but 4 are needed ([micro-batches, sequences]); pass an array of "
+        "batch: the input \"topic\" has 2 elements, but must have 4 ([micro-batches, sequences]); pass an array of "
         "that length");
   CHECK(sentence([&] {
           t.predict({a.tokens, a.segments, a.topic});
         }) ==
-        "predict: the array of inputs has 12 elements, but 6 are needed ([sequences, tokens]); pass an array of that "
+        "predict: the array of inputs has 12 elements, but must have 6 ([sequences, tokens]); pass an array of that "
         "length");
   CHECK(sentence([&] {
           t.batch({a.tokens, std::vector<float>(12), a.topic}, a.labels);
         }) ==
-        "batch: the input \"segments\" holds integers, but the array given for it has elements of type float; pass an "
-        "array of std::int32_t");
+        "batch: the input \"segments\" must hold integers, but the array given for it has elements of type float; pass "
+        "an array of std::int32_t");
   a.segments[5] = 2;
   CHECK(sentence([&] {
           t.batch({a.tokens, a.segments, a.topic}, a.labels);
@@ -174,7 +174,8 @@ TEST_CASE("ports: arrays that do not fit are named") {
         }).starts_with("evaluate: the input \"segments\" is 2 at index 5"));
   CHECK(sentence([&] {
           t.evaluate({a.tokens, std::span(a.segments).first(6), a.topic}, a.labels);
-        }) == "evaluate: the input \"segments\" has 6 elements, but 2 micro-batches need 12; pass 12");
+        }) ==
+        "evaluate: the input \"segments\" has 6 elements, but must have 12 for the inputs' 2 micro-batches; pass 12");
   arrays later; // changed between batch and step
   auto const b = t.batch({later.tokens, later.segments, later.topic}, later.labels);
   later.topic[3] = -1;
@@ -300,19 +301,19 @@ TEST_CASE("ports: float and double arrays of the same numbers are the same data"
 TEST_CASE("ports: wrong reals are named") {
   points p;
   ct::trainer<regression> t;
-  CHECK(sentence([&] { t.batch(integers(24), p.y); }) ==
-        "batch: the input \"features\" holds real numbers, but the array given for it has elements of type "
-        "std::int32_t; pass an array of float or double");
+  CHECK(
+      sentence([&] { t.batch(integers(24), p.y); }) ==
+      "batch: the input \"features\" must hold floating-point numbers, but the array given for it has elements of type "
+      "std::int32_t; pass an array of float or double");
   CHECK(sentence([&] { t.batch(p.y, p.y); }) ==
-        "batch: the input \"features\" has 8 elements, but 24 are needed ([micro-batches, sequences, 3]); pass an "
+        "batch: the input \"features\" has 8 elements, but must have 24 ([micro-batches, sequences, 3]); pass an "
         "array of that length");
   CHECK(sentence([&] { t.batch(p.x, p.x); }) ==
-        "batch: the label \"targets\" has 24 elements, but 8 are needed ([micro-batches, the dimensions of the "
+        "batch: the label \"targets\" has 24 elements, but must have 8 ([micro-batches, the dimensions of the "
         "logits]); pass an array of that length");
-  CHECK(
-      sentence([&] { t.evaluate(std::span(p.x).first(5), p.y); }) ==
-      "evaluate: the input \"features\" has 5 elements, which is not a positive multiple of the micro-batch's 24; pass "
-      "complete micro-batches");
+  CHECK(sentence([&] { t.evaluate(std::span(p.x).first(5), p.y); }) ==
+        "evaluate: the input \"features\" has 5 elements, but must have a positive multiple of the micro-batch's 24; "
+        "pass complete micro-batches");
   CHECK(sentence([&] { t.batch(p.x, p.y, ct::labels::shift); }).starts_with("batch: ct::labels::shift is for labels"));
   p.y[6] = std::numeric_limits<float>::quiet_NaN();
   CHECK(sentence([&] { t.batch(p.x, p.y); }) == "batch: the label \"targets\" is not finite at index 6; pass finite "

@@ -29,7 +29,7 @@ TEST_CASE("arrays of the wrong length or range") {
   trainer t;
   arrays a;
   CHECK(sentence([&] { t.batch(std::span(a.inputs).first(15), a.labels); }) ==
-        "batch: the array of inputs has 15 elements, but 16 are needed ([micro-batches, sequences, tokens]); pass an "
+        "batch: the array of inputs has 15 elements, but must have 16 ([micro-batches, sequences, tokens]); pass an "
         "array of that length");
   CHECK(sentence([&] { t.batch(a.inputs, std::span(a.labels).first(1)); }).find("the array of labels has 1 element,") !=
         std::string::npos);
@@ -59,17 +59,18 @@ TEST_CASE("arrays of the wrong length or range") {
   for (auto& label : ignored.labels) label = ct::ignored_label;
   CHECK(sentence([&] { t.batch(ignored.inputs, ignored.labels); }).find("every label is ignored") != std::string::npos);
   CHECK(sentence([&] { t.predict(std::span(a.inputs).first(15)); }) ==
-        "predict: the array of inputs has 15 elements, but 16 are needed ([sequences, tokens]); pass an array of that "
+        "predict: the array of inputs has 15 elements, but must have 16 ([sequences, tokens]); pass an array of that "
         "length");
   auto const one = std::span<std::int32_t const>(a.inputs);
   CHECK(sentence([&] { t.evaluate(one.first(15), one.first(15)); }) ==
-        "evaluate: 15 inputs are not a positive multiple of the micro-batch's 16; pad the last micro-batch with any "
-        "token and ignored labels");
-  CHECK(sentence([&] {
-          t.evaluate({}, {});
-        }).starts_with("evaluate: 0 inputs are not a positive multiple of the micro-batch's 16"));
+        "evaluate: the array of inputs has 15 elements, but must have a positive multiple of the micro-batch's 16; pad "
+        "the last micro-batch with any token and ignored labels");
+  CHECK(sentence([&] { t.evaluate({}, {}); })
+            .starts_with("evaluate: the array of inputs has 0 elements, but must have a positive multiple of the "
+                         "micro-batch's 16"));
   CHECK(sentence([&] { t.evaluate(one, one.first(8)); }) ==
-        "evaluate: 16 inputs need 16 labels, but there are 8; pass 16, with -100 where an input has none");
+        "evaluate: the array of labels has 8 elements, but must have 16 for the inputs' 1 micro-batch; pass 16, with "
+        "-100 where an input has no label");
   CHECK(sentence([&] { t.generate("", 3); }).find("the prompt is empty") != std::string::npos);
   CHECK(t.steps() == 0);
 }

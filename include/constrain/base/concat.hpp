@@ -57,10 +57,11 @@ private:
   return text;
 }
 
-/// The count and the noun, in the plural unless the count is 1: "1 label", "2 labels".
-template <std::integral integer>
-[[gnu::noinline, gnu::cold]] std::string counted(integer count, std::string_view noun) {
-  return concat({count, " ", noun, count == 1 ? "" : "s"});
+/// A number with its noun in the singular or plural: "1 token", "2 tokens", "2 processes".
+[[gnu::noinline, gnu::cold]] inline std::string counted(text_part number, std::string_view noun) {
+  auto text = concat({number, " ", noun});
+  if (text.starts_with("1 ")) return text;
+  return text += noun.ends_with('s') || noun.ends_with('h') ? "es" : "s";
 }
 
 } // namespace constrain

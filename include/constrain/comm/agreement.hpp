@@ -32,18 +32,9 @@ enum class joint_call : std::int64_t {
 
 /// The call's name in error messages.
 constexpr char const* name_of(joint_call c) {
-  constexpr char const* names[] = {"the construction of a trainer",
-                                   "step",
-                                   "evaluate",
-                                   "predict",
-                                   "generate",
-                                   "save",
-                                   "load",
-                                   "resume",
-                                   "load_pretrained",
-                                   "fit",
-                                   "set",
-                                   "in_any_rank"};
+  constexpr char const* names[] = {"the constructor", "step", "evaluate", "predict",
+                                   "generate",        "save", "load",     "resume",
+                                   "load_pretrained", "fit",  "set",      "in_any_rank"};
   return names[static_cast<int>(c)];
 }
 
@@ -96,7 +87,7 @@ std::int64_t agree(communicator& world, joint_call where, std::int64_t count = 0
                    std::exception_ptr const& failure = nullptr, std::uint64_t content = 0);
 
 /// Throws `error` on every rank unless all ranks are in the call `where` and are about to run the same number of
-/// forward passes (`passes`). Collective.
+/// forward passes (`passes`). `where`: evaluate, predict or generate. Collective.
 inline void check_passes(communicator& world, joint_call where, std::int64_t passes) {
   agree(world, where, 0, nullptr, static_cast<std::uint64_t>(passes));
 }

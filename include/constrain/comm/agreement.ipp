@@ -59,10 +59,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
       throw_agreed(concat({"the ranks make different calls: rank 0 is in ", call(0), " and rank ", rank, " in ",
                            call(rank), "; make the same calls in the same order on all ranks"}));
   bool const none_failed = std::all_of(votes, votes + ranks, [](vote const& v) { return v.length == 0; });
+  auto const where = joint_call(votes[0].call);
+  bool const works = where == joint_call::evaluate || where == joint_call::predict || where == joint_call::generate;
   for (int rank = 1; none_failed && rank < ranks; ++rank)
     if (votes[rank].content != votes[0].content)
-      throw_agreed(concat({call(0), ": rank 0 and rank ", rank, " have different data (fingerprints ", votes[0].content,
-                           " and ", votes[rank].content, "); give all ranks the same data"}));
+      throw_agreed(
+          concat({call(0), ": rank 0 and rank ", rank, " have different ",
+                  works ? "amounts of work (" : "data (fingerprints ", votes[0].content, " and ", votes[rank].content,
+                  "); give all ranks the same ", works ? "number of samples, or of tokens to generate" : "data"}));
   auto const failed_alike = [&](vote const& v) { return v.length > 0 && v.hash == votes[0].hash; };
   bool const same = std::all_of(votes, votes + ranks, failed_alike);
   if (same) {

@@ -77,8 +77,8 @@ CONSTRAIN_INLINE void watchdog::end(char const* what, double waited) const {
   char line[512];
   int const length = std::snprintf(
       line, sizeof line,
-      "rank %d has waited %.3g s for the other ranks (%s: %s) and ends: one of them has ended, is stopped or has "
-      "called another function; check their last output, or give the run a longer .deadline\n",
+      "rank %d has waited %.3g s for the other ranks (%s: %s) and ends: one of them has ended, is stopped, is too "
+      "slow or has called another function; check their last output, or give the run a longer .deadline\n",
       rank_.load(), waited, call_.load(std::memory_order_relaxed), what);
   auto const size = static_cast<std::size_t>(std::min<int>(length, sizeof line - 1));
   [[maybe_unused]] auto const written = ::write(2, line, size);

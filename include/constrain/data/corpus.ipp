@@ -28,9 +28,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 [[gnu::cold]] CONSTRAIN_INLINE corpus corpus::from_storage(std::shared_ptr<void const> storage,
                                                            std::span<std::byte const> view, token_width width) {
   auto const size = static_cast<std::size_t>(width);
-  if (view.empty() || view.size() % size != 0)
-    throw error({"a corpus of ", counted(view.size(), "byte"), " is empty or ends within a ", size,
-                 "-byte token; give at least one token, and only complete ones"});
+  if (view.empty()) throw error("the corpus has no tokens; give it at least one");
+  if (view.size() % size != 0)
+    throw error({"a corpus of ", counted(view.size(), "byte"), " ends within a ", size,
+                 "-byte token; give only complete tokens"});
   auto const vocabulary_size = width == token_width::uint16 ? largest(view) + 1 : byte_vocabulary;
   corpus result(token_source(std::move(storage), view), width, vocabulary_size);
   result.find_fingerprint();
@@ -38,9 +39,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE corpus corpus::from_file(std::shared_ptr<token_file> file, std::int64_t begin) {
-  if (begin >= file->size() || (file->size() - begin) % 2 != 0)
+  if (begin >= file->size()) throw error("the corpus has no tokens; give it at least one");
+  if ((file->size() - begin) % 2 != 0)
     throw error({"a corpus of ", counted(file->size() - begin, "byte"),
-                 " is empty or ends within a 2-byte token; give at least one token, and only complete ones"});
+                 " ends within a 2-byte token; give only complete tokens"});
   std::int32_t most = 0;
   auto const find_largest = [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece)); };
   auto const check = file->remember(begin, find_largest);
@@ -53,8 +55,7 @@ CONSTRAIN_INLINE void corpus::for_runs(std::int64_t first, std::int64_t count,
                                        function_ref<void(std::int64_t, std::int64_t)> visit) const {
   if (first < 0 || first > size() || count > size() - first)
     throw error({"a corpus of ", counted(size(), "token"), " was read out of bounds: ", counted(count, "token"),
-                 " starting at token ", first,
-                 "; read only tokens that it has"});
+                 " starting at token ", first, "; read only tokens that it has"});
   auto const after = [](std::int64_t index, run const& r) { return index < r.begin; };
   auto next = std::upper_bound(runs_->begin(), runs_->end(), first, after);
   while (count > 0) {
@@ -164,7 +165,7 @@ CONSTRAIN_INLINE void corpus::find_fingerprint() {
 
 [[gnu::cold]] CONSTRAIN_INLINE corpus::parts corpus::split(double validation_fraction, std::uint64_t seed,
                                                            std::int64_t block) const {
-  if (block < 1) throw error({"split: a block of ", block, " tokens is empty; give at least 1"});
+  if (block < 1) throw error({"split: a block of ", block, " tokens is too short; give at least 1"});
   auto const blocks = size() / block + (size() % block != 0);
   std::vector<bool> drawn(static_cast<std::size_t>(blocks));
   if (auto const count = share(validation_fraction, blocks); count > 0) {

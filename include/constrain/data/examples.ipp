@@ -51,8 +51,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 [[gnu::cold]] CONSTRAIN_INLINE examples examples::part(examples_part const& of) const {
   auto result = *this;
   if (!result.splits_.push_back(of))
-    throw error(
-        {"split: the examples are already the result of ", splits_.size(), " nested splits; split fewer times"});
+    throw error({"split: the examples are already the result of ", counted(splits_.size(), "nested split"),
+                 "; split fewer times"});
   std::uint64_t numbers[] = {sum_, 0, static_cast<std::uint64_t>(of.most), of.seed, of.drawn ? 1u : 0u};
   std::memcpy(&numbers[1], &of.share, sizeof of.share);
   io::crc32c check;

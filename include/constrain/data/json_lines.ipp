@@ -38,8 +38,8 @@ CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
   }
   one.append(options_.end, false);
   if (options_.length > 0) {
-    check_room("a text", options_.length);
-    check_room("a corpus", static_cast<std::int64_t>(all_.bytes.size()) + options_.length);
+    check_room("a padded text", options_.length);
+    check_room("the corpus", static_cast<std::int64_t>(all_.bytes.size()) + options_.length);
     auto const length = static_cast<std::size_t>(options_.length);
     one.bytes.resize(length, '\0');
     one.prompt.resize(length, true);

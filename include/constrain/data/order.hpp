@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// the labels [s T + 1, s T + T + 1), as indices of tokens; tokens after the last label are not used. Throws `error` if
 /// `context` is below 1 or the corpus is too short for one sample.
 constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context) {
-  if (context < 1) throw error({"a context of ", context, " tokens is empty; give at least 1"});
+  if (context < 1) throw error({"a context of ", context, " tokens is too short; give at least 1"});
   if (tokens <= context)
     throw error({"the corpus has ", counted(tokens, "token"), ", but a context of ", context, " needs at least ",
                  static_cast<std::uint64_t>(context) + 1, "; give more text or use a shorter context"});
@@ -30,15 +30,14 @@ public:
   constexpr permutation(std::uint64_t seed, std::int64_t epoch, std::int64_t count)
       : seed_(seed), epoch_(static_cast<std::uint64_t>(epoch)), count_(static_cast<std::uint64_t>(count)),
         half_((65 - std::countl_zero(count_ - 1)) / 2) {
-    if (count < 1) throw error({"an order of ", count, " samples is empty; give at least 1"});
+    if (count < 1) throw error({"an order of ", count, " samples is too short; give at least 1"});
   }
 
   /// The value that `index` maps to. Throws `error` unless 0 <= `index` < count.
   constexpr std::int64_t operator()(std::int64_t index) const {
     if (index < 0 || static_cast<std::uint64_t>(index) >= count_)
-      throw error({"the sample ", index, " is outside an epoch of ",
-                   counted(static_cast<std::int64_t>(count_), "sample"),
-                   "; resume with the corpus that the run was saved with"});
+      throw error({"sample ", index, " is outside an epoch of ", counted(count_, "sample"),
+                   "; resume with the data that the run was saved with"});
     auto x = static_cast<std::uint64_t>(index);
     do x = shuffled(x);
     while (x >= count_);

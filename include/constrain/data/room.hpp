@@ -9,14 +9,14 @@
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
 /// Throws `error` if `count` tokens of `bytes_each` bytes exceed this machine's physical memory. (Linux would grant the
-/// allocation, but kill the process when it writes to the memory.) `what`, such as "a corpus", is the start of the
-/// message.
+/// allocation, but kill the process when it writes to the memory.) `what`, such as "the corpus", names the tokens in
+/// the message.
 inline void check_room(std::string_view what, std::int64_t count, std::int64_t bytes_each = 1) {
   std::int64_t const pages = ::sysconf(_SC_PHYS_PAGES);
   auto const memory = pages * ::sysconf(_SC_PAGE_SIZE);
   if (memory > 0 && count > memory / bytes_each)
-    throw error({what, " of ", counted(count, "token"), ", at ", counted(bytes_each, "byte"),
-                 " a token, exceeds the ", memory, " bytes of this machine's memory; use less data"});
+    throw error({what, " has ", counted(count, "token"), " of ", counted(bytes_each, "byte"), ", more than the ",
+                 memory, " bytes of this machine's memory; use less data"});
 }
 
 } // namespace constrain::data::detail

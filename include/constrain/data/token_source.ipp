@@ -18,8 +18,8 @@ CONSTRAIN_INLINE void token_file::read(std::int64_t first, std::span<std::byte> 
     if (got == 0) {
       struct stat now {};
       auto const left = ::fstat(file_.get(), &now) == 0 ? now.st_size : at;
-      throw error({"the tokens '", path_, "' were truncated while in use: of the file's ", counted(size(), "byte"),
-                   ", ", left, left == 1 ? " is" : " are", " left; ", advice});
+      throw error({"the tokens '", path_, "' were truncated while in use: the file had ", counted(size(), "byte"),
+                   " and has ", left, " now; ", advice});
     }
     done += static_cast<std::size_t>(got);
   }

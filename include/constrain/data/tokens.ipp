@@ -34,8 +34,8 @@ CONSTRAIN_INLINE std::int64_t find_tokens(std::span<std::byte const> head, std::
     if (size < begin)
       throw refuse({"end inside their header, after ", counted(size, "byte"), "; write the file again"});
     if (size - begin != std::int64_t{2} * header.numbers[2])
-      throw refuse({"number ", header.numbers[2], " according to their header, but ", counted(size - begin, "byte"),
-                    size - begin == 1 ? " follows" : " follow", " it instead of 2 per token; write the file again"});
+      throw refuse({"have a header that declares ", counted(header.numbers[2], "token"),
+                    " of 2 bytes, but is followed by ", counted(size - begin, "byte"), "; write the file again"});
   }
   if (size == begin) throw refuse({"are empty; give a file with at least one token"});
   if ((size - begin) % 2 != 0)

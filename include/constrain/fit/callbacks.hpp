@@ -102,18 +102,19 @@ template <class object> struct callback_is_usable {
   static constexpr bool called = argument_after_step<object>() != after_step::nothing;
 
   static_assert(!names_on_start<object>() || calls_on_start<object>,
-                "fit: a callback's on_start is `void on_start(ct::fit_context& c)`");
+                "fit: a callback's on_start must be `void on_start(ct::fit_context& c)`");
   static_assert(
       !names_on_step<object>() || calls_on_step<object>,
-      "fit: a callback's on_step is `void on_step(ct::fit_context& c)`; c.last is the step's result, and c.stop() ends "
-      "the run");
+      "fit: a callback's on_step must be `void on_step(ct::fit_context& c)`; c.last is the step's result, and c.stop() "
+      "ends the run");
   static_assert(
       !names_on_evaluation<object>() || calls_on_evaluation<object>,
-      "fit: a callback's on_evaluation is `void on_evaluation(ct::fit_context& c)`; *c.validation is the evaluation");
+      "fit: a callback's on_evaluation must be `void on_evaluation(ct::fit_context& c)`; *c.validation is the "
+      "evaluation");
   static_assert(!names_on_save<object>() || calls_on_save<object>,
-                "fit: a callback's on_save is `void on_save(ct::fit_context& c)`; c.saved is the directory");
+                "fit: a callback's on_save must be `void on_save(ct::fit_context& c)`; c.saved is the directory");
   static_assert(!names_on_end<object>() || calls_on_end<object>,
-                "fit: a callback's on_end is `void on_end(ct::fit_context& c)`; c.result is what fit returns");
+                "fit: a callback's on_end must be `void on_end(ct::fit_context& c)`; c.result is what fit returns");
   static_assert(
       named || called,
       "fit: the argument after the options is not a callback; pass a function [&](ct::step_result const& r) { ... }, "

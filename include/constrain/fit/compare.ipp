@@ -29,9 +29,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   auto parts = corpus.split(std::min(options.validation_fraction, share));
   auto const check = [&](char const* what, data::corpus const& part) {
     if (part.size() <= tokens)
-      throw error({"compare: of the corpus's ", counted(corpus.size(), "token"), ", ", part.size(),
-                   part.size() == 1 ? " is" : " are", " left to ", what, ", but a sequence of ", tokens,
-                   " needs at least ", tokens + 1,
+      throw error({"compare: the corpus leaves ", part.size(), " of its ", counted(corpus.size(), "token"), " to ",
+                   what, ", but a sequence of ", tokens, " needs at least ", tokens + 1,
                    "; give more text, or change .validation_fraction or .validation_tokens"});
   };
   check("train on", parts.train), check("validate on", parts.validation);

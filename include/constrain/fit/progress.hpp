@@ -21,6 +21,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// The number of parameter elements of each role, for example "embedding 9,216 | weight 24,576".
 [[gnu::cold]] std::string parameters_by_role(std::span<parameter_info const> all);
 
+/// A step's batch, for example "1 process x 2 micro-batches x 4 sequences = 8 sequences a step, of 32 tokens: 256
+/// tokens". `data_ranks`: number of ranks that train on different data; if `ranks` is larger, each is a tensor group.
+[[gnu::cold]] std::string batch_text(int ranks, int data_ranks, std::int64_t micro_batches, std::int64_t sequences,
+                                     std::int64_t tokens);
+
 /// Prints a warning if OpenMP's waiting threads spin and other programs compete for the processors.
 void print_waiting_threads(std::FILE* out);
 
@@ -33,10 +38,9 @@ template <class trainer> [[gnu::noinline, gnu::cold]] void print_start(std::FILE
                grouped(trainer::parameter_count).c_str(),
                parameters_by_role({parameters.parameters, static_cast<std::size_t>(parameters.size)}).c_str());
   std::fprintf(
-      out, "%d process%s x %lld micro-batches x %lld sequences = %lld sequences a step, of %lld tokens: %s tokens\n",
-      t.ranks(), t.ranks() == 1 ? "" : "es", number(trainer::micro_batches), number(trainer::task::sequences),
-      number(t.data_ranks() * trainer::micro_batches * trainer::task::sequences), number(trainer::task::tokens),
-      grouped(trainer::batch_tokens * t.data_ranks()).c_str());
+      out, "%s\n",
+      batch_text(t.ranks(), t.data_ranks(), trainer::micro_batches, trainer::task::sequences, trainer::task::tokens)
+          .c_str());
   using device = typename trainer::policy_set::device;
   if constexpr (device::value.is_cuda)
     std::fprintf(out, "cuda, code for %d.%d | GEMM by cuBLASLt | %s", device::value.capability / 10,

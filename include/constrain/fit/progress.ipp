@@ -25,6 +25,18 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return text;
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE std::string batch_text(int ranks, int data_ranks, std::int64_t micro_batches,
+                                                      std::int64_t sequences, std::int64_t tokens) {
+  auto const trained_by =
+      ranks == data_ranks
+          ? counted(ranks, "process")
+          : concat({counted(data_ranks, "tensor group"), " of ", counted(ranks / data_ranks, "process")});
+  auto const all = data_ranks * micro_batches * sequences;
+  return concat({trained_by, " x ", counted(micro_batches, "micro-batch"), " x ", counted(sequences, "sequence"), " = ",
+                 counted(all, "sequence"), " a step, of ", counted(tokens, "token"), ": ", grouped(all * tokens),
+                 all * tokens == 1 ? " token" : " tokens"});
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE void print_waiting_threads(std::FILE* out) {
   if (!waiting_threads_spin()) return;
   double const seconds = parallel_loop_seconds();

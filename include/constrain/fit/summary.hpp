@@ -51,7 +51,7 @@ template <class trainer>
   text += formatted("loss %.4f", r.loss);
   if (r.validation)
     text += formatted(" | validation loss %.4f, lowest %.4f", r.validation->loss, t.state().best_validation_loss);
-  if (r.skipped > 0) text += formatted(" | %lld steps skipped", static_cast<long long>(r.skipped));
+  if (r.skipped > 0) text += concat({" | ", counted(r.skipped, "step"), " skipped"});
   text += concat({" | memory ", bytes_text(trainer::memory.peak)});
   return directory.empty() ? text : concat({text, " | saved in '", directory, "'"});
 }

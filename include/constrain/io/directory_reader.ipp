@@ -60,8 +60,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   mapped_file file(path(entry.name), "the saved file");
   auto const size = file.bytes().size();
   if (size != entry.bytes)
-    throw error({"'", path(entry.name), "' has ", counted(size, "byte"), ", but ", entry.bytes,
-                 " were saved; use another copy of the directory"});
+    throw error({"'", path(entry.name), "' has ", counted(size, "byte"), ", but was saved with ", entry.bytes,
+                 "; use another copy of the directory"});
   if (crc32c{}.update(file.bytes()).value() != entry.crc32c)
     throw error({"'", path(entry.name), "' was changed after it was saved; use another copy of the directory"});
   return file;

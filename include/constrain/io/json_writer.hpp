@@ -86,7 +86,7 @@ private:
     else if constexpr (std::is_convertible_v<type const&, std::string_view>) quoted(value);
     else {
       static_assert(std::is_arithmetic_v<type> && !std::is_same_v<type, char>,
-                    "a JSON value is null, a bool, a number or text; convert it to one of these");
+                    "a JSON value must be null, a bool, a number or text; convert it to one of these");
       if constexpr (std::floating_point<type>)
         if (!__builtin_isfinite(value))
           return quoted(__builtin_isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"), *this;

@@ -29,8 +29,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string const& json_writer::text() const {
-  if (out_.empty()) throw error({"a JSON text is empty; write a value first"});
-  if (!levels_.empty()) throw error({"a JSON text is not finished; end() every object and array first"});
+  if (!levels_.empty() || out_.empty())
+    throw error({"a JSON text is not finished; write a value, and end() every object and array"});
   return out_;
 }
 
@@ -54,9 +54,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void json_writer::element_begins() {
-  if (levels_.empty() ? !out_.empty() : levels_.back().close != ']')
-    throw error(
-        {"a JSON writer was given a value without a name in an object, or a second top-level value; use member()"});
+  if (levels_.empty() && !out_.empty())
+    throw error("a JSON writer was given a second top-level value; write all values in one object or array");
+  if (!levels_.empty() && levels_.back().close != ']')
+    throw error("a JSON writer was given a value without a name in an object; use member()");
   if (!levels_.empty()) separate();
 }
 

@@ -19,8 +19,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   std::uint64_t header = 0;
   for (std::size_t i = 0; i < 8; ++i) header |= std::uint64_t(file[i]) << (8 * i);
   if (header > file.size() - 8)
-    throw error({"'", where, "' declares a header of ", header, " bytes, but only ", file.size() - 8,
-                 " bytes follow; get the file again"});
+    throw error({"'", where, "' declares a header of ", counted(header, "byte"), ", but has only ", file.size() - 8,
+                 " for it; get the file again"});
   auto const data = file.subspan(8 + header);
   std::string_view const text(reinterpret_cast<char const*>(file.data()) + 8, header);
   if (!text.starts_with('{'))

@@ -31,8 +31,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
       throw error({"the tensor '", t.name, "' has ", counted(t.bytes.size(), "byte"), ", but its dtype '", t.dtype,
                    "' and shape need ", *needed, "; correct one of them"});
     auto const same = [&](tensor const& other) { return &other != &t && other.name == t.name; };
-    if (t.name == "__metadata__" || std::any_of(tensors.begin(), tensors.end(), same))
-      throw error({"the name '", t.name, "' is taken in a safetensors file; give every tensor its own name"});
+    if (t.name == "__metadata__")
+      throw error("the name '__metadata__' is reserved in a safetensors file; give the tensor another name");
+    if (std::any_of(tensors.begin(), tensors.end(), same))
+      throw error({"the tensor name '", t.name, "' occurs twice; give every tensor its own name"});
   }
   for (auto const width : {std::size_t{8}, std::size_t{4}, std::size_t{2}, std::size_t{1}})
     for (auto const& t : tensors)

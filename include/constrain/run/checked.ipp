@@ -40,7 +40,7 @@ namespace detail {
 
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_element(int index, step const& s, operand const& o,
                                                              std::int64_t element) {
-  throw error({"checked mode: step ", index, " (", s.op->name, ") computes a number that is not finite, element ",
+  throw error({"checked mode: plan step ", index, " (", s.op->name, ") computes a number that is not finite, element ",
                element, " of value %", o.value, "; look at its inputs, lower the learning rate or clip the gradient"});
 }
 
@@ -70,7 +70,7 @@ namespace detail {
     for (auto b = begin / block; b * block < begin + bytes; ++b) {
       auto const found = tags_[static_cast<std::size_t>(b)];
       if (found == expected || found == from_host) continue;
-      throw error({"checked mode: step ", index, " (", s.op->name, ") reads value %", o.value, ", but ",
+      throw error({"checked mode: plan step ", index, " (", s.op->name, ") reads value %", o.value, ", but ",
                    detail::contents_text(found, expected), "; this is a bug in a pass: report it with the model"});
     }
   }
@@ -105,7 +105,7 @@ namespace detail {
                                                                 bound_operand const& b) const {
   auto const begin = b.data - memory_.data();
   if (begin < 0 || begin + detail::reach(o, b) > memory_.size().count())
-    throw error({"checked mode: step ", index, " (", s.op->name, ") reaches beyond the arena of ",
+    throw error({"checked mode: plan step ", index, " (", s.op->name, ") reaches beyond the arena of ",
                  memory_.size().count(), " bytes; this is a bug in a pass: report it with the model"});
 }
 

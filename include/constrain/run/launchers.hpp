@@ -43,10 +43,11 @@ concept takes_operands = requires(call_of<op> const& c, operands... o) {
 /// itself a template argument.)
 template <class op, class device, class... operands> struct kernel_is_there {
   template <why, diagnosis d> struct refused {
-    static_assert(d.ok(),
-                  "run: this op has no kernel for this device and these operands; choose a policy, an optimizer or a "
-                  "device that works without it, or specialize ct::kernel<op, device> with `static void run(ct::call "
-                  "const&, operands...)` before the trainer");
+    static_assert(
+        d.ok(),
+        "run: this op has no kernel for this device and these operands; choose a policy, an optimizer or a "
+        "device that does not need this op, or specialize ct::kernel<op, device> with `static void run(ct::call "
+        "const&, operands...)` before the trainer");
   };
 };
 

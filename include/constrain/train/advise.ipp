@@ -7,8 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// A number of bytes as text; exact below 1 KiB.
 [[gnu::cold]] CONSTRAIN_INLINE std::string missing_text(bytes b) {
-  if (b >= kibibytes(1)) return bytes_text(b);
-  return concat({b.count(), b == bytes(1) ? " byte" : " bytes"});
+  return b >= kibibytes(1) ? bytes_text(b) : counted(b.count(), "byte");
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void finish_advice(advice& a, bytes memory, int sequences, bytes largest) {

@@ -13,9 +13,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const called = samples_.called();
   if (tail == data::tail::drop && count_ < needed_)
     throw error({"batches: an epoch of the ", called.name, " has ", counted(count_, "sample"), ", but a batch takes ",
-                 needed_, ", so tail::drop would drop them all; give ", called.more, " or use tail::carry"});
+                 needed_, ", so tail::drop would leave none; give ", called.more, " or use tail::carry"});
   if (tail == data::tail::pad && !samples_.pads())
-    throw error("batches: tail::pad ignores the labels of the padding, but labels of type real, and labels "
+    throw error("batches: tail::pad ignores the labels of the padding, but floating-point labels, and labels "
                 "that an op indexes by, cannot be ignored; use tail::carry or tail::drop");
   if (from.epoch < 0 || from.sample < 0 || from.sample >= count_)
     throw error({"batches: the run is at sample ", from.sample, " of epoch ", from.epoch, ", but an epoch of ",

@@ -125,7 +125,7 @@ template <bytes limit, class task, class... sets> struct estimates {
 ///     choice::trainer t;
 template <bytes limit, class task, class... sets> struct cheapest {
   static_assert(sizeof...(sets) >= 1 && sizeof...(sets) <= 64,
-                "cheapest: there are no strategies, or more than 64; write ct::policies<...> for each");
+                "cheapest: there must be 1 to 64 strategies; write each as ct::policies<...>");
   /// The estimate of every strategy, in order.
   static constexpr std::array<strategy_estimate, sizeof...(sets)> table =
       detail::estimates<limit, task, sets...>::table;

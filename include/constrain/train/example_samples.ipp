@@ -185,8 +185,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   detail::check_elements(where, examples, arrays, needed);
   data::examples_index const index(examples.splits(), static_cast<std::int64_t>(count));
   if (index.size() == 0)
-    throw error({where, ": this part of the ", count, " examples is empty; give more examples, or ", instead});
-  // Padding changes no result if the first array of labels may hold ignored labels and no array of labels is real.
+    throw error(
+        {where, ": this part of the ", counted(count, "example"), " is empty; give more examples, or ", instead});
+  // Padding changes no result if all arrays of labels hold integers, and the first may hold ignored labels.
   auto const first = static_cast<int>(examples.inputs().size());
   bool pads = arrays[first].port->ignorable;
   for (auto const& each : arrays) pads = pads && (!each.is_label() || each.is_integers());

@@ -40,9 +40,9 @@ template <class trainer> std::string explanation(bool programs = false) {
   using entries = typename trainer::entries;
   using detail::formatted;
   std::string text = concat({"policies    ", printable(trainer::policy_set::name()), "\n"});
-  text += formatted("batch       %lld micro-batches x %lld sequences x %lld tokens = %lld tokens a step\n",
-                    static_cast<long long>(trainer::micro_batches), static_cast<long long>(trainer::task::sequences),
-                    static_cast<long long>(trainer::task::tokens), static_cast<long long>(trainer::batch_tokens));
+  text += concat({"batch       ", counted(trainer::micro_batches, "micro-batch"), " x ",
+                  counted(trainer::task::sequences, "sequence"), " x ", counted(trainer::task::tokens, "token"), " = ",
+                  counted(trainer::batch_tokens, "token"), " a step\n"});
   char const* const master = name_of(entries::master);
   char const* const compute = name_of(entries::compute);
   char const* const sums = name_of(accumulator_of(entries::compute));
@@ -68,9 +68,9 @@ template <class trainer> std::string explanation(bool programs = false) {
   };
   end("step", entries::step::where.end), end("evaluate", entries::evaluate::where.end);
   end("predict", entries::predict::where.end), end("generate", entries::generate::where.end);
-  text += formatted("\nwork of a step\n  %.3g FLOPs, %.3g bytes moved, %lld kernel launches, %lld collectives\n",
-                    trainer::flops, trainer::bytes_moved, static_cast<long long>(trainer::kernel_launches),
-                    static_cast<long long>(trainer::collectives));
+  text += formatted("\nwork of a step\n  %.3g FLOPs, %.3g bytes moved, %s, %s\n", trainer::flops, trainer::bytes_moved,
+                    counted(trainer::kernel_launches, "kernel launch").c_str(),
+                    counted(trainer::collectives, "collective").c_str());
   if constexpr (trainer::policy_set::device::value.is_cuda)
     if (auto const dimensions = detail::tensor_core_dimensions(entries::step_program::final); !dimensions.empty())
       text += concat({"\ndimensions that slow tensor cores down\n", dimensions});

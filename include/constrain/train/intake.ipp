@@ -56,8 +56,8 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
 [[gnu::cold]] CONSTRAIN_INLINE void check_batch(batch const& b, batch_needs const& needed) {
   if (!b.ticket.valid())
     throw error(
-        "step: the batch's arrays were reused, because batches(corpus) has advanced or ended since; step each batch "
-        "before advancing, or copy its arrays and pass the copies to batch(inputs, labels)");
+        "step: the batch's arrays were reused, because the range from `batches` has advanced or ended since; step each "
+        "batch before advancing, or copy its arrays and pass the copies to batch(inputs, labels)");
   auto const inputs = b.every_input(), labels = b.every_label();
   bool fits = true;
   std::size_t next[2]{};
@@ -72,13 +72,16 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
     fits = fits && array.size() == static_cast<std::size_t>(port.elements) &&
            (port.spec.type == port_type::ids) == (array.type() == dtype::i32);
   }
+  char const* const take = "; take the batch from this trainer's `batches` or `batch`";
+  auto const first = [](array_list const& arrays) { return static_cast<std::int64_t>(arrays[0].size()); };
+  if (first(inputs) != elements[0] || first(labels) != elements[1])
+    throw error({"step: the batch has ", counted(first(inputs), "input"), " and ", counted(first(labels), "label"),
+                 ", but this trainer takes ", elements[0], " and ", elements[1], take});
   if (!fits || inputs.size() != next[0] || labels.size() != next[1])
-    throw error({"step: the batch has ", counted(inputs[0].size(), "input"), " and ",
-                 counted(labels[0].size(), "label"), ", but this trainer takes ", elements[0], " and ", elements[1],
-                 "; take the batch from this trainer's batches(corpus) or batch(inputs, labels)"});
+    throw error({"step: the batch's arrays do not have the number, types and lengths that this trainer takes", take});
   if (b.sequence != 0 && b.sequence != needed.tokens)
     throw error({"step: the batch has sequences of ", counted(b.sequence, "token"), ", but this trainer takes ",
-                 needed.tokens, "; take the batch from this trainer's batches(corpus) or batch(inputs, labels)"});
+                 needed.tokens, take});
 }
 
 /// Writes real numbers, converted to the type of the tensor.

@@ -129,7 +129,7 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
     auto const array = given[i++];
     bool const wants_ids = port.spec.type == port_type::ids;
     if (array.size() != 0 && wants_ids != (array.type() == dtype::i32))
-      throw error({where, ": ", called(port), wants_ids ? " holds integers" : " holds real numbers",
+      throw error({where, ": ", called(port), wants_ids ? " must hold integers" : " must hold floating-point numbers",
                    ", but the array given for it has elements of type ",
                    array.type() == dtype::i32   ? "std::int32_t"
                    : array.type() == dtype::f32 ? "float"
@@ -160,9 +160,8 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
     auto const name = !is_plain(port)            ? called(port)
                       : kind == port_kind::input ? "the array of inputs"
                                                  : "the array of labels";
-    throw error({where, ": ", name, " has ", counted(size, "element"), ", but ", port.elements,
-                 port.elements == 1 ? " is" : " are", " needed (", shape_text(ports, port, outer),
-                 "); pass an array of that length"});
+    throw error({where, ": ", name, " has ", counted(size, "element"), ", but must have ", port.elements, " (",
+                 shape_text(ports, port, outer), "); pass an array of that length"});
   }
 }
 
@@ -257,15 +256,13 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* where, plan_ports por
 }
 
 /// Throws the error for an array whose number of micro-batches differs from the first array's.
-[[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_count(plan_port const& port, std::size_t size, std::size_t batches,
-                                                           std::size_t inputs) {
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_count(plan_port const& port, std::size_t size,
+                                                           std::size_t batches) {
   auto const needed = batches * static_cast<std::size_t>(port.elements);
-  if (is_plain(port) && port.kind == port_kind::label)
-    throw error({"evaluate: ", counted(inputs, "input"), inputs == 1 ? " needs " : " need ", counted(needed, "label"),
-                 size == 1 ? ", but there is " : ", but there are ", size, "; pass ", needed, ", with ", ignored_label,
-                 " where an input has none"});
-  throw error({"evaluate: ", called(port), " has ", counted(size, "element"), ", but ", batches,
-               batches == 1 ? " micro-batch needs " : " micro-batches need ", needed, "; pass ", needed});
+  bool const plain_label = is_plain(port) && port.kind == port_kind::label;
+  throw error({"evaluate: ", plain_label ? "the array of labels" : called(port), " has ", counted(size, "element"),
+               ", but must have ", needed, " for the inputs' ", counted(batches, "micro-batch"), "; pass ", needed,
+               plain_label ? concat({", with ", ignored_label, " where an input has no label"}) : ""});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::size_t count_batches(plan_ports ports, array_list const& inputs,
@@ -281,13 +278,13 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* where, plan_ports por
       batches = size / each;
       if (batches != 0 && size % each == 0) continue;
       if (is_plain(port))
-        throw error({"evaluate: ", counted(size, "input"), size == 1 ? " is" : " are",
-                     " not a positive multiple of the micro-batch's ", each,
+        throw error({"evaluate: the array of inputs has ", counted(size, "element"),
+                     ", but must have a positive multiple of the micro-batch's ", each,
                      "; pad the last micro-batch with any token and ignored labels"});
       throw error({"evaluate: ", called(port), " has ", counted(size, "element"),
-                   ", which is not a positive multiple of the micro-batch's ", each, "; pass complete micro-batches"});
+                   ", but must have a positive multiple of the micro-batch's ", each, "; pass complete micro-batches"});
     }
-    if (size != batches * each) refuse_count(port, size, batches, inputs[0].size());
+    if (size != batches * each) refuse_count(port, size, batches);
   }
   return batches;
 }

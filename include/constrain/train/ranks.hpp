@@ -64,7 +64,8 @@ template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadl
     r.world = std::make_unique<mpi>(possible ? deadline : 1800);
     agreed(*r.world, joint_call::construction, [&] {
       if (!possible)
-        throw error({"a run's .deadline is ", std::to_string(deadline), " seconds; give more than 0 and at most 1e9"});
+        throw error(
+            {"run_options: .deadline is ", std::to_string(deadline), " seconds; give more than 0 and at most 1e9"});
     });
     detail::form_groups(r, p);
   }

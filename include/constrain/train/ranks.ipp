@@ -9,11 +9,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE void detail::form_groups(ranks& r, slot_of::parallelism const& p) {
   auto const size = r.world->size(), holders = p.shards * p.tensor;
   if (p.same_data && size != p.tensor)
-    throw error({"parallel::tensor divides layers over ", p.tensor, " ranks, but there are ", size, "; start ",
-                 p.tensor, ", or add data parallelism with parallel::mesh"});
+    throw error({"parallel::tensor divides layers over ", p.tensor, " ranks, but the job has ", size, "; start ",
+                 p.tensor, ", or write parallel::mesh and start a multiple of ", p.tensor});
   if (size % holders != 0)
-    throw error({p.tensor > 1 ? "parallel::mesh" : "parallel::zero", " shards over groups of ", holders,
-                 " ranks, but there are ", size, "; start a multiple of ", holders});
+    throw error({p.tensor > 1 ? "parallel::mesh" : "parallel::zero", " divides tensors over groups of ", holders,
+                 " ranks, but the job has ", size, "; start a multiple of ", holders});
   r.holders = r.world->groups_of(holders);
   if (p.tensor == 1) return;
   r.tensor = r.world->groups_of(p.tensor);
@@ -50,8 +50,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (int k = 1; k < tensor->size(); ++k) equal = equal && hashes[k] == hashes[0];
   agreed(*world, call, [&] {
     if (!equal)
-      throw error({name_of(call), ": ranks that divide the layers have different arrays; give all ranks of a tensor "
-                                  "group the same arrays"});
+      throw error({name_of(call), ": the ranks of a tensor group have different arrays; give them equal arrays"});
   });
 }
 

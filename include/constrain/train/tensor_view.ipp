@@ -11,8 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 CONSTRAIN_INLINE void tensor_view::copy_bytes_to(std::span<std::byte> to) const {
   auto const bytes = static_cast<std::size_t>(size() * size_of(type()));
   if (to.size() != bytes)
-    throw error({"a tensor of ", counted(bytes, "byte"), " was copied to an array of ", counted(to.size(), "byte"),
-                 "; give one of the same length"});
+    throw error({"a tensor of ", counted(bytes, "byte"), " cannot be copied to an array of ", to.size(),
+                 "; give an array of ", bytes});
   if (group_ != nullptr) gather(to.data());
   else memory_->read(info_.offset, to.data(), size() * size_of(type()));
 }
@@ -41,13 +41,14 @@ CONSTRAIN_INLINE void tensor_view::gather(std::byte* full) const {
 
 CONSTRAIN_INLINE void tensor_view::check_real() const {
   if (!is_real(type()))
-    throw error({"a tensor of ", name_of(type()), " elements has no real numbers to copy; use copy_bytes_to"});
+    throw error(
+        {"a tensor of ", name_of(type()), " elements has no floating-point numbers to copy; use copy_bytes_to"});
 }
 
 CONSTRAIN_INLINE void tensor_view::check(std::size_t length) const {
   if (length != static_cast<std::size_t>(size()))
-    throw error({"a tensor of ", counted(size(), "element"), " was copied to or from an array of ", length,
-                 "; give one of the same length"});
+    throw error({"a tensor of ", counted(size(), "element"), " cannot be copied to or from an array of ", length,
+                 "; give an array of ", size()});
 }
 
 } // namespace constrain

@@ -29,9 +29,11 @@ using entries_of_trainer =
 } // namespace detail
 
 /// Trains a task's model with a set of policies. The memory plan and the order of the kernels are compile-time
-/// constants; the memory of all tensors is allocated at construction. With distributed policies, all ranks must make
-/// these calls in the same order: construction, `step`, `evaluate`, `predict`, `generate`, `set`, `save`, loads, and
-/// copies out of views. If the constructor, `step`, `save` or a load throws on one rank, it throws on all ranks.
+/// constants; the memory of all tensors is allocated at construction. With distributed policies, the following
+/// calls are collective: construction, `step`, `evaluate`, `predict`, `generate`, `set`, `in_any_rank`, `save`, loads,
+/// and copies out of views. All ranks must make the same collective calls in the same order. If a check in the
+/// constructor, `set` or a load fails on one rank, all ranks throw. If `step` or `save` throws on one rank, all ranks
+/// throw, or the job ends.
 template <class task_, class... list>
 class trainer : public evaluator<typename detail::entries_of_trainer<task_, list...>::checked> {
   using base = evaluator<detail::entries_of_trainer<task_, list...>>;

@@ -37,7 +37,8 @@ TEST_CASE("best and records within what a checkpoint replaces or keep_last remov
   };
   auto const in_series = [&](std::string const& option, std::string const& path) {
     return "fit: ." + option + " '" + scratch / path +
-           "' is in a saved run in .directory, and .keep_last removes older ones; choose a directory beside it";
+           "' is in a saved run in .directory, and .keep_last removes old saved runs; choose a directory outside of "
+           ".directory";
   };
   for (auto const* path : {"run/step-1", "run/step-4", "run/step-4/", "run/./step-10", "latest/step-1",
                            "latest/../run//step-1", "run/step-4/deep/er", "run/four", "run/four/best"}) {
@@ -55,7 +56,7 @@ TEST_CASE("best and records within what a checkpoint replaces or keep_last remov
   for (auto const* path : {"run", "latest", "run/", "run/best", "latest/records", "run/four"}) {
     CAPTURE(path);
     auto const rest = std::string(" '") + scratch / path +
-                      "' is in .directory, which every save replaces; choose a directory beside it";
+                      "' is in .directory, which every save replaces; choose a directory outside of .directory";
     CHECK(said(0, path) == "fit: .best" + rest);
     CHECK(said(0, "", path) == "fit: .records" + rest);
   }

@@ -35,8 +35,8 @@ namespace detail {
 /// Throws `error` if the leading dimension of matrix `name` is smaller than the length of a stored row.
 inline void check_leading_dimension(char const* name, std::int64_t leading, std::int64_t columns) {
   if (leading < columns)
-    throw error({"gemm: the rows of ", name, " are ", leading, " apart but hold ", counted(columns, "element"),
-                 "; pass a leading dimension of at least that many."});
+    throw error({"gemm: the rows of ", name, " hold ", counted(columns, "element"), " but have a leading dimension of ",
+                 leading, "; pass one of at least ", columns});
 }
 
 } // namespace detail

@@ -233,7 +233,7 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
   static_assert(std::is_same_v<arithmetic<a_type>, real> && std::is_same_v<arithmetic<b_type>, real> &&
                     (std::is_same_v<real, float> || std::is_same_v<real, double>),
                 "gemm: the built-in GEMM multiplies f16, bf16 and float, also mixed, or double with double; cast "
-                "other types first.");
+                "other types first");
   using blocking = detail::gemm_blocking<real>;
   static_assert((blocking::a_size + blocking::b_size) * sizeof(real) <= detail::gemm_buffer_bytes);
   if (m <= 0 || n <= 0) return;

@@ -17,12 +17,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   };
   auto const check = [&](char const* option, std::string const& path) {
     auto const refuse = [&](char const* why) {
-      return error({"fit: .", option, " '", path, "' ", why, "; choose a directory beside it"});
+      return error({"fit: .", option, " '", path, "' ", why, "; choose a directory outside of .directory"});
     };
     auto const name = inside(path, directory);
     if (keep_last <= 0 && name) throw refuse("is in .directory, which every save replaces");
     if (keep_last > 0 && name && saved_series::step_of(*name))
-      throw refuse("is in a saved run in .directory, and .keep_last removes older ones");
+      throw refuse("is in a saved run in .directory, and .keep_last removes old saved runs");
   };
   check("best", best), check("records", records);
   for (auto const& other : {directory, records})

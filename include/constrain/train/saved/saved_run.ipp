@@ -42,7 +42,7 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
     if (saved == nullptr && w.optional) continue;
     if (saved == nullptr)
       throw error({"the saved run '", directory, "' has no tensor '", t.name,
-                   "' of the trainer; load it into a trainer with the same model and optimizer"});
+                   "' of the trainer; load the run into a trainer with the same model and optimizer"});
     check_field(directory, concat({"shape of '", t.name, "'"}), shape_text(saved->shape), shape_text(t.shape));
     check_field(directory, concat({"dtype of '", t.name, "'"}), saved->dtype, t.dtype);
   }
@@ -51,7 +51,7 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
     for (auto const& w : wanted) known = known || w.tensor.name == saved.name;
     if (!known)
       throw error({"the saved run '", directory, "' has a tensor '", saved.name,
-                   "' that the trainer does not have; load it into a trainer with the same model and optimizer"});
+                   "' that the trainer does not have; load the run into a trainer with the same model and optimizer"});
   }
 }
 
