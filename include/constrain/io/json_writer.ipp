@@ -29,8 +29,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string const& json_writer::text() const {
-  if (!levels_.empty() || out_.empty())
-    throw error({"a JSON text is not finished; write a value, and end() every object and array"});
+  if (out_.empty()) throw error({"a JSON text is empty; write a value first"});
+  if (!levels_.empty()) throw error({"a JSON text is not finished; end() every object and array first"});
   return out_;
 }
 
