@@ -1,7 +1,7 @@
 // refused: an operation, `op`, needs a tensor in the layout `needed`, but the ranks hold it in the layout `held`
 // diagnosis: wrong_layout, any, any, any, any
 // layouts: op::all_reduce, replicated, partial
-#define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
+// with MPI
 #include "clip_policy.hpp"
 
 struct reduce_twice : clip_policy {

@@ -2,7 +2,7 @@
 // diagnosis: refused, any, any, any, any
 // shows: divided_tensor_is_read
 // layouts: clip_tensor, divided, replicated
-#define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
+// with MPI
 #include "clip_policy.hpp"
 
 struct clip_tensors : clip_policy {

@@ -2,7 +2,7 @@
 // diagnosis: refused, any, any, any, any
 // shows: divided_tensor_is_read
 // layouts: op::adafactor_factored<optimizer::adafactor>, divided, replicated
-#define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
+// with MPI
 #include <constrain/model/gpt2.hpp>
 #include <constrain/model/objective/causal_lm.hpp>
 #include <constrain/train/entries.hpp>

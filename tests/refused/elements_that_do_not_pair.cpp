@@ -2,7 +2,7 @@
 // diagnosis: refused, any, any, 16384, 1
 // shows: elements_do_not_pair
 // layouts: times, replicated, flat
-#define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
+// with MPI
 #include "clip_policy.hpp"
 
 /// gradient * factor.

@@ -1,6 +1,6 @@
 // refused: parallel::mesh<data, layers>: `data` must be parallel::ddp or parallel::zero<stage, ranks>, and `layers`
 // shows: composition<parallel::mesh<parallel::tensor<2>, parallel::ddp>>
-#define CONSTRAIN_WITH_MPI // the rule that is tested comes first; nothing is linked
+// with MPI
 #include <constrain/policy/policies.hpp>
 namespace ct = constrain;
 

@@ -1,7 +1,7 @@
 // refused: parallel::tensor: `expected` ranks can divide no layer and no vocabulary; a layer needs a weight and bias of
 // diagnosis: refused, any, any, 3, 0
 // shows: no_features_to_divide
-#define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
+// with MPI
 #include <constrain/model/objective/causal_lm.hpp>
 #include <constrain/op/embedding/embedding.hpp>
 #include <constrain/op/linear/linear.hpp>

@@ -1,7 +1,7 @@
 // refused: an operation, `op`, reads or overwrites a gradient, or reads the loss, before the last node that adds to it
 // diagnosis: partial_sum_is_read, any, any, any, any
 // layouts: squash, partial, replicated
-#define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
+// with MPI
 #include "clip_policy.hpp"
 
 /// tanh of each element. Element by element is not enough: the tanh of a sum is not the sum of the tanhs.

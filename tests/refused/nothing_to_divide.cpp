@@ -2,7 +2,7 @@
 // diagnosis: refused, any, any, any, any
 // shows: nothing_is_divided
 // layouts: halve, divided, replicated
-#define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
+// with MPI
 #include <constrain/model/objective/causal_lm.hpp>
 #include <constrain/op/embedding/embedding.hpp>
 #include <constrain/op/linear/linear.hpp>

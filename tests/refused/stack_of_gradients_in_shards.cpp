@@ -2,7 +2,7 @@
 // diagnosis: refused, any, any, any, any
 // shows: stack_is_exchanged
 // layouts: clip_tensor, flat, replicated
-#define CONSTRAIN_WITH_MPI // nothing is linked, and mpi.h is not needed
+// with MPI
 #include "clip_policy.hpp"
 
 struct clip_tensors : clip_policy {

@@ -1,6 +1,6 @@
 // refused: policies: more than one parallel policy is given; keep one, or combine two, as in
 // shows: composition<parallel::ddp, parallel::tensor<2>>
-#define CONSTRAIN_WITH_MPI // the rule that is tested comes first; nothing is linked
+// with MPI
 #include <constrain/policy/policies.hpp>
 namespace ct = constrain;
 

@@ -1,6 +1,6 @@
 // refused: parallel::zero<stage, ranks>: `stage` must be 1, 2 or 3; write for example parallel::zero<3, ranks>, or
 // shows: composition<parallel::zero<4, 2>>
-#define CONSTRAIN_WITH_MPI // the rule that is tested comes first; nothing is linked
+// with MPI
 #include <constrain/policy/policies.hpp>
 namespace ct = constrain;
 

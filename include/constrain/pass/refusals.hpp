@@ -6,6 +6,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::refusals {
 
 // The reasons for which a pass refuses a program. The violations that `verify` finds are in program/sound.hpp.
 
+/// The composition of policies is refused. The program needs no sentence of its own.
+template <diagnosis d> struct composition_is_refused {};
+
 /// A policy has the member `after`, but the member is not a ct::pass_name, or the policy has no valid function `pass`.
 template <diagnosis d> struct own_pass_is_none {
   static_assert(d.ok(), "policy: `after` must be a ct::pass_name, and the policy also needs a function `static "
