@@ -98,9 +98,8 @@ constexpr program coalesce(program const& p) {
       changed = removed[i] = true;
     }
   }
-  return rewrite(renamed, [&](builder& out, node const& n, int i) {
-    if (!removed[i]) out.program.add_node(n);
-  });
+  remove_nodes(renamed, removed);
+  return renamed;
 }
 
 } // namespace constrain

@@ -27,13 +27,22 @@ constexpr program dead_code_elimination(program const& p) {
         if (!live[input.value]) changed = live[input.value] = true;
     }
   }
-  return rewrite(p, [&](builder& out, node const& n, int) {
-    if (n.kind == node_kind::call && !is_live(n)) return;
-    auto& nodes = out.program.nodes;
-    bool const empty_loop = n.kind == node_kind::end && nodes.back().kind == node_kind::loop;
-    if (empty_loop) nodes.pop_back();
-    else out.program.add_node(n);
-  });
+  auto out = p;
+  auto& nodes = out.nodes;
+  int kept = 0;
+  for (int i = 0; i < p.nodes.size(); ++i) {
+    auto const& n = p.nodes[i];
+    if (n.kind == node_kind::call && !is_live(n)) continue;
+    bool const empty_loop = n.kind == node_kind::end && nodes[kept - 1].kind == node_kind::loop;
+    if (empty_loop) {
+      --kept;
+      continue;
+    }
+    if (kept != i) nodes[kept] = n;
+    ++kept;
+  }
+  nodes.count = kept;
+  return out;
 }
 
 } // namespace constrain

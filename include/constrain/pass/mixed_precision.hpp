@@ -11,6 +11,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// norms) are read in the type in which they are stored.
 constexpr bool has_compute_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
 
+/// Whether `mixed_precision` changes the program `p`.
+constexpr bool needs_casts(program const& p, slot_of::precision const& precision) {
+  return p.failure.ok() && p.values[p.result("logits").value].type != precision.compute;
+}
+
 namespace detail {
 
 /// Casts the inputs of the call `n` to the widest of their types.
@@ -32,7 +37,7 @@ constexpr void promote_inputs(builder& out, node& n) {
 /// whose body, after the casts, returns a type other than its argument's.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
-  if (!p.failure.ok() || p.values[p.result("logits").value].type == compute) return p;
+  if (!needs_casts(p, precision)) return p;
   auto out = without_nodes(p);
   auto& program = out.program;
   // The host converts floating-point inputs to this type, so that both operands of a matmul have the same type.

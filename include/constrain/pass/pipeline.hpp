@@ -9,11 +9,10 @@
 #include "constrain/pass/fuse.hpp"
 #include "constrain/pass/in_place.hpp"
 #include "constrain/pass/join_slices.hpp"
-#include "constrain/pass/lower.hpp"
-#include "constrain/pass/memory_planning.hpp"
 #include "constrain/pass/mixed_precision.hpp"
 #include "constrain/pass/own_pass.hpp"
 #include "constrain/pass/partition.hpp"
+#include "constrain/pass/planned.hpp"
 #include "constrain/pass/recomputation_search.hpp"
 #include "constrain/pass/recompute.hpp"
 #include "constrain/pass/refusals.hpp"
@@ -21,7 +20,6 @@
 #include "constrain/pass/select.hpp"
 #include "constrain/pass/slice_views.hpp"
 #include "constrain/pass/update.hpp"
-#include "constrain/pass/verify.hpp"
 #include "constrain/program/sound.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -63,6 +61,49 @@ template <class passes> constexpr decltype(auto) before_partition() {
   else return with_own<typename passes::set, pass_name::fused, passes::fused>();
 }
 
+// A pass that does not apply gives a reference to the result of the previous pass, which saves the compilers a copy.
+
+template <class passes>
+inline constexpr program accumulated_program = accumulate_over(passes::divided(), passes::set::accumulation::value);
+
+template <class passes> constexpr program const& accumulated() {
+  constexpr bool is_constant = std::is_reference_v<decltype(passes::divided())>;
+  if constexpr (is_constant && passes::set::accumulation::value.micro_batches == 1) return passes::divided();
+  else return accumulated_program<passes>;
+}
+
+template <class passes>
+inline constexpr program cast_program = mixed_precision(passes::before_cast(), passes::set::precision::value);
+
+template <class passes> constexpr program const& cast() {
+  if constexpr (std::is_reference_v<decltype(passes::before_cast())>) {
+    if constexpr (!needs_casts(passes::before_cast(), passes::set::precision::value)) return passes::before_cast();
+    else return cast_program<passes>;
+  } else return cast_program<passes>;
+}
+
+template <class passes, node_set dropped>
+inline constexpr program recomputed_program = recompute(passes::before_recomputation(),
+                                                        passes::set::checkpointing::value, dropped);
+
+template <class passes, node_set dropped> constexpr program const& recomputed() {
+  constexpr bool is_constant = std::is_reference_v<decltype(passes::before_recomputation())>;
+  constexpr auto const& checkpointing = passes::set::checkpointing::value;
+  constexpr bool keeps_all = !checkpointing.recomputes && !checkpointing.by_operation && dropped == node_set{};
+  if constexpr (is_constant && keeps_all) return passes::before_recomputation();
+  else return recomputed_program<passes, dropped>;
+}
+
+/// `parallelism`: of the entry program.
+template <class passes, slot_of::parallelism const& parallelism>
+inline constexpr program sharded_program = partition(before_partition<passes>(), parallelism);
+
+template <class passes, slot_of::parallelism const& parallelism> constexpr program const& sharded() {
+  constexpr bool is_constant = std::is_reference_v<decltype(before_partition<passes>())>;
+  if constexpr (is_constant && !parallelism.distributed) return before_partition<passes>();
+  else return sharded_program<passes, parallelism>;
+}
+
 } // namespace detail
 
 /// The passes of the step program before differentiation; each member is the program after one pass. `source`: a type
@@ -76,9 +117,10 @@ template <class source> struct passes_before_gradients {
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
   /// The program of one rank of a tensor group; without tensor parallelism, the result of the previous pass.
   static constexpr decltype(auto) divided() { return detail::divided<passes_before_gradients>(); }
-  static constexpr program accumulated = accumulate_over(divided(), set::accumulation::value);
-  static constexpr program cast =
-      mixed_precision(with_own<set, pass_name::accumulated, accumulated>(), set::precision::value);
+  static constexpr program const& accumulated = detail::accumulated<passes_before_gradients>();
+  /// The program before mixed precision.
+  static constexpr decltype(auto) before_cast() { return with_own<set, pass_name::accumulated, accumulated>(); }
+  static constexpr program const& cast = detail::cast<passes_before_gradients>();
 };
 
 namespace detail {
@@ -134,14 +176,12 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
   using before = passes_before_gradients<source>;
   using to_update = passes_to_update<source>;
   using typename before::set;
-  static constexpr program recomputed =
-      recompute(to_update::before_recomputation(), set::checkpointing::value, dropped);
+  static constexpr program const& recomputed = detail::recomputed<to_update, dropped>();
   /// The program before fusion.
   static constexpr decltype(auto) before_fusion() { return with_own<set, pass_name::recomputed, recomputed>(); }
   static constexpr program fused =
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, passes_with_dropped>());
-  static constexpr program sharded =
-      partition(detail::before_partition<passes_with_dropped>(), set::parallelism::value);
+  static constexpr program const& sharded = detail::sharded<passes_with_dropped, set::parallelism::value>();
   /// The program before values share bytes.
   static constexpr decltype(auto) before_sharing() { return with_own<set, pass_name::sharded, sharded>(); }
   static constexpr program final = detail::share_bytes(before_sharing());
@@ -208,10 +248,12 @@ namespace detail {
 
 /// The parallelism of an entry program without gradients: distributed only if sharded parameters must be gathered,
 /// since `partition` reduces nothing in such a program.
-constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
+template <class parallelism_policy>
+inline constexpr slot_of::parallelism without_gradients = [] {
+  slot_of::parallelism p = parallelism_policy::value;
   p.distributed = p.shards > 1;
   return p;
-}
+}();
 
 /// Chooses the attention algorithm of an entry without gradients, and removes its training-only ops. With tensor
 /// parallelism (`divides`), a later pass removes these ops, after the layers are divided, so that all entries divide
@@ -244,13 +286,15 @@ template <class source> struct forward_passes {
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
   /// The program of one rank of a tensor group; without tensor parallelism, the result of the previous pass.
   static constexpr decltype(auto) divided() { return detail::divided_without_training_ops<forward_passes>(); }
-  static constexpr program cast = mixed_precision(divided(), set::precision::value);
+  /// The program before mixed precision.
+  static constexpr decltype(auto) before_cast() { return divided(); }
+  static constexpr program const& cast = detail::cast<forward_passes>();
   /// The program before fusion.
   static constexpr decltype(auto) before_fusion() { return with_own<set, pass_name::cast, cast>(); }
   static constexpr program fused =
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, forward_passes>());
-  static constexpr program sharded =
-      partition(detail::before_partition<forward_passes>(), detail::without_gradients(set::parallelism::value));
+  static constexpr program const& sharded =
+      detail::sharded<forward_passes, detail::without_gradients<typename set::parallelism>>();
   /// The program before values share bytes.
   static constexpr decltype(auto) before_sharing() { return with_own<set, pass_name::sharded, sharded>(); }
   static constexpr program final = detail::share_bytes(before_sharing());
@@ -266,83 +310,6 @@ template <class source> struct forward_passes {
     report_own<set, pass_name::sharded>(f, sharded);
     f("coalesced", coalesce(before_sharing())), f("in place", final);
   }
-};
-
-namespace detail {
-
-/// Moves the parameters of `p`, a program without gradients, to the offsets of their averages in `step`, the step
-/// program, so that the ops of `p` read the averages. The two programs have the same parameters in the same order.
-constexpr void read_averages(memory_layout& where, program const& p, program const& step, memory_layout const& kept) {
-  int parameter = -1; // of `step`
-  for (int v = 0; v < p.values.size(); ++v) {
-    if (!is_parameter(p.values[v].role)) continue;
-    do ++parameter;
-    while (!is_parameter(step.values[parameter].role));
-    for (int average = 0; average < step.values.size(); ++average)
-      if (step.values[average].is_average && step.values[average].belongs_to == parameter)
-        where.buffers[v].offset = kept.buffers[average].offset;
-  }
-}
-
-/// Whether a program without gradients has the parameters and settings of the step program, in the same order, so that
-/// they have the same offsets in both programs. The step program may have more settings after the model's.
-constexpr bool shares_persistent_values(program const& p, program const& step) {
-  auto const shared = [](value_info const& info) { return is_parameter(info.role) || info.role == role::setting; };
-  int other = -1; // of `step`
-  for (auto const& info : p.values) {
-    if (!shared(info)) continue;
-    do ++other;
-    while (other < step.values.size() && !shared(step.values[other]));
-    if (other >= step.values.size()) return false;
-    auto const& same = step.values[other];
-    if (same.name.hash != info.name.hash || same.shape != info.shape || same.axes.size() != info.axes.size())
-      return false;
-  }
-  return true;
-}
-
-/// The first error of a program. `step` as in `planned`.
-template <class passes, class step> constexpr diagnosis failure_of_entry() {
-  if (!passes::final.failure.ok()) return passes::final.failure;
-  if constexpr (!std::is_void_v<step>)
-    if (step::final.failure.ok() && !shares_persistent_values(passes::final, step::final))
-      return diagnosis_with<refusals::entries_differ>();
-  return verify(passes::final);
-}
-
-/// The memory layout of a program. `step` as in `planned`. `alignment`: the alignment of the device's buffers, in
-/// bytes.
-template <class passes, class step> constexpr memory_layout plan_entry(std::int64_t alignment) {
-  if constexpr (std::is_void_v<step>) return plan_memory(passes::final, 0, alignment);
-  else {
-    auto where = plan_memory(passes::final, step::where.persistent_end, alignment);
-    if (step::keeps_averages && where.buffers.size() > 0) read_averages(where, passes::final, step::final, step::where);
-    return where;
-  }
-}
-
-} // namespace detail
-
-/// The plan of `passes::final`, a program after all its passes. `step`: void for the step program; for any other entry
-/// program, the plan of the step program, so that both plans have the persistent values at the same offsets. `device`:
-/// the device that holds the buffers.
-template <class passes, class step = void, class device = cpu> struct planned {
-  using before = step;                                // the plan of the step, or void
-  static constexpr auto const& final = passes::final; // the program
-  /// The first error of the program; `why::nothing` if there is none.
-  static constexpr diagnosis failure = detail::failure_of_entry<passes, step>();
-  /// Whether the optimizer keeps an average of any parameter.
-  static constexpr bool keeps_averages = [] {
-    for (auto const& info : final.values)
-      if (info.is_average) return true;
-    return false;
-  }();
-  /// The buffers of the program's values.
-  static constexpr memory_layout where = detail::plan_entry<passes, step>(device::alignment);
-  // A refused program has no plan, so that the sentence of its refusal is the only error.
-  static constexpr int steps = failure.ok() ? final.nodes.count : 0;
-  /// The plan: the table that the executor runs.
-  static constexpr auto value = lower < steps, steps == 0 ? 0 : count_operands(final) > (final, where);
 };
 
 } // namespace constrain

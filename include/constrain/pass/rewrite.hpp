@@ -6,10 +6,20 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A builder with everything in program `p` (values, axes, names, ...) except its nodes.
 constexpr builder without_nodes(program const& p) {
-  builder out;
-  out.program = p;
+  builder out{.program = p};
   out.program.nodes.count = 0;
   return out;
+}
+
+/// Removes node i of `p` for each i for which `removed[i]` is true.
+constexpr void remove_nodes(program& p, bool const (&removed)[program::maximum_nodes]) {
+  int kept = 0;
+  for (int i = 0; i < p.nodes.size(); ++i) {
+    if (removed[i]) continue;
+    if (kept != i) p.nodes[kept] = p.nodes[i];
+    ++kept;
+  }
+  p.nodes.count = kept;
 }
 
 /// Calls f(out, node, i) for the nodes of `from` in [begin, end), in order. f appends the node's replacement to `out`:

@@ -32,9 +32,8 @@ public:
       bool const joins = calls(n, info_of<op::concatenate>) || calls(n, info_of<op::stack>);
       if (joins || (calls(n, info_of<op::reshape>) && !removed[i])) removed[i] = view_operands(i);
     }
-    return rewrite(p_, [&](builder& out, node const& n, int i) {
-      if (!removed[i]) out.program.add_node(n);
-    });
+    remove_nodes(p_, removed);
+    return p_;
   }
 
 private:

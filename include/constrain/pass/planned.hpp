@@ -1,0 +1,90 @@
+#pragma once
+
+#include "constrain/device/kernel.hpp"
+#include "constrain/pass/lower.hpp"
+#include "constrain/pass/memory_planning.hpp"
+#include "constrain/pass/refusals.hpp"
+#include "constrain/pass/verify.hpp"
+
+#include <type_traits>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// Moves the parameters of `p`, a program without gradients, to the offsets of their averages in `step`, the step
+/// program, so that the ops of `p` read the averages. The two programs have the same parameters in the same order.
+constexpr void read_averages(memory_layout& where, program const& p, program const& step, memory_layout const& kept) {
+  int parameter = -1; // of `step`
+  for (int v = 0; v < p.values.size(); ++v) {
+    if (!is_parameter(p.values[v].role)) continue;
+    do ++parameter;
+    while (!is_parameter(step.values[parameter].role));
+    for (int average = 0; average < step.values.size(); ++average)
+      if (step.values[average].is_average && step.values[average].belongs_to == parameter)
+        where.buffers[v].offset = kept.buffers[average].offset;
+  }
+}
+
+/// Whether a program without gradients has the parameters and settings of the step program, in the same order, so that
+/// they have the same offsets in both programs. The step program may have more settings after the model's.
+constexpr bool shares_persistent_values(program const& p, program const& step) {
+  auto const shared = [](value_info const& info) { return is_parameter(info.role) || info.role == role::setting; };
+  int other = -1; // of `step`
+  for (auto const& info : p.values) {
+    if (!shared(info)) continue;
+    do ++other;
+    while (other < step.values.size() && !shared(step.values[other]));
+    if (other >= step.values.size()) return false;
+    auto const& same = step.values[other];
+    if (same.name.hash != info.name.hash || same.shape != info.shape || same.axes.size() != info.axes.size())
+      return false;
+  }
+  return true;
+}
+
+/// The first error of a program. `step` as in `planned`.
+template <class passes, class step> constexpr diagnosis failure_of_entry() {
+  if (!passes::final.failure.ok()) return passes::final.failure;
+  if constexpr (!std::is_void_v<step>)
+    if (step::final.failure.ok() && !shares_persistent_values(passes::final, step::final))
+      return diagnosis_with<refusals::entries_differ>();
+  return verify(passes::final);
+}
+
+/// The memory layout of a program. `step` as in `planned`. `alignment`: the alignment of the device's buffers, in
+/// bytes.
+template <class passes, class step> constexpr memory_layout plan_entry(std::int64_t alignment) {
+  if constexpr (std::is_void_v<step>) return plan_memory(passes::final, 0, alignment);
+  else {
+    auto where = plan_memory(passes::final, step::where.persistent_end, alignment);
+    if (step::keeps_averages && where.buffers.size() > 0) read_averages(where, passes::final, step::final, step::where);
+    return where;
+  }
+}
+
+} // namespace detail
+
+/// The plan of `passes::final`, a program after all its passes. `step`: void for the step program; for any other entry
+/// program, the plan of the step program, so that both plans have the persistent values at the same offsets. `device`:
+/// the device that holds the buffers.
+template <class passes, class step = void, class device = cpu> struct planned {
+  using before = step;                                // the plan of the step, or void
+  static constexpr auto const& final = passes::final; // the program
+  /// The first error of the program; `why::nothing` if there is none.
+  static constexpr diagnosis failure = detail::failure_of_entry<passes, step>();
+  /// Whether the optimizer keeps an average of any parameter.
+  static constexpr bool keeps_averages = [] {
+    for (auto const& info : final.values)
+      if (info.is_average) return true;
+    return false;
+  }();
+  /// The buffers of the program's values.
+  static constexpr memory_layout where = detail::plan_entry<passes, step>(device::alignment);
+  // A refused program has no plan, so that the sentence of its refusal is the only error.
+  static constexpr int steps = failure.ok() ? final.nodes.count : 0;
+  /// The plan: the table that the executor runs.
+  static constexpr auto value = lower < steps, steps == 0 ? 0 : count_operands(final) > (final, where);
+};
+
+} // namespace constrain
