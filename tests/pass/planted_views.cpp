@@ -66,7 +66,9 @@ TEST_CASE("coalesce: a value is renamed, but not in its views") {
     if (!is_root_of_a_view(p, root) || first_write(p, root) < 0 || p.values[root].is_loop_carried()) continue;
     auto faulty = p;
     auto other = p.values[root];
-    constrain::detail::rename(faulty, {root}, {faulty.add_value(other)});
+    ref const renamed{faulty.add_value(other)};
+    constrain::detail::use_ranges uses(faulty);
+    constrain::detail::rename(faulty, uses, {root}, renamed);
     CHECK(verify(faulty).reason == why::read_before_written);
     ++planted;
   }
