@@ -31,6 +31,21 @@ inline float sum_of(float const* x, std::int64_t count) {
   return result;
 }
 
+/// The fp32 operations per second of all threads together, by chains of multiply-adds. The chains run for some
+/// hundredths of a second, about as long as a GEMM, to measure the sustained clock rate, not a burst.
+inline double sustained_flops(std::int64_t threads, int rounds) {
+  constexpr std::int64_t chain_rounds = 4'000'000;
+  double operations = 0;
+  auto const chains = [&] {
+    parallel_for(threads, [&](std::int64_t thread) {
+      auto const done = constrain::detail::multiply_add_chains<float>(chain_rounds);
+      if (thread == 0) operations = done;
+    });
+  };
+  chains();
+  return static_cast<double>(threads) * operations / median_seconds_of(rounds, chains);
+}
+
 } // namespace detail
 
 /// Measures the limits of the machine with all threads; `flops` is for fp32. Only the bytes that the program reads and
@@ -42,19 +57,7 @@ inline limits measure_limits() {
   float volatile factor = 0.999f, term = 0.001f, sink = 0; // volatile: the compiler cannot know the values
   float const f = factor, t = term;
   limits result;
-
-  // The chains run for some hundredths of a second, about as long as a GEMM, to measure the sustained clock rate, not a
-  // burst.
-  constexpr std::int64_t chain_rounds = 4'000'000;
-  double operations = 0;
-  auto const chains = [&] {
-    parallel_for(threads, [&](std::int64_t thread) {
-      auto const done = constrain::detail::multiply_add_chains<float>(chain_rounds);
-      if (thread == 0) operations = done;
-    });
-  };
-  chains();
-  result.flops = static_cast<double>(threads) * operations / median_seconds_of(rounds, chains);
+  result.flops = detail::sustained_flops(threads, rounds);
 
   // Each array has about 256 MiB, more than most caches. Arrays whose distances are powers of two would compete for the
   // same cache sets and memory banks.
