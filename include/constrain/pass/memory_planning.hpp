@@ -2,52 +2,15 @@
 
 #include "constrain/device/kernel.hpp"
 #include "constrain/pass/dead_code_elimination.hpp"
+#include "constrain/pass/memory_layout.hpp"
 #include "constrain/pass/nest.hpp"
 #include "constrain/program/location.hpp"
 #include "constrain/program/op_info.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
-
-/// The memory of a value in the arena, the one allocation that holds all values.
-struct buffer {
-  /// Distance between the instances of a value along one axis.
-  struct stride {
-    int axis = -1;          // the axis
-    std::int64_t bytes = 0; // from one iteration to the next
-    friend constexpr bool operator==(stride const&, stride const&) = default;
-  };
-
-  std::int64_t offset = -1; // bytes from the start of the arena; -1: no buffer, since no node uses the value
-  std::int64_t size = 0;    // bytes of all instances that do not share bytes
-  fixed_vector<stride, axis_list::capacity> strides; // of the axes along which instances do not share bytes
-  std::int64_t carried_stride = 0;                   // bytes from one instance of a loop-carried value to the next
-  std::int64_t carried_instances = 0;                // of a loop-carried value: instances that do not share bytes
-  int born = 0, dies = 0; // first and last node of its lifetime; -1: before the run; number of nodes: after it
-};
-
-/// The buffers of a program's values.
-struct memory_layout {
-  fixed_vector<buffer, program::maximum_values> buffers; // by index of the value
-  std::int64_t persistent_end = 0;                       // bytes of the persistent values of all entry programs
-  std::int64_t end = 0;                                  // bytes that the program needs
-};
-
-/// Whether every buffer begins at a multiple of `alignment` bytes, and every instance of a value whose rows are a
-/// multiple of 16 bytes long begins at a multiple of 16 bytes. `where`: the buffers of `p`.
-constexpr bool has_aligned_buffers(program const& p, memory_layout const& where, std::int64_t alignment) {
-  for (int v = 0; v < where.buffers.size(); ++v) {
-    auto const& b = where.buffers[v];
-    if (b.offset < 0) continue;
-    if (b.offset % alignment != 0) return false;
-    if (p.values[v].shape.features() * size_of(p.values[v].type) % 16 != 0) continue;
-    if (b.carried_stride % 16 != 0) return false;
-    for (auto const& s : b.strides)
-      if (s.bytes % 16 != 0) return false;
-  }
-  return true;
-}
 
 namespace detail {
 
@@ -258,6 +221,12 @@ private:
     return count;
   }
 
+  /// Bytes after the elements of an instance of the value.
+  constexpr std::int64_t padding_of(int v) const {
+    auto const& info = p_.values[v];
+    return instance_bytes(info) - info.shape.elements() * size_of(info.type);
+  }
+
   /// Offsets of the values that may share bytes, and the number of bytes that the program needs with these offsets.
   struct assignment {
     std::int64_t offsets[program::maximum_values]{}; // by index of the value
@@ -287,21 +256,39 @@ private:
       for (; at > 0 && all[at - 1].begin > offset; --at) all[at] = all[at - 1];
       all[at] = {born, dies, offset, offset + size};
       found.offsets[values[k]] = offset;
-      auto const& info = p_.values[values[k]];
-      auto const padding = instance_bytes(info) - info.shape.elements() * size_of(info.type);
-      if (offset + mine.size - padding > found.end) found.end = offset + mine.size - padding;
+      found.end = std::max(found.end, offset + mine.size - padding_of(values[k]));
     }
     return found;
   }
 
+  /// An end that no order can go below: the most bytes of buffers that exist at the same time.
+  constexpr std::int64_t least_end() const {
+    std::int64_t change[program::maximum_nodes + 3]{}; // by node + 1: bytes first needed there, minus bytes freed
+    std::int64_t padding = 0;
+    for (int v = 0; v < p_.values.size(); ++v) {
+      if (!may_share_bytes(v)) continue;
+      auto const& b = out_.buffers[v];
+      auto const size = aligned(b.size);
+      change[b.born + 1] += size;
+      change[b.dies + 2] -= size;
+      padding = std::max(padding, size - b.size + padding_of(v));
+    }
+    std::int64_t most = 0, now = 0;
+    for (int i = 0; i < p_.nodes.size() + 2; ++i) {
+      now += change[i];
+      most = std::max(most, now);
+    }
+    return out_.persistent_end + per_run_bytes_ + most - padding;
+  }
+
   /// Sets the offsets of the order that needs less memory, or of `order::largest` if both need the same.
   constexpr void assign_offsets() {
-    auto const first = first_fit(order::largest, std::numeric_limits<std::int64_t>::max());
-    auto const second = first_fit(order::longest_lived, first.end);
-    auto const& better = second.end < first.end ? second : first;
+    auto found = first_fit(order::largest, std::numeric_limits<std::int64_t>::max());
+    if (found.end > least_end())
+      if (auto const other = first_fit(order::longest_lived, found.end); other.end < found.end) found = other;
     for (int v = 0; v < p_.values.size(); ++v)
-      if (may_share_bytes(v)) out_.buffers[v].offset = better.offsets[v];
-    out_.end = better.end;
+      if (may_share_bytes(v)) out_.buffers[v].offset = found.offsets[v];
+    out_.end = found.end;
   }
 
   program const& p_;

@@ -58,6 +58,8 @@ constexpr diagnosis verify(program const& p) {
   layout written_as[program::maximum_values]{}; // the layout in which the value's last writer left it
   bool guarded[program::maximum_values]{};      // whether the last node that wrote the value is guarded
   for (int v = 0; v < p.values.size(); ++v) written_as[v] = p.values[v].layout;
+  bool any_skips = false; // whether any loop skips iterations
+  for (auto const& axis : p.axes) any_skips = any_skips || axis.rows.per_iteration > 0;
   detail::written_values written(p);
   for (auto const& n : p.nodes) {
     if (n.kind == node_kind::loop) ++depth;
@@ -66,7 +68,7 @@ constexpr diagnosis verify(program const& p) {
     if (n.kind == node_kind::loop) open.push_back(n.axis);
     if (n.kind == node_kind::end) open.pop_back();
     if (n.kind != node_kind::call) continue;
-    if (n.op->exchanges && !n.op->same_data && detail::skips_iterations(p, open))
+    if (any_skips && n.op->exchanges && !n.op->same_data && detail::skips_iterations(p, open))
       return {why::exchange_may_be_skipped, n.line, n.called_from};
     operand_types inputs;
     for (int k = 0; k < n.inputs.size(); ++k) {
@@ -75,8 +77,9 @@ constexpr diagnosis verify(program const& p) {
         auto const reason = written.lost(value) ? why::overwritten_before_read : why::read_before_written;
         return {reason, n.line, n.called_from, 0, value};
       }
-      if (auto const error = detail::layout_error(n, k, written_as[value]); !error.ok()) return error;
-      if (detail::may_be_skipped(p, p.values[value], open))
+      if (written_as[value] != layout::replicated || n.op->changes_layout())
+        if (auto const error = detail::layout_error(n, k, written_as[value]); !error.ok()) return error;
+      if (any_skips && detail::may_be_skipped(p, p.values[value], open))
         return {why::skipped_iteration_is_read, n.line, n.called_from, 0, value};
       inputs.push_back({p.values[value].type, p.values[value].shape});
     }

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "constrain/base/dtype.hpp"
+#include "constrain/base/fixed_vector.hpp"
+#include "constrain/program/program.hpp"
+
+#include <cstdint>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// The memory of a value in the arena, the one allocation that holds all values.
+struct buffer {
+  /// Distance between the instances of a value along one axis.
+  struct stride {
+    int axis = -1;          // the axis
+    std::int64_t bytes = 0; // from one iteration to the next
+    friend constexpr bool operator==(stride const&, stride const&) = default;
+  };
+
+  std::int64_t offset = -1; // bytes from the start of the arena; -1: no buffer, since no node uses the value
+  std::int64_t size = 0;    // bytes of all instances that do not share bytes
+  fixed_vector<stride, axis_list::capacity> strides; // of the axes along which instances do not share bytes
+  std::int64_t carried_stride = 0;                   // bytes from one instance of a loop-carried value to the next
+  std::int64_t carried_instances = 0;                // of a loop-carried value: instances that do not share bytes
+  int born = 0, dies = 0; // first and last node of its lifetime; -1: before the run; number of nodes: after it
+};
+
+/// The buffers of a program's values.
+struct memory_layout {
+  fixed_vector<buffer, program::maximum_values> buffers; // by index of the value
+  std::int64_t persistent_end = 0;                       // bytes of the persistent values of all entry programs
+  std::int64_t end = 0;                                  // bytes that the program needs
+};
+
+/// Whether every buffer begins at a multiple of `alignment` bytes, and every instance of a value whose rows are a
+/// multiple of 16 bytes long begins at a multiple of 16 bytes. `where`: the buffers of `p`.
+constexpr bool has_aligned_buffers(program const& p, memory_layout const& where, std::int64_t alignment) {
+  for (int v = 0; v < where.buffers.size(); ++v) {
+    auto const& b = where.buffers[v];
+    if (b.offset < 0) continue;
+    if (b.offset % alignment != 0) return false;
+    if (p.values[v].shape.features() * size_of(p.values[v].type) % 16 != 0) continue;
+    if (b.carried_stride % 16 != 0) return false;
+    for (auto const& s : b.strides)
+      if (s.bytes % 16 != 0) return false;
+  }
+  return true;
+}
+
+} // namespace constrain
