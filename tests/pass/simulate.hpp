@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cell_marks.hpp"
 #include "programs.hpp"
 
 #include <constrain/op/concatenate/concatenate.hpp>
@@ -10,7 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <span>
+#include <string>
 #include <vector>
 
 /// Simulates a planned program without its kernels and tracks every byte: an independent check of memory planning,
@@ -28,44 +29,106 @@ struct simulation {
 
 namespace detail {
 
-using big_plan = plan<program::maximum_nodes, 4096>;
-
-/// Which instance of a value a reference means, computed only from the program.
-struct instance {
-  int value = -1;
-  std::vector<std::int64_t> at;
-  auto operator<=>(instance const&) const = default;
-};
-
-inline std::int64_t index_along(program const& p, int axis, std::vector<int> const& open, loop_state const& state) {
-  for (int a : open)
-    if (a == axis) return state.index[axis];
-  std::int64_t index = 0;
-  for (int a : open)
-    if (p.axes[a].whole == axis) index += p.axes[a].factor * state.index[a];
-  return index;
-}
-
 /// A view is a part of what it is a view of.
 inline ref full_of(program const& p, ref r) {
   while (p.values[r.value].view) r = p.values[r.value].view.of;
   return r;
 }
 
-inline instance instance_of(program const& p, ref part, std::vector<int> const& open, loop_state const& state) {
-  ref const r = full_of(p, part);
-  auto const& info = p.values[r.value];
-  instance out{r.value, {}};
-  for (int axis : info.axes) out.at.push_back(index_along(p, axis, open, state));
-  if (!info.is_loop_carried()) return out;
-  auto const extent = p.axes[info.loop_carried_axis].extent;
-  if (r.where == at::initial) out.at.push_back(0);
-  else if (r.where == at::final) out.at.push_back(extent);
-  else out.at.push_back(index_along(p, info.loop_carried_axis, open, state) + (r.where == at::next ? 1 : 0));
-  return out;
-}
+/// Which instance of a value each reference means, computed only from the program. All instances have tags; those of
+/// one value follow each other.
+class instances {
+public:
+  explicit instances(program const& p) : p_(p), nest_(p) {
+    for (int v = 0, next = 0; v < p.values.size(); ++v) {
+      auto const& info = p.values[v];
+      std::int64_t stacked = 1;
+      for (int axis : info.axes) stacked *= p.axes[axis].extent;
+      values_.push_back({next, stacked, info.is_loop_carried() ? p.axes[info.loop_carried_axis].extent + 1 : 1});
+      next += static_cast<int>(stacked * values_.back().carried);
+      end_ = next;
+    }
+    for (int i = 0; i < p.nodes.size(); ++i) {
+      for (auto const& r : p.nodes[i].inputs) add(full_of(p, r), i);
+      for (auto const& r : p.nodes[i].outputs) add(full_of(p, r), i);
+    }
+  }
 
-inline constexpr std::int64_t cell = 2; // bytes that are watched together
+  /// The tags of a value are [begin(v), begin(v + 1)).
+  int begin(int v) const { return v < p_.values.size() ? values_[static_cast<std::size_t>(v)].first : end_; }
+
+  /// Operand `k` of the plan, of which a call works on `count` instances: the tag of instance `t`. -1: there is no such
+  /// instance.
+  int tag(int k, std::int64_t t, std::int64_t count, loop_state const& state) const {
+    auto const& r = references_[static_cast<std::size_t>(k)];
+    auto const& of = values_[static_cast<std::size_t>(r.value)];
+    if (p_.values[r.value].role == role::input) return of.first;
+    std::int64_t position = 0;
+    for (int c = r.first; c < r.first + r.coordinates; ++c) {
+      auto const& at = coordinates_[static_cast<std::size_t>(c)];
+      auto index = at.constant;
+      for (int term = at.first; term < at.end; ++term)
+        index +=
+            state.index[terms_[static_cast<std::size_t>(term)].axis] * terms_[static_cast<std::size_t>(term)].stride;
+      if (index < 0 || index >= at.extent) return -1;
+      bool const along_axes = c < r.first + p_.values[r.value].axes.size();
+      if (along_axes && count > 1) position = t % of.stacked; // the call works on all of them
+      else position = position * at.extent + index;
+    }
+    return of.first + static_cast<int>(position);
+  }
+
+private:
+  struct value_tags {
+    int first = 0;
+    std::int64_t stacked = 1, carried = 1; // instances along the axes; along the loop that carries the value
+  };
+  /// The index along one axis: constant + sum of terms, in [0, extent).
+  struct coordinate {
+    int first = 0, end = 0; // among the terms
+    std::int64_t constant = 0, extent = 1;
+  };
+  struct reference {
+    int value = -1;
+    int first = 0, coordinates = 0; // along the value's axes, outermost first; then along the loop that carries it
+  };
+
+  void add(ref r, int i) {
+    auto const& info = p_.values[r.value];
+    references_.push_back({r.value, static_cast<int>(coordinates_.size()), 0});
+    for (int axis : info.axes) along(axis, i, p_.axes[axis].extent);
+    if (info.is_loop_carried()) {
+      auto const extent = p_.axes[info.loop_carried_axis].extent;
+      bool const moves = r.where == at::current || r.where == at::next;
+      along(moves ? info.loop_carried_axis : -1, i, extent + 1);
+      coordinates_.back().constant = r.where == at::next ? 1 : r.where == at::final ? extent : 0;
+    }
+    references_.back().coordinates = static_cast<int>(coordinates_.size()) - references_.back().first;
+  }
+
+  /// Adds the index that node i has along an axis. -1: always 0.
+  void along(int axis, int i, std::int64_t extent) {
+    int const first = static_cast<int>(terms_.size());
+    for (int loop = nest_.parent[i]; loop != nest::root && axis >= 0; loop = nest_.parent[loop]) {
+      int const open = p_.nodes[loop].axis;
+      if (open == axis) {
+        terms_.resize(static_cast<std::size_t>(first));
+        terms_.push_back({axis, 1});
+        break;
+      }
+      if (p_.axes[open].whole == axis) terms_.push_back({open, p_.axes[open].factor});
+    }
+    coordinates_.push_back({first, static_cast<int>(terms_.size()), 0, extent});
+  }
+
+  program const& p_;
+  nest nest_;
+  std::vector<value_tags> values_;
+  std::vector<reference> references_; // by the plan's operand
+  std::vector<coordinate> coordinates_;
+  std::vector<index_term> terms_;
+  int end_ = 0;
+};
 
 inline unsigned last_adds = 0;
 inline std::uint64_t last_iteration = 0;
@@ -74,30 +137,15 @@ inline void no_kernel(call const& c, bound_operand const*) {
   last_iteration = c.iteration;
 }
 
-constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
-  auto x = a * 0x9E3779B97F4A7C15ull + b;
-  x = (x ^ x >> 29) * 0xBF58476D1CE4E5B9ull;
-  return x ^ x >> 32;
-}
-
 class watch {
 public:
-  watch(program const& p, memory_layout const& where, big_plan const& table, std::byte* arena, simulation& out)
-      : p(p), n_(p), where(where), table(table), arena(arena), end(where.end), out(out),
-        tags(static_cast<std::size_t>(end / cell + 1), -1), made(tags.size()) {
-    for (int i = 0; i < p.nodes.size(); ++i) {
-      open.emplace_back();
-      for (int loop = n_.parent[i]; loop != nest::root; loop = n_.parent[loop])
-        open.back().push_back(p.nodes[loop].axis);
-    }
+  watch(program const& p, memory_layout const& where, operand const* table, std::byte* arena, simulation& out)
+      : p(p), n_(p), where(where), table(table), arena(arena), end(where.end), out(out), tags(p), held(end / cell + 1),
+        made(end / cell + 1), alive(static_cast<std::size_t>(tags.begin(p.values.size()))) {
     for (int v = 0; v < p.values.size(); ++v)
       if (is_persistent(p.values[v].role) || p.values[v].role == role::input)
-        for (std::int64_t word = 0; word < where.buffers[v].size / cell; ++word)
-          at(where.buffers[v].offset / cell + word) =
-              mix(static_cast<std::uint64_t>(v), static_cast<std::uint64_t>(word));
+        made.fill(where.buffers[v].offset / cell, where.buffers[v].size / cell, static_cast<std::uint64_t>(v), 0);
   }
-
-  int number(instance const& i) { return numbers.try_emplace(i, static_cast<int>(numbers.size())).first->second; }
 
   void error(int i, std::string const& text) {
     if (out.errors.size() < 5)
@@ -111,34 +159,30 @@ public:
     return dense ? bytes : (bytes + 63) / 64 * 64;
   }
 
-  void touch(int tag, std::int64_t bytes) {
-    auto& span = alive.try_emplace(tag, out.calls, out.calls).first->second;
-    span.second = out.calls;
-    size[tag] = bytes;
+  void touch(int tag) {
+    auto& span = alive[static_cast<std::size_t>(tag)];
+    if (span.first < 0) span.first = out.calls;
+    span.last = out.calls;
   }
 
-  /// The cells of an operand, in the order of its elements.
-  std::vector<std::int64_t> cells(bound_operand const& b, dtype type) const {
-    std::vector<std::int64_t> out;
+  cell_rows cells(bound_operand const& b, dtype type) const {
     auto const row = b.row_stride == 0 ? b.count : b.shape_of->features();
-    for (std::int64_t from = 0; from < b.count; from += row) {
-      auto const begin = b.data - arena + from / row * b.row_stride * size_of(type);
-      for (auto at = begin; at < begin + row * size_of(type) / cell * cell; at += cell) out.push_back(at / cell);
-    }
-    return out;
+    auto const rows = row == 0 ? 0 : (b.count + row - 1) / row;
+    return {b.data - arena, b.row_stride * size_of(type), rows, row * size_of(type) / cell};
   }
 
   void before(int i, step const& s, bound_operand const* bound, loop_state const& state) {
     auto const& n = p.nodes[i];
-    operands.clear();
+    is_inside = true;
     for (int k = 0; k < s.inputs + s.outputs; ++k) {
-      operands.push_back(cells(bound[k], table.operands[s.first_operand + k].type));
-      if (bound[k].data < arena || (operands.back().back() + 1) * cell > end)
-        return error(i, "operand " + std::to_string(k) + " lies outside of the arena");
+      operands[k] = cells(bound[k], table[s.first_operand + k].type);
+      if (bound[k].data >= arena && operands[k].end() * cell <= end) continue;
+      is_inside = false;
+      return error(i, "operand " + std::to_string(k) + " lies outside of the arena");
     }
     for (int k = 0; k < s.inputs; ++k) {
       if (is_persistent(p.values[full_of(p, n.inputs[k]).value].role)) continue;
-      check_read(i, k, bound[k], state);
+      check_read(i, k, s, bound[k], state);
     }
     // The inputs may be overwritten: what they hold is taken now.
     read = mix(reinterpret_cast<std::uintptr_t>(n.op), static_cast<std::uint64_t>(n.attributes.number[0]));
@@ -146,7 +190,10 @@ public:
     copied.clear();
     for (int k = 0; k < s.inputs; ++k) {
       if (n.op == &info_of<op::constant_like>) break; // depends only on the shape
-      for (auto word : operands[static_cast<std::size_t>(k)]) read = mix(read, at(word));
+      operands[k].for_each_run(0, operands[k].size(), [&](std::int64_t first, std::int64_t count, std::int64_t) {
+        auto const* const marks = made.spelled_out(first, count);
+        for (std::int64_t c = 0; c < count; ++c) read = mix(read, marks[c]);
+      });
     }
     copy_marks(i, s, state);
   }
@@ -155,9 +202,14 @@ private:
   /// The output of a call that only moves elements.
   void copy_marks(int i, step const& s, loop_state const& state) {
     auto const& n = p.nodes[i];
-    auto const marks = [&](int k) -> std::vector<std::int64_t> const& { return operands[static_cast<std::size_t>(k)]; };
+    auto const take = [&](int k, std::int64_t from, std::int64_t count) {
+      operands[k].for_each_run(from, count, [&](std::int64_t first, std::int64_t length, std::int64_t) {
+        auto const* const marks = made.spelled_out(first, length);
+        copied.insert(copied.end(), marks, marks + length);
+      });
+    };
     if (n.op == &info_of<op::copy> || n.op == &info_of<op::reshape> || n.op == &info_of<op::stack>)
-      for (auto word : marks(0)) copied.push_back(at(word));
+      take(0, 0, operands[0].size());
     bool const cuts = n.op == &info_of<op::slice>, joins = n.op == &info_of<op::concatenate>;
     if (!cuts && !joins) return;
     auto const& part = p.values[cuts ? n.outputs[0].value : n.inputs[0].value];
@@ -166,105 +218,92 @@ private:
     auto begin = n.attributes.number[1];
     if (cuts && n.attributes.number[3] > 1) begin += state.index[p.nodes[n_.parent[i]].axis] * n.attributes.number[2];
     auto const inner = inner_elements(part.shape, dimension) * size_of(part.type) / cell;
-    auto const outer = static_cast<std::int64_t>(marks(cuts ? 0 : s.inputs).size()) / inner / whole.extent[dimension];
-    for (std::int64_t block = 0; block < outer; ++block) {
-      if (cuts)
-        for (std::int64_t w = 0; w < part.shape.extent[dimension] * inner; ++w)
-          copied.push_back(
-              at(marks(0)[static_cast<std::size_t>((block * whole.extent[dimension] + begin) * inner + w)]));
+    auto const outer = operands[cuts ? 0 : s.inputs].size() / inner / whole.extent[dimension];
+    for (std::int64_t block = 0; block < outer; ++block)
+      if (cuts) take(0, (block * whole.extent[dimension] + begin) * inner, part.shape.extent[dimension] * inner);
       else
         for (int k = 0; k < s.inputs; ++k) {
           auto const run = p.values[n.inputs[k].value].shape.extent[dimension] * inner;
-          for (std::int64_t w = 0; w < run; ++w)
-            copied.push_back(at(marks(k)[static_cast<std::size_t>(block * run + w)]));
+          take(k, block * run, run);
         }
-    }
   }
 
-  std::uint64_t& at(std::int64_t word) { return made[static_cast<std::size_t>(word)]; }
+  void write(int i, int j, cell_rows const& cells, bool adds) {
+    auto const base = p.nodes[i].op->draws_random ? mix(read, last_iteration) : read;
+    auto const index = static_cast<std::uint64_t>(j) << 32; // of the first cell
+    cells.for_each_run(0, cells.size(), [&](std::int64_t first, std::int64_t count, std::int64_t k) {
+      auto const* const moved = copied.empty() ? nullptr : copied.data() + k;
+      auto const from = index + static_cast<std::uint64_t>(k);
+      if (adds) {
+        auto* const marks = made.spelled_out(first, count);
+        for (std::int64_t c = 0; c < count; ++c)
+          marks[c] = mix(marks[c], moved != nullptr ? moved[c] : mix(base, from + static_cast<std::uint64_t>(c)));
+      } else if (moved != nullptr) std::copy(moved, moved + count, made.overwritten(first, count));
+      else made.fill(first, count, base, from);
+    });
+  }
 
-  void write(int i, int j, std::vector<std::int64_t> const& words, bool adds) {
+  void expect(int i, ref r, int tag, cell_rows const& cells, std::int64_t from, std::int64_t count) {
+    bool const from_host = p.values[full_of(p, r).value].role == role::input; // written before the run
+    bool as_expected = true;
+    cells.for_each_run(from, count, [&](std::int64_t first, std::int64_t length, std::int64_t) {
+      as_expected = as_expected && held.expect(first, length, tag, from_host);
+    });
+    if (!as_expected) error(i, "reads %" + std::to_string(r.value) + " where something else lies");
+  }
+
+  /// Calls f(tag, from, count) with the cells [from, from + count) of each instance that an operand has: more than one
+  /// where a whole stack is read or written.
+  template <class function>
+  void for_each_instance(int i, int k, step const& s, bound_operand const& b, loop_state const& state,
+                         function const& f) {
     auto const& n = p.nodes[i];
-    auto const base = n.op->draws_random ? mix(read, last_iteration) : read;
-    for (std::size_t w = 0; w < words.size(); ++w) {
-      auto value = mix(base, static_cast<std::uint64_t>(j) << 32 | static_cast<std::uint64_t>(w));
-      if (!copied.empty()) value = copied[w];
-      auto& word = at(words[w]);
-      word = adds ? mix(word, value) : value;
+    ref const r = k < s.inputs ? n.inputs[k] : n.outputs[k - s.inputs];
+    auto const count = b.count / p.values[r.value].shape.elements();
+    auto const each = count == 0 ? 0 : operands[k].size() / count;
+    for (std::int64_t t = 0; t < count; ++t) {
+      int const tag = tags.tag(s.first_operand + k, t, count, state);
+      if (tag < 0) error(i, "means an instance of %" + std::to_string(r.value) + " that does not exist");
+      else f(tag, t * each, each);
     }
   }
 
-  /// Instance `t` of those that a reference means: more than one where a whole stack is read or written.
-  instance one_of(int i, ref r, std::int64_t t, std::int64_t instances, loop_state const& state) const {
-    auto const& info = p.values[full_of(p, r).value];
-    auto which = instance_of(p, r, open[static_cast<std::size_t>(i)], state);
-    for (int a = info.axes.size() - 1; a >= 0 && instances > 1; --a) {
-      which.at[static_cast<std::size_t>(a)] = t % p.axes[info.axes[a]].extent;
-      t /= p.axes[info.axes[a]].extent;
-    }
-    if (info.role == role::input) which.at.clear();
-    return which;
-  }
-
-  void expect(int i, ref r, int tag, std::span<std::int64_t const> words) {
-    for (auto word : words)
-      if (auto& found = tags[static_cast<std::size_t>(word)]; found != tag) {
-        bool const host = p.values[full_of(p, r).value].role == role::input && found == -1; // written before the run
-        if (!host) return error(i, "reads %" + std::to_string(r.value) + " where something else lies");
-        found = tag;
-      }
-  }
-
-  /// The cells of instance `t` of those that an operand has.
-  static std::span<std::int64_t const> cells_of(std::vector<std::int64_t> const& words, std::int64_t t,
-                                                std::int64_t instances) {
-    auto const each = words.size() / static_cast<std::size_t>(instances);
-    return std::span(words).subspan(static_cast<std::size_t>(t) * each, each);
-  }
-
-  void check_read(int i, int k, bound_operand const& b, loop_state const& state) {
-    ref const r = p.nodes[i].inputs[k];
-    auto const instances = b.count / p.values[r.value].shape.elements();
-    for (std::int64_t t = 0; t < instances; ++t) {
-      int const tag = number(one_of(i, r, t, instances, state));
-      touch(tag, stored_bytes(p.values[full_of(p, r).value]));
-      expect(i, r, tag, cells_of(operands[static_cast<std::size_t>(k)], t, instances));
-    }
+  void check_read(int i, int k, step const& s, bound_operand const& b, loop_state const& state) {
+    for_each_instance(i, k, s, b, state, [&](int tag, std::int64_t from, std::int64_t count) {
+      touch(tag);
+      expect(i, p.nodes[i].inputs[k], tag, operands[k], from, count);
+    });
   }
 
 public:
   void after(int i, step const& s, bound_operand const* bound, loop_state const& state) {
-    auto const& n = p.nodes[i];
-    for (int j = 0; j < s.outputs; ++j) {
-      auto const& info = p.values[n.outputs[j].value];
-      auto const& b = bound[s.inputs + j];
-      auto const& words = operands[static_cast<std::size_t>(s.inputs + j)];
-      if (is_persistent(info.role)) {
-        write(i, j, words, true);
-        continue;
-      }
-      auto const instances = b.count / info.shape.elements();
-      bool const adds = info.accumulates && (last_adds >> j & 1u) != 0;
-      write(i, j, words, adds);
-      for (std::int64_t t = 0; t < instances; ++t) {
-        int const tag = number(one_of(i, n.outputs[j], t, instances, state));
-        bool const again = alive.contains(tag);
-        // Exchanged in place, also into a part of the input; or a gradient, its full tensor, or a parameter's working
-        // copy, that an op which cannot add replaces.
-        bool const exchanged = info.role == role::gradient || info.role == role::communication ||
-                               (info.role == role::workspace && info.belongs_to >= 0);
-        bool const in_place =
-            n.inputs.contains(n.outputs[j]) || (info.view && n.inputs.contains(info.view.of) && !adds);
-        bool const replaced = in_place || (exchanged && (n.op->accumulating >> j & 1u) == 0);
-        if (info.accumulates && !replaced && again != adds)
-          error(i, adds ? "adds to what was never written" : "overwrites a sum");
-        auto const of_instance = cells_of(words, t, instances);
-        if (info.accumulates && again) expect(i, n.outputs[j], tag, of_instance);
-        touch(tag, stored_bytes(p.values[full_of(p, n.outputs[j]).value]));
-        for (auto word : of_instance) tags[static_cast<std::size_t>(word)] = tag;
-      }
-    }
+    for (int j = 0; j < s.outputs && is_inside; ++j) check_write(i, j, s, bound[s.inputs + j], state);
     ++out.calls;
+  }
+
+private:
+  void check_write(int i, int j, step const& s, bound_operand const& b, loop_state const& state) {
+    auto const& n = p.nodes[i];
+    auto const& info = p.values[n.outputs[j].value];
+    auto const& cells = operands[s.inputs + j];
+    if (is_persistent(info.role)) return write(i, j, cells, true);
+    bool const adds = info.accumulates && (last_adds >> j & 1u) != 0;
+    write(i, j, cells, adds);
+    // Exchanged in place, also into a part of the input; or a gradient, its full tensor, or a parameter's working
+    // copy, that an op which cannot add replaces.
+    bool const exchanged = info.role == role::gradient || info.role == role::communication ||
+                           (info.role == role::workspace && info.belongs_to >= 0);
+    bool const in_place = n.inputs.contains(n.outputs[j]) || (info.view && n.inputs.contains(info.view.of) && !adds);
+    bool const replaced = in_place || (exchanged && (n.op->accumulating >> j & 1u) == 0);
+    for_each_instance(i, s.inputs + j, s, b, state, [&](int tag, std::int64_t from, std::int64_t count) {
+      bool const again = alive[static_cast<std::size_t>(tag)].first >= 0;
+      if (info.accumulates && !replaced && again != adds)
+        error(i, adds ? "adds to what was never written" : "overwrites a sum");
+      if (info.accumulates && again) expect(i, n.outputs[j], tag, cells, from, count);
+      touch(tag);
+      cells.for_each_run(from, count,
+                         [&](std::int64_t first, std::int64_t length, std::int64_t) { held.set(first, length, tag); });
+    });
   }
 
 public:
@@ -274,63 +313,81 @@ public:
       auto const& buffer = where.buffers[v];
       if (!(is_observed(info) || info.role == role::gradient) || buffer.offset < 0) continue;
       std::uint64_t all = 0;
-      auto const bytes = info.shape.elements() * size_of(info.type) * p.iterations(info);
-      for (std::int64_t w = 0; w < bytes / cell; ++w) all = mix(all, at(buffer.offset / cell + w));
+      auto const count = info.shape.elements() * size_of(info.type) * p.iterations(info) / cell;
+      auto const* const marks = made.spelled_out(buffer.offset / cell, count);
+      for (std::int64_t c = 0; c < count; ++c) all = mix(all, marks[c]);
       out.left[v] = all;
     }
     // Values that stay readable after the run live to its end.
     std::vector<std::int64_t> change(static_cast<std::size_t>(out.calls) + 2);
-    for (auto const& [which, tag] : numbers) {
-      auto const role = p.values[which.value].role;
-      auto [first, last] = alive.at(tag);
-      if (role == role::result || role == role::gradient) last = out.calls - 1;
-      if (role == role::input) first = 0;
-      change[static_cast<std::size_t>(first)] += size.at(tag);
-      change[static_cast<std::size_t>(last) + 1] -= size.at(tag);
+    for (int v = 0; v < p.values.size(); ++v) {
+      auto const& info = p.values[v];
+      for (int tag = tags.begin(v); tag < tags.begin(v + 1); ++tag) {
+        auto [first, last] = alive[static_cast<std::size_t>(tag)];
+        if (first < 0) continue;
+        if (info.role == role::result || info.role == role::gradient) last = out.calls - 1;
+        if (info.role == role::input) first = 0;
+        change[static_cast<std::size_t>(first)] += stored_bytes(info);
+        change[static_cast<std::size_t>(last) + 1] -= stored_bytes(info);
+      }
     }
     std::int64_t now = 0;
     for (auto c : change) out.live_peak = std::max(out.live_peak, now += c);
   }
 
 private:
+  /// The first and last call that touch an instance; -1: none.
+  struct lifetime {
+    std::int64_t first = -1, last = -1;
+  };
+
   program const& p;
   nest n_;
   memory_layout const& where;
-  big_plan const& table;
+  operand const* table; // of the plan
   std::byte* arena;
   std::int64_t end;
   simulation& out;
-  std::vector<std::vector<int>> open;                         // the axes of the loops around each node
-  std::map<instance, int> numbers;                            // of the instances met so far
-  std::vector<int> tags;                                      // the instance stored in every two bytes
-  std::vector<std::uint64_t> made;                            // and how it was computed
-  std::map<int, std::pair<std::int64_t, std::int64_t>> alive; // first and last call that touch an instance
-  std::map<int, std::int64_t> size;
-  std::uint64_t read = 0;                          // of the call that is running
-  std::vector<std::vector<std::int64_t>> operands; // of the call that is running: the cells of each
-  std::vector<std::uint64_t> copied;               // by a call that only moves elements
+  instances tags;
+  holders held;                                                     // which instance is stored in every cell
+  origins made;                                                     // and how it was computed
+  std::vector<lifetime> alive;                                      // by tag
+  std::uint64_t read = 0;                                           // of the call that is running
+  cell_rows operands[node::maximum_inputs + node::maximum_outputs]; // of the call that is running
+  bool is_inside = true;                                            // whether all of them are in the arena
+  std::vector<std::uint64_t> copied;                                // by a call that only moves elements
 };
+
+/// As `simulate`, with a plan for at most `steps` nodes and `operands` operands.
+template <int steps, int operands> simulation simulate_within(program const& p, memory_layout const& where) {
+  simulation out;
+  using table_type = plan<steps, operands>;
+  std::unique_ptr<table_type> const table(new table_type(lower<steps, operands>(p, where)));
+  std::vector<launcher> const launchers(static_cast<std::size_t>(steps), &no_kernel);
+  // Nothing is stored here: only addresses matter.
+  auto const arena = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(where.end) + 64);
+  plan_view view{table->steps, p.nodes.size(), table->operands, table->axes, table->micro_batches};
+  view.launchers = launchers.data();
+  watch watch(p, where, table->operands, arena.get(), out);
+  struct hooks {
+    detail::watch& w;
+    void before(int i, step const& s, bound_operand const* b, loop_state const& l) { w.before(i, s, b, l); }
+    void after(int i, step const& s, bound_operand const* b, loop_state const& l) { w.after(i, s, b, l); }
+  };
+  execute(view, arena.get(), step_parameters{}, hooks{watch});
+  watch.finish();
+  return out;
+}
 
 } // namespace detail
 
 /// Runs the program of a step. Every read must find the instance that the program means, the first write of a sum must
 /// overwrite, all other writes must add, and no operand may be outside of the arena.
 inline simulation simulate(program const& p, memory_layout const& where) {
-  simulation out;
-  auto const table = std::make_unique<detail::big_plan>(lower<program::maximum_nodes, 4096>(p, where));
-  std::vector<launcher> const launchers(program::maximum_nodes, &detail::no_kernel);
-  std::vector<std::byte> arena(static_cast<std::size_t>(where.end) + 64);
-  plan_view view{table->steps, p.nodes.size(), table->operands, table->axes, table->micro_batches};
-  view.launchers = launchers.data();
-  detail::watch watch(p, where, *table, arena.data(), out);
-  struct hooks {
-    detail::watch& w;
-    void before(int i, step const& s, bound_operand const* b, loop_state const& l) { w.before(i, s, b, l); }
-    void after(int i, step const& s, bound_operand const* b, loop_state const& l) { w.after(i, s, b, l); }
-  };
-  execute(view, arena.data(), step_parameters{}, hooks{watch});
-  watch.finish();
-  return out;
+  // A plan has the size of its tables, and most programs are small.
+  bool const is_small = p.nodes.size() <= 192 && count_operands(p) <= 768;
+  return is_small ? detail::simulate_within<192, 768>(p, where)
+                  : detail::simulate_within<program::maximum_nodes, 4096>(p, where);
 }
 
 } // namespace constrain::test

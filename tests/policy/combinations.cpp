@@ -161,13 +161,13 @@ class lazy {
 public:
   explicit lazy(std::function<program()> make) : make_(std::move(make)) {}
   program const& get() const {
-    if (!made_) made_ = std::make_unique<program>(make_());
+    if (!made_) made_.reset(new program(make_())); // not copied: a program is large
     return *made_;
   }
 
 private:
   std::function<program()> make_;
-  mutable std::unique_ptr<program> made_;
+  mutable std::unique_ptr<program const> made_;
 };
 
 /// Counts of a sweep.
