@@ -61,47 +61,42 @@ template <class passes> constexpr decltype(auto) before_partition() {
   else return with_own<typename passes::set, pass_name::fused, passes::fused>();
 }
 
-// A pass that does not apply gives a reference to the result of the previous pass, which saves the compilers a copy.
+// The programs between passes. A pass that does not apply is skipped, which saves the compilers a copy: its constant is
+// made only if a program names it.
 
-template <class passes>
-inline constexpr program accumulated_program = accumulate_over(passes::divided(), passes::set::accumulation::value);
+/// Whether a policy has a pass of its own after the library's pass `at`.
+template <class passes, pass_name at>
+inline constexpr bool has_own = own_passes<typename passes::set::in_order>::template follow<at>;
 
-template <class passes> constexpr program const& accumulated() {
-  constexpr bool is_constant = std::is_reference_v<decltype(passes::divided())>;
-  if constexpr (is_constant && passes::set::accumulation::value.micro_batches == 1) return passes::divided();
-  else return accumulated_program<passes>;
+/// The program before mixed precision.
+template <class passes> constexpr decltype(auto) before_cast() {
+  constexpr bool accumulates = passes::set::accumulation::value.micro_batches != 1;
+  if constexpr (!accumulates && !has_own<passes, pass_name::accumulated>) return passes::divided();
+  else return with_own<typename passes::set, pass_name::accumulated, passes::accumulated>();
 }
 
-template <class passes>
-inline constexpr program cast_program = mixed_precision(passes::before_cast(), passes::set::precision::value);
-
-template <class passes> constexpr program const& cast() {
-  if constexpr (std::is_reference_v<decltype(passes::before_cast())>) {
+/// The program after mixed precision and the policies' passes that follow it.
+template <class passes> constexpr decltype(auto) after_cast() {
+  if constexpr (!has_own<passes, pass_name::cast> && std::is_reference_v<decltype(passes::before_cast())>) {
     if constexpr (!needs_casts(passes::before_cast(), passes::set::precision::value)) return passes::before_cast();
-    else return cast_program<passes>;
-  } else return cast_program<passes>;
+    else return (passes::cast);
+  } else {
+    return with_own<typename passes::set, pass_name::cast, passes::cast>();
+  }
 }
 
-template <class passes, node_set dropped>
-inline constexpr program recomputed_program = recompute(passes::before_recomputation(),
-                                                        passes::set::checkpointing::value, dropped);
-
-template <class passes, node_set dropped> constexpr program const& recomputed() {
-  constexpr bool is_constant = std::is_reference_v<decltype(passes::before_recomputation())>;
+/// The program before fusion.
+template <class passes, node_set dropped> constexpr decltype(auto) before_fusion() {
   constexpr auto const& checkpointing = passes::set::checkpointing::value;
   constexpr bool keeps_all = !checkpointing.recomputes && !checkpointing.by_operation && dropped == node_set{};
-  if constexpr (is_constant && keeps_all) return passes::before_recomputation();
-  else return recomputed_program<passes, dropped>;
+  if constexpr (keeps_all && !has_own<passes, pass_name::recomputed>) return passes::before_recomputation();
+  else return with_own<typename passes::set, pass_name::recomputed, passes::recomputed>();
 }
 
-/// `parallelism`: of the entry program.
-template <class passes, slot_of::parallelism const& parallelism>
-inline constexpr program sharded_program = partition(before_partition<passes>(), parallelism);
-
-template <class passes, slot_of::parallelism const& parallelism> constexpr program const& sharded() {
-  constexpr bool is_constant = std::is_reference_v<decltype(before_partition<passes>())>;
-  if constexpr (is_constant && !parallelism.distributed) return before_partition<passes>();
-  else return sharded_program<passes, parallelism>;
+/// The program before values share bytes. `distributed`: whether the program is partitioned.
+template <class passes, bool distributed> constexpr decltype(auto) before_sharing() {
+  if constexpr (!distributed && !has_own<passes, pass_name::sharded>) return before_partition<passes>();
+  else return with_own<typename passes::set, pass_name::sharded, passes::sharded>();
 }
 
 } // namespace detail
@@ -117,18 +112,16 @@ template <class source> struct passes_before_gradients {
   static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
   /// The program of one rank of a tensor group; without tensor parallelism, the result of the previous pass.
   static constexpr decltype(auto) divided() { return detail::divided<passes_before_gradients>(); }
-  static constexpr program const& accumulated = detail::accumulated<passes_before_gradients>();
+  static constexpr program accumulated = accumulate_over(divided(), set::accumulation::value);
   /// The program before mixed precision.
-  static constexpr decltype(auto) before_cast() { return with_own<set, pass_name::accumulated, accumulated>(); }
-  static constexpr program const& cast = detail::cast<passes_before_gradients>();
+  static constexpr decltype(auto) before_cast() { return detail::before_cast<passes_before_gradients>(); }
+  static constexpr program cast = mixed_precision(before_cast(), set::precision::value);
 };
 
 namespace detail {
 
 /// The program to differentiate.
-template <class passes> constexpr decltype(auto) before_gradients() {
-  return with_own<typename passes::set, pass_name::cast, passes::cast>();
-}
+template <class passes> constexpr decltype(auto) before_gradients() { return after_cast<passes>(); }
 
 /// Whether the gradient rules of the program's ops are constant expressions.
 template <class passes> concept constant_gradients = requires {
@@ -176,14 +169,18 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
   using before = passes_before_gradients<source>;
   using to_update = passes_to_update<source>;
   using typename before::set;
-  static constexpr program const& recomputed = detail::recomputed<to_update, dropped>();
+  static constexpr program recomputed =
+      recompute(to_update::before_recomputation(), set::checkpointing::value, dropped);
   /// The program before fusion.
-  static constexpr decltype(auto) before_fusion() { return with_own<set, pass_name::recomputed, recomputed>(); }
+  static constexpr decltype(auto) before_fusion() { return detail::before_fusion<passes_with_dropped, dropped>(); }
   static constexpr program fused =
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, passes_with_dropped>());
-  static constexpr program const& sharded = detail::sharded<passes_with_dropped, set::parallelism::value>();
+  static constexpr program sharded =
+      partition(detail::before_partition<passes_with_dropped>(), set::parallelism::value);
   /// The program before values share bytes.
-  static constexpr decltype(auto) before_sharing() { return with_own<set, pass_name::sharded, sharded>(); }
+  static constexpr decltype(auto) before_sharing() {
+    return detail::before_sharing<passes_with_dropped, set::parallelism::value.distributed>();
+  }
   static constexpr program final = detail::share_bytes(before_sharing());
 
   /// Calls f(name, program) with the results of the passes, in order, including the policies' passes.
@@ -248,12 +245,10 @@ namespace detail {
 
 /// The parallelism of an entry program without gradients: distributed only if sharded parameters must be gathered,
 /// since `partition` reduces nothing in such a program.
-template <class parallelism_policy>
-inline constexpr slot_of::parallelism without_gradients = [] {
-  slot_of::parallelism p = parallelism_policy::value;
+constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
   p.distributed = p.shards > 1;
   return p;
-}();
+}
 
 /// Chooses the attention algorithm of an entry without gradients, and removes its training-only ops. With tensor
 /// parallelism (`divides`), a later pass removes these ops, after the layers are divided, so that all entries divide
@@ -288,15 +283,16 @@ template <class source> struct forward_passes {
   static constexpr decltype(auto) divided() { return detail::divided_without_training_ops<forward_passes>(); }
   /// The program before mixed precision.
   static constexpr decltype(auto) before_cast() { return divided(); }
-  static constexpr program const& cast = detail::cast<forward_passes>();
+  static constexpr program cast = mixed_precision(before_cast(), set::precision::value);
   /// The program before fusion.
-  static constexpr decltype(auto) before_fusion() { return with_own<set, pass_name::cast, cast>(); }
+  static constexpr decltype(auto) before_fusion() { return detail::after_cast<forward_passes>(); }
   static constexpr program fused =
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, forward_passes>());
-  static constexpr program const& sharded =
-      detail::sharded<forward_passes, detail::without_gradients<typename set::parallelism>>();
+  static constexpr bool is_partitioned = detail::without_gradients(set::parallelism::value).distributed;
+  static constexpr program sharded =
+      partition(detail::before_partition<forward_passes>(), detail::without_gradients(set::parallelism::value));
   /// The program before values share bytes.
-  static constexpr decltype(auto) before_sharing() { return with_own<set, pass_name::sharded, sharded>(); }
+  static constexpr decltype(auto) before_sharing() { return detail::before_sharing<forward_passes, is_partitioned>(); }
   static constexpr program final = detail::share_bytes(before_sharing());
 
   /// Calls f(name, program) with the results of the passes, in order, including the policies' passes.
