@@ -313,7 +313,9 @@ public:
       auto const& buffer = where.buffers[v];
       if (!(is_observed(info) || info.role == role::gradient) || buffer.offset < 0) continue;
       std::uint64_t all = 0;
-      auto const count = info.shape.elements() * size_of(info.type) * p.iterations(info) / cell;
+      // A gradient whose instances share bytes has fewer of them, and may lie at the end of the arena.
+      auto const all_instances = info.shape.elements() * size_of(info.type) * p.iterations(info);
+      auto const count = std::min(all_instances, end - buffer.offset) / cell;
       auto const* const marks = made.spelled_out(buffer.offset / cell, count);
       for (std::int64_t c = 0; c < count; ++c) all = mix(all, marks[c]);
       out.left[v] = all;
