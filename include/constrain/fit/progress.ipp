@@ -3,10 +3,16 @@
 #include "constrain/fit/progress.hpp"
 
 #include "constrain/base/concat.hpp"
+#include "constrain/base/number_text.hpp"
+#include "constrain/base/printable.hpp"
+#include "constrain/device/cpu/gemm.hpp"
+#include "constrain/device/cpu/processor.hpp"
 #include "constrain/device/cpu/waiting_threads.hpp"
+#include "constrain/train/memory_table.hpp"
 
 #include <algorithm>
 #include <cstdarg>
+#include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -46,6 +52,30 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
         "the processors are busy with other programs: a parallel loop takes %.0f us to start, because OpenMP's threads "
         "spin while they wait for one another; set OMP_WAIT_POLICY=passive or a smaller OMP_NUM_THREADS\n",
         seconds * 1e6);
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void print_start(std::FILE* out, trainer_facts const& t, double peak) {
+  std::fprintf(out, "%s | %s parameters: %s\n", printable(t.policies).c_str(), grouped(t.parameter_count).c_str(),
+               parameters_by_role(t.parameters).c_str());
+  std::fprintf(out, "%s\n", batch_text(t.ranks, t.data_ranks, t.micro_batches, t.sequences, t.tokens).c_str());
+  if (t.cuda_capability > 0)
+    std::fprintf(out, "cuda, code for %d.%d | GEMM by cuBLASLt | %s", t.cuda_capability / 10, t.cuda_capability % 10,
+                 t.launching);
+  else {
+    std::fprintf(out, "cpu, code for %s", instruction_set);
+    if (std::string_view const has = processor_instruction_set(); has != instruction_set)
+      std::fprintf(out, " (the processor has %s: compile with -march=native)", has.data());
+    std::fprintf(out, " | GEMM by %s | %d threads", gemm_provider(), thread_count());
+    if (peak > 0) std::fprintf(out, " | peak %.0f GFLOP/s", peak * 1e-9);
+  }
+  std::fprintf(out, " | seed %llu\n", static_cast<unsigned long long>(t.state.seed));
+  if (t.cuda_capability == 0) print_waiting_threads(out);
+  std::fputs(memory_table(t.memory).c_str(), out);
+  auto const number = [](std::int64_t n) { return static_cast<long long>(n); };
+  if (t.state.steps > 0)
+    std::fprintf(out, "resumes after step %lld, epoch %lld, sample %lld\n", number(t.state.steps.count()),
+                 number(t.state.position.epoch), number(t.state.position.sample));
+  std::fflush(out);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void step_lines::step(step_record const& r, std::int64_t steps, double seconds_left,

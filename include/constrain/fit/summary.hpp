@@ -1,79 +1,28 @@
 #pragma once
 
-#include "constrain/base/concat.hpp"
-#include "constrain/base/formatted.hpp"
-#include "constrain/base/number_text.hpp"
-#include "constrain/device/math.hpp"
 #include "constrain/fit/record/records.hpp"
 #include "constrain/fit/record/report.hpp"
 #include "constrain/fit/result.hpp"
+#include "constrain/fit/trainer_facts.hpp"
 #include "constrain/io/json_writer.hpp"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether the rate of valid labels is visibly lower than the rate of tokens, because some labels are ignored or there
-/// are fewer labels than tokens.
-inline bool has_two_rates(fit_result const& r) { return r.labels_per_second < 0.9995 * r.tokens_per_second; }
-
 /// The content of summary.json. `metrics`: the user-defined metrics recorded after the last step.
-template <class trainer>
-[[gnu::noinline, gnu::cold]] io::json_writer summary_of(trainer const& t, fit_result const& r,
-                                                        std::vector<metric> const& metrics) {
-  io::json_writer json;
-  json.object().member("policies", trainer::policy_set::name()).member("parameters", trainer::parameter_count);
-  json.member("peak_bytes", trainer::memory.peak.count()).member("seed", t.state().seed);
-  json.member("steps", r.steps.count()).member("loss", r.loss).member("skipped", r.skipped);
-  json.member("seconds", r.seconds)
-      .member("tokens_per_second", r.tokens_per_second)
-      .member("labels_per_second", r.labels_per_second);
-  if (r.validation) json.member("validation_loss", r.validation->loss);
-  if (r.validation && trainer::entries::counts_correct)
-    json.member("perplexity", r.validation->perplexity).member("accuracy", r.validation->accuracy);
-  if (math::finite(t.state().best_validation_loss)) json.member("best_validation_loss", t.state().best_validation_loss);
-  write_metrics(json, metrics);
-  return json.member("stop_reason", reason_of(r.stop_reason)).end(), json;
-}
+[[gnu::cold]] io::json_writer summary_of(trainer_facts const& t, fit_result const& r,
+                                         std::vector<metric> const& metrics);
 
 /// The last line of the log. `directory`: where the run is saved; empty if it is not saved.
-template <class trainer>
-[[gnu::noinline, gnu::cold]] std::string ending(trainer const& t, fit_result const& r, std::string const& directory) {
-  auto text =
-      formatted("stopped after step %lld: %s", static_cast<long long>(r.steps.count()), reason_of(r.stop_reason));
-  if (r.tokens_per_second == 0) return text; // this call to `fit` took no step
-  text += formatted(" | %.0f s | ", r.seconds);
-  if (r.share_of_peak > 0) text += formatted("%.0f %% of peak | ", r.share_of_peak * 100);
-  text += formatted("%.0f tok/s | ", r.tokens_per_second);
-  if (has_two_rates(r)) text += formatted("%.0f labels/s | ", r.labels_per_second);
-  text += formatted("loss %.4f", r.loss);
-  if (r.validation)
-    text += formatted(" | validation loss %.4f, lowest %.4f", r.validation->loss, t.state().best_validation_loss);
-  if (r.skipped > 0) text += concat({" | ", counted(r.skipped, "step"), " skipped"});
-  text += concat({" | memory ", bytes_text(trainer::memory.peak)});
-  return directory.empty() ? text : concat({text, " | saved in '", directory, "'"});
-}
+[[gnu::cold]] std::string ending(trainer_facts const& t, fit_result const& r, std::string const& directory);
 
 /// The head of report.html: the policies, the run's key numbers, and the memory plan.
-template <class trainer> [[gnu::noinline, gnu::cold]] report_head head_of(trainer const& t, fit_result const& r) {
-  auto const number = [](double x) { return formatted("%.4g", x); };
-  auto const whole = [](double x) { return grouped(static_cast<std::int64_t>(x)); };
-  report_head head{trainer::policy_set::name(), {}, trainer::memory};
-  auto const fact = [&](char const* name, std::string value) { head.facts.push_back({name, std::move(value)}); };
-  fact("parameters", grouped(trainer::parameter_count)), fact("steps", grouped(r.steps.count()));
-  fact("tokens a step", grouped(trainer::batch_tokens * t.data_ranks())), fact("loss of the last step", number(r.loss));
-  if (r.validation) fact("validation loss", number(r.validation->loss));
-  if (r.validation && trainer::entries::counts_correct) fact("perplexity", number(r.validation->perplexity));
-  if (math::finite(t.state().best_validation_loss))
-    fact("lowest validation loss", number(t.state().best_validation_loss));
-  if (r.share_of_peak > 0) fact("share of the processor's peak", number(r.share_of_peak));
-  fact("tokens per second", whole(r.tokens_per_second));
-  if (has_two_rates(r)) fact("valid labels per second", whole(r.labels_per_second));
-  fact("skipped steps", grouped(r.skipped));
-  fact("seed", concat({t.state().seed})), fact("stop reason", reason_of(r.stop_reason));
-  return head;
-}
+[[gnu::cold]] report_head head_of(trainer_facts const& t, fit_result const& r);
 
 } // namespace constrain::detail
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/fit/summary.ipp"
+#endif

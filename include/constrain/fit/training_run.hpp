@@ -12,6 +12,7 @@
 #include "constrain/fit/record/records.hpp"
 #include "constrain/fit/record/report.hpp"
 #include "constrain/fit/summary.hpp"
+#include "constrain/fit/trainer_facts.hpp"
 #include "constrain/io/directory_writer.hpp"
 #include "constrain/train/agreement.hpp"
 #include "constrain/train/batches.hpp"
@@ -90,7 +91,7 @@ private:
   [[gnu::noinline, gnu::cold]] void start() {
     using device = typename trainer::policy_set::device;
     if constexpr (!device::value.is_cuda) peak_ = arithmetic_peak<typename trainer::real>();
-    if (is_rank_0_ && options_.log != nullptr) print_start(options_.log, t_, peak_);
+    if (is_rank_0_ && options_.log != nullptr) print_start(options_.log, facts_of(t_), peak_);
     context_.steps = steps_, context_.first_step = first_step_;
     call(callbacks_.start);
     end_if_asked();
@@ -208,13 +209,13 @@ private:
     context_.result.seconds = since_start_.seconds();
     call(callbacks_.end);
     if (records_) write_summary();
-    lines_.line("%s", ending(t_, context_.result, options_.directory).c_str());
+    lines_.line("%s", ending(facts_of(t_), context_.result, options_.directory).c_str());
   }
 
   [[gnu::noinline, gnu::cold]] void write_summary() {
     records_->write_file("summary.json",
-                         concat({summary_of(t_, context_.result, context_.take_metrics()).text(), "\n"}));
-    records_->write_file("report.html", report(head_of(t_, context_.result), records_->steps()));
+                         concat({summary_of(facts_of(t_), context_.result, context_.take_metrics()).text(), "\n"}));
+    records_->write_file("report.html", report(head_of(facts_of(t_), context_.result), records_->steps()));
   }
 
   void call(fit_callbacks::function f) {
