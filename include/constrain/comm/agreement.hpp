@@ -13,8 +13,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The library's collective calls. When ranks exchange outcomes, each rank also sends its current call, so that ranks
-/// in different calls are detected.
+/// The library's collective calls in which ranks exchange outcomes. Each rank also sends its current call, so that
+/// ranks in different calls are detected.
 enum class joint_call : std::int64_t {
   construction,
   step,
@@ -123,7 +123,7 @@ private:
 
 /// Call this function in a `catch (...)` around collective code. It rethrows this rank's exception if all ranks have
 /// agreed to throw it, or if all other ranks also throw or exit within a few seconds. Otherwise the other ranks would
-/// wait for this rank forever, so the function prints the exception and aborts the job. `where`: the library call, for
+/// wait for this rank in vain, so the function prints the exception and aborts the job. `where`: the library call, for
 /// the message.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
 

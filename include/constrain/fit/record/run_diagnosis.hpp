@@ -20,11 +20,11 @@ enum class run_condition : std::uint8_t {
   getting_worse
 };
 
-/// A run's diagnosis, with a recommendation.
+/// A run's diagnosis.
 struct run_diagnosis {
   run_condition condition = run_condition::too_early; // the verdict
   std::int64_t step = 0; // step with the lowest validation loss; `not_finite`: step at which the loss became non-finite
-  std::string text{};    // the verdict and the losses in words, and what to do
+  std::string text{};    // the verdict in words; for most verdicts also the losses and what to do
 };
 
 namespace detail {
@@ -47,9 +47,9 @@ public:
   /// Mean training loss over the tenth of the run that ends with step r; `first()` if no loss in that tenth is finite.
   double until(step_record const& r) const;
 
-  /// The steps with an evaluation.
+  /// The steps with an evaluation, before the first non-finite validation loss.
   std::vector<step_record const*> const& evaluations() const { return evaluations_; }
-  /// The step with the lowest validation loss; null: none.
+  /// The step of `evaluations()` with the lowest validation loss; null: none.
   step_record const* best() const { return best_; }
 
 private:

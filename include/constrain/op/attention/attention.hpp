@@ -59,8 +59,8 @@ struct attention {
   static constexpr char const* layouts = "-h, -h, -h, - -> -h, -";
   static constexpr unsigned strided_inputs = 0b111; // q, k, v
 
-  /// Refused: a width of qkv that is not a multiple of 3, if there are as many key-value heads as query heads, or if
-  /// the number of heads is below 1. `got`: the width.
+  /// Refused: a width of qkv that is not a multiple of 3. Checked only if there are as many key-value heads as query
+  /// heads, or if the number of heads is below 1. `got`: the width.
   template <diagnosis d> struct qkv_is_not_three_times_the_width {
     static_assert(d.ok(), "ct::self_attention: the width of qkv, `got`, must be a multiple of 3, since queries, keys "
                           "and values lie side by side; pass for example ct::linear(..., 3 * x.features())");
@@ -69,7 +69,7 @@ struct attention {
   /// are fewer key-value heads than query heads. `expected`: the total number of heads. `got`: the width.
   template <diagnosis d> struct qkv_does_not_fit_the_heads {
     static_assert(d.ok(), "ct::self_attention: the width of qkv, `got`, is not a multiple of `expected`, which is "
-                          "heads + 2 * key_value_heads; give qkv (heads + 2 * key_value_heads) * head width features");
+                          "heads + 2 * key_value_heads; make the width (heads + 2 * key_value_heads) * head width");
   };
   /// Refused: a number of key-value heads that is negative or does not divide the number of heads. `expected`: the
   /// number of heads. `got`: the number of key-value heads.
@@ -98,8 +98,8 @@ struct attention {
   /// Refused: a tensor group with more ranks (`expected`) than there are heads (`got`).
   template <diagnosis d> struct fewer_heads_than_ranks {
     static_assert(d.ok(), "parallel::tensor: an operation, `op`, has `got` heads, fewer than the `expected` ranks, so "
-                          "it needs the layout `needed` of an input that has the layout `held`; choose at most as many "
-                          "ranks as heads");
+                          "it needs its input in the layout `needed`, but the ranks hold it in the layout `held`; "
+                          "choose at most as many ranks as heads");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
