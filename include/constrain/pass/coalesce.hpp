@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The first and last node that refers to each value; last < first for an unused value.
+/// The first and last nodes that refer to each value; last < first for an unused value.
 struct use_ranges {
   int first[program::maximum_values]{}, last[program::maximum_values]{};
 
@@ -39,7 +39,7 @@ constexpr bool can_coalesce(program const& p, nest const& where, use_ranges cons
   if (source.type != target.type) return false;
 
   // The next loop after the copy, with the same parent. If the copy initializes a loop-carried value of this loop, the
-  // loop overwrites the target: readers of the source after the loop would read a new value.
+  // loop may overwrite the target (memory planning may keep only two instances), so that no later node may read it.
   int const loop = where.parent[i];
   int next_loop = p.nodes.size();
   for (int j = i + 1; j < p.nodes.size(); ++j)

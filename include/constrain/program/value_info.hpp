@@ -27,11 +27,11 @@ struct value_info {
   constrain::shape shape;                  // of one instance; of one rank's shard of the instance if the layout is flat
   axis_list axes;                          // the value has one instance per iteration of these axes; outermost first
   int loop_carried_axis = -1; // axis this loop-carried value runs along (n + 1 instances for n iterations); -1: none
-  bool accumulates = false;   // an accumulator: several nodes or iterations add to the value
+  bool accumulates = false;   // several nodes or iterations add to the value, write parts of it, or change it in place
   int belongs_to = -1;        // the parameter of a gradient, optimizer state, compute copy or working copy; -1: none
   int line = 0;               // source line in the model
-  name_ref name;              // of a parameter; of an optimizer state: its name within the parameter ("exp_avg")
-  initial_value initial;      // of a parameter or an optimizer state
+  name_ref name;              // of a parameter or setting; of an optimizer state: within the parameter ("exp_avg")
+  initial_value initial;      // of a parameter, an optimizer state or a setting
   bool per_run = false;       // of an input: one value for all micro-batches, which the trainer writes before each run
   bool decays = false;        // of a parameter: an update rule applies weight decay to it
   bool ends_with_update = false; // of a gradient: neither a node nor the host reads it after the parameter's update
@@ -42,10 +42,10 @@ struct value_info {
   constrain::view view;          // the value of which this value is a view; both share bytes
   constrain::layout layout = layout::replicated; // how ranks hold one instance
   constrain::shape full_shape;                   // of one instance of the full tensor, if the layout is flat
-  int divided = -1;        // of a parameter: the dimension in which each rank of a tensor group has a range; -1: none
+  int divided = -1;        // of a parameter: the dimension that is divided over the ranks of a tensor group; -1: none
   std::int64_t unused = 0; // of a divided value: elements that the last rank of the group lacks in this dimension
 
-  /// The shape of one instance before it is sharded; of one rank's range if the tensor is divided.
+  /// The shape of one instance before it is sharded; of one rank's ranges if the tensor is divided.
   constexpr constrain::shape shape_in_full() const { return layout == constrain::layout::flat ? full_shape : shape; }
   /// Whether this is a loop-carried value, such as the x of a repeat.
   constexpr bool is_loop_carried() const { return loop_carried_axis >= 0; }

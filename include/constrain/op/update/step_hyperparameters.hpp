@@ -16,7 +16,7 @@ template <class optimizer, class real> struct base_hyperparameters {
 
 /// The hyperparameters of one step, as kernels read them: the result of the optimizer's `prepare` for this step, once
 /// with and once without weight decay. The hyperparameters of the base optimizer come first, so that the kernels of the
-/// base optimizer find them in the same bytes.
+/// base optimizer find them at the beginning of the same operand.
 template <class optimizer, class real> struct step_hyperparameters : base_hyperparameters<optimizer, real> {
   /// The result of the optimizer's `prepare`, or `hyper` itself if the optimizer has no `prepare`.
   static auto prepare(typename optimizer::hyper const& hyper, optimizer_step step) {
@@ -63,8 +63,9 @@ private:
   }
 };
 
-/// The `step_hyperparameters` of `optimizer` in the operand `bytes`, which holds them alone or as part of the
-/// `step_hyperparameters` of an optimizer whose base is `optimizer`. `real`: the type in which the weights are updated.
+/// The `step_hyperparameters` of `optimizer` in the operand `bytes`, which holds them alone or at the
+/// beginning of the `step_hyperparameters` of an optimizer that wraps `optimizer`. `real`: the type in which the weights
+/// are updated.
 template <class optimizer, class real>
 step_hyperparameters<optimizer, real> const& hyperparameters_of(tensor<std::uint8_t const> bytes) {
   return *reinterpret_cast<step_hyperparameters<optimizer, real> const*>(bytes.data);
