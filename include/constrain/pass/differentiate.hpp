@@ -15,7 +15,8 @@ namespace detail {
 /// rule append the backward nodes, and appends a reversed loop for each repeat's loop, over the same axis.
 class differentiation {
 public:
-  constexpr differentiation(program const& p, bool scale_loss) : out_{.program = p}, scale_loss_(scale_loss) {
+  constexpr differentiation(program const& p, bool scale_loss) : scale_loss_(scale_loss) {
+    out_.program = p;
     out_.real = p.values[p.result("logits").value].type;
     mark_trained();
     add_buffers_of_captured_values();

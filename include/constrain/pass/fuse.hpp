@@ -39,7 +39,8 @@ template <class source, class passes> constexpr op_set missing_for_fusion() {
 constexpr program fuse(program const& p, slot_of::fusion const& fusion, op_set const& missing = {}) {
   if (!fusion.fuses || !p.failure.ok()) return p;
   auto const avoided = fusion.only_with_kernels ? missing : op_set{};
-  builder out{.program = loop_over_rows(p, fusion.smallest_logits)};
+  builder out;
+  out.program = loop_over_rows(p, fusion.smallest_logits);
   // A fused node may be fused again with an earlier node, so sweep until nothing changes.
   for (bool changed = true; changed;) {
     changed = false;

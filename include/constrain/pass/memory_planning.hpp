@@ -27,7 +27,11 @@ public:
       : p_(p), nest_(p), reserved_(reserved), alignment_(alignment) {}
 
   constexpr memory_layout run() {
-    out_.buffers.count = p_.values.size();
+    // g++ 12 can lose the default values of an array whose elements are first written out of order.
+    for (int v = 0; v < p_.values.size(); ++v) {
+      out_.buffers.push_back({});
+      references_[v] = {};
+    }
     lay_out_persistent();
     collect_references();
     lay_out_per_run();

@@ -6,7 +6,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A builder with everything in program `p` (values, axes, names, ...) except its nodes.
 constexpr builder without_nodes(program const& p) {
-  builder out{.program = p};
+  builder out;
+  out.program = p;
   out.program.nodes.count = 0;
   return out;
 }

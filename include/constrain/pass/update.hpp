@@ -157,7 +157,8 @@ constexpr void update_in_backward(builder& out, program const& p, gradient_list 
 /// pass instead, one tensor at a time. Refused: a program without trained parameters.
 template <class optimizer> constexpr program update(program const& p) {
   if (!p.failure.ok()) return p;
-  builder out{.program = p};
+  builder out;
+  out.program = p;
   auto& program = out.program;
   for (auto const& n : p.nodes) out.random_keys = n.random_key > out.random_keys ? n.random_key : out.random_keys;
 
