@@ -23,7 +23,7 @@ public:
   step_result last{};                     // result of the last step; default-constructed in on_start
   std::optional<evaluation> validation{}; // result of this call's last evaluation, if any
   std::string saved{};                    // directory of the last save; empty: none so far
-  fit_result result{};                    // result so far; in on_end, the result that `fit` returns
+  fit_result result{}; // result so far, without steps and seconds; in on_end, the result that `fit` returns
 
   /// Ends the run on all ranks: before the first step if called in on_start, otherwise after the current step. If the
   /// call precedes this step's evaluation or save, `fit` still evaluates or saves. `result.stop_reason` becomes
@@ -32,8 +32,9 @@ public:
 
   /// Adds the value of a user-defined metric to the records. A value from on_start is written with the first step, a
   /// value from on_step or on_evaluation with the current step, and a value from on_save with the next step (with the
-  /// current step, if the save was to `.best`). A value added after the last step is written only to summary.json. A
-  /// second value of a metric for the same step replaces the first. Throws `error` if the name is empty or not UTF-8.
+  /// current step, if the save was to `.best`). A value from on_end, or for a step that does not run, is written only
+  /// to summary.json. A second value of a metric for the same step replaces the first. Throws `error` if the name is
+  /// empty or not UTF-8.
   void metric(std::string_view name, double value) {
     if (name.empty() || io::find_invalid_utf8(name) != name.size())
       throw error(

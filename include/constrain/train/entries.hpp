@@ -60,8 +60,8 @@ constexpr diagnosis check_limit(slot_of::checkpointing const& checkpointing, byt
 } // namespace detail
 
 /// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and constants of their plans.
-/// The entries share one arena. Values that persist between runs (weights, optimizer states) come first; every entry
-/// uses the memory after them for its own values.
+/// The entries share one arena. Values that persist between runs (such as weights and optimizer states) come first;
+/// every entry uses the memory after them for its own values.
 template <class task_, class policy_set>
 struct entries : port_facts<task_, step_passes<detail::entry_source<task_, policy_set, entry::step>>> {
   using task = task_;
@@ -81,7 +81,8 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
   using generate_program = forward_passes<source<entry::generate>>;
 
   using step = planned<step_program, void, target>;
-  // Asserted at class scope, so that naming the trainer type reports the error; only the first failure is reported.
+  // This assertion is at class scope, so that naming the trainer type reports the error. Only the first failure is
+  // reported.
   static_assert(sizeof(typename sound<step::failure.reason, step::failure>::type) > 0);
   using evaluate = planned<evaluate_program, step, target>;
   using predict = planned<predict_program, step, target>;

@@ -16,8 +16,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A view of a tensor in a trainer's arena, in host or device memory, valid while the trainer exists. For a tensor that
-/// several ranks hold together, `copy_to` and `copy_bytes_to` are collective over these ranks.
+/// A view of a tensor in the arena of a trainer or an inference object, in host or device memory, valid while that
+/// object exists. For a tensor that several ranks hold together, `copy_to` and `copy_bytes_to` are collective over
+/// these ranks.
 class tensor_view {
 public:
   /// A view of the tensor in `memory` that `info`, an entry of the parameter table, describes. `group`: the ranks that

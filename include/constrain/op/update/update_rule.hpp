@@ -65,8 +65,8 @@ public:
   /// The parameter, or, if it is stored in 16 bits, its fp32 copy, which is rounded into the parameter after the
   /// update.
   constexpr value parameter() const { return part_ < 0 ? value{out_, working_copy_} : new_parameter_; }
-  /// The parameter's gradient before clipping: the mean over the batch's labels. With precision::fp16, it is multiplied
-  /// by the loss scale.
+  /// The gradient of the batch's loss with respect to the parameter, before clipping. With precision::fp16, the
+  /// gradient is multiplied by the loss scale.
   constexpr value gradient() const { return part_ < 0 ? value{out_, {gradient_, at::current}} : new_gradient_; }
   /// [norm, scale] in fp64. Rules multiply the gradient by the scale, which clips by the norm of all gradients, undoes
   /// the loss scale, and is 0 if the norm is not finite. With `optimizer::in_backward`, the norm is the norm of this
@@ -111,7 +111,7 @@ public:
   }
 
   /// Calls f(update_rule&) for each part of the parameter, then stores the values that the calls assign to the parts.
-  /// Calls f(*this) if the parameter is one tensor, or if this object is already a part.
+  /// If the parameter has no parts or this object is already a part, calls f(*this).
   template <class function> constexpr void for_each_part(function const& f) {
     if (part_ >= 0 || info().parts < 0) return f(*this);
     auto const parts = out_.program.part_lists[info().parts];
@@ -182,8 +182,8 @@ private:
   }
   constexpr char index_of_part() const { return static_cast<char>('0' + part_); }
 
-  /// Replaces a part's tensor with new values, which `for_each_part` stores. Copies the source if later calls could
-  /// change it or confuse it with another tensor of the part, or if the types differ.
+  /// Replaces a part's tensor with new values, which `for_each_part` stores. Copies a source whose type differs, and a
+  /// source that later calls could change or confuse with another tensor of the part.
   constexpr void replace(value& of_part, value source) {
     bool const is_fresh = source.info().role == role::activation && source.type() == of_part.type() &&
                           source.where() != new_parameter_.where() && source.where() != new_gradient_.where();
