@@ -44,7 +44,7 @@ constexpr bool is_within(double x, number_range range) {
   }
 }
 
-/// A number as text, with at most nine significant digits; "nan", "inf" or "-inf" if it is not finite.
+/// A number as text, with at most nine significant digits; "nan", "inf" or "-inf" if the number is not finite.
 std::string number_text(double x);
 
 /// Throws an `error` that names an option and its value. `instead`: the accepted values, such as "a finite number".

@@ -40,13 +40,13 @@ template <class task, class policy_set, entry e> struct entry_source {
   using optimizer = std::conditional_t<can_update, typename policy_set::optimizer, constrain::optimizer::sgd>;
   using policies = policy_set;
   using device = typename policy_set::target;
-  /// Builds the program, in the master weights' dtype. For a refused composition of policies, no pass changes it.
+  /// Builds the program, in the master weights' dtype. For a refused composition of policies, no pass changes the program.
   static constexpr program build() {
     auto built = task::build(e, policy_set::precision::value.master);
     if (policy_set::composition::broken >= 0) built.fail(diagnosis_with<refusals::composition_is_refused>());
     return built;
   }
-  /// `bytes_of_step` for this device; `step_passes` calls it.
+  /// `bytes_of_step` for this device, for `step_passes`.
   template <class passes> static constexpr std::int64_t bytes_of() { return bytes_of_step<passes, device>(); }
 };
 
@@ -66,7 +66,7 @@ template <class task_, class policy_set>
 struct entries : port_facts<task_, step_passes<detail::entry_source<task_, policy_set, entry::step>>> {
   using task = task_;
   using policies = policy_set;
-  using checked = entries; // `trainer` names it, so that a refused program is reported in fewer lines
+  using checked = entries; // `trainer` uses this name, so that a refused program is reported in fewer lines
   using target = typename policy_set::target;
   static constexpr dtype master = policy_set::precision::value.master;
   static constexpr dtype compute = policy_set::precision::value.compute;

@@ -36,8 +36,8 @@ struct ranks {
                array_list const& labels = {}) const;
 
   /// The number of valid labels in the batch of all ranks. `take` reads `b`, this rank's part of the batch, and returns
-  /// its number of valid labels. Throws `error` on all ranks if `take` throws on one, if parts come from different
-  /// corpora, or if ranks that train on the same data have different batches. Collective.
+  /// the number of valid labels in `b`. Throws `error` on all ranks if `take` throws on one rank, if parts come from
+  /// different corpora, or if ranks that train on the same data have different batches. Collective.
   std::int64_t sum_of_parts(joint_call call, function_ref<std::int64_t()> take, batch const& b) const;
 
 private:

@@ -26,7 +26,8 @@ public:
   tensor_view(arena& memory, tensor_info const& info, communicator* group)
       : memory_(&memory), info_(info), group_(info.holders() > 1 ? group : nullptr) {}
   /// The same view, for a gradient whose elements in memory are multiplied by `*factor`: `copy_to` divides by the value
-  /// that `*factor` has at the time of the call, and `copy_from` multiplies by it. `*factor` must outlive the view.
+  /// that `*factor` has at the time of the call, and `copy_from` multiplies by this value. `*factor` must outlive the
+  /// view.
   tensor_view multiplied_by(double const* factor) const {
     auto view = *this;
     view.factor_ = factor;
@@ -109,7 +110,7 @@ private:
   arena* memory_;
   tensor_info info_;
   communicator* group_;            // the ranks that together hold the tensor; null: every rank holds all of it
-  double const* factor_ = nullptr; // the elements in memory are multiplied by it; null: by 1
+  double const* factor_ = nullptr; // the elements in memory are multiplied by `*factor_`; null: by 1
 };
 
 /// A parameter's tensor with its name and role.

@@ -139,9 +139,9 @@ public:
   }
 
   /// A view of the last step's gradient of a parameter, before clipping. With precision::fp16, `copy_to` divides by the
-  /// loss scale of that step, and `copy_from` multiplies by it. Throws `error` for an unknown or frozen parameter, with
-  /// optimizer::in_backward, before the first step, after a load, and after evaluate, predict or generate, which reuse
-  /// the gradients' memory.
+  /// loss scale of that step, and `copy_from` multiplies by this scale. Throws `error` for an unknown or frozen
+  /// parameter, with optimizer::in_backward, before the first step, after a load, and after evaluate, predict or
+  /// generate, which reuse the gradients' memory.
   tensor_view gradient(std::string_view name) const {
     return tensors().gradient(name, engine_.gradients_kept(), &*loss_scale_);
   }

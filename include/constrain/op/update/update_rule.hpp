@@ -140,8 +140,8 @@ public:
     if (part_ >= 0) out_.program.fail(diagnosis_with<part_is_updated_in_place>(info().line));
   }
 
-  /// The average of the parameter: a state "average" with the parameter's shape and type. Initially, it is a copy of
-  /// the parameter. The entries without gradients (evaluate, predict, generate) read the average instead.
+  /// The average of the parameter: a state "average" with the parameter's shape and type. Initially, the average is a
+  /// copy of the parameter. The entries without gradients (evaluate, predict, generate) read the average instead.
   constexpr value average() {
     needs_full_parameter();
     if (is_narrow(info().type)) out_.program.fail(diagnosis_with<average_without_masters>(info().line));
