@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The state of a run, which `fit` passes to its callbacks. "The whole run" includes the steps before a resume.
 class fit_context {
 public:
-  optimizer_steps step = 0;               // optimizer steps of the whole run done so far
+  optimizer_steps step = 0;               // optimizer steps done so far in the whole run
   optimizer_steps steps = 0;              // optimizer steps that the whole run will take
   optimizer_steps first_step = 0;         // optimizer steps done before this call to `fit`
   double epoch = 0;                       // epochs of the data read so far; 1.5: the first and half of the second

@@ -308,7 +308,7 @@ private:
   nest nest_;
   partial_sums sums_;
   std::int64_t shards_;
-  bool reduces_once_; // reduces gradients once, after all micro-batches, although they are stored in shards
+  bool reduces_once_; // reduces gradients once, after all micro-batches, although these are stored in shards
   builder out_;
   working_layouts layouts_;
   static constexpr int maximum_exchanges = 128; // of each kind: gathered parameters and contributions to gradients
@@ -338,8 +338,9 @@ constexpr program partitioning::run() {
 /// Applies tensor parallelism (`use_divided_forms`), then data parallelism. With `parallel::ddp`, every rank stores all
 /// tensors, and each gradient is all-reduced before a node reads it (Li et al. 2020). With ZeRO (Rajbhandari et al.
 /// 2020), `stored_layout` decides which tensors are sharded. A sharded parameter is all-gathered in the loop body that
-/// reads it and freed after that body. A gradient is reduce-scattered after the body that computes it, or in stage 1
-/// after all micro-batches. Element-wise updates work on shards. The loss is all-reduced. Sums use rank order.
+/// reads it, and the full tensor is freed after that body. A gradient is reduce-scattered after the body that computes
+/// it, or in stage 1 after all micro-batches. Element-wise updates work on shards. The loss is all-reduced. Sums use
+/// rank order.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   if (p.tensor_ranks == 1) return detail::partitioning(p, parallelism).run();

@@ -40,7 +40,8 @@ template <class task, class policy_set, entry e> struct entry_source {
   using optimizer = std::conditional_t<can_update, typename policy_set::optimizer, constrain::optimizer::sgd>;
   using policies = policy_set;
   using device = typename policy_set::target;
-  /// Builds the program, in the master weights' dtype. For a refused composition of policies, no pass changes the program.
+  /// Builds the program, in the master weights' dtype. For a refused composition of policies, no pass changes the
+  /// program.
   static constexpr program build() {
     auto built = task::build(e, policy_set::precision::value.master);
     if (policy_set::composition::broken >= 0) built.fail(diagnosis_with<refusals::composition_is_refused>());

@@ -11,7 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The interface of an optimizer's update rule: the parameter to update, its gradient, its states, and functions that
 /// append nodes. A rule is called once for each trained parameter. For a parameter inside a repeat, the nodes that the
-/// rule appends are in a loop over the iterations of the repeat, so that they work on one iteration's tensor at a time.
+/// rule appends are in a loop over the iterations of the repeat, so that the nodes work on one iteration's tensor at a
+/// time.
 ///
 /// For a parameter that holds several tensors (`in_parts`), the rule is called once for each part: `parameter`,
 /// `gradient` and `shape` refer to the part, and each part has its own states. The state "exp_avg" of the second part
