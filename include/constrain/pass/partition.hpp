@@ -144,8 +144,7 @@ private:
   }
 
   /// Adds the full tensor that holds a sum of contributions to a gradient. If gradients are reduced once, this tensor
-  /// is a stack that holds the sum over all micro-batches. The gradient's shards are a view of the first of these
-  /// stacks.
+  /// is a stack for all micro-batches together, and the gradient's shards are a view of the first of these stacks.
   constexpr int new_contributions(int gradient, int level, bool are_first) {
     int const full = new_full(gradient, level, true);
     out_.program.values[full].layout = layout::partial;
