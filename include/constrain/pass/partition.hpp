@@ -338,8 +338,7 @@ constexpr program partitioning::run() {
 /// tensors, and each gradient is all-reduced before a node reads it (Li et al. 2020). With ZeRO (Rajbhandari et al.
 /// 2020), `stored_layout` decides which tensors are sharded. The full tensor of a sharded parameter is gathered for the
 /// loop body that reads it and freed after that body. A gradient is reduce-scattered after the body that computes it,
-/// or in stage 1 after all micro-batches. Element-wise updates work on shards. The loss is all-reduced. Sums use rank
-/// order.
+/// or in stage 1 after all micro-batches. Element-wise updates use shards. The loss is all-reduced. Sums use rank order.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   if (p.tensor_ranks == 1) return detail::partitioning(p, parallelism).run();
