@@ -44,10 +44,10 @@ constexpr bool is_within(double x, number_range range) {
   }
 }
 
-/// A number as text, with at most nine significant digits; "nan", "inf" or "-inf" if it is not finite.
+/// A number as text, with at most nine significant digits; "nan", "inf" or "-inf" if the number is not finite.
 std::string number_text(double x);
 
-/// Throws the `error` of `check_number` and `check_count`. `instead`: the accepted values, such as "a finite number".
+/// Throws an `error` that names an option and its value. `instead`: the accepted values, such as "a finite number".
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_number(char const* owner, char const* field,
                                                                  std::string const& value, std::string const& instead) {
   throw error({owner, ": ", field, " is ", value, "; give ", instead});

@@ -60,9 +60,9 @@ private:
   /// Registers `leave` to run at exit and prepares `meet` and the watchdog.
   static void prepare_end(double deadline);
 
-  /// Runs at exit. With status 0, waits for the other processes to exit, if this class has initialized MPI. With a
-  /// nonzero status, ends the job unless the other processes exit too within a few seconds. Then finalizes MPI if this
-  /// class has initialized it.
+  /// Runs at exit. Does nothing in a forked child, or if MPI is already finalized. With status 0, waits for the other
+  /// processes to exit, if this class has initialized MPI. With a nonzero status, ends the job unless the other
+  /// processes exit too within a few seconds. Then finalizes MPI if this class has initialized it.
   static void leave(int status);
 
   /// Waits up to `seconds` for all processes to call `meet`; returns whether all have called it. If `seconds` is 0,
@@ -83,7 +83,7 @@ private:
   static inline MPI_Comm meeting_ = MPI_COMM_NULL; // all processes; used only by `meet`
   static inline bool own_start_ = false;           // whether this class has initialized MPI
   static inline pid_t process_ = 0;                // the process that registered `leave`: a forked child has another id
-  static inline double last_deadline_ = 1800;      // deadline of the object constructed last; `leave` uses it
+  static inline double last_deadline_ = 1800;      // deadline of the object constructed last; used at exit
 
   MPI_Comm processes_ = MPI_COMM_NULL;
   bool own_ = false; // whether the destructor must free `processes_`

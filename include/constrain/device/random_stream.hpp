@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The random bits of one node in one iteration of one optimizer step. The bits of an element depend only on seed,
 /// step, node, iteration, sample and element, so recomputation, gradient accumulation, sharding, threads and resuming
-/// do not change them.
+/// do not change the bits.
 struct random_stream {
   std::uint64_t seed = 0;      // seed of the training run
   std::int64_t step = 0;       // number of earlier optimizer steps

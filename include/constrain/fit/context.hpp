@@ -16,14 +16,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The state of a run, which `fit` passes to its callbacks. "The whole run" includes the steps before a resume.
 class fit_context {
 public:
-  optimizer_steps step = 0;               // optimizer steps of the whole run done so far
+  optimizer_steps step = 0;               // optimizer steps done so far in the whole run
   optimizer_steps steps = 0;              // optimizer steps that the whole run will take
   optimizer_steps first_step = 0;         // optimizer steps done before this call to `fit`
   double epoch = 0;                       // epochs of the data read so far; 1.5: the first and half of the second
   step_result last{};                     // result of the last step; default-constructed in on_start
   std::optional<evaluation> validation{}; // result of this call's last evaluation, if any
   std::string saved{};                    // directory of the last save; empty: none so far
-  fit_result result{};                    // result so far; in on_end, the result that `fit` returns
+  fit_result result{}; // result so far, without steps and seconds; in on_end, the result that `fit` returns
 
   /// Ends the run on all ranks: before the first step if called in on_start, otherwise after the current step. If the
   /// call precedes this step's evaluation or save, `fit` still evaluates or saves. `result.stop_reason` becomes
@@ -32,8 +32,9 @@ public:
 
   /// Adds the value of a user-defined metric to the records. A value from on_start is written with the first step, a
   /// value from on_step or on_evaluation with the current step, and a value from on_save with the next step (with the
-  /// current step, if the save was to `.best`). A value added after the last step is written only to summary.json. A
-  /// second value of a metric for the same step replaces the first. Throws `error` if the name is empty or not UTF-8.
+  /// current step, if the save was to `.best`). A value from on_end, or for a step that does not run, is written only
+  /// to summary.json. A second value of a metric for the same step replaces the first. Throws `error` if the name is
+  /// empty or not UTF-8.
   void metric(std::string_view name, double value) {
     if (name.empty() || io::find_invalid_utf8(name) != name.size())
       throw error(

@@ -13,16 +13,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `fit`. "The whole run" includes the steps before a resume; "a lower loss" is a validation loss lower than
 /// all earlier ones. An `interval` is a number of steps or a part of the whole run (train/interval.hpp). `fit` throws
-/// `error` for a field out of range, and if a save would replace or remove another output. This is the case if `.best`
-/// or `.records` is, or is inside, a directory that a save to `.directory` replaces or removes, or if `.directory` or
-/// `.records` is, or is inside, `.best`.
+/// `error` for a field that is out of range or needs a field that is not set, and if a save would replace or remove
+/// another output. The latter is the case if `.best` or `.records` is, or is inside, a directory that a save to
+/// `.directory` replaces or removes, or if `.directory` or `.records` is, or is inside, `.best`.
 struct fit_options {
   optimizer_steps steps = -1; // steps of the whole run, at least 0; -1: no limit if `.epochs` is set, else 100
   std::int64_t epochs = 0;    // epochs of the whole run, at least 0; 0: no limit. If `.steps` is set too, the limit
                               // reached first ends the run
   data::dataset_pointer validation = nullptr; // validation data with at least one label: `&corpus` if the training data
                                               // is a corpus, else `&examples`; null: no evaluation
-  interval evaluate_every = 0;                // when to evaluate, besides the end; 0: only at the end
+  interval evaluate_every = 0;                // when to evaluate, besides the end; 0: only at the end. If a signal ends
+                                              // the run, there is no evaluation at the end
   std::string directory{};                    // directory to save the run in; empty: the run is not saved
   interval save_every = 0;                    // when to save to `.directory`, besides the end; 0: only at the end
   std::FILE* log = stdout;                    // stream for the header and the progress lines; null: silent
@@ -31,7 +32,7 @@ struct fit_options {
                                // directory itself
   std::string best{};          // directory to save the run in after each evaluation with a lower loss; needs
                                // `.validation`; empty: not saved
-  bool load_best = false;      // at the end of the run, load the weights saved in `.best`; needs `.best`
+  bool load_best = false;      // at the end of the run, load the weights saved in `.best`, if any; needs `.best`
   std::int64_t patience = 0;   // end the run after this many (at least 0) evaluations in a row without a lower loss;
                                // needs `.validation`; 0: never
   std::int64_t plateau = 0;    // scale the learning rate each time this many (at least 0) evaluations in a row had no

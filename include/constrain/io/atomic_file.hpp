@@ -20,8 +20,8 @@ public:
   /// What to do if `path` is a symbolic link: replace its target, or throw.
   enum class links { followed, refused };
 
-  /// Throws `error` if `path` exists and is not a regular file, if it is a broken link or, with `links::refused`, any
-  /// symbolic link, or if the temporary file cannot be created.
+  /// Throws `error` if the temporary file cannot be created, or if `path` is a directory or another non-regular file, a
+  /// broken link or, with `links::refused`, any symbolic link.
   [[gnu::noinline, gnu::cold]] explicit atomic_file(std::string const& path, links at_path = links::followed)
       : target_(checked(path, at_path)), holder_(open_holder()),
         temporary_(target_.sibling_name(concat({"partial-", unlikely_suffix()}))),

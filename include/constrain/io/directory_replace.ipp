@@ -22,7 +22,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-/// Whether a regular file has the length and the checksum of its manifest entry; false for anything else.
+/// Whether the directory has a regular file with the name, length and checksum of the manifest entry.
 [[gnu::cold]] CONSTRAIN_INLINE bool is_as_listed(directory_handle const& directory, manifest::entry const& entry) {
   descriptor const file(::openat(directory.get(), entry.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status;

@@ -82,9 +82,9 @@ private:
   constexpr layout_rule const& rule_of(int i) const { return p_.nodes[i].op->layouts; }
   constexpr shape const& shape_of(ref r) const { return p_.values[r.value].shape; }
 
-  /// Whether the rows of parameter v can be divided over the ranks: every call that reads v looks up rows, or computes
-  /// one feature for each row. A table with fewer rows than columns, such as one of token types, is not divided,
-  /// since it is cheaper to replicate.
+  /// Whether the rows of parameter v can be divided over the ranks: v is a table outside of repeats with enough rows
+  /// for all ranks, and every call that reads v looks up rows, or computes one feature for each row. A table with fewer
+  /// rows than columns, such as one of token types, is not divided, since it is cheaper to replicate.
   constexpr bool can_be_vocabulary(int v) const {
     auto const& info = p_.values[v];
     auto const& s = info.shape;
@@ -126,7 +126,8 @@ private:
   }
 
   /// Whether node i can begin a division: the innermost dimension of output 0 appears only in parameters that can be
-  /// divided along it (`is_own_parameter`, `can_divide`).
+  /// divided along this dimension (`is_own_parameter`, `can_divide`), into the same parts. At most 64 nodes can begin
+  /// one.
   constexpr bool finds_parameters(int i) {
     auto const& n = p_.nodes[i];
     if (n.kind != node_kind::call || begins_ == 64) return false;

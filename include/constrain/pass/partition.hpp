@@ -143,8 +143,8 @@ private:
       too_large(in_.nodes[i]);
   }
 
-  /// Adds the full tensor that holds a sum of contributions to a gradient. If gradients are reduced once, it is a stack
-  /// that holds the sum over all micro-batches; the gradient's shards are a view of the first such stack.
+  /// Adds the full tensor that holds a sum of contributions to a gradient. If gradients are reduced once, this tensor
+  /// is a stack with the sums over all micro-batches, and the gradient's shards are a view of the first stack.
   constexpr int new_contributions(int gradient, int level, bool are_first) {
     int const full = new_full(gradient, level, true);
     out_.program.values[full].layout = layout::partial;
@@ -307,7 +307,7 @@ private:
   nest nest_;
   partial_sums sums_;
   std::int64_t shards_;
-  bool reduces_once_; // reduces gradients once, after all micro-batches, although they are stored in shards
+  bool reduces_once_; // reduces gradients once, after all micro-batches, although these are stored in shards
   builder out_;
   working_layouts layouts_;
   static constexpr int maximum_exchanges = 128; // of each kind: gathered parameters and contributions to gradients
@@ -336,9 +336,9 @@ constexpr program partitioning::run() {
 
 /// Applies tensor parallelism (`use_divided_forms`), then data parallelism. With `parallel::ddp`, every rank stores all
 /// tensors, and each gradient is all-reduced before a node reads it (Li et al. 2020). With ZeRO (Rajbhandari et al.
-/// 2020), `stored_layout` decides which tensors are sharded. A sharded parameter is all-gathered in the loop body that
-/// reads it and freed after that body. A gradient is reduce-scattered after the body that computes it, or in stage 1
-/// after all micro-batches. Element-wise updates work on shards. The loss is all-reduced. Sums use rank order.
+/// 2020), `stored_layout` decides which tensors are sharded. The full tensor of a sharded parameter is gathered for the
+/// loop body that reads it and then freed. A gradient is reduce-scattered after the body that computes it, or in stage
+/// 1 after all micro-batches. Element-wise updates work on shards. The loss is all-reduced. Sums use rank order.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   if (p.tensor_ranks == 1) return detail::partitioning(p, parallelism).run();

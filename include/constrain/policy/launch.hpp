@@ -39,7 +39,8 @@ struct eager {
 };
 
 /// Each entry program runs as one CUDA graph, which is captured after the program's first run. The graph runs the same
-/// kernels on the same memory, without the gaps between launches.
+/// kernels on the same memory, without the gaps between launches. In checked mode, the host launches each kernel
+/// separately.
 struct graph {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::graph";

@@ -40,13 +40,14 @@ template <class task, class policy_set, entry e> struct entry_source {
   using optimizer = std::conditional_t<can_update, typename policy_set::optimizer, constrain::optimizer::sgd>;
   using policies = policy_set;
   using device = typename policy_set::target;
-  /// Builds the program, in the master weights' dtype. For a refused composition of policies, no pass changes it.
+  /// Builds the program, in the master weights' dtype. For a refused composition of policies, no pass changes the
+  /// program.
   static constexpr program build() {
     auto built = task::build(e, policy_set::precision::value.master);
     if (policy_set::composition::broken >= 0) built.fail(diagnosis_with<refusals::composition_is_refused>());
     return built;
   }
-  /// `bytes_of_step` for this device; `step_passes` calls it.
+  /// `bytes_of_step` for this device, for `step_passes`.
   template <class passes> static constexpr std::int64_t bytes_of() { return bytes_of_step<passes, device>(); }
 };
 
@@ -60,13 +61,13 @@ constexpr diagnosis check_limit(slot_of::checkpointing const& checkpointing, byt
 } // namespace detail
 
 /// A trainer's four entry programs (step, evaluate, predict, generate) after all passes, and constants of their plans.
-/// The entries share one arena. Values that persist between runs (weights, optimizer states) come first; every entry
-/// uses the memory after them for its own values.
+/// The entries share one arena. Values that persist between runs (such as weights and optimizer states) come first;
+/// every entry uses the memory after them for its own values.
 template <class task_, class policy_set>
 struct entries : port_facts<task_, step_passes<detail::entry_source<task_, policy_set, entry::step>>> {
   using task = task_;
   using policies = policy_set;
-  using checked = entries; // `trainer` names it, so that a refused program is reported in fewer lines
+  using checked = entries; // `trainer` uses this name, so that a refused program is reported in fewer lines
   using target = typename policy_set::target;
   static constexpr dtype master = policy_set::precision::value.master;
   static constexpr dtype compute = policy_set::precision::value.compute;
@@ -81,7 +82,8 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
   using generate_program = forward_passes<source<entry::generate>>;
 
   using step = planned<step_program, void, target>;
-  // Asserted at class scope, so that naming the trainer type reports the error; only the first failure is reported.
+  // This assertion is at class scope, so that naming the trainer type reports the error. Only the first failure is
+  // reported.
   static_assert(sizeof(typename sound<step::failure.reason, step::failure>::type) > 0);
   using evaluate = planned<evaluate_program, step, target>;
   using predict = planned<predict_program, step, target>;

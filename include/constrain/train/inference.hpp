@@ -30,7 +30,7 @@ using evaluator_of_inference =
 /// dimensions are stored in the type that GEMMs read: 2 bytes per element in bf16 and fp16. A trainer's policies can be
 /// used unchanged; those that concern only training (optimizer, accumulation, checkpointing) have no effect. With
 /// distributed policies, all ranks must construct the object, and then make the same sequence of calls to `evaluate`,
-/// `predict`, `generate`, `set` and `load_pretrained`.
+/// `predict`, `generate`, `set` and `load_pretrained`, and of copies out of views.
 ///
 ///     ct::inference<task, ct::precision::bf16> model;
 ///     model.load_pretrained("runs/gpt");
@@ -62,9 +62,10 @@ public:
   }
 
   /// Loads weights: from a directory or safetensors file of Hugging Face Transformers, from a trainer's saved run, or
-  /// from the newest run saved in path/step-<n>. The weights are rounded to the type in which they are stored. If the
-  /// run has averaged weights (optimizer::averaged), loads the weights, not the averages. Throws `error`, with nothing
-  /// changed, if the weights cannot be read, or if names, shapes or configuration do not match.
+  /// from the newest run saved in path/step-<n>. If this newest run cannot be loaded, prints the error to stderr and
+  /// tries the next older run. The weights are rounded to the type in which they are stored. If a saved run has
+  /// averaged weights (optimizer::averaged), loads the weights, not the averages. Throws `error`, with nothing changed,
+  /// if the weights cannot be read, or if names, shapes or configuration do not match.
   void load_pretrained(std::string const& path) {
     auto parameters = table();
     parameters.owner = "an inference object";

@@ -36,8 +36,8 @@ struct ranks {
                array_list const& labels = {}) const;
 
   /// The number of valid labels in the batch of all ranks. `take` reads `b`, this rank's part of the batch, and returns
-  /// its number of valid labels. Throws `error` on all ranks if `take` throws on one, if parts come from different
-  /// corpora, or if ranks that train on the same data have different batches. Collective.
+  /// the number of valid labels in `b`. Throws `error` on all ranks if `take` throws on one rank, if parts come from
+  /// different corpora, or if ranks that train on the same data have different batches. Collective.
   std::int64_t sum_of_parts(joint_call call, function_ref<std::int64_t()> take, batch const& b) const;
 
 private:
@@ -53,9 +53,9 @@ void form_groups(ranks& r, slot_of::parallelism const& p);
 } // namespace detail
 
 /// The communicators of this process. Each has a single rank unless `p.distributed` is true in a build with MPI. In
-/// that case, throws `error` if the world size is not a multiple of the number of ranks that hold a tensor together
-/// (without data parallelism: not equal to this number), or if `deadline` is not in (0, 1e9]. `deadline`: seconds to
-/// wait for other ranks.
+/// that case, throws `error` as the constructor of `mpi` does, if the world size is not a multiple of the number of
+/// ranks that hold a tensor together (without data parallelism: not equal to this number), or if `deadline` is not in
+/// (0, 1e9]. `deadline`: seconds to wait for other ranks.
 template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadline) {
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The samples of one batch, and the batch that views them. Row i is sequence i of the batch.
 struct batch_buffer {
-  std::vector<std::int32_t> inputs, labels;    // of a corpus: [micro-batches, sequences, tokens]
+  std::vector<std::int32_t> inputs, labels;    // of a corpus: [rows, tokens]
   constrain::batch batch{};                    // views of the arrays
   std::shared_ptr<batch_arrays> of_examples{}; // of examples: the arrays of all inputs and labels
 };

@@ -16,8 +16,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A view of a tensor in a trainer's arena, in host or device memory, valid while the trainer exists. For a tensor that
-/// several ranks hold together, `copy_to` and `copy_bytes_to` are collective over these ranks.
+/// A view of a tensor in the arena of a trainer or an inference object, in host or device memory, valid while that
+/// object exists. For a tensor that several ranks hold together, `copy_to` and `copy_bytes_to` are collective over
+/// these ranks.
 class tensor_view {
 public:
   /// A view of the tensor in `memory` that `info`, an entry of the parameter table, describes. `group`: the ranks that
@@ -25,7 +26,8 @@ public:
   tensor_view(arena& memory, tensor_info const& info, communicator* group)
       : memory_(&memory), info_(info), group_(info.holders() > 1 ? group : nullptr) {}
   /// The same view, for a gradient whose elements in memory are multiplied by `*factor`: `copy_to` divides by the value
-  /// that `*factor` has at the time of the call, and `copy_from` multiplies by it. `*factor` must outlive the view.
+  /// that `*factor` has at the time of the call, and `copy_from` multiplies by this value. `*factor` must outlive the
+  /// view.
   tensor_view multiplied_by(double const* factor) const {
     auto view = *this;
     view.factor_ = factor;
@@ -108,7 +110,7 @@ private:
   arena* memory_;
   tensor_info info_;
   communicator* group_;            // the ranks that together hold the tensor; null: every rank holds all of it
-  double const* factor_ = nullptr; // the elements in memory are multiplied by it; null: by 1
+  double const* factor_ = nullptr; // the elements in memory are multiplied by `*factor_`; null: by 1
 };
 
 /// A parameter's tensor with its name and role.

@@ -109,13 +109,14 @@ public:
   /// Compile-time error: `step` takes a batch, not arrays.
   template <class x, class y> detail::step_takes_a_batch<x> step(x const&, y const&);
 
-  /// A batch of your own arrays, which must live until `step` returns. Inputs: [micro-batches, sequences, tokens], or a
-  /// list for a model with several inputs: `batch({tokens, lengths}, labels)`. Labels: the same shape, or
-  /// [micro-batches, sequences] for classification; `ignored_label` (-100) marks an input without a label. For
-  /// causal_lm, each label is the token after its input. Alternatively, pass the inputs as labels, with labels::shift.
-  /// Throws `error` if the number of arrays is wrong, if an array has the wrong type or length, if a value is out of
-  /// range, if labels equal the inputs but should be the next tokens, if labels cannot be shifted, or, with a single
-  /// rank, if no label is valid.
+  /// A batch of your own arrays, which must live until `step` returns. Each array has the shape [micro-batches, ...],
+  /// where [...] is the shape of the task's input or label. For causal_lm, both shapes are [sequences, tokens]; for
+  /// classification, the label has the shape [sequences]. Pass several inputs as a list: `batch({tokens, lengths},
+  /// labels)`. `ignored_label` (-100) marks a missing label. For causal_lm, each label is the token that follows the
+  /// input token at the same position. Alternatively, pass the inputs as labels, with labels::shift. Throws `error` if
+  /// the number of arrays is wrong, if an array has the wrong type or length, if a value is out of range, if labels
+  /// equal the inputs but should be the next tokens, if labels cannot be shifted, or, with a single rank, if no label
+  /// is valid.
   constrain::batch batch(array_list const& inputs, array_list const& labels,
                          constrain::labels which = constrain::labels::shifted) const {
     auto const b = detail::own_batch(inputs, labels, which, engine::template needs<typename entries::step>);
@@ -137,10 +138,10 @@ public:
                         ranks_.data().size()});
   }
 
-  /// A view of the last step's gradient of a parameter, before clipping. In fp16, `copy_to` divides by the loss scale
-  /// of that step, and `copy_from` multiplies by it. Throws `error` for an unknown or frozen parameter, with
-  /// optimizer::in_backward, before the first step, after a load, and after evaluate, predict or generate, which reuse
-  /// the gradients' memory.
+  /// A view of the last step's gradient of a parameter, before clipping. With precision::fp16, `copy_to` divides by the
+  /// loss scale of that step, and `copy_from` multiplies by this scale. Throws `error` for an unknown or frozen
+  /// parameter, with optimizer::in_backward, before the first step, after a load, and after evaluate, predict or
+  /// generate, which reuse the gradients' memory.
   tensor_view gradient(std::string_view name) const {
     return tensors().gradient(name, engine_.gradients_kept(), &*loss_scale_);
   }
@@ -148,7 +149,7 @@ public:
   tensor_view state(std::string_view parameter, std::string_view name) const {
     return tensors().state(parameter, name);
   }
-  /// Records a validation loss in the training state. Returns whether it is the lowest so far.
+  /// Records a validation loss in the training state. Returns whether the loss is the lowest so far.
   bool note_validation(double loss) {
     bool const best = loss < state_.best_validation_loss;
     if (best) state_.best_validation_loss = loss;
@@ -174,8 +175,8 @@ public:
     engine_.drop_gradients();
   }
   /// Loads only weights, from a directory or safetensors file of Hugging Face Transformers or from another trainer's
-  /// saved run of the same model. Throws `error`, with nothing changed, if the weights cannot be read, or if names,
-  /// shapes or configuration do not match.
+  /// saved run of the same model. Averages (optimizer::averaged) start again from these weights. Throws `error`, with
+  /// nothing changed, if the weights cannot be read, or if names, shapes or configuration do not match.
   void load_pretrained(std::string const& path) {
     constrain::load_pretrained(path, table(), format(), engine_.arena(), *ranks_.world, *ranks_.holders);
     start_averages(table(), engine_.arena());
@@ -185,14 +186,14 @@ public:
   /// Loads the newest run saved in directory/step-<n> or, if there is none, the run saved in the directory itself. All
   /// ranks load the same run. Returns false if there is no saved run. If a run cannot be loaded, rank 0 prints the
   /// error to `log` (null: silent), and the next older run is loaded. Throws the error of `load` if no run can be
-  /// loaded.
+  /// loaded, or an `error` if ranks have saved runs but no run is on all ranks.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
   }
 
-  /// The learning rate of the next step, scaled by the schedule and all calls to `scale_learning_rate`; 0 if the
-  /// optimizer has no learning rate.
+  /// The learning rate of the next step, scaled by the schedule and all calls to `scale_learning_rate`; 0 if there is
+  /// none.
   double learning_rate() const {
     return detail::learning_rate_of(hyper_) * schedule::factor(run_.schedule, state_.steps) *
            state_.learning_rate_factor;

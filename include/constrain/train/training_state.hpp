@@ -9,8 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A run's state besides its tensors. It is saved together with the tensors, so that a resumed run continues as if it
-/// had never stopped.
+/// A run's state besides its tensors. The state is saved together with the tensors, so that a resumed run continues as
+/// if it had never stopped.
 struct training_state {
   std::uint64_t seed = 0;    // of the initial weights, the order of samples, dropout and stochastic rounding
   optimizer_steps steps = 0; // optimizer steps done, including skipped steps

@@ -32,10 +32,10 @@ inline void onednn_check(dnnl_status_t status, char const* what) {
                  "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
 }
 
-/// Whether to use the built-in GEMM instead of oneDNN for a float GEMM without transposes. m: rows of A; ldb: in
-/// elements. On CPUs with AVX2 but without AVX-512, oneDNN 2.6 reaches only one thread's speed if the rows of B are a
-/// multiple of 4096 bytes apart and A has 128 to 256 rows: 87 GFLOP/s on two Zen 3 cores, where the built-in GEMM
-/// reaches 170. With 32 rows of A or another ldb, oneDNN is faster.
+/// Whether to use the built-in GEMM instead of oneDNN for a float GEMM without transposes. m: rows of A. ldb: elements
+/// from one row of B to the next. On CPUs with AVX2 but without AVX-512, oneDNN 2.6 reaches only one thread's speed if
+/// the rows of B are a multiple of 4096 bytes apart and A has 128 to 256 rows: 87 GFLOP/s on two Zen 3 cores, where the
+/// built-in GEMM reaches 170. With 32 rows of A or another ldb, oneDNN is faster.
 inline bool builtin_gemm_is_faster(std::int64_t m, std::int64_t ldb) {
   static bool const avx2 = vector_bytes == 32 && !__builtin_cpu_supports("avx512f");
   return avx2 && m >= 128 && m <= 256 && ldb % 1024 == 0;
@@ -79,7 +79,7 @@ struct onednn_layout {
 };
 #endif
 
-/// oneDNN's CPU engine and its stream.
+/// oneDNN's CPU engine and a stream on this engine.
 struct onednn_machine {
   onednn_engine engine;
   onednn_stream stream;

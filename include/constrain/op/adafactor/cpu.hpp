@@ -43,8 +43,8 @@ template <class function> double root_mean_square(std::int64_t count, function c
                     static_cast<double>(count));
 }
 
-/// The step size of a parameter: the rate, times the larger of epsilon2 and the parameter's root mean square if
-/// `scale_parameter` is set.
+/// The step size of a parameter: the rate. With `scale_parameter`, this rate is multiplied by the larger of epsilon2
+/// and the parameter's root mean square.
 template <class real> double adafactor_rate(op::adafactor_step const& h, tensor<real const> weight) {
   if (h.scale_parameter == 0) return h.rate;
   auto const* const w = weight.data;
@@ -61,7 +61,7 @@ inline std::int64_t rows_per_chunk(std::int64_t columns) {
   return std::max<std::int64_t>(1, adafactor_chunk / columns);
 }
 
-/// Updates one matrix in three steps: `average`, `sum_of_squares`, `update`.
+/// Updates one matrix in three steps: `average`, `sum_of_squares` and `update`.
 template <class real> struct adafactor_matrix {
   real const* gradient;       // [rows, columns]
   real const *row, *column;   // current averages, [rows] and [columns]

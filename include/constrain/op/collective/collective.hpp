@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Number of elements of the exchange buffer. Ranks exchange larger tensors in several slices.
+/// Number of elements of an exchange buffer. Ops with an exchange buffer exchange larger tensors in several slices.
 inline constexpr std::int64_t exchange_elements = 1 << 18;
 
 /// Gathers the full tensor from its shards on the ranks of a group (the ranks that together hold all shards of a
@@ -39,7 +39,7 @@ struct local_shard {
 };
 
 /// shard (+)= this rank's shard of the gradient, summed over the ranks of `step_parameters::world` in rank order. (+)=:
-/// the first write in a run of the program overwrites the output; later writes add to it. Output 1 is the exchange
+/// the first write in a run of the program overwrites the shard; later writes add to it. Output 1 is the exchange
 /// buffer.
 struct reduce_scatter {
   struct options {

@@ -22,7 +22,7 @@ template <class functor> constexpr bool derivative_uses_output() {
 
 /// elementwise_gradient fused with linear_bias_gradient: computes dx, and db (+)= the sum of the rows of dx, [..., out]
 /// -> [out]. The rows are added in a fixed number of chunks. (+)=: the first write in a run of the program overwrites
-/// the output; later writes add to it. Output 2 is scratch for the sums of the chunks. The pass `fuse` inserts this op.
+/// db; later writes add to it. Output 2 is scratch for the sums of the chunks. The pass `fuse` inserts this op.
 template <class functor> struct elementwise_gradient_bias {
   static constexpr char const* name = "elementwise_gradient_bias";
   static constexpr unsigned in_place = 0b111;
@@ -71,7 +71,7 @@ template <class functor> struct elementwise {
 } // namespace op
 
 /// y = functor::forward(x), element by element, any shape. `functor` must have the two static functions below.
-/// `gradient` returns dx, the product of dy and the derivative of `forward` at x; its argument y is forward(x).
+/// `gradient` gets y = forward(x) and returns dx, the product of dy and the derivative of `forward` at x.
 ///
 ///   struct softcap {
 ///     template <class real> CT_HOST_DEVICE static real forward(real x);

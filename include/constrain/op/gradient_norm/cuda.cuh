@@ -96,8 +96,8 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
   }
 };
 
-// Computes clip = [norm, scale] from the squared norms in one thread. `maximum`: null if gradients are not clipped.
-// `loss_scale`: null if the loss is not scaled.
+// Computes clip = [norm, scale] from the squared norms in one thread. `maximum`: null, or points to 0, if gradients are
+// not clipped. `loss_scale`: null if the loss is not scaled.
 template <class stored>
 static __global__ void clip_coefficient_kernel(stored const* squares, std::int64_t count, stored const* maximum,
                                                stored const* loss_scale, stored* clip) {

@@ -28,7 +28,7 @@ struct slice_map {
     auto const block = inner * extent;
     return (i / block * full + begin) * inner + i % block;
   }
-  /// Offset of element i of `rows` in its memory, in elements.
+  /// Offset in memory of element i of `rows`, in elements.
   CT_HOST_DEVICE std::int64_t in_rows(std::int64_t i) const { return i / features * row_stride + i % features; }
 };
 

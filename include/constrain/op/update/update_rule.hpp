@@ -11,7 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The interface of an optimizer's update rule: the parameter to update, its gradient, its states, and functions that
 /// append nodes. A rule is called once for each trained parameter. For a parameter inside a repeat, the nodes that the
-/// rule appends are in a loop over the iterations of the repeat, so that they work on one iteration's tensor at a time.
+/// rule appends are in a loop over the iterations of the repeat, so that the nodes work on one iteration's tensor at a
+/// time.
 ///
 /// For a parameter that holds several tensors (`in_parts`), the rule is called once for each part: `parameter`,
 /// `gradient` and `shape` refer to the part, and each part has its own states. The state "exp_avg" of the second part
@@ -65,8 +66,8 @@ public:
   /// The parameter, or, if it is stored in 16 bits, its fp32 copy, which is rounded into the parameter after the
   /// update.
   constexpr value parameter() const { return part_ < 0 ? value{out_, working_copy_} : new_parameter_; }
-  /// The parameter's gradient before clipping: the mean over the batch's labels. With precision::fp16, it is multiplied
-  /// by the loss scale.
+  /// The gradient of the batch's loss with respect to the parameter, before clipping. With precision::fp16, the
+  /// gradient is multiplied by the loss scale.
   constexpr value gradient() const { return part_ < 0 ? value{out_, {gradient_, at::current}} : new_gradient_; }
   /// [norm, scale] in fp64. Rules multiply the gradient by the scale, which clips by the norm of all gradients, undoes
   /// the loss scale, and is 0 if the norm is not finite. With `optimizer::in_backward`, the norm is the norm of this
@@ -111,7 +112,7 @@ public:
   }
 
   /// Calls f(update_rule&) for each part of the parameter, then stores the values that the calls assign to the parts.
-  /// Calls f(*this) if the parameter is one tensor, or if this object is already a part.
+  /// If the parameter has no parts or this object is already a part, calls f(*this).
   template <class function> constexpr void for_each_part(function const& f) {
     if (part_ >= 0 || info().parts < 0) return f(*this);
     auto const parts = out_.program.part_lists[info().parts];
@@ -140,8 +141,8 @@ public:
     if (part_ >= 0) out_.program.fail(diagnosis_with<part_is_updated_in_place>(info().line));
   }
 
-  /// The average of the parameter: a state "average" with the parameter's shape and type. Initially, it is a copy of
-  /// the parameter. The entries without gradients (evaluate, predict, generate) read the average instead.
+  /// The average of the parameter: a state "average" with the parameter's shape and type. Initially, the average is a
+  /// copy of the parameter. The entries without gradients (evaluate, predict, generate) read the average instead.
   constexpr value average() {
     needs_full_parameter();
     if (is_narrow(info().type)) out_.program.fail(diagnosis_with<average_without_masters>(info().line));
@@ -182,8 +183,8 @@ private:
   }
   constexpr char index_of_part() const { return static_cast<char>('0' + part_); }
 
-  /// Replaces a part's tensor with new values, which `for_each_part` stores. Copies the source if later calls could
-  /// change it or confuse it with another tensor of the part, or if the types differ.
+  /// Replaces a part's tensor with new values, which `for_each_part` stores. Copies a source whose type differs, and a
+  /// source that later calls could change or confuse with another tensor of the part.
   constexpr void replace(value& of_part, value source) {
     bool const is_fresh = source.info().role == role::activation && source.type() == of_part.type() &&
                           source.where() != new_parameter_.where() && source.where() != new_gradient_.where();

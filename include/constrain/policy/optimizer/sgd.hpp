@@ -7,7 +7,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
 /// Stochastic gradient descent (Robbins & Monro 1951): w = w - learning_rate (g + weight_decay w).
-/// It stores nothing per weight.
+/// SGD stores nothing per weight.
 struct sgd {
   static constexpr char const* name = "sgd";
 

@@ -25,7 +25,7 @@ public:
   /// The step in the directory name `other`, such as "step-40"; nullopt if the name has a different form.
   static std::optional<std::int64_t> step_of(std::string const& other);
 
-  /// The steps that have a directory, newest first.
+  /// The steps n for which `directory` contains a name step-<n>, newest first.
   [[gnu::cold]] std::vector<std::int64_t> steps() const;
 
   /// Of the saved runs with a step of at most `last`, removes all but the newest `count`. Removes none if step `last`

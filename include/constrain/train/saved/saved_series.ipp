@@ -33,7 +33,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (auto const& name : io::directory_names(directory_).value_or(std::vector<std::string>{})) {
     if (auto const step = step_of(name)) found.push_back(*step);
   }
-  // Uses heap sort, because std::sort compiles to three times as much code.
+  // This is heap sort, because std::sort compiles to three times as much code.
   auto const later = [](std::int64_t a, std::int64_t b) { return a > b; };
   std::make_heap(found.begin(), found.end(), later);
   std::sort_heap(found.begin(), found.end(), later);
