@@ -16,7 +16,8 @@ struct trainer_facts {
   std::string policies;                          // names of the policies
   std::span<parameter_info const> parameters;    // of the model
   std::int64_t parameter_count;                  // elements of all parameters
-  std::int64_t micro_batches, sequences, tokens; // per step on one rank; per micro-batch; per sequence
+  std::int64_t micro_batches, sequences, tokens; // micro-batches per step on one rank, sequences per micro-batch, and
+                                                 // tokens per sequence
   std::int64_t batch_tokens;                     // of one step on one rank
   int ranks, data_ranks;                         // data_ranks: ranks that train on different data
   bool counts_correct;                           // whether evaluation counts correct predictions

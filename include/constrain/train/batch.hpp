@@ -14,7 +14,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Tells whether the arrays of a batch still hold the batch's data. When a `batch_range` refills its arrays, the
-/// tickets of earlier batches become invalid. A default-constructed ticket, for the caller's own arrays, is always valid.
+/// tickets of earlier batches become invalid. A default-constructed ticket, for the caller's own arrays, is always
+/// valid.
 class batch_ticket {
 public:
   batch_ticket() = default;
