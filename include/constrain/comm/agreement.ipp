@@ -10,7 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The exception that all ranks agreed to throw when this thread last exchanged outcomes; null: none.
+/// The last exception of this thread that `rethrow_or_end_job` may rethrow: all ranks agreed to throw it, or all ranks
+/// have failed. Null: none since the ranks last exchanged outcomes.
 [[gnu::cold]] CONSTRAIN_INLINE std::exception_ptr& agreed_failure() {
   static thread_local std::exception_ptr agreed;
   return agreed;

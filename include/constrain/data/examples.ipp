@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   check.update({reinterpret_cast<std::byte const*>(first), count * sizeof *first});
 }
 
-/// Adds an array to the checksum: type, length and content. Returns its length in bytes.
+/// Adds an array to the checksum: type, length and content. Returns the array's length in bytes.
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t add_array(io::crc32c& check, array_view const& a) {
   auto const bytes = a.bytes();
   std::uint64_t const head[] = {static_cast<std::uint64_t>(a.type()), bytes.size()};

@@ -19,7 +19,7 @@ public:
 
   /// Installs the library's handler, unless the program ignores the signal.
   void install(handler ours);
-  /// Restores the program's handler, unless the program has installed another one since.
+  /// Restores the program's handler, unless the program has installed another handler since.
   void restore(handler ours);
 
   // The library's handler calls the next three functions. They apply to the handler that `install` replaced.

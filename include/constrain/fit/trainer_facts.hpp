@@ -16,7 +16,8 @@ struct trainer_facts {
   std::string policies;                          // names of the policies
   std::span<parameter_info const> parameters;    // of the model
   std::int64_t parameter_count;                  // elements of all parameters
-  std::int64_t micro_batches, sequences, tokens; // micro-batches of a step, their sequences, tokens of a sequence
+  std::int64_t micro_batches, sequences, tokens; // micro-batches per step on one rank, sequences per micro-batch, and
+                                                 // tokens per sequence
   std::int64_t batch_tokens;                     // of one step on one rank
   int ranks, data_ranks;                         // data_ranks: ranks that train on different data
   bool counts_correct;                           // whether evaluation counts correct predictions
@@ -26,7 +27,7 @@ struct trainer_facts {
   training_state const& state;                   // of the trainer
 };
 
-/// The facts about `t`, which refer to its training state.
+/// The facts about `t`. They refer to the training state of `t`, so `t` must outlive them.
 template <class trainer> [[gnu::noinline, gnu::cold]] trainer_facts facts_of(trainer const& t) {
   using policies = typename trainer::policy_set;
   constexpr auto const& parameters = trainer::entries::parameters;

@@ -27,7 +27,7 @@ constexpr bool valid_file_name(std::string_view name) {
 }
 
 /// The list of files in a saved directory, with sizes and checksums. The manifest's text ends with a checksum of the
-/// text before it, so that checksums cover every byte of the saved files and of the manifest.
+/// rest of the text, so that damage to a saved file or to the manifest itself is detected.
 struct manifest {
   /// The members "format" and "version" of the text.
   static constexpr std::string_view format = "constrain directory";
@@ -55,7 +55,7 @@ private:
   /// `value` as eight hexadecimal digits.
   static std::string hexadecimal(std::uint32_t value);
 
-  /// The end of the text, which contains the checksum of `body`, the text before it.
+  /// The end of the text, with the checksum of `body`. `body`: the text before this end.
   static std::string trailer(std::string_view body);
 };
 

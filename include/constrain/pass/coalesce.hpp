@@ -39,7 +39,8 @@ constexpr bool can_coalesce(program const& p, nest const& where, use_ranges cons
   if (source.type != target.type) return false;
 
   // The next loop after the copy, with the same parent. If the copy initializes a loop-carried value of this loop, the
-  // loop may overwrite the target (memory planning may keep only two instances), so that no later node may read it.
+  // loop may overwrite the target (memory planning may keep only two instances). Nodes in or after the loop must
+  // therefore not read the target instead of the source.
   int const loop = where.parent[i];
   int next_loop = p.nodes.size();
   for (int j = i + 1; j < p.nodes.size(); ++j)

@@ -4,9 +4,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Removes training-only ops (dropout) from a program without gradients: nodes that read the output of such an op read
-/// the op's input instead. If an op has a separate form for evaluation (`op_info::in_evaluation`), this form replaces
-/// it.
+/// Removes training-only ops (dropout) from a program without gradients: readers of the output of such an op read the
+/// op's input instead. If an op has a separate form for evaluation (`op_info::in_evaluation`), this form replaces the
+/// op.
 constexpr program remove_training_ops(program const& p) {
   if (!p.failure.ok()) return p;
   ref instead[program::maximum_values]{};

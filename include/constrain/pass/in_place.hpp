@@ -49,8 +49,8 @@ constexpr bool dies_at(program const& p, nest const& where, full_values const& f
 
 } // namespace detail
 
-/// Lets output 0 of a call share the bytes of an input that no later node reads, if the op allows it
-/// (`op_info::in_place`).
+/// Lets output 0 of a call overwrite an input of the same size that no later node reads, if the op allows this
+/// (`op_info::in_place`). Accumulators, persistent values and views are left out.
 constexpr program in_place(program const& p) {
   if (!p.failure.ok()) return p;
   program out = p;

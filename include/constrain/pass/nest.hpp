@@ -9,7 +9,7 @@ struct nest {
   static constexpr int root = -1; // the parent of nodes outside all loops
 
   int parent[program::maximum_nodes]{}; // of a node: the loop node around it; of an `end`: the parent of its loop
-  int end[program::maximum_nodes]{};    // of a loop: its `end` node; of a call: itself
+  int end[program::maximum_nodes]{};    // of a loop: its `end` node; of any other node: the node itself
 
   /// The loop nest of `p`; later changes to `p` do not update it.
   constexpr explicit nest(program const& p) {
@@ -33,13 +33,13 @@ struct nest {
     return outer < i && i < end[outer];
   }
 
-  /// The innermost loop around both nodes; `a` itself if `a` is a loop around `b`.
+  /// The innermost loop around both nodes, or the root; `a` itself if `a` is a loop around `b`.
   constexpr int common(int a, int b) const {
     while (!contains(a, b)) a = parent[a];
     return a;
   }
 
-  /// The child of loop `outer` that is node i or contains it.
+  /// The child of loop `outer` that is or contains node i.
   constexpr int child(int outer, int i) const {
     while (parent[i] != outer) i = parent[i];
     return i;
@@ -55,8 +55,8 @@ struct nest {
 
 namespace detail {
 
-/// The innermost loop around node i whose iterations each have an instance of the value; for a value without axes, the
-/// loop over micro-batches; the root if there is none.
+/// Of the loops around node i, the innermost with an instance of the value per iteration, or, for a value without axes,
+/// the loop over micro-batches. The root if there is no such loop.
 constexpr int level_of(program const& p, nest const& where, value_info const& info, int i) {
   for (int loop = where.parent[i]; loop != nest::root; loop = where.parent[loop]) {
     int const axis = p.nodes[loop].axis;

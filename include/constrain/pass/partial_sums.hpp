@@ -48,7 +48,7 @@ public:
 
   /// Moves the reduction of a gradient to the node of an earlier reduction, if all contributions to the gradient before
   /// its first use precede that node, and the node is outside of all loops. As a result, the collectives follow one
-  /// another. Call this after the last node.
+  /// another. Call this function after the last node.
   constexpr void reduce_together() {
     for (auto& sum : sums_)
       for (auto const& other : sums_) {
@@ -76,7 +76,8 @@ private:
     int contribution = -1;   // the last node that contributes
     int use = -1;            // the last node that uses the value
     int reduced_after = -1;  // the last contribution before the first use
-    int reduced_before = -1; // the first use, or the outermost loop around it that does not contribute
+    int reduced_before = -1; // the first use or the outermost loop around this use that does not contribute;
+                             // `reduce_together` may replace it with an earlier node
   };
 
   constexpr tracked_sum& of(int value) {
@@ -85,8 +86,8 @@ private:
     return sums_[k];
   }
 
-  /// Refuses a use in a loop that also contributes, since the sum is complete only after the loop. In a loop over an
-  /// axis of the value, each iteration has a separate sum.
+  /// Refuses a use in a loop that also contributes, since the sum is complete only after the loop. Loops over an
+  /// axis of the value are allowed, because each iteration has a separate sum.
   constexpr void check_complete(int value, int contribution, int use) {
     if (contribution < 0 || use < 0) return;
     for (int loop = where_.common(contribution, use); loop != nest::root; loop = where_.parent[loop]) {

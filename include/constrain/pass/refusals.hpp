@@ -6,7 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::refusals {
 
 // The reasons for which a pass refuses a program. The violations that `verify` finds are in program/sound.hpp.
 
-/// The composition of policies is refused. The program needs no sentence of its own.
+/// The composition of policies is refused. A separate error gives the reason, so this refusal has no sentence.
 template <diagnosis d> struct composition_is_refused {};
 
 /// A policy has the member `after`, but the member is not a ct::pass_name, or the policy has no valid function `pass`.
@@ -135,7 +135,8 @@ template <diagnosis d> struct entries_differ {
                 "generate); make them independent of the number of sequences");
 };
 
-/// A trainer needs more than the limit of checkpoint::budget, even if its backward pass recomputes all it can.
+/// A trainer needs more than the limit of checkpoint::budget, even if the backward pass recomputes everything that it
+/// can.
 template <diagnosis d> struct limit_is_too_small {
   static_assert(
       d.ok(), "checkpoint::budget: the trainer needs `got` bytes more than the limit, `expected`, even if its backward "

@@ -56,7 +56,7 @@ public:
 
   /// The calls that can be dropped.
   constexpr node_set droppable() const { return droppable_; }
-  /// Whether the backward pass reads a result of node i, if nothing is dropped.
+  /// Whether the backward pass reads a result of the droppable node i in the program before any node is dropped.
   constexpr bool is_read(int i) const {
     for (auto const& output : p_.nodes[i].outputs)
       if (first_reader_[output.value] != never) return true;
@@ -108,7 +108,7 @@ public:
     for (auto& node : first) node = -1;
     for (int i = first_backward_ - 1; i >= 0; --i)
       if (int const node = placed.before[i]; node != never) next[i] = first[node], first[node] = i;
-    int clone[program::maximum_values]{}; // of each value; -1: none
+    int clone[program::maximum_values]{}; // of each value: the value that its clone writes; -1: none
     for (auto& value : clone) value = -1;
     auto const read_clones = [&](node& n) {
       for (auto& input : n.inputs)
@@ -219,8 +219,8 @@ private:
   int first_backward_ = 0; // the first node of the backward pass
   node_set droppable_;
   int writer_[program::maximum_values]{};       // of a value: the forward call that writes it, see `writer`; -1: none
-  int first_reader_[program::maximum_values]{}; // of a value: `beside` of its first reader in the backward pass
-  int last_reader_[program::maximum_values]{};  // of a value: `beside` of its last reader in the forward pass
+  int first_reader_[program::maximum_values]{}; // of a value: `beside` of its first backward reader; `never`: none
+  int last_reader_[program::maximum_values]{};  // of a value: `beside` of its last forward reader; -1: none
 };
 
 } // namespace detail

@@ -12,7 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Turns slices, and the operands of concatenations, into views, node by node.
+/// Turns the results of slices and reshapes, and the operands of concatenations, stacks and reshapes, into views, node
+/// by node.
 class slice_viewing {
 public:
   constexpr explicit slice_viewing(program const& p) : p_(p), nest_(p) {
@@ -37,13 +38,14 @@ public:
   }
 
 private:
-  /// Whether the value is assigned once in each iteration, by a node of the program, and only nodes read it.
+  /// Whether the value is an activation that is neither accumulated nor loop-carried.
   constexpr bool is_plain(ref r) const {
     auto const& info = p_.values[r.value];
     return info.role == role::activation && !info.accumulates && !info.is_loop_carried();
   }
-  /// Whether `r` keeps its elements until the iteration ends. A loop-carried value has one instance that the iteration
-  /// reads and a different one that the iteration writes. The loop may overwrite the initial instance.
+  /// Whether `r` keeps its elements until the iteration ends (`keeps_its_value` checks persistent values). A
+  /// loop-carried value has one instance that the iteration reads and a different instance that the iteration writes.
+  /// The loop may overwrite the initial instance.
   constexpr bool is_steady(ref r) const {
     auto const& info = p_.values[r.value];
     bool const within = r.where == at::current || r.where == at::next;
@@ -142,8 +144,8 @@ private:
     return false;
   }
 
-  /// Whether exactly one node writes `r`, in the loop of node i or, for op::stack, in the loop whose iterations it
-  /// stacks.
+  /// Whether exactly one node writes `r`, in the loop around node i, or, if node i is an op::stack, in the loop whose
+  /// iterations are stacked.
   constexpr bool is_written_beside(ref r, int i) const {
     bool const stacks = calls(p_.nodes[i], info_of<op::stack>);
     int writers = 0;
@@ -158,7 +160,8 @@ private:
     return writers == 1;
   }
 
-  /// Operand k of the concatenation, stack or reshape `n` as a view of the result, from index `begin` on.
+  /// Operand k of the concatenation, stack or reshape `n` as a view of the result. `begin`: in a concatenation, the
+  /// index at which the operand begins.
   constexpr view view_of_result(node const& n, int k, std::int64_t begin) const {
     ref const whole = n.outputs[0];
     auto const& part = p_.values[n.inputs[k].value];
@@ -173,7 +176,7 @@ private:
     auto const n = p_.nodes[i];
     ref const whole = n.outputs[0];
     bool const computed = p_.values[whole.value].role == role::activation;
-    // A loop that starts from the result may overwrite it.
+    // A loop that starts from the result may overwrite the result.
     bool const starts_a_loop = whole.where == at::initial || whole.where == at::final;
     if (!computed || p_.values[whole.value].accumulates) return false;
     std::int64_t begin = 0;
@@ -190,7 +193,7 @@ private:
       views_.push_back(n.inputs[viewed].value);
       begin += part.shape.extent[seen.dimension];
     }
-    p_.nodes[i].inputs.count = p_.nodes[i].outputs.count = 0; // the node itself reads and writes nothing
+    p_.nodes[i].inputs.count = p_.nodes[i].outputs.count = 0; // the node itself no longer reads or writes anything
     fits = fits && is_taken_in_rows(whole);
     if (fits) return true;
     for (int k = 0; k < viewed; ++k) {
@@ -208,10 +211,10 @@ private:
 
 } // namespace detail
 
-/// Removes slices, concatenations, reshapes and stacks that need not copy: the result of a slice becomes a view of the
-/// sliced value, and the operands of a concatenation become views of its result. A copy remains if an op does not
-/// accept the strided rows of a view (`op_info::strided_inputs`, `strided_outputs`), if the elements are not in rows at
-/// equal distances, or if a node overwrites the bytes before the last read of the slice.
+/// Removes slices, concatenations, reshapes and stacks that need not copy. The result of a slice or reshape becomes a
+/// view of the input, or the operands of a concatenation, stack or reshape become views of the result. A copy remains,
+/// for example, if an op does not accept the strided rows of a view (`op_info::strided_inputs`, `strided_outputs`), if
+/// the elements are not in rows at equal distances, or if a node overwrites the elements before their last read.
 constexpr program slice_views(program const& p) {
   if (!p.failure.ok()) return p;
   for (auto const& n : p.nodes)

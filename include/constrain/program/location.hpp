@@ -12,8 +12,8 @@ struct location {
   ref root;                    // the value that owns the buffer
   std::int64_t begin = 0;      // elements of `root` before the first element
   std::int64_t row_stride = 0; // elements of `root` from one row to the next; 0: the elements are contiguous
-  int axis = -1;               // of the loop whose iterations move the elements; -1: none
-  std::int64_t step = 0;       // elements of `root` by which one iteration moves them
+  int axis = -1;               // of the loop whose iterations move the location; -1: none
+  std::int64_t step = 0;       // elements of `root` by which one iteration moves the location
 };
 
 /// The number of consecutive elements that share an index of dimension `dimension`, in a tensor of shape `s`.
@@ -38,7 +38,7 @@ constexpr location locate(program const& p, ref r) {
   location out{root_of(p, r)};
   if (out.root == r) return out;
   // Walks back from the root to the value, because only the root is certain to have contiguous rows.
-  fixed_vector<ref, location::maximum_views> way; // the views between the value and its root
+  fixed_vector<ref, location::maximum_views> way; // the views from the value to its root
   while (!(r == out.root)) {
     auto const& info = p.values[r.value];
     if (info.view) way.push_back(r);
@@ -60,21 +60,21 @@ constexpr location locate(program const& p, ref r) {
   return out;
 }
 
-/// Whether `r` and `s` share an element of an instance of a common root, possibly in different iterations. May be true
-/// without need if an iteration moves a value by other than full rows, if a value begins inside a row and continues in
-/// the next, or if the rows have different widths.
+/// Whether `r` and `s` share an element of an instance of a common root, possibly in different iterations. The result
+/// may be true for values without a common element if iterations move a value by a distance other than full rows, a
+/// value begins inside a row and continues in the next row, or the rows have different widths.
 constexpr bool overlap(program const& p, ref r, ref s) {
   auto const a = locate(p, r), b = locate(p, s);
   if (!(a.root == b.root)) return false;
   auto const &x = p.values[r.value].shape, &y = p.values[s.value].shape;
   auto const moves = [&](location const& l) { return l.axis < 0 ? 0 : (p.axes[l.axis].extent - 1) * l.step; };
-  // The elements of the root from the first to the last element of the value, in all iterations.
+  // In the root, the index after the last element of the value, over all iterations.
   auto const end = [&](location const& l, shape const& of) {
     auto const length = l.row_stride == 0 ? of.elements() : (of.rows() - 1) * l.row_stride + of.features();
     return l.begin + length + moves(l);
   };
   if (a.begin >= end(b, y) || b.begin >= end(a, x)) return false;
-  // Between these elements, the values may still have different columns.
+  // Even if these ranges of elements overlap, the values may have different columns.
   if (a.row_stride != 0 && b.row_stride != 0 && a.row_stride != b.row_stride) return true;
   auto const strided = a.row_stride != 0 ? a.row_stride : b.row_stride;
   auto const width = strided != 0 ? strided : p.values[a.root.value].shape.features();

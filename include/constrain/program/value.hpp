@@ -26,8 +26,9 @@ public:
 
   /// For authors of operations: the builder of the program that the value belongs to.
   constexpr constrain::builder& owner() const { return *owner_; }
-  /// For authors of operations: the value's index and instance in that program, and its properties.
+  /// For authors of operations: the value's index and instance in the program.
   constexpr ref where() const { return where_; }
+  /// For authors of operations: the value's properties.
   constexpr value_info const& info() const { return owner_->program.values[where_.value]; }
 
 private:
@@ -46,8 +47,9 @@ struct value_at_line {
 
 namespace detail {
 
-/// Appends a call to an op and returns the node with its outputs. Refused: inputs of two programs, too many inputs, and
-/// inputs computed in a loop that does not enclose the call. Appends nothing to a program that is already refused.
+/// Appends a call to an op and returns the node with its outputs. Refused: inputs of two programs, too many inputs,
+/// inputs computed in a loop that does not enclose the call, and everything that `builder::append` refuses. Appends
+/// nothing to a program that is already refused.
 constexpr node emit_node(op_info const& info, std::initializer_list<value> inputs, attributes const& options,
                          int line) {
   auto& owner = inputs.begin()->owner();
@@ -95,8 +97,8 @@ constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_l
 }
 
 /// Adds a parameter with the name "scope.name" and the shape `s` to the program of `like`. Inside a repeat, the
-/// parameter has one instance per iteration. Refuses a role that is not for parameters, a taken name, and more names
-/// than the program can hold.
+/// parameter has one instance per iteration. Refuses a role that is not for parameters, a taken name, invalid
+/// extents, and more names or values than the program can hold.
 constexpr value parameter(value like, std::string_view name, shape s, role r, initial_value initial = {},
                           int line = __builtin_LINE()) {
   auto& owner = like.owner();

@@ -7,11 +7,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A value that uses the buffer of another value of the same type: a slice of it, or all of it in a different shape.
-/// Where possible, the pass `slice_views` turns the result of an op::slice or op::reshape into a view of its input, and
-/// the operands of an op::concatenate, op::stack or op::reshape into views of its result.
+/// How a value uses the buffer of another value of the same type. The value is a slice of the other value, or has all
+/// elements of the other value in a different shape. Where possible, the pass `slice_views` turns the result of an
+/// op::slice or op::reshape into a view of the input, or the operands of an op::concatenate, op::stack or op::reshape
+/// into views of the result. The pass `partition` can make the shards of a gradient a view of the full tensor.
 struct view {
-  ref of;                 // the value that this one is a view of; empty: it is not a view
+  ref of;                 // the viewed value; empty: this value is not a view
   int dimension = 0;      // the sliced dimension
   std::int64_t begin = 0; // index of the slice's first element in this dimension
   int axis = -1;          // of the loop whose iterations move the slice; -1: none

@@ -13,8 +13,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Tells whether the arrays of a batch still hold the batch's data. A `batch_range` refills its arrays, which
-/// invalidates the tickets of earlier batches. A default-constructed ticket, for the caller's own arrays, is always
+/// Tells whether the arrays of a batch still hold the batch's data. When a `batch_range` refills its arrays, the
+/// tickets of earlier batches become invalid. A default-constructed ticket, for the caller's own arrays, is always
 /// valid.
 class batch_ticket {
 public:
@@ -61,7 +61,7 @@ struct batch_arrays {
 struct batch {
   // The first input: token ids [micro-batches, sequences, tokens]; empty if it holds real numbers.
   std::span<std::int32_t const> inputs;
-  // The first labels: one per token, or [micro-batches, sequences] for classification; empty if they are real numbers.
+  // The first labels, for example one per token or one per sequence; empty if they are real numbers.
   std::span<std::int32_t const> labels;
   std::int64_t valid_labels = 0; // elements of the first labels other than `ignored_label`; every real number counts
   std::uint64_t corpus = 0;      // hash of the corpus or examples that the batch is from; 0: the caller's arrays

@@ -6,7 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Returns `found`. Compile-time error if a micro-batch of one sequence needs `missing` bytes more than `limit`.
+/// Returns `found`. Compile-time error if `missing` is above 0: one sequence needs `missing` bytes more than `limit`.
 template <bytes limit, bytes missing> constexpr micro_batch with_missing_bytes(micro_batch found) {
   static_assert(missing.count() <= 0,
                 "largest_batch: not even one sequence fits in the limit; `with_missing_bytes` shows the limit and "

@@ -97,7 +97,7 @@ struct polynomial {
 };
 
 /// Linear warm-up, then decay with the inverse square root of the step (Vaswani et al. 2017, "Attention Is All You
-/// Need", equation 3): 1 / sqrt(1 + (step - warmup) / timescale). It does not depend on the length of the run.
+/// Need", equation 3): 1 / sqrt(1 + (step - warmup) / timescale). The decay does not depend on the length of the run.
 struct inverse_square_root {
   static constexpr char const* name = "inverse_square_root";
   optimizer_steps warmup = 0;    // length of the warm-up, at least 0; 0: none

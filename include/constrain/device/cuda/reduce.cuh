@@ -22,8 +22,9 @@ template <class real> struct block_reduction {
   };
   memory& shared;
 
-  /// The sum, and the maximum, of the values `x` of all threads in the block.
+  /// The sum of `x` over all threads of the block.
   __device__ real sum(real x) { return broadcast(reduce(shared.temporary).Sum(x)); }
+  /// The maximum of `x` over all threads of the block.
   __device__ real max(real x) { return broadcast(reduce(shared.temporary).Reduce(x, larger_of{})); }
 
 private:

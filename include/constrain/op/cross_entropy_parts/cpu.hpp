@@ -18,7 +18,7 @@ struct class_range {
   class_range(int rank, std::int64_t columns, std::int64_t classes)
       : first(rank * columns), count(std::clamp<std::int64_t>(classes - first, 0, columns)) {}
 
-  /// The column of the label's logit; `count` if another rank has this class; `ignored_label` for this label.
+  /// The column of the label's logit; `count` if another rank has this class; `ignored_label` if the label is ignored.
   std::int32_t column_of(std::int32_t label) const {
     if (label == ignored_label) return label;
     return static_cast<std::int32_t>(first <= label && label < first + count ? label - first : count);
@@ -29,8 +29,8 @@ namespace detail {
 
 /// The statistics that ranks exchange for each row of logits.
 template <class real> struct row_statistics {
-  real maximum; // maximum of the rank's logits
-  real sum;     // sum of exp(logit - maximum)
+  real maximum; // maximum of the rank's logits in this row
+  real sum;     // sum of exp(logit - maximum) over these logits
   real target;  // the label's logit if this rank has it, otherwise 0
 };
 

@@ -16,7 +16,7 @@ template <class stored, class accumulate> struct flash_backward_operands {
 };
 
 /// One thread's work on the gradients of one head (Dao 2023, algorithm 2). For each pair of a tile of queries and a
-/// tile of keys, it recomputes the probabilities, computes the gradient of the scores, and adds the pair's
+/// tile of keys, the thread recomputes the probabilities, computes the gradient of the scores, and adds the pair's
 /// contributions to dq, dk and dv. Heads wider than `columns` are split into chunks of columns.
 template <class stored, class accumulate> class flash_backward : flash_tile<accumulate> {
   using tile = flash_tile<accumulate>;
@@ -183,7 +183,8 @@ private:
     friend bool operator==(place const&, place const&) = default;
   };
 
-  /// Loads the current tile of queries and the same rows of dy, and transposes both, unless they are already loaded.
+  /// Unless the current tile of queries is already loaded, loads this tile and the same rows of dy, logsumexp and
+  /// row_sums, and transposes the tiles of q and dy.
   void load_queries(std::int64_t chunk, std::int64_t depth) {
     if (query_at_ == place{query_, chunk}) return;
     query_at_ = {query_, chunk};
@@ -198,7 +199,7 @@ private:
     }
   }
 
-  /// Loads the current tile of keys and the tile of their values, unless they are already loaded.
+  /// Loads the current tile of keys and the same rows of v, unless both are already loaded.
   void load_keys(std::int64_t chunk, std::int64_t depth) {
     if (key_at_ == place{key_, chunk}) return;
     key_at_ = {key_, chunk};
@@ -220,7 +221,7 @@ private:
   // Whether dk and dv have the type of the sums, so that they can hold the sums.
   static constexpr bool in_place = std::is_same_v<stored, accumulate>;
 
-  /// Adds the current columns of a tile of dk or dv, which has `rows` keys, to the sums of keys [first, first + rows).
+  /// Adds the current columns of a tile of dk or dv to the sums of keys [first, first + rows).
   void add(accumulate const* from, std::int64_t rows, head_matrix<accumulate> sums, std::int64_t first) {
     auto const width = std::min(columns, head_width_ - column_);
     accumulate* to = sums.data + first * sums.stride + column_;

@@ -65,12 +65,13 @@ struct focal_loss {
 
 } // namespace op
 
-/// Softmax focal loss (Lin et al. 2017, "Focal Loss for Dense Object Detection", equation 4), a scalar: the mean of
-/// -(1 - p)^gamma log p over the valid labels (not `ignored_label`) of the batch, where p = softmax(logits)[label], if
-/// `labels` is the objective's first label array. For another array, the sum is divided by the number of valid labels
-/// in the first one (`inverse_label_count`). Well-classified rows count less than in `cross_entropy`. logits
-/// [..., classes], labels [...] (i32, in [0, classes) or `ignored_label`). Only the CPU has kernels for this loss.
-/// Refused: token ids as logits, labels that are not i32 or have a different shape, and a negative gamma.
+/// Softmax focal loss (Lin et al. 2017, "Focal Loss for Dense Object Detection", equation 4), a scalar: the sum of
+/// -(1 - p)^gamma log p over the valid labels (not `ignored_label`) of the batch, divided by the number of valid labels
+/// in the objective's first label array (`inverse_label_count`). Here p is softmax(logits)[label]. If `labels` is the
+/// first label array, the loss is the mean over the valid labels. Well-classified rows count less than in
+/// `cross_entropy`. Shapes: logits [..., classes], labels [...]. Labels are i32, in [0, classes) or `ignored_label`.
+/// Only the CPU has kernels for this loss. Refused: token ids as logits, labels that are not i32 or not of shape [...],
+/// and a gamma that is negative or not a number.
 constexpr value focal_loss(value logits, value labels, focal_loss_options options = {}, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::focal_loss>({logits, labels, inverse_label_count(labels)}, options, line);
