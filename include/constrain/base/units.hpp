@@ -62,7 +62,7 @@ public:
   /// The number of units.
   constexpr std::int64_t count() const { return count_; }
   friend constexpr auto operator<=>(quantity, quantity) = default;
-  friend constexpr bool operator==(quantity, quantity) = default; // as for bytes
+  friend constexpr bool operator==(quantity, quantity) = default; // nvcc 13: see `bytes`
   /// Sum and difference.
   friend constexpr quantity operator+(quantity a, quantity b) { return a.count_ + b.count_; }
   friend constexpr quantity operator-(quantity a, quantity b) { return a.count_ - b.count_; }

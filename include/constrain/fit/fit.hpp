@@ -12,19 +12,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Trains on a corpus or on examples: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints progress lines,
 /// evaluates, saves the run and writes records as `options` specify. `fit` is equivalent to a hand-written loop over
 /// `t.batches` and `t.step`, and uses the same arena. SIGINT and SIGTERM end the run before the first step, after the
-/// current step or during an evaluation. If this call has taken a step and `.directory` is set, `fit` then saves the
-/// run.
+/// current step or during an evaluation. After such a signal, `fit` saves the run if this call has taken a step and
+/// `.directory` is set.
 ///
-/// The callback `called` runs on every rank. It is a function that `fit` calls after every step with a
-/// `step_result const&` or a `fit_context&` (a result of false stops the run), or an object with any of the members
-/// on_start, on_step, on_evaluation, on_save and on_end, each of which takes a `fit_context&`. on_save is called after
-/// every save, including saves to `.best`. on_end is called last, unless an exception ended the run.
+/// The callback `called` runs on every rank. It is a function, an object with any of the members on_start, on_step,
+/// on_evaluation, on_save and on_end, or both. `fit` calls the function after every step with a `step_result const&` or
+/// a `fit_context&`; a result of false stops the run. Each of the members takes a `fit_context&`. on_save is called
+/// after every save, including saves to `.best`. on_end is called last, unless an exception ended the run.
 ///
-/// Throws `error` for options that are out of range or contradict one another, for data that does not fit the trainer,
-/// for files that cannot be written, and for data, training states or options (except `.log`, `.log_every` and
-/// `.records`) that differ between ranks. Also throws the errors of `trainer::step`, `evaluate`, `load_pretrained`
-/// (`.load_best`) and `scale_learning_rate` (`.plateau`), and the exceptions of callbacks. If only some ranks throw,
-/// the job is aborted.
+/// Throws `error` for options that are out of range, contradict one another or need an option that is not set, for data
+/// that does not fit the trainer, for files that cannot be written, and for data, training states or options (except
+/// `.log`, `.log_every` and `.records`) that differ between ranks. Also throws the errors of `trainer::step`,
+/// `evaluate`, `load_pretrained` (`.load_best`) and `scale_learning_rate` (`.plateau`), and callbacks' exceptions. If
+/// only some ranks throw, the job is aborted.
 template <class trainer, class callback = no_callback, data::is_dataset dataset>
 fit_result fit(trainer& t, dataset const& d, fit_options options = {}, callback&& called = {}) {
   using given = std::remove_reference_t<callback>;

@@ -75,7 +75,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     auto const name = place_.sibling_name(concat({"partial-", unlikely_suffix()}));
     if (::mkdirat(holder_.get(), name.c_str(), 0777) == 0) {
       made_ = detail::directory_handle(holder_, name);
-      // Another writer may have removed the directory as abandoned before it was locked.
+      // Before this writer locked the directory, another writer may have removed it as abandoned.
       bool const ours = made_ && (made_.lock() || errno != EWOULDBLOCK) && made_.is_at(holder_, name);
       if (!ours) {
         int const code = errno;

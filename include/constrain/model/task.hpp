@@ -17,11 +17,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The size of a micro-batch, the data of one forward and backward pass.
 struct micro_batch {
   int sequences = 1; // sequences in the micro-batch
-  int tokens = 0;    // tokens of each sequence; 0: the model's context; 1 if there is none and no input is per token
+  int tokens = 0;    // tokens of each sequence; 0: the model's context, or 1 if the model has no context and no input
+                     // has one entry per token
 };
 
-/// The entry programs of a trainer: `step` (forward, backward, update), `evaluate` (loss and correct predictions),
-/// `predict` (logits of a micro-batch) and `generate` (logits of one sequence).
+/// The entry programs of a trainer: `step` (forward, backward, update), `evaluate` (the loss and, if the labels are
+/// classes, the number of correct predictions), `predict` (logits of a micro-batch) and `generate` (logits of one
+/// sequence).
 enum class entry { step, evaluate, predict, generate };
 
 namespace detail {
@@ -61,8 +63,8 @@ constexpr shape shape_of(port_spec const& spec, std::int64_t sequences, std::int
 } // namespace detail
 
 /// A training task. `model`: a function on values, from tokens [sequences, tokens] or the inputs that it lists, to
-/// logits [..., classes]. `objective_`: the type of a function from logits and labels to the loss. `batch`: the size of
-/// a micro-batch.
+/// logits, such as [..., classes]. `objective_`: the type of a function from logits and labels to the loss. `batch`:
+/// the size of a micro-batch.
 template <auto model, class objective_, micro_batch batch> struct task {
   using objective = objective_;               // the type of the loss function
   static constexpr auto architecture = model; // the model
@@ -75,8 +77,8 @@ template <auto model, class objective_, micro_batch batch> struct task {
   }();
   static constexpr port_specs labels = labels_of<objective>(); // the objective's inputs besides the logits
 
-  /// Tokens per sequence: `batch.tokens` or, if it is 0, the model's `context`. If it is 0 and the model has no
-  /// `context`: 1 if no input has one entry per token, otherwise 0 (an error).
+  /// Tokens per sequence: `batch.tokens` or, if it is 0, the model's `context`. If `batch.tokens` is 0 and the model
+  /// has no `context`: 1 if no input has one entry per token, otherwise 0 (an error).
   static constexpr std::int64_t requested_tokens = [] {
     if constexpr (requires { model.context; }) return batch.tokens == 0 ? model.context : batch.tokens;
     bool per_token = false;
@@ -88,8 +90,8 @@ template <auto model, class objective_, micro_batch batch> struct task {
   static constexpr std::int64_t sequences = batch.sequences < 1 ? 1 : batch.sequences;
   static constexpr std::int64_t tokens = requested_tokens < 1 ? 1 : requested_tokens;
 
-  /// The forward program of an entry, with parameters and activations of type `real`. If a program cannot be built, the
-  /// result holds the error.
+  /// The forward program of an entry, with parameters and activations of type `real`. If the program cannot be built,
+  /// the result holds the error.
   static constexpr program build(entry e, dtype real) {
     if constexpr (batch.sequences < 1 || requested_tokens < 1)
       return detail::refused_program(
@@ -107,7 +109,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
     else return write(e, real);
   }
 
-  /// Like `build`, but without the checks: the model and the objective must be functions on values.
+  /// The part of `build` after its checks: the model and the objective must be functions on values.
   static constexpr program write(entry e, dtype real) {
     builder b;
     b.real = real;

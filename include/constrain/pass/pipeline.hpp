@@ -26,8 +26,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 // The result of nearly every pass is a separate constant, because compilers limit the work of one constant expression,
 // and so that each result can be printed. nvcc takes 30 MB of memory for each constant, and 30 MB more for each call
-// among the arguments in its initializer. Calls inside a function that takes the program cost no such memory. So one
-// function runs consecutive passes if no policy can insert a pass between them.
+// among the arguments in the constant's initializer, but none for calls inside a function that takes the program.
+// Therefore, one function runs consecutive passes if no policy can insert a pass between them.
 
 namespace detail {
 
@@ -61,8 +61,8 @@ template <class passes> constexpr decltype(auto) before_partition() {
   else return with_own<typename passes::set, pass_name::fused, passes::fused>();
 }
 
-// The programs between passes. A pass that does not apply is skipped, which saves the compilers a copy: its constant is
-// made only if a program names it.
+// The programs between passes. A pass that does not apply is skipped, which saves the compilers a copy of the program:
+// they compute the constant with the result of a pass only if this constant is used.
 
 /// Whether a policy has a pass of its own after the library's pass `at`.
 template <class passes, pass_name at>
@@ -101,9 +101,9 @@ template <class passes, bool distributed> constexpr decltype(auto) before_sharin
 
 } // namespace detail
 
-/// The passes of the step program before differentiation; each member is the program after one pass. `source`: a type
-/// with a static `build()`, which returns the forward program, and the member types `policies` and `optimizer`. If
-/// `source` also has the member type `device`, the passes choose only ops with a kernel for this device.
+/// The passes of the step program before differentiation; each constant is the result of a pass. `source`: a type with
+/// a static `build()`, which returns the forward program, and the member types `policies` and `optimizer`. If `source`
+/// also has the member type `device`, the passes choose only ops with a kernel for this device.
 template <class source> struct passes_before_gradients {
   using set = typename source::policies;
   static constexpr program built = source::build();
@@ -151,7 +151,7 @@ template <class passes, class optimizer> constexpr program update_or_refuse() {
 
 } // namespace detail
 
-/// The passes of the step program up to the optimizer step; each member is the program after one pass.
+/// The passes of the step program up to the optimizer step; each constant is the result of a pass.
 template <class source> struct passes_to_update : passes_before_gradients<source> {
   using before = passes_before_gradients<source>;
   using typename before::set;
@@ -163,8 +163,8 @@ template <class source> struct passes_to_update : passes_before_gradients<source
   static constexpr decltype(auto) before_recomputation() { return with_own<set, pass_name::updated, updated>(); }
 };
 
-/// All passes of the step program; each member is the program after one pass. `dropped`: the nodes that the backward
-/// pass recomputes because of checkpoint::budget.
+/// All passes of the step program; each constant is the result of a pass. `dropped`: the nodes that the backward pass
+/// recomputes because of checkpoint::budget.
 template <class source, node_set dropped> struct passes_with_dropped : passes_to_update<source> {
   using before = passes_before_gradients<source>;
   using to_update = passes_to_update<source>;
@@ -183,7 +183,7 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
   }
   static constexpr program final = detail::share_bytes(before_sharing());
 
-  /// Calls f(name, program) with the results of the passes, in order, including the policies' passes.
+  /// Calls f(name, program) with the results that can be printed, in order, including those of the policies' passes.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, before::built);
     report_own<set, pass_name::selected>(f, before::selected);
@@ -236,9 +236,9 @@ template <class source> constexpr node_set dropped_nodes() {
 
 } // namespace detail
 
-/// All passes of the step program; each member is the program after one pass. With checkpoint::budget, `source` also
-/// has a function template `bytes_of<passes>()`. It returns the bytes that a trainer with these passes needs, or -1 if
-/// the trainer is refused.
+/// All passes of the step program; each constant is the result of a pass. With checkpoint::budget, `source` also has a
+/// function template `bytes_of<passes>()`, which returns the bytes that a trainer with these passes needs, or -1 if the
+/// trainer is refused.
 template <class source> struct step_passes : passes_with_dropped<source, detail::dropped_nodes<source>()> {};
 
 namespace detail {
@@ -250,9 +250,9 @@ constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
   return p;
 }
 
-/// Chooses the attention algorithm of an entry without gradients, and removes its training-only ops. With tensor
-/// parallelism (`divides`), a later pass removes these ops, after the layers are divided, so that all entries divide
-/// the same layers.
+/// Chooses the attention algorithm of an entry program without gradients, and removes the program's training-only ops.
+/// With tensor parallelism (`divides`), a later pass removes these ops, after the layers are divided, so that all
+/// entries divide the same layers.
 constexpr program select_without_gradients(program const& built, bool divides, slot_of::attention const& attention,
                                            op_set const& missing) {
   return divides ? select_attention(built, attention, missing)
@@ -270,8 +270,8 @@ template <class passes> constexpr decltype(auto) divided_without_training_ops() 
 
 } // namespace detail
 
-/// All passes of an entry program without gradients (evaluate, predict, generate); each member is the program after one
-/// pass. `source` as in `passes_before_gradients`, but without `optimizer`.
+/// All passes of an entry program without gradients (evaluate, predict, generate); each constant of type `program` is
+/// the result of a pass. `source` as in `passes_before_gradients`, but without `optimizer`.
 template <class source> struct forward_passes {
   using set = typename source::policies;
   static constexpr program built = source::build();
@@ -295,7 +295,7 @@ template <class source> struct forward_passes {
   static constexpr decltype(auto) before_sharing() { return detail::before_sharing<forward_passes, is_partitioned>(); }
   static constexpr program final = detail::share_bytes(before_sharing());
 
-  /// Calls f(name, program) with the results of the passes, in order, including the policies' passes.
+  /// Calls f(name, program) with the results that can be printed, in order, including those of the policies' passes.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, built);
     report_own<set, pass_name::selected>(f, selected);

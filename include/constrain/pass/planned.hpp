@@ -12,8 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Moves the parameters of `p`, a program without gradients, to the offsets of their averages in `step`, the step
-/// program, so that the ops of `p` read the averages. The two programs have the same parameters in the same order.
+/// Moves each parameter of `p` that has an average in `step` to the offset of the average, so that the ops of `p` read
+/// the average. `p`: a program without gradients. `step`: the step program, which has the same parameters in the same
+/// order. `where` and `kept`: the memory layouts of `p` and of `step`.
 constexpr void read_averages(memory_layout& where, program const& p, program const& step, memory_layout const& kept) {
   int parameter = -1; // of `step`
   for (int v = 0; v < p.values.size(); ++v) {
@@ -26,8 +27,8 @@ constexpr void read_averages(memory_layout& where, program const& p, program con
   }
 }
 
-/// Whether a program without gradients has the parameters and settings of the step program, in the same order, so that
-/// they have the same offsets in both programs. The step program may have more settings after the model's.
+/// Whether the parameters and settings of `p`, a program without gradients, are the first ones of `step`, in the same
+/// order, so that they have the same offsets in both programs. After the model's settings, `step` may have more.
 constexpr bool shares_persistent_values(program const& p, program const& step) {
   auto const shared = [](value_info const& info) { return is_parameter(info.role) || info.role == role::setting; };
   int other = -1; // of `step`
@@ -65,11 +66,11 @@ template <class passes, class step> constexpr memory_layout plan_entry(std::int6
 
 } // namespace detail
 
-/// The plan of `passes::final`, a program after all its passes. `step`: void for the step program; for any other entry
-/// program, the plan of the step program, so that both plans have the persistent values at the same offsets. `device`:
-/// the device that holds the buffers.
+/// The plan of `passes::final`, a program after all its passes. `step`: the plan whose persistent values this plan
+/// shares, at the same offsets. In a trainer, this is the plan of the step program; in an inference object, the plan of
+/// `evaluate`. For these two plans themselves, `step` is void. `device`: the device that holds the buffers.
 template <class passes, class step = void, class device = cpu> struct planned {
-  using before = step;                                // the plan of the step, or void
+  using before = step;                                // the plan that shares persistent values, or void
   static constexpr auto const& final = passes::final; // the program
   /// The first error of the program; `why::nothing` if there is none.
   static constexpr diagnosis failure = detail::failure_of_entry<passes, step>();

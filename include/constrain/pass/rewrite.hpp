@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A builder with everything in program `p` (values, axes, names, ...) except its nodes.
+/// A builder with everything in program `p` (values, axes, names, ...) except the nodes.
 constexpr builder without_nodes(program const& p) {
   builder out;
   out.program = p;

@@ -130,7 +130,7 @@ private:
   }
 
   /// A value from outside the row loop with the type and shape of `constant`. It replaces the loss as the input of
-  /// op::constant_like, so that the constant can be computed before the loop. Empty: there is none.
+  /// op::constant_like, so that the constant can be computed before the loop. Empty if there is no such value.
   constexpr ref like(ref constant) const {
     auto const& wanted = p_.values[constant.value];
     for (int i = head_; i <= last_; ++i)
@@ -192,14 +192,14 @@ private:
       for (auto& r : of) r = ref();
     }
   };
-  /// Reshapes the loop's inputs that are read by rows to (rows, features) or, with one element per row, to (rows).
+  /// Reshapes each input that the loop reads by rows: to (rows, features) or, if it has one element per row, to (rows).
   constexpr body flatten(builder& out) const;
   /// Appends the loop body, which processes `extent` rows in each of `iterations` iterations, from row `begin` on.
   /// `order`: the row indices in the order in which the loop processes them; empty: 0, 1, 2, ...
   constexpr body append_body(builder& out, body const& flat, ref order, std::int64_t begin, std::int64_t extent,
                              std::int64_t iterations) const;
-  /// Adds the axis of the loop around `append_body`, which has the same parameters. With an order, the loop skips
-  /// iterations without a valid label.
+  /// Adds the axis of the loop around the body that `append_body` appends with the same arguments. With an order, the
+  /// loop skips iterations without a valid label.
   constexpr int add_rows_axis(builder& out, ref order, std::int64_t begin, std::int64_t extent,
                               std::int64_t iterations) const;
   constexpr void append_loop(builder& out) const;

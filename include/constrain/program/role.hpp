@@ -24,7 +24,7 @@ enum class role : std::uint8_t {
   setting,         // a scalar that the trainer can change between steps
   result,          // read by the host after the run
   workspace,       // scratch of one kernel, or a temporary copy of an operand or a parameter
-  communication,   // temporary full tensors of sharded parameters and gradients, and buffers of collectives
+  communication,   // temporary full tensors of sharded values, temporary shards, and buffers of collectives
 };
 
 /// The name that printed plans show.

@@ -13,7 +13,7 @@ template <class device, bool graph> class runner;
 /// The runner for the CPU.
 template <> class runner<cpu, false> {
 public:
-  /// `size`: bytes of the arena. Its last `scratch` bytes are the scratch memory that all plans share.
+  /// `size`: bytes of the arena. The arena's last `scratch` bytes are the scratch memory that all plans share.
   runner(bytes size, std::int64_t scratch) : arena_(size), scratch_(arena_.data() + size.count() - scratch) {}
 
   /// The memory that the plans work on.

@@ -35,7 +35,7 @@ struct example_array {
 using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
 
 /// Matches the arrays of examples to the ports of a task. Throws `error` unless there is an array of the right type for
-/// each port, and each array holds complete examples.
+/// each port, each port can be divided into examples, and each array holds complete examples.
 [[gnu::cold]] CONSTRAIN_INLINE example_arrays cut(char const* where, data::examples const& examples,
                                                   batch_needs const& needed, std::size_t sequences) {
   check_types(where, needed.ports, port_kind::input, examples.inputs());
@@ -72,7 +72,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
   return count;
 }
 
-/// Throws the error for element `i` of an array, which the array's port does not accept.
+/// Throws the error for element `i` of an array, a value that the array's port does not accept.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_element(char const* where, example_array const& in,
                                                              std::size_t i) {
   auto const example = i / in.elements, position = i % in.elements;
@@ -130,7 +130,7 @@ CONSTRAIN_INLINE void example_samples::view(std::int64_t rows, batch_buffer& to)
     auto const made = std::make_shared<batch_arrays>();
     array_view views[example_arrays::capacity];
     std::size_t bytes = 0, i = 0;
-    auto const next = [&](example_array const& a) { // offset: a multiple of 8 bytes, the largest size of an element
+    auto const next = [&](example_array const& a) { // returns a multiple of 8 bytes, the largest size of an element
       return std::exchange(bytes, (bytes + static_cast<std::size_t>(rows) * a.bytes() + 7) / 8 * 8);
     };
     for (auto const& each : arrays) next(each);
@@ -187,7 +187,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (index.size() == 0)
     throw error(
         {where, ": this part of the ", counted(count, "example"), " is empty; give more examples, or ", instead});
-  // Padding changes no result if all arrays of labels hold integers, and the first may hold ignored labels.
+  // Padding changes no result if all arrays of labels hold integers and the first one may hold ignored labels.
   auto const first = static_cast<int>(examples.inputs().size());
   bool pads = arrays[first].port->ignorable;
   for (auto const& each : arrays) pads = pads && (!each.is_label() || each.is_integers());

@@ -17,9 +17,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The provider of fp32 GEMMs: "oneDNN" (except for GEMMs without transposes for which `builtin_gemm_is_faster` is
-/// true), "CBLAS" (except for sizes above the limit of `int`) or "built-in". With oneDNN, bf16 GEMMs with alpha = 1 and
-/// a bf16 or float result also use oneDNN if `onednn_multiplies_bf16` is true. All other GEMMs are built-in.
+/// The provider of fp32 GEMMs with k > 0: "oneDNN" (except for GEMMs without transposes for which
+/// `builtin_gemm_is_faster` is true), "CBLAS" (except for sizes above the limit of `int`) or "built-in". With oneDNN,
+/// bf16 GEMMs with k > 0, alpha = 1 and a bf16 or float result also use oneDNN if `onednn_multiplies_bf16` is true. All
+/// other GEMMs are built-in.
 constexpr char const* gemm_provider() noexcept {
 #if defined(CONSTRAIN_WITH_ONEDNN)
   return "oneDNN";

@@ -26,7 +26,7 @@ template <class real, int bytes = vector_bytes> struct gemm_blocking : vector_of
   // The micro-tile, 2 vectors of B and 1 vector of A fit into 32 registers with AVX-512, otherwise into 16.
   static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4;
   static constexpr int columns = 2 * lanes;
-  // Sized for an L2 cache of 1 to 2 MiB with AVX-512, and of 512 KiB otherwise.
+  // These sizes suit an L2 cache of 1 to 2 MiB with AVX-512, and of 512 KiB otherwise.
   static constexpr int depth = bytes == 64 ? 384 : 256;
   static constexpr int block_rows = 512 / sizeof(real) / rows * rows;
   static constexpr int tile_rows = (2048 / sizeof(real) + rows - 1) / rows * rows;
@@ -51,9 +51,9 @@ constexpr std::int64_t gemm_share(std::int64_t extent, std::int64_t most, std::i
 /// The scalars in c = alpha a b + beta c.
 template <class real> struct gemm_scales { real alpha, beta; };
 
-/// The micro-kernel: c = alpha a b + beta c for one micro-tile of sizeof...(row) rows. a: [k, blocking::rows], packed;
-/// b: [k, blocking::columns], with rows b_step elements apart. The function is not inlined, and only sums and operands
-/// are live in its loop, since one more live value would spill a register.
+/// The micro-kernel: c = alpha a b + beta c for one micro-tile of sizeof...(row) rows, or c = alpha a b if `read_c` is
+/// false. a: [k, blocking::rows], packed; b: [k, blocking::columns], with rows b_step elements apart. The function is
+/// not inlined, and only sums and operands are live in its loop, since one more live value would spill a register.
 template <bool read_c, class real, class blocking = gemm_blocking<real>, std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t k, real const* a, real const* b,
                                   std::int64_t b_step, gemm_scales<real> const& scales, real* c, std::int64_t ldc) {
@@ -99,7 +99,7 @@ void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t k, real con
   for (std::int64_t i = 0; i < rows; ++i) std::copy_n(copy + i * blocking::columns, columns, c + i * ldc);
 }
 
-/// Prefetches into the L2 cache the rows of B that are packed next, while the current rows are multiplied.
+/// Prefetches into the L2 cache the rows of B that are needed next, while the current rows are multiplied.
 struct gemm_ahead {
   char const* row = nullptr;
   std::int64_t rows = 0, stride = 0, row_bytes = 0; // `stride`: bytes from one row to the next
@@ -142,8 +142,8 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
                std::int64_t ldc) {
   auto* const packed_a = reinterpret_cast<real*>(gemm_buffer);
   auto* const packed_b = packed_a + blocking::a_size;
-  // With few rows, packing B costs more than it gains, so B is read in place if its type and order allow it, except in
-  // a block that ends with an incomplete panel.
+  // With few rows, packing B costs more time than it saves. In this case, B is read in place if it needs no conversion
+  // and no transposition, except in a block that ends with an incomplete panel.
   bool const direct = std::is_same_v<b_type, real> && b_transposed == transpose::no && rows <= 2 * blocking::rows;
   auto const tile_rows = gemm_share(rows, blocking::tile_rows, blocking::rows);
   auto const block_rows = gemm_share(std::min(rows, tile_rows), blocking::block_rows, blocking::rows);
@@ -239,8 +239,8 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
   if (m <= 0 || n <= 0) return;
   if (alpha == real{}) k = 0;
 
-  // One tile per thread. Of all grids of tiles, choose the one whose tiles cost least. Packing one element costs about
-  // as much as ten multiply-adds.
+  // Each thread computes at most one tile. Of all such grids of tiles, choose the one whose tiles cost least. Packing
+  // one element costs about as much as ten multiply-adds.
   std::int64_t rows = 0, columns = 0, least = std::numeric_limits<std::int64_t>::max();
   std::int64_t const threads = thread_count();
   for (std::int64_t down = 1; down <= threads; ++down) {

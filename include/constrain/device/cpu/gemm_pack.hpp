@@ -54,8 +54,8 @@ inline void transpose_registers(vector* row, std::integer_sequence<int, lane...>
   if constexpr (half > 1) transpose_registers<half / 2>(row, lanes);
 }
 
-/// Transposes the square matrix at `from`, with rows `stride` elements apart, to `to`, with rows `width` elements
-/// apart. Row indices at or beyond `rows` are clamped to the last row.
+/// Writes to `to` the transpose of the square matrix at `from`. Rows are `stride` elements apart at `from`, and `width`
+/// elements apart at `to`. Row indices of `from` at or beyond `rows` are clamped to the last row.
 template <class real, int rows, int width, class stored, int... lane>
 inline void copy_transposed(stored const* from, std::int64_t stride, real* to,
                             std::integer_sequence<int, lane...> lanes) {

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Measures the time since its construction on the POSIX clock `clock`. Uses clock_gettime because including
+/// Measures, with the POSIX clock `clock`, the time since its construction. It calls clock_gettime, because including
 /// <chrono> costs compile time in every translation unit.
 template <clockid_t clock> class stopwatch_of {
 public:
@@ -27,8 +27,8 @@ private:
 
 /// Elapsed real time; setting the system's clock does not change it.
 using stopwatch = stopwatch_of<CLOCK_MONOTONIC>;
-/// CPU time of the thread; does not advance while the thread is not running. Construct and read it on the same
-/// thread.
+/// CPU time of the thread; does not advance while the thread is not running. Construct and read the stopwatch on the
+/// same thread.
 using thread_stopwatch = stopwatch_of<CLOCK_THREAD_CPUTIME_ID>;
 
 } // namespace constrain

@@ -67,9 +67,9 @@ private:
 /// A kernel that does nothing. Its attributes show for which architectures the translation unit was compiled.
 template <class architecture> static __global__ void empty_kernel() {}
 
-/// Throws `error` unless `device` has at least the compute capability of `architecture` (an `sm<...>`) and can run the
-/// kernels of this translation unit, and these kernels were compiled for at least the capability of `architecture`.
-/// `device` must be the current device.
+/// Throws `error` if `device` has a lower compute capability than `architecture` (an `sm<...>`), if it cannot run the
+/// kernels of this translation unit, if these kernels were compiled for a lower capability than `architecture`, or if
+/// CUDA fails. `device` must be the current device.
 template <class architecture> void check_code_for(cuda_device device) {
   constexpr int wanted = architecture::capability;
   int const has = device.capability();

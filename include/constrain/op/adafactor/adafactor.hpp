@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// The hyperparameters that the kernels of Adafactor read in one step. Every variant of Adafactor uses this struct.
 struct adafactor_step {
   double rate;                  // learning rate, or relative step size
-  double beta1;                 // coefficient of the first moment's average, if the variant has a first moment
+  double beta1;                 // coefficient of the first moment's average; 0 without a first moment
   double beta2;                 // coefficient of the second moment's average: 1 - t^decay_rate
   double epsilon1;              // added to the squared gradient
   double epsilon2;              // lower bound of a parameter's root mean square

@@ -26,7 +26,7 @@ struct shard_map {
 };
 
 /// The `chunk` of a value's shards. If one element of an optimizer state describes a block of `info.block` elements of
-/// the parameter, the state and the parameter are split at the same blocks.
+/// the parameter, the state and the parameter are split between the same blocks.
 constexpr std::int64_t chunk_of(value_info const& info) { return norm_chunk / info.block; }
 
 } // namespace constrain

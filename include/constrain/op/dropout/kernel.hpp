@@ -15,7 +15,7 @@ template <class stored> struct dropout_quads {
   stored* y;
   std::int64_t per_sample, first_sample; // elements of a sample; index of x's first sample in the global batch
   int node;                              // random key of the node
-  std::uint64_t iteration;               // index of the iteration of the enclosing loops, without the micro-batch loop
+  std::uint64_t iteration;               // index of the iteration over all enclosing loops except the micro-batch loop
   step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {

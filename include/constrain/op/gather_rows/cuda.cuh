@@ -26,7 +26,7 @@ template <class architecture> struct kernel<op::gather_rows, cuda<architecture>>
   }
 };
 
-/// Loop body of the kernel for later writes: adds dy[i] to an element of row rows[i / width] of dx.
+/// Loop body of the kernel for writes after the first: adds dy[i] to an element of row rows[i / width] of dx.
 template <class stored> struct add_rows_elements {
   stored const* dy;
   std::int32_t const* rows;

@@ -68,8 +68,8 @@ struct slice {
     s.extent[o.dimension] = o.extent;
     return inferred::one(in[0].type, s);
   }
-  /// Changes the options for one rank. Returns false if a slice of the innermost dimension does not consist of full
-  /// parts, or moves.
+  /// Changes the options to those of one rank, and `d.parts` to the parts of the result. Returns false if a slice of
+  /// the innermost dimension moves or does not consist of full parts.
   static constexpr bool divide(options& o, division& d) {
     if (o.dimension != d.dimensions - 1) return true;
     std::int64_t begin = 0, covered = 0;
@@ -103,10 +103,10 @@ constexpr void refuse_ids(value x, int line) {
 
 } // namespace detail
 
-/// The elements of x whose index in `dimension` (0: the outermost) is in [begin, begin + extent). The elements are not
-/// copied if the ops that read the result can read slices. A model cannot slice the dimension that indexes sequences,
-/// since `generate` runs the model on one sequence. Refused: a dimension that x does not have, an extent below 1,
-/// indices that x does not have, and token ids.
+/// The elements of x whose index in `dimension` (0: the outermost) is in [begin, begin + extent). Where possible, the
+/// result is a view of x, not a copy (pass/slice_views.hpp). A model must not slice the dimension that indexes
+/// sequences, since `generate` runs the model on one sequence. Refused: a dimension that x does not have, an extent
+/// below 1, indices that x does not have, and token ids.
 constexpr value slice(value x, int dimension, std::int64_t begin, std::int64_t extent, int line = __builtin_LINE()) {
   detail::refuse_ids(x, line);
   return emit<op::slice>({x}, {.dimension = dimension, .begin = begin, .extent = extent}, line);

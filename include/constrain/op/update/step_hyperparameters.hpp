@@ -30,7 +30,7 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
                 "an optimizer's hyperparameters are copied to the device as bytes; make `hyper` and the result of "
                 "`prepare` trivially copyable");
 
-  prepared decaying, other; // with weight decay; without weight decay
+  prepared decaying, other; // `decaying`: with weight decay; `other`: without it
   optimizer_step step;      // number of this update, counted from 1
 
   /// The hyperparameters of step `now`, from the optimizer's `hyper`.
@@ -63,9 +63,8 @@ private:
   }
 };
 
-/// The `step_hyperparameters` of `optimizer` in the operand `bytes`, which holds them alone or at the
-/// beginning of the `step_hyperparameters` of an optimizer that wraps `optimizer`. `real`: the type in which the weights
-/// are updated.
+/// The `step_hyperparameters` of `optimizer` in the operand `bytes`. The operand holds only these hyperparameters, or
+/// begins with them if an optimizer wraps `optimizer`. `real`: the type in which the weights are updated.
 template <class optimizer, class real>
 step_hyperparameters<optimizer, real> const& hyperparameters_of(tensor<std::uint8_t const> bytes) {
   return *reinterpret_cast<step_hyperparameters<optimizer, real> const*>(bytes.data);

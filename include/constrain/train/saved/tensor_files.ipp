@@ -61,7 +61,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                              concat({list.name(list.states[i].parameter), ".", list.name(list.states[i])}), {});
   for (int i = 0; i < list.settings_size; ++i) {
     auto name = concat({"setting.", list.name(list.settings[i])});
-    // The states of a parameter in a scope "setting" may have this name.
+    // A state of a parameter in a scope "setting" may already have this name.
     auto const is_taken = [&] {
       for (auto const& t : tensors)
         if (t.tensor.name == name) return true;
