@@ -84,7 +84,7 @@ template <class kernel, class options> constexpr bool names_needs_of() {
     };
 }
 
-/// Whether `needs_of` of a kernel can be called with the operands of `op`.
+/// Whether `needs_of` of a kernel can be called with operands only, or with operands and the options of `op`.
 template <class op, class device>
 inline constexpr bool can_call_needs_of =
     needs_without_options<kernel<op, device>> || needs_with_options<kernel<op, device>, options_of<op>>;
@@ -105,7 +105,7 @@ template <class op, class device> constexpr needs_rule find_needs_rule() {
   } else return nullptr;
 }
 
-/// The `needs_of` of a kernel; null if it has none, or if the kernel is not defined at the first use.
+/// The `needs_of` of a kernel; null if the kernel has none or is not defined at the first use.
 template <class op, class device> inline constexpr needs_rule needs_rule_of = find_needs_rule<op, device>();
 
 } // namespace detail

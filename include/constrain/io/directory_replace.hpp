@@ -13,8 +13,8 @@
 /// If the file system can exchange two names atomically (Linux: ext4, xfs, btrfs, tmpfs, ...), the target is always
 /// either the complete old or the complete new directory. Otherwise, two renames replace the target: the first moves
 /// the old directory to '.<name>.previous', and the second moves the new directory to the target's name. Both
-/// directories are complete and on disk before the first rename. If the machine stops between the renames, readers use
-/// '.<name>.previous', and the next save restores it. Concurrent writers of the same target are safe only with the
+/// directories are complete and on disk before the first rename. If a save is interrupted between the renames, readers
+/// use '.<name>.previous', and the next save restores it. Concurrent writers of the same target are safe only with the
 /// atomic exchange.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 

@@ -26,7 +26,7 @@ enum class per : std::uint8_t {
 /// One array that a model or an objective takes from the caller. Its shape is the dimensions of `each`, followed by
 /// `features` if that is not 0.
 struct port_spec {
-  char const* name = "";           // for messages: a string literal
+  char const* name = "";           // a string literal; different for each port of a list
   port_type type = port_type::ids; // type of the elements
   per each = per::token;           // the leading dimensions
   std::int64_t features = 0;       // extent of one more dimension, the innermost; 0: no such dimension
