@@ -20,14 +20,14 @@ struct step_parameters {
   communicator* world = nullptr;   // all ranks that train on different data
   communicator* group = nullptr;   // the ranks that together hold one full set of shards
   communicator* tensor = nullptr;  // the ranks that together hold a tensor that tensor parallelism splits
-  cuda_context* context = nullptr; // on a CUDA device: its stream and GEMMs; null on the CPU
+  cuda_context* context = nullptr; // stream and GEMMs of a CUDA device; null on the CPU
   // Number of valid labels in each micro-batch of this rank, in host memory. Loops over rows skip the iterations
   // without a valid label; if this pointer is null, they skip none.
   std::int64_t const* valid_labels = nullptr;
 };
 
-/// An operand of a kernel: one instance of a value, or all its instances together (a stack over iterations). It is
-/// contiguous, unless the op declares that the operand may be strided (program/op_info.hpp).
+/// An operand of a kernel: one instance of a value, or all its instances together (a stack over iterations). The
+/// elements are contiguous, unless the op declares that the operand may be strided (program/op_info.hpp).
 template <class T> struct tensor {
   T* data = nullptr;                          // the first element; row-major
   constrain::shape const* shape_of = nullptr; // shape of one instance

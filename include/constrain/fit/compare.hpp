@@ -39,7 +39,7 @@ template <class set> struct strategy {
 
 /// Result of one row.
 struct comparison {
-  std::string name;             // name of the strategy, or of its policies
+  std::string name;             // name of the strategy, or of the policies
   double tokens_per_second = 0; // throughput of the median step, over all ranks, without the wait for data; tokens
                                 // count as in `compare_options::tokens`, even if their label is ignored
   bytes planned_peak;           // size of the arena (the trainer's only memory block), planned at compile time

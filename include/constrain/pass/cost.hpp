@@ -24,8 +24,8 @@ struct memory_plan {
   bytes peak;            // size of the arena, the only memory block
 };
 
-/// The work of one run of a program over all loop iterations. It is an upper bound if a loop leaves out rows whose
-/// label is ignored (`labelled_rows`).
+/// The work of one run of a program over all loop iterations. The numbers are an upper bound if a loop leaves out rows
+/// whose label is ignored (`labelled_rows`).
 struct work_plan {
   double flops = 0;                 // floating-point additions and multiplications: a multiply-add counts as 2
   double bytes_moved = 0;           // bytes that kernels read and write, by the cost rules
@@ -104,7 +104,7 @@ namespace detail {
 
 /// Calls f(i, cost, runs) for each node i that is a call. `cost`: the cost of one run of the call, by the cost rule of
 /// its op; `runs`: how often the call runs. A call outside all loops works on all tensors of its stacked operands, and
-/// its cost covers all of them.
+/// its cost covers all these tensors.
 template <class function> constexpr void for_each_cost(program const& p, function const& f) {
   double iterations = 1;
   fixed_vector<double, axis_list::capacity> around; // for each open loop: `iterations` outside of it

@@ -15,7 +15,8 @@ enum class port_type : std::uint8_t {
   real, // float or double; inputs are stored in the type of activations, labels in fp32 or fp64
 };
 
-/// The unit for which an array from the caller has one entry. It gives the leading dimensions of the array's shape.
+/// The unit for which an array from the caller has one entry. The unit gives the leading dimensions of the array's
+/// shape.
 enum class per : std::uint8_t {
   sequence, // [sequences]
   token,    // [sequences, tokens]

@@ -60,9 +60,9 @@ public:
 
   /// Whether the gradients of the last step are still in the arena: evaluate, predict and generate overwrite them.
   bool gradients_kept() const { return gradients_kept_; }
-  /// Sets `gradients_kept` to true. Call it after a step.
+  /// Sets `gradients_kept` to true, for use after a step.
   void keep_gradients() { gradients_kept_ = true; }
-  /// Sets `gradients_kept` to false. Call it after loading weights, since the gradients belong to the old weights.
+  /// Sets `gradients_kept` to false, for use after loading weights: the gradients belong to the old weights.
   void drop_gradients() { gradients_kept_ = false; }
 
   /// Prepares a run of an entry: copies its inputs and labels into the arena and counts the valid labels of each

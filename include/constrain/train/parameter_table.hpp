@@ -83,7 +83,8 @@ struct state_info : tensor_info {
   bool is_average = false; // whether this state is a moving average of the parameter, initially a copy of it
 };
 
-/// A view of the `parameter_table` of a trainer or an inference object. Its type is the same for tables of any size.
+/// A view of the `parameter_table` of a trainer or an inference object. The view's type is the same for tables of any
+/// size.
 struct parameter_list {
   parameter_info const* parameters = nullptr; // `size` entries
   int size = 0;                               // number of parameters
