@@ -12,22 +12,22 @@ class cuda_context;
 
 /// Parameters of one run of an entry program (step, evaluate, ...): written by the host, read by kernels.
 struct step_parameters {
-  std::uint64_t seed = 0;          // seed of the training run
-  std::int64_t step = 0;           // optimizer steps before this run, including skipped ones: part of the random key
+  std::uint64_t seed = 0;          // seed of all ops that draw random numbers
+  std::int64_t step = 0;           // optimizer steps before this run, including skipped ones; selects random numbers
   std::int64_t updates = 0;        // optimizer steps before this run, without skipped ones: Adam's t is updates + 1
   std::int64_t first_sample = 0;   // index of this rank's first sample in the global batch
   std::int64_t samples = 0;        // number of samples in a micro-batch of one rank
   communicator* world = nullptr;   // all ranks that train on different data
   communicator* group = nullptr;   // the ranks that together hold one full set of shards
   communicator* tensor = nullptr;  // the ranks that together hold a tensor that tensor parallelism splits
-  cuda_context* context = nullptr; // on a CUDA device: its stream and GEMMs; null on the CPU
+  cuda_context* context = nullptr; // stream and GEMMs of a CUDA device; null on the CPU
   // Number of valid labels in each micro-batch of this rank, in host memory. Loops over rows skip the iterations
   // without a valid label; if this pointer is null, they skip none.
   std::int64_t const* valid_labels = nullptr;
 };
 
-/// An operand of a kernel: one instance of a value, or all its instances together (a stack over iterations). It is
-/// contiguous, unless the op declares that the operand may be strided (program/op_info.hpp).
+/// An operand of a kernel: one instance of a value, or all its instances together (a stack over iterations). The
+/// elements are contiguous, unless the op declares that the operand may be strided (program/op_info.hpp).
 template <class T> struct tensor {
   T* data = nullptr;                          // the first element; row-major
   constrain::shape const* shape_of = nullptr; // shape of one instance
@@ -85,8 +85,8 @@ template <class op> using call_of = typename detail::call_type<options_of<op>>::
 /// with `needs_of` (kernel_needs.hpp).
 template <class op, class device> struct kernel;
 
-/// Whether `op` has a kernel for `device`: a specialization of `kernel<op, device>`. Define it before the first trainer
-/// that may call the op.
+/// Whether `op` has a kernel for `device`: a specialization of `kernel<op, device>`. Define the specialization before
+/// the first trainer that may call the op.
 template <class op, class device> concept has_kernel = requires { sizeof(kernel<op, device>); };
 
 /// The kernel tag of the host's processor.

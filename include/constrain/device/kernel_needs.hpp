@@ -33,15 +33,15 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 ///
 ///     static constexpr kernel_needs needs_of(operand_extents const& inputs, operand_extents const& outputs);
 ///
-/// which may take the op's options as a third argument. It may be a template, or overloaded, if it can be called with
-/// these arguments. The plan contains the results of `needs_of`, so define the kernel before the first use of a trainer
-/// that calls the kernel. A kernel without `needs_of` has the defaults.
+/// which may take the op's options as a third argument. `needs_of` may be a template, or overloaded, if it can be
+/// called with these arguments. The plan contains the results of `needs_of`, so define the kernel before the first use
+/// of a trainer that calls the kernel. A kernel without `needs_of` has the defaults.
 ///
-/// A CUDA kernel may merge consecutive calls, with operands of the same dtypes, into one multi-tensor launch. It then
-/// collects the operands of each call at index `call::merged_before`, and launches unless `call::more_tensors_follow`.
-/// Merged calls run in any order, or at the same time, so the plan merges only independent calls: no call reads or
-/// writes data that another call writes, except that several calls may add to one accumulator. The kernel must handle
-/// this case.
+/// A CUDA kernel may merge consecutive calls, with operands of the same dtypes, into one multi-tensor launch. The
+/// kernel then collects the operands of each call at index `call::merged_before`, and launches unless
+/// `call::more_tensors_follow`. Merged calls run in any order, or at the same time, so the plan merges only independent
+/// calls: no call reads or writes data that another call writes, except that several calls may add to one accumulator.
+/// The kernel must handle this case.
 struct kernel_needs {
   std::int64_t scratch = 0; // bytes of scratch memory (`call::scratch`), up to 2^52; merged calls have separate bytes
   int launches = 1;         // CUDA kernels launched by a call, or by all merged calls; a cuBLASLt GEMM counts as one
@@ -84,7 +84,7 @@ template <class kernel, class options> constexpr bool names_needs_of() {
     };
 }
 
-/// Whether `needs_of` of a kernel can be called with the operands of `op`.
+/// Whether `needs_of` of a kernel can be called with operands only, or with operands and the options of `op`.
 template <class op, class device>
 inline constexpr bool can_call_needs_of =
     needs_without_options<kernel<op, device>> || needs_with_options<kernel<op, device>, options_of<op>>;
@@ -105,7 +105,7 @@ template <class op, class device> constexpr needs_rule find_needs_rule() {
   } else return nullptr;
 }
 
-/// The `needs_of` of a kernel; null if it has none, or if the kernel is not defined at the first use.
+/// The `needs_of` of a kernel; null if the kernel has none or is not defined at the first use.
 template <class op, class device> inline constexpr needs_rule needs_rule_of = find_needs_rule<op, device>();
 
 } // namespace detail

@@ -18,7 +18,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 /// follow a symbolic link. nullopt if the name does not exist or its status cannot be read.
 std::optional<struct stat> status_at(int directory, std::string const& name);
 
-/// Whether a path exists and its status can be read; a broken symbolic link counts. Throws `error` for a NUL byte.
+/// Whether a path exists and its status can be read; a broken symbolic link counts as existing. Throws `error` for a
+/// NUL byte.
 inline bool exists(std::string const& path) { return status_at(AT_FDCWD, system_path(path)).has_value(); }
 
 /// Whether `a` and `b` are statuses of the same file or directory: their devices and inodes are equal.
@@ -63,9 +64,9 @@ public:
   /// wait for the lock: any process that may read the directory can hold the lock forever.
   bool lock() const { return ::flock(get(), LOCK_EX | LOCK_NB) == 0; }
 
-  /// The content of the regular file `name`. nullopt if `name` is a symbolic link or is not a regular file, if the file
-  /// belongs to a user other than the directory's owner, exceeds 64 MiB or cannot be read, or, with `alone`, if the
-  /// file has other hard links.
+  /// The content of the file `name`; nullopt if the file cannot be read. Also nullopt unless `name` is a regular file,
+  /// not a symbolic link, and the file belongs to the directory's owner, has at most 64 MiB and, with `alone`, has no
+  /// other hard link.
   [[gnu::cold]] std::optional<std::string> text(std::string const& name, bool alone = false) const;
 
   /// Removes `name` if it is a regular file that belongs to the directory's owner; keeps anything else. Returns false

@@ -13,8 +13,8 @@
 /// If the file system can exchange two names atomically (Linux: ext4, xfs, btrfs, tmpfs, ...), the target is always
 /// either the complete old or the complete new directory. Otherwise, two renames replace the target: the first moves
 /// the old directory to '.<name>.previous', and the second moves the new directory to the target's name. Both
-/// directories are complete and on disk before the first rename. If the machine stops between the renames, readers use
-/// '.<name>.previous', and the next save restores it. Concurrent writers of the same target are safe only with the
+/// directories are complete and on disk before the first rename. If a save is interrupted between the renames, readers
+/// use '.<name>.previous', and the next save restores it. Concurrent writers of the same target are safe only with the
 /// atomic exchange.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
@@ -34,8 +34,8 @@ struct old_directory {
 /// Returns the directory `name`, if it exists, and the files to remove with it. Throws `error` unless a save may
 /// replace `name`: either nothing has this name, or `name` is a directory of `owner` that is empty, has a valid mark or
 /// has a manifest. A manifest without a mark (in a copy, or from a version without marks) suffices, because the caller
-/// chose this directory as the target. `shown`: the directory's name in errors. `attempts`: how many times to retry if
-/// another writer replaces the directory during the check.
+/// chose this directory as the target. Also throws `error` for an invalid manifest. `shown`: the directory's name in
+/// errors. `attempts`: how many times to retry if another writer replaces the directory during the check.
 [[gnu::cold]] old_directory check_replaceable(directory_handle const& holder, std::string const& name, uid_t owner,
                                               std::string const& shown, int attempts = 100);
 

@@ -45,9 +45,9 @@ public:
   /// of one sync per file. Throws `error` if that fails.
   [[gnu::cold]] void announce(std::initializer_list<std::string_view> names);
 
-  /// Writes one file: calls `fill` with the file's `output_file`. Throws `error` if the name is not a
-  /// `valid_file_name` or is used twice, or if writing fails. A failed write or an exception from `fill` ends the save:
-  /// the temporary directory is removed.
+  /// Writes one file: calls `fill` with the file's `output_file`. Throws `error` if no save is in progress, if the name
+  /// is not a `valid_file_name` or is used twice, or if writing fails. A failed write or an exception from `fill` ends
+  /// the save: the temporary directory is removed.
   template <std::invocable<output_file&> function> void write(std::string_view name, function const& fill) {
     check_name(name);
     put(std::string(name), filling(fill));
@@ -68,14 +68,14 @@ private:
   std::string target_;               // the target's path
   std::string previous_, temporary_; // names in `holder_`; without a save in progress, `temporary_` is empty
   exchange way_;
-  detail::directory_handle holder_, made_; // the parent and the temporary directory; `made_` is locked while in use
+  detail::directory_handle holder_, made_; // parent and temporary directory; `made_` is locked if possible
   detail::directory_mark mark_;
   std::vector<std::string> written_; // names of the files in `made_`; `discard` removes these
   manifest contents_;
 
   /// The owner of new files in `made_`. On a network file system, the owner is not always this process's user.
   uid_t owner() const { return made_.owner(); }
-  /// A new name for a directory that still contains files after its saved files were removed.
+  /// A new name for a directory with files that this library did not save.
   std::string kept() const { return concat({place_.name, ".kept-", unlikely_suffix()}); }
 
   /// Restores '.<name>.previous' if a save was interrupted between its two renames; removes it if a save was
@@ -107,7 +107,8 @@ private:
   /// has saved since. Renames any other directory to `kept()`.
   [[gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name);
 
-  /// Renames the temporary directory to the target. Returns the old directory's new name, or "" if there was none.
+  /// Renames the temporary directory to the target. Returns the old directory's new name; "" if there was no
+  /// old directory.
   [[gnu::cold]] std::string move();
 
   [[noreturn]] void fail() const;

@@ -10,15 +10,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A position in a JSON text, and functions that read the token at the position (RFC 8259) and move past it. The
+/// A position in a JSON text (RFC 8259), and functions that read the token at the position and move past it. The
 /// functions throw `error`, with the byte offset and the reason, if the text there is not the expected token.
 class json_tokens {
 public:
   /// The result of `character` at the end of a string: greater than every code point.
   static constexpr char32_t end_of_string = 0x110000;
 
-  /// Starts at the first token of `text`. `where` names the text in errors. Both must outlive this object. Throws
-  /// `error` if the text is not UTF-8 or has 2^32 bytes or more.
+  /// Starts at the first token of `text`. `where` names the text in errors. Both strings must outlive this object.
+  /// Throws `error` if the text is not UTF-8 or has 2^32 bytes or more.
   json_tokens(std::string_view text, std::string_view where);
 
   /// The position's byte offset in the text.

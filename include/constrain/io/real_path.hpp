@@ -11,7 +11,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// The absolute path without symbolic links, '.' or '..'. Unlike with realpath(3), the last components of the path need
-/// not exist. Throws `error` if the path contains a NUL byte.
+/// not exist; a broken link is kept, like a component that does not exist. Throws `error` if the path contains a NUL
+/// byte.
 [[gnu::cold]] std::string real_path(std::string path);
 
 namespace detail {

@@ -9,22 +9,23 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How a trainer uses its memory. `peak` covers every entry program (step, evaluate, predict and generate); the other
-/// members describe only the step program.
+/// How a trainer or an inference object uses its memory. `peak` and the reserve in `workspace` cover every entry
+/// program (step, evaluate, predict and generate). All other numbers describe only the step program of a trainer, or
+/// the evaluate program of an inference object.
 struct memory_plan {
   bytes weights;         // of parameters as kernels read them: the compute copy where there is one
   bytes master_weights;  // of parameters that have a compute copy; the optimizer updates these, not the copy
   bytes gradients;       // of all trained parameters
   bytes optimizer_state; // of all trained parameters
   bytes activations;     // the rest: values kept for the backward pass, temporaries, inputs and results
-  bytes workspace;       // scratch memory of kernels (the maximum at any time) and the device's reserve
+  bytes workspace;       // scratch memory of kernels (the maximum at any time), and `device_reserve`
   bytes communication;   // full tensors of sharded parameters and gradients, and buffers; the maximum at any time
   bytes offloaded;       // always 0: everything is in the arena, on the device
-  bytes peak;            // size of the arena, the single memory block of a trainer
+  bytes peak;            // size of the arena, the only memory block
 };
 
-/// The work of one run of a program over all loop iterations. It is an upper bound if a loop leaves out rows whose
-/// label is ignored (`labelled_rows`).
+/// The work of one run of a program over all loop iterations. The numbers are an upper bound if a loop leaves out rows
+/// whose label is ignored (`labelled_rows`).
 struct work_plan {
   double flops = 0;                 // floating-point additions and multiplications: a multiply-add counts as 2
   double bytes_moved = 0;           // bytes that kernels read and write, by the cost rules
@@ -42,7 +43,7 @@ constexpr bool is_copied(program const& p, int parameter) {
 /// The most bytes that values of one role need at the same time.
 constexpr bytes most_at_once(program const& p, memory_layout const& where, role wanted) {
   std::int64_t
-      change[program::maximum_nodes + 2]{}; // bytes first needed at a node, minus the bytes last needed before it
+      change[program::maximum_nodes + 2]{}; // bytes first needed at a node, minus the bytes last needed one node before
   bool any = false;
   for (int v = 0; v < p.values.size(); ++v) {
     if (p.values[v].role != wanted) continue;
@@ -71,7 +72,8 @@ struct device_reserve {
   }
 };
 
-/// The memory of a step program. `other_peak`: bytes of the arena that the largest of the other entry programs needs.
+/// The memory plan of a trainer with the step program `p`, or of an inference object with the evaluate program `p`.
+/// `other_peak`: bytes of the arena that the largest of the other entry programs needs.
 constexpr memory_plan memory_of(program const& p, memory_layout const& where, std::int64_t other_peak,
                                 device_reserve const& reserve = {}) {
   bool copied[program::maximum_values]{}; // parameters that kernels read as a copy in a different type
@@ -102,7 +104,7 @@ namespace detail {
 
 /// Calls f(i, cost, runs) for each node i that is a call. `cost`: the cost of one run of the call, by the cost rule of
 /// its op; `runs`: how often the call runs. A call outside all loops works on all tensors of its stacked operands, and
-/// its cost covers all of them.
+/// its cost covers all these tensors.
 template <class function> constexpr void for_each_cost(program const& p, function const& f) {
   double iterations = 1;
   fixed_vector<double, axis_list::capacity> around; // for each open loop: `iterations` outside of it
@@ -175,7 +177,8 @@ constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32)
 
 /// Estimates the seconds that one run of a program takes on a device with these rates. By the roofline model (Williams
 /// et al. 2009), each call takes the time of its operations or of its bytes, whichever is longer, plus the time of a
-/// launch. `tf32`: GEMMs round fp32 operands to TF32. Infinite if a rate that the estimate needs is unknown (0).
+/// launch. `tf32`: GEMMs round fp32 operands to TF32. Returns infinity if a rate that the estimate needs is 0
+/// (unknown).
 constexpr double estimated_seconds(program const& p, device_rates const& rates, bool tf32 = false) {
   if (!detail::has_rates(p, rates, tf32)) return std::numeric_limits<double>::infinity();
   double total = 0;

@@ -15,7 +15,8 @@ enum class port_type : std::uint8_t {
   real, // float or double; inputs are stored in the type of activations, labels in fp32 or fp64
 };
 
-/// The unit for which an array from the caller has one entry. It gives the leading dimensions of the array's shape.
+/// The unit for which an array from the caller has one entry. The unit gives the leading dimensions of the array's
+/// shape.
 enum class per : std::uint8_t {
   sequence, // [sequences]
   token,    // [sequences, tokens]
@@ -26,7 +27,7 @@ enum class per : std::uint8_t {
 /// One array that a model or an objective takes from the caller. Its shape is the dimensions of `each`, followed by
 /// `features` if that is not 0.
 struct port_spec {
-  char const* name = "";           // for messages: a string literal
+  char const* name = "";           // a string literal; different for each port of a list
   port_type type = port_type::ids; // type of the elements
   per each = per::token;           // the leading dimensions
   std::int64_t features = 0;       // extent of one more dimension, the innermost; 0: no such dimension

@@ -27,7 +27,7 @@ namespace detail {
 struct setting_spec {
   std::string_view name;                     // unique in a program
   number_range range = number_range::finite; // of its values
-  bool per_run = false; // the trainer writes it before each step and evaluation; `set` refuses it, and it is not saved
+  bool per_run = false; // the library writes it before each step and evaluation; `set` refuses it, and it is not saved
 };
 
 // The library's settings. A model's setting must not have one of these names.
@@ -88,10 +88,10 @@ constexpr value setting(value like, std::string_view name, double initial, int l
   return detail::setting_of(like, {name}, initial, line);
 }
 
-/// 1 / the number of valid labels of the batch, in all micro-batches on all ranks: a scalar in fp64, for ops that
-/// average over labels. A label is valid unless it is `ignored_label`. Only the objective's first label array counts.
-/// The trainer writes the value before each step and evaluation. Only an objective may use it. `like`: any value of the
-/// model.
+/// 1 / the number of valid labels: a scalar in fp64, for ops that average over labels. In a step, the labels of all
+/// micro-batches on all ranks count; in an evaluation, those of one micro-batch. A label is valid unless it is
+/// `ignored_label`. Only the objective's first label array counts. The library writes the value before each step and
+/// each evaluated micro-batch. Only an objective may use the value. `like`: any value of the model.
 constexpr value inverse_label_count(value like, int line = __builtin_LINE()) {
   return detail::setting_of(like, detail::inverse_label_count_setting, 0, line);
 }

@@ -37,8 +37,8 @@ public:
   static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens};
 
   /// Allocates the arena. With `checked`, each run checks its reads and writes (see run/checked.hpp). With
-  /// `measure_memory`, fills the arena with a pattern, so that `used` can find the bytes written. Throws `error` if the
-  /// memory cannot be allocated, or if the device cannot be used.
+  /// `measure_memory`, fills the buffers with a pattern, so that `used` can find the bytes written. Throws `error` if
+  /// the memory cannot be allocated, or if the device cannot be used.
   void allocate(run_options const& o) {
     checked_ = o.checked;
     if constexpr (std::is_same_v<target, cpu>)
@@ -60,9 +60,9 @@ public:
 
   /// Whether the gradients of the last step are still in the arena: evaluate, predict and generate overwrite them.
   bool gradients_kept() const { return gradients_kept_; }
-  /// Sets `gradients_kept` to true. Call it after a step.
+  /// Sets `gradients_kept` to true, for use after a step.
   void keep_gradients() { gradients_kept_ = true; }
-  /// Sets `gradients_kept` to false. Call it after loading weights, since the gradients belong to the old weights.
+  /// Sets `gradients_kept` to false, for use after loading weights: the gradients belong to the old weights.
   void drop_gradients() { gradients_kept_ = false; }
 
   /// Prepares a run of an entry: copies its inputs and labels into the arena and counts the valid labels of each
@@ -77,7 +77,8 @@ public:
     return into_arena.labels(ports<planned_entry>, labels, {valid_labels_, counts});
   }
 
-  /// Passes the number of valid labels in the batch, over all ranks, to the next run of an entry.
+  /// Passes a number of valid labels to the next run of an entry: in a step, of the batch over all ranks; in an
+  /// evaluation, of the micro-batch.
   template <class planned_entry> void write_label_count(std::int64_t valid_labels) {
     constexpr auto const& to = planned_entry::value.inverse_label_count;
     double const inverse = 1.0 / static_cast<double>(valid_labels);

@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Consecutive elements of a tensor that a rank stores.
+/// A run of elements that are consecutive in a tensor and stored on one rank.
 struct stored_run {
   std::int64_t begin = 0;  // index of the first element in one iteration's full tensor
   std::int64_t at = 0;     // index of this element among the elements of this iteration that the rank stores
@@ -23,7 +23,7 @@ struct stored_run {
 struct tensor_info {
   int name_offset = 0, name_length = 0; // position and length of the name in `parameter_table::names`
   constrain::shape shape;               // shape of one iteration's full (unsharded) tensor
-  std::int64_t shards = 1;              // ranks over which an iteration's tensor is sharded
+  std::int64_t shards = 1;              // number of ranks over which an iteration's tensor is sharded
   std::int64_t chunk = norm_chunk;      // in elements; each shard begins at a multiple of `chunk`
   std::int64_t tensor_ranks = 1;        // number of ranks in a tensor group
   int divided = -1;                     // dimension divided over these ranks; -1: none
@@ -63,7 +63,7 @@ struct parameter_info : tensor_info {
   constrain::role role = role::weight; // purpose of the parameter, on which weight decay, for example, depends
   std::int64_t gradient_offset = -1;   // arena offset of the gradient; -1: none that the host can read
   dtype gradient_type = dtype::f32;    // of the gradient's elements
-  std::int64_t gradient_shards = 1;    // ranks over which an iteration's gradient is sharded
+  std::int64_t gradient_shards = 1;    // number of ranks over which an iteration's gradient is sharded
   std::int64_t gradient_step = 0;      // elements from one iteration's gradient to the next
 
   /// The parameter's gradient. The host must be able to read it: `gradient_offset` >= 0.
@@ -83,7 +83,8 @@ struct state_info : tensor_info {
   bool is_average = false; // whether this state is a moving average of the parameter, initially a copy of it
 };
 
-/// A view of the `parameter_table` of a trainer or an inference object. Its type is the same for tables of any size.
+/// A view of the `parameter_table` of a trainer or an inference object. The view's type is the same for tables of any
+/// size.
 struct parameter_list {
   parameter_info const* parameters = nullptr; // `size` entries
   int size = 0;                               // number of parameters
@@ -208,7 +209,7 @@ constexpr parameter_table<counts> make_parameter_table(program const& p, memory_
   return table;
 }
 
-/// Elements of all parameters of a parameter table.
+/// The number of elements of all parameters in a parameter table.
 template <parameter_counts counts> constexpr std::int64_t count_elements(parameter_table<counts> const& table) {
   std::int64_t total = 0;
   for (int i = 0; i < table.size; ++i) total += table.parameters[i].elements();

@@ -38,8 +38,8 @@ public:
                "copy the step parameters");
   }
 
-  /// The operands of merged calls, collected for one launch, as a `multi_tensor` (multi_tensor.cuh). The first of these
-  /// calls begins a new collection, and discards any operands that an earlier call has left.
+  /// The `multi_tensor` (multi_tensor.cuh) in which merged calls collect their operands for one launch. The first of
+  /// these calls begins a new collection, and discards any operands that an earlier call has left.
   template <class group> group& pending(call const& c) {
     static_assert(sizeof(group) <= multi_tensor_bytes && alignof(group) <= 16);
     static_assert(std::is_trivially_destructible_v<group>);

@@ -106,7 +106,7 @@ constexpr value linear(value x, value weight, int line = __builtin_LINE()) {
 /// "name.bias" [features]; with `.bias = false` there is no b. If one matmul computes several layers that read the same
 /// x, such as queries, keys and values, `.parts` lists the features of each layer, for example {8, 2, 2}, so that
 /// optimizers treat W and b as several tensors (`in_parts`). Refused: token ids, a scalar x, fewer than one feature,
-/// and parts that do not add up to the features.
+/// and parts that `in_parts` refuses.
 constexpr value linear(std::string_view name, value x, std::int64_t features, linear_options options = {},
                        int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

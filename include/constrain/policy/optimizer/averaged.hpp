@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 /// Adds an exponential moving average of the weights to an optimizer (Polyak & Juditsky 1992; Tarvainen & Valpola
 /// 2017), like torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn:
 ///
-///     average = decay average + (1 - decay) w    after each update; average = w after the first
+///     average = decay average + (1 - decay) w    after each update; average = w after the first update
 ///
 /// `evaluate`, `predict` and `generate` read the average instead of the weights. A saved run contains both. The
 /// trainer's `state(parameter, "average")` returns a view of the average. The average is one more value per weight: 4
@@ -22,7 +22,7 @@ template <class optimizer> struct averaged {
     typename optimizer::hyper base; // hyperparameters of the optimizer
     float decay = 0.999f;           // decay rate of the average, in [0, 1)
   };
-  /// Throws `error` if `decay` is outside its range, or if the optimizer's `check` throws.
+  /// Throws the errors of the optimizer's `check`, and `error` if `decay` is outside its range.
   static void check(hyper const& h) {
     if constexpr (requires { optimizer::check(h.base); }) optimizer::check(h.base);
     check_number("averaged", ".decay", h.decay, number_range::below_one);

@@ -20,8 +20,8 @@ struct everything {
 /// An element-wise optimizer with 8-bit states (Dettmers et al. 2022, "8-bit Optimizers via Block-wise Quantization"),
 /// as in bitsandbytes: each field of the state has a byte per element and an fp32 scale per 256 elements
 /// (op/quantized_update/quantized_update.hpp). `quantized<adamw>` stores 2 (1 + 4 / 256) bytes per weight. Embeddings
-/// and tensors of fewer than 4096 elements keep the states of `O`; with `quantized<O, everything>`, they have 8-bit
-/// states too. Each layer of a stacked parameter is a separate tensor.
+/// and tensors of fewer than 4096 elements keep the states of `O`; with `quantized<O, everything>`, these tensors have
+/// 8-bit states too. Each layer of a stacked parameter is a separate tensor.
 template <class O, class tensors = large_tensors> struct quantized {
   static_assert(op::has_sign_per_field<O>(),
                 "optimizer::quantized<O>: `state_signed` and `state` of O have different lengths; give "
