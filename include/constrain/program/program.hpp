@@ -26,13 +26,13 @@ struct program {
   fixed_vector<value_info, maximum_values> values;        // a `ref` holds an index into them
   fixed_vector<axis_info, maximum_axes> axes;             // a loop and a value's `axes` hold indices into them
   fixed_vector<part_list, maximum_part_lists> part_lists; // of parameters that hold several tensors; no two are equal
-  name_pool names;                                        // of parameters, optimizer states, scopes and axes
+  name_pool names;                                        // of parameters, states, settings, scopes and axes
   diagnosis failure;                                      // the first error; passes return a refused program unchanged
 
   fixed_vector<port, maximum_program_ports> ports; // values that the host writes or reads
   ref loss_scale;           // the setting that multiplies the loss before the backward pass; empty: none
   int micro_batches = -1;   // the axis of gradient accumulation; -1: one micro-batch
-  bool distributed = false; // whether each rank (process) runs the program on a part of the batch
+  bool distributed = false; // whether `partition` has changed the program for data parallelism
   std::int64_t shards = 1;  // ranks over which a flat tensor is sharded
   int tensor_ranks = 1;     // ranks over which parameters are divided
 
