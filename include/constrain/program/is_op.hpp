@@ -31,7 +31,7 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr bool only_in_training = true;    // in evaluation, readers of output 0 read input 0 (dropout)
 ///     using in_evaluation = other_op;                   // replaces this op in evaluation: same operands, no options
 ///     using written_as = other_op;                      // the op that a model calls and that a pass replaces with
-///                                                       // this one (checkpoint::keep)
+///                                                       // this op (checkpoint::keep)
 ///     static constexpr unsigned multiplied = 0b11;      // bit i: input i is an operand of a GEMM (precision::tf32)
 ///     static constexpr bool draws_random = true;        // each call gets its own random key
 ///     static constexpr void flat_form(builder&, node const&); // appends the nodes that replace a call whose input 0

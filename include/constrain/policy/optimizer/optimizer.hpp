@@ -26,7 +26,7 @@ struct optimizer {
   bool base_fits = true;    // false: the optimizer cannot wrap its `base`
   bool type_fits = true;    // false: the optimizer's states cannot be stored in its `state_type`
   bool in_backward = false; // whether parameters are updated in the backward pass
-  bool is_outermost = true; // whether no optimizer wraps one that updates in the backward pass
+  bool is_outermost = true; // false: the optimizer wraps one that updates in the backward pass
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
 
   /// The slot's value for an optimizer. If the optimizer has no `state`, `has_update` is true, so that only one error
