@@ -13,10 +13,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// A type that converts to a span of T.
+/// A type that converts to a read-only span of T.
 template <class array, class T> concept is_array_of = std::is_convertible_v<array const&, std::span<T const>>;
 
-/// A type that converts to a span of std::int32_t, float or double.
+/// A type that converts to a read-only span of std::int32_t, float or double.
 template <class array>
 concept is_array = is_array_of<array, std::int32_t> || is_array_of<array, float> || is_array_of<array, double>;
 
@@ -73,7 +73,7 @@ private:
 
 namespace detail {
 
-/// A pointer to the elements. The elements must have the type `real`, which is not checked. This function compiles
+/// A pointer to the elements. The elements must have the type `real`; the function does not check this. It compiles
 /// faster than `as`, which constructs a std::span.
 template <class real> real const* reals_of(array_view const& values) {
   return reinterpret_cast<real const*>(values.bytes().data());

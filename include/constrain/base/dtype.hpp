@@ -62,8 +62,8 @@ template <> struct storage_of<dtype::f64> { using type = double; };
 /// The C++ type that stores one element: `storage<dtype::f32>` is `float`.
 template <dtype type> using storage = typename detail::storage_of<type>::type;
 
-/// Calls f(x) and returns its result. x is a zero of the C++ type that stores elements of `type`, which must be a
-/// floating-point type: `visit_real(type, [&]<class stored>(stored) { ... })`.
+/// Calls f(x) and returns the result: `visit_real(type, [&]<class stored>(stored) { ... })`. `type` must be a
+/// floating-point type; x is a zero of the C++ type that stores elements of `type`.
 template <class function> constexpr decltype(auto) visit_real(dtype type, function const& f) {
   switch (type) {
   case dtype::f16: return f(float16{});

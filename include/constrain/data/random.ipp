@@ -19,7 +19,7 @@ CONSTRAIN_INLINE corpus random_tokens(std::int64_t count, std::int32_t vocabular
     throw error({counted(count, "random token"), " of a vocabulary of ", vocabulary,
                  " cannot be drawn; give at least one token, and a vocabulary from 1 to 65536"});
   detail::check_room("the corpus", count, 2);
-  constexpr std::uint32_t purpose = 0x746f6b65; // "toke": keeps these draws distinct from others with the same seed
+  constexpr std::uint32_t purpose = 0x746f6b65; // "toke": keeps these draws distinct from other draws with this seed
   philox_key const key{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
   auto const bytes = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(count) * 2);
   for (std::int64_t i = 0; i < count; ++i) {

@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 class directory_reader {
 public:
   /// Whether there is something to read: `path` is a directory with an entry that is not hidden, or `path` does not
-  /// exist and an interrupted save left the directory '.<name>.previous' beside it. Does not check the content.
+  /// exist and an interrupted save left the directory '.<name>.previous' beside `path`. Does not check the content.
   static bool finds(std::string const& path);
 
   /// If `path` does not exist, reads '.<name>.previous' (see `finds`). Throws `error` if the directory or its manifest

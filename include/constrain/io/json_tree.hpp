@@ -11,8 +11,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A value of a parsed text. An array's node is followed by its elements, each with its descendants. An object's node
-/// is followed by two nodes for each member: the name (a string) and the value, with its descendants.
+/// A value of a parsed text. The node of an array is followed by the nodes of its elements, each with its descendants.
+/// The node of an object is followed by two nodes for each member: the name (a string) and the value, with the value's
+/// descendants.
 struct json_node {
   std::uint32_t first;  ///< Offset of the value in the text; for a string, after its opening quote.
   std::uint32_t length; ///< Bytes of a scalar (decoded, if a string), elements of an array or members of an object.

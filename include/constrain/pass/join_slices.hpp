@@ -25,8 +25,8 @@ public:
   }
 
 private:
-  /// The index of the call to op::pad that computes `r`, if it is in the loop of node i and only node i reads `r`; else
-  /// -1.
+  /// The index of the call to op::pad that computes `r`, if the call is in the loop of node i and only node i reads
+  /// `r`; else -1.
   constexpr int pad_of(ref r, int i) const {
     int const writer = writer_of(p_, r);
     bool const is_pad = writer >= 0 && !removed_[writer] && calls(p_.nodes[writer], info_of<op::pad>);

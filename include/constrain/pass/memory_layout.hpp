@@ -17,19 +17,20 @@ struct buffer {
     friend constexpr bool operator==(stride const&, stride const&) = default;
   };
 
-  std::int64_t offset = -1; // bytes from the start of the arena; -1: no buffer, since no node uses the value
+  std::int64_t offset = -1; // bytes from the start of the arena; -1: no buffer (an unused value, or a view)
   std::int64_t size = 0;    // bytes of all instances that do not share bytes
   fixed_vector<stride, axis_list::capacity> strides; // of the axes along which instances do not share bytes
   std::int64_t carried_stride = 0;                   // bytes from one instance of a loop-carried value to the next
   std::int64_t carried_instances = 0;                // of a loop-carried value: instances that do not share bytes
-  int born = 0, dies = 0; // first and last node of its lifetime; -1: before the run; number of nodes: after it
+  // first and last node of the value's lifetime; -1: before the run; number of nodes: after the run
+  int born = 0, dies = 0;
 };
 
 /// The buffers of a program's values.
 struct memory_layout {
   fixed_vector<buffer, program::maximum_values> buffers; // by index of the value
   std::int64_t persistent_end = 0;                       // bytes of the persistent values of all entry programs
-  std::int64_t end = 0;                                  // bytes that the program needs
+  std::int64_t end = 0;                                  // bytes of the arena that the buffers need
 };
 
 /// Whether every buffer begins at a multiple of `alignment` bytes, and every instance of a value whose rows are a

@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether this is a parameter that kernels read in the compute type: one of two or more dimensions. Vectors (biases,
-/// norms) are read in the type in which they are stored.
+/// Whether `info` is a parameter of two or more dimensions. Kernels read such parameters in the compute type, and
+/// vectors (biases, norms) in their stored type.
 constexpr bool has_compute_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
 
 /// Whether `mixed_precision` changes the program `p`.
@@ -34,7 +34,7 @@ constexpr void promote_inputs(builder& out, node& n) {
 /// parameters keep their type: they are the master weights. Without `precision.masters`, there is no copy: these
 /// parameters are stored in the compute type. The types of all activations follow from the ops' shape rules.
 /// Floating-point labels keep their type, so that ops that promote types compute a loss in fp32. Refused: a repeat
-/// whose body, after the casts, returns a type other than its argument's.
+/// whose body, after the casts, returns a type other than the type of its argument.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
   auto const compute = precision.compute;
   if (!needs_casts(p, precision)) return p;

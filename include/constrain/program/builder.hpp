@@ -15,7 +15,7 @@ struct builder {
   constrain::program program; // the program so far
   axis_list enclosing{};      // axes of the loops around the next node, outermost first
   dtype real = dtype::f32;    // type of new parameters and activations
-  name_ref scope{};           // prefix of the parameter names in the layer being built, such as "block.mlp"
+  name_ref scope{};           // scope of the layer being built, such as "block.mlp"; parameter names begin with it
   int called_from = 0;        // source line of the outermost layer or repeat being built; 0: none
   int random_keys = 0;        // the last random key assigned to a call that draws random numbers
 

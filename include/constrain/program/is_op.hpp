@@ -31,15 +31,15 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr bool only_in_training = true;    // in evaluation, readers of output 0 read input 0 (dropout)
 ///     using in_evaluation = other_op;                   // replaces this op in evaluation: same operands, no options
 ///     using written_as = other_op;                      // the op that a model calls and that a pass replaces with
-///                                                       // this one (checkpoint::keep)
+///                                                       // this op (checkpoint::keep)
 ///     static constexpr unsigned multiplied = 0b11;      // bit i: input i is an operand of a GEMM (precision::tf32)
 ///     static constexpr bool draws_random = true;        // each call gets its own random key
 ///     static constexpr void flat_form(builder&, node const&); // appends the nodes that replace a call whose input 0
 ///                                                       // is a shard; without it, the call gets the full tensor
-///     static constexpr void divided_form(builder&, node const&); // the same, if input 0 is divided over a tensor
-///                                                       // group (pass/divide.hpp)
-///     static constexpr bool divide(options&, division&); // changes the options to one rank's, if the call is divided
-///                                                       // over a tensor group; false: impossible (division.hpp)
+///     static constexpr void divided_form(builder&, node const&); // appends the nodes that replace a call whose input
+///                                                       // 0 is divided over a tensor group (pass/divide.hpp)
+///     static constexpr bool divide(options&, division&); // changes the options to those of one rank of a tensor
+///                                                       // group; false: impossible (division.hpp)
 ///     static constexpr layout_change change{layout::partial, layout::replicated}; // of a collective, or of an op that
 ///                                                       // works only on shards: layouts of input 0 and output 0
 ///     static constexpr bool exchanges = true;           // the kernel exchanges data between ranks
@@ -51,7 +51,7 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///
 /// `infer` and `cost_of` may omit the options, or take the stored `attributes const&` instead.
 ///
-/// `infer` refuses calls with the op's error sentences (refusal.hpp). The op's kernels are specializations of
+/// `infer` can refuse a call with an error sentence (refusal.hpp). The op's kernels are specializations of
 /// `kernel<op, device>` (device/kernel.hpp).
 template <class type> concept is_op = requires {
   requires std::is_convertible_v<decltype(type::name), char const*>;

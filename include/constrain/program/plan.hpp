@@ -72,7 +72,8 @@ struct plan_axis {
   labelled_rows rows{};          // of a loop that skips rows whose labels are ignored
 };
 
-/// A tensor in the arena that the host writes or reads. `elements` is 0 if the program has no such tensor.
+/// A tensor in the arena that the host writes or reads. `elements` is 0 if the program has no such tensor, or if no
+/// node uses the tensor.
 struct host_view {
   std::int64_t offset = 0;   // bytes from the arena's start
   std::int64_t elements = 0; // of all micro-batches

@@ -26,13 +26,13 @@ struct program {
   fixed_vector<value_info, maximum_values> values;        // a `ref` holds an index into them
   fixed_vector<axis_info, maximum_axes> axes;             // a loop and a value's `axes` hold indices into them
   fixed_vector<part_list, maximum_part_lists> part_lists; // of parameters that hold several tensors; no two are equal
-  name_pool names;                                        // of parameters, optimizer states, scopes and axes
+  name_pool names;                                        // of parameters, states, settings, scopes and axes
   diagnosis failure;                                      // the first error; passes return a refused program unchanged
 
   fixed_vector<port, maximum_program_ports> ports; // values that the host writes or reads
   ref loss_scale;           // the setting that multiplies the loss before the backward pass; empty: none
   int micro_batches = -1;   // the axis of gradient accumulation; -1: one micro-batch
-  bool distributed = false; // whether each rank (process) runs the program on a part of the batch
+  bool distributed = false; // whether `partition` has changed the program for data parallelism
   std::int64_t shards = 1;  // ranks over which a flat tensor is sharded
   int tensor_ranks = 1;     // ranks over which parameters are divided
 
@@ -70,7 +70,7 @@ struct program {
   }
   /// Makes `r` a result that the host reads under this name.
   constexpr void set_result(char const* port_name, ref r) { set_port({port_kind::result, {.name = port_name}, r}); }
-  /// Limits the integers of `r`, which an op uses as indices. If the host writes `r`, its integers must be in
+  /// Limits the integers of `r`, which an op uses as indices. If the host writes `r`, the integers must be in
   /// [0, limit); the trainer checks them. The smallest of several limits applies. `ignores`: whether the op skips each
   /// `ignored_label`. The host may pass `ignored_label` only if all ops that limit `r` skip it.
   constexpr void limit(ref r, std::int64_t limit, bool ignores = false) {

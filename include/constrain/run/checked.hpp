@@ -39,7 +39,7 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
 /// The executor hooks of checked mode. Every write sets the tags of the 64-byte blocks that it covers; a tag identifies
 /// the value and the loop iterations. Every read of a value that is not persistent must find the tag of the value, or
 /// the tag of a host write. This detects values that are overwritten while still needed; filling memory with NaN does
-/// not always reveal them. The first output of each plan step (kernel call) must be finite if its dtype is
+/// not always reveal them. The first output of each plan step (kernel call) must be finite if the output's dtype is
 /// floating-point. If a check fails, the hook throws an `error` that names the plan step.
 class checked_hooks {
 public:

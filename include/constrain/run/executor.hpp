@@ -42,7 +42,7 @@ struct loop_state {
     for (auto const& term : terms) total += index[term.axis] * term.stride;
     return total;
   }
-  /// Whether a loop is in the iteration that runs first: index 0; in a reversed loop, the last index.
+  /// Whether a loop is in the iteration that runs first: index 0, or the last index in a reversed loop.
   bool in_first_iteration(step const& loop) const {
     return loop.reversed ? index[loop.axis] == extent[loop.axis] - 1 : index[loop.axis] == 0;
   }

@@ -17,9 +17,9 @@ struct batch_needs {
   bool next_tokens = false; // whether the labels are the next tokens of the inputs
 };
 
-/// A batch that views the user's arrays, whose lengths must have been checked. `which`: whether to shift the labels.
-/// Throws `error` for invalid values, for labels that should be shifted but are not, and for labels that cannot be
-/// shifted as requested.
+/// A batch that views the user's arrays, whose lengths must have been checked. `which`: whether to shift the labels
+/// (into a copy). Throws `error` for invalid values, for labels that should be shifted but are not, and for labels that
+/// cannot be shifted as requested.
 batch own_arrays(char const* where, array_list const& inputs, array_list const& labels, constrain::labels which,
                  batch_needs const& needed);
 
@@ -40,8 +40,8 @@ public:
   /// `where`: the first words of every error.
   intake(char const* where, arena& memory) : where_(where), memory_(memory) {}
 
-  /// Copies an array. Throws `error` if an integer is out of the port's range. Returns the number of labels that are
-  /// not `ignored_label`; for other ports, the number of elements.
+  /// Copies an array, if a node reads it. Throws `error` if an integer is out of the port's range. Returns the number
+  /// of labels that are not `ignored_label`; for other ports, the number of elements.
   std::int64_t operator()(plan_port const& to, array_view from) const;
   /// Copies arrays to all ports of `kind`. Returns the result for the first of these ports.
   std::int64_t operator()(plan_ports to, port_kind kind, array_list const& from) const;

@@ -50,7 +50,7 @@ private:
   std::unique_ptr<std::byte[]> memory_;
 };
 
-/// Gives a `signal_stack` to the calling thread and every thread of its parallel loops, for the thread's lifetime.
+/// Gives a `signal_stack` to the calling thread and every thread of its parallel loops, for each thread's lifetime.
 /// Every run of an entry program (step, evaluate, ...) on the CPU must call this function, since a signal handler that
 /// `fit` installs may run in any of these threads.
 inline void give_signal_stacks() {

@@ -10,8 +10,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// to[row, column] = scale * from[row, column] for the elements of `from` [rows, columns]; the other elements of `to`
-/// [to_rows, to_columns] are 0. `stride`: elements from one row of `from` to the next. 16-bit elements are converted to
-/// float.
+/// [to_rows, to_columns] become 0. `stride`: elements from one row of `from` to the next. 16-bit elements are converted
+/// to float.
 template <class stored, class real>
 void load_tile(stored const* from, std::int64_t stride, std::int64_t rows, std::int64_t columns, real scale, real* to,
                std::int64_t to_rows, std::int64_t to_columns) {

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// y = op(A) op(B), or y += op(A) op(B) if `adds`, by cuBLASLt. The matrices are row-major and contiguous: op(A) [m,
 /// k], op(B) [k, n], y [m, n]. op transposes its matrix if the matrix's flag is `transpose::yes`. fp32 operands are
 /// rounded to TF32 if `uses_tf32()` of the context is true. Sums are accumulated in float for 16-bit elements,
-/// otherwise in the elements' type. Starts `gemm_parts(...)` GEMMs; parts along k are added to y, in order. The call
+/// otherwise in the elements' type. Starts `gemm_parts(...)` GEMMs; parts along k accumulate in y, in order. The call
 /// must have scratch memory of at least `gemm_workspace` bytes. `limit`: see `gemm_limit`; only tests pass it. Throws
 /// `error` if cuBLASLt fails.
 template <class input, class output>

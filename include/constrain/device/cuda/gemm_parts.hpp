@@ -8,8 +8,8 @@
 /// Functions that split GEMMs into parts for cuBLASLt. They are plain C++, so that they can be tested on the host.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Extents of a GEMM, or of its parts. Every matrix of a part spans fewer than 2^31 elements, unless one of its rows is
-/// longer. For larger matrices, the heuristic of cuBLASLt 13.6 returns algorithms that fail (github.com/NVIDIA/raft,
+/// Extents of a GEMM, or of its parts. Every matrix of a part spans fewer than 2^31 elements, unless a single row has
+/// that many. For larger matrices, the heuristic of cuBLASLt 13.6 returns algorithms that fail (github.com/NVIDIA/raft,
 /// issue 3097).
 struct gemm_extents {
   std::int64_t m = 0; // rows of op(A) and C
@@ -19,8 +19,8 @@ struct gemm_extents {
   friend constexpr bool operator==(gemm_extents const&, gemm_extents const&) = default;
 };
 
-/// Every matrix of a part must span fewer elements than this, from its first element to its last, including the gaps
-/// between rows.
+/// Every matrix of a part that has several stored rows spans fewer elements than this, from its first element to its
+/// last, including the gaps between rows.
 inline constexpr std::int64_t gemm_limit = std::int64_t{1} << 31;
 
 namespace detail {
@@ -39,9 +39,9 @@ constexpr std::int64_t rows_of_part(std::int64_t rows, std::int64_t leading, std
 
 } // namespace detail
 
-/// The extents of the parts of a GEMM; the last part along a dimension may be smaller. Cuts lie between stored rows:
-/// along m for C, along k for A if it is transposed and along m otherwise, and along n for B if it is transposed and
-/// along k otherwise.
+/// The extents of the parts of a GEMM; the last part along a dimension may be smaller. Cuts lie between stored rows. C
+/// is cut along m. A is cut along k if A is transposed, otherwise along m. B is cut along n if B is transposed,
+/// otherwise along k.
 constexpr gemm_extents part_of_gemm(transpose a, transpose b, gemm_extents const& e, std::int64_t limit = gemm_limit) {
   bool const ta = a == transpose::yes, tb = b == transpose::yes;
   auto const longest = [](std::int64_t x, std::int64_t y) { return x > y ? x : y; };

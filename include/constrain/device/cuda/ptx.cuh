@@ -61,8 +61,8 @@ requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ 
 }
 
 /// Begins to copy 16 bytes from global to shared memory (cp.async). Both addresses must be multiples of 16. Only the
-/// first `valid` bytes are read; the other bytes in shared memory become 0. This thread may read the bytes after
-/// `wait_for_copies`. Other threads may read them only after a barrier that follows `wait_for_copies`.
+/// first `valid` bytes are read; the other bytes in shared memory become 0. This thread may read the copied bytes after
+/// `wait_for_copies` has waited for them; other threads may read them only after a barrier that follows this wait.
 __device__ inline void copy_async(void* shared, void const* global, int valid = 16) {
   __pipeline_memcpy_async(shared, global, 16, static_cast<std::size_t>(16 - valid));
 }

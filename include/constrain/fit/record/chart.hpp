@@ -24,8 +24,8 @@ struct chart_mark {
 };
 
 /// A line chart as an SVG element with a viewBox of 640 x 240: a title, ticks, marks and, for several lines, a legend.
-/// `title`: already escaped for HTML. Points whose y is not finite are left out. Returns an empty string if no point
-/// remains.
+/// `title`: already escaped for HTML. Points whose y is not finite, and marks outside the range of x, are left out.
+/// Returns an empty string if no point remains.
 [[gnu::cold]] std::string line_chart(std::string_view title, std::vector<series> lines,
                                      std::vector<chart_mark> const& marks = {});
 

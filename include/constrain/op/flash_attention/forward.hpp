@@ -98,7 +98,7 @@ private:
     }
   }
 
-  /// Loads a chunk of columns of a panel of queries, transposed, unless it is already loaded.
+  /// Loads a chunk of columns of a panel of queries, transposed and scaled, unless this chunk is already loaded.
   void load_queries(std::int64_t query, std::int64_t i, std::int64_t chunk, std::int64_t depth) {
     if (query_chunk_[i / panel] == chunk) return;
     query_chunk_[i / panel] = chunk;
@@ -124,7 +124,8 @@ private:
               tile::padded_rows(count), tile::padded_columns(depth));
   }
 
-  /// Writes the columns of y, divided by the sums of the softmax, and the logsumexp of the block's queries.
+  /// Writes columns [column, column + width) of y, divided by the sums of the softmax, and the logsumexp of the block's
+  /// queries.
   void store(std::int64_t first, std::int64_t rows, std::int64_t column, std::int64_t width, head_matrix<stored> y,
              accumulate* logsumexp) {
     auto const padded = tile::padded_columns(width);

@@ -25,7 +25,7 @@ inline float largest_magnitude(float const* x, int count) {
 
 /// One field of the optimizer state of a block, in 8 bits per element.
 struct quantized_block {
-  static constexpr int capacity = 256; // maximum elements of a block
+  static constexpr int capacity = 256; // maximum number of elements of a block
 
   std::uint8_t* codes; // [count]
   float* scale;        // [1]

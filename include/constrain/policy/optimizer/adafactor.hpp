@@ -54,11 +54,11 @@ namespace optimizer {
 ///     a = learning_rate max(epsilon2, rms(w))        // without `scale_parameter`: learning_rate
 ///     w = (1 - a weight_decay) w - a u / max(1, rms(u) / clip_threshold)
 ///
-/// rms is the root mean square over the tensor. A tensor with more than two dimensions is a stack of matrices: each has
-/// a separate `row` and `column`, but rms is taken over the stack. For biases, norms and other vectors, v = beta2 v +
-/// (1 - beta2) (g^2 + epsilon1) is stored for each element, and u = g / sqrt(v). Each part of a parameter (`in_parts`)
-/// is a separate tensor. In fp32, the state of a matrix takes 4 (rows + columns) bytes, and the state of a vector 4
-/// bytes per element.
+/// rms is the root mean square over the tensor. A tensor with more than two dimensions is a stack of matrices: each
+/// matrix has a separate `row` and `column`, but rms is taken over the stack. For biases, norms and other vectors, v =
+/// beta2 v + (1 - beta2) (g^2 + epsilon1) is stored for each element, and u = g / sqrt(v). Each part of a parameter
+/// (`in_parts`) is a separate tensor. In fp32, the state of a matrix takes 4 (rows + columns) bytes, and the state of a
+/// vector 4 bytes per element.
 struct adafactor {
   static constexpr char const* name = "adafactor";
 
@@ -74,7 +74,7 @@ struct adafactor {
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) { detail::check_adafactor(name, h); }
-  /// The hyperparameters of step t, which counts from 1.
+  /// The hyperparameters of step t. t counts from 1.
   static op::adafactor_step prepare(hyper const& h, optimizer_step t) {
     return detail::adafactor_step_of(h, h.learning_rate, t);
   }
@@ -84,7 +84,8 @@ struct adafactor {
 
 /// `adafactor` with a relative step size instead of a learning rate, like Hugging Face's
 /// transformers.Adafactor(relative_step=True), the default there. The step size depends only on the step t:
-/// min(0.01, 1 / sqrt(t)), or min(1e-6 t, 1 / sqrt(t)) with `warmup_init`. A schedule has no effect.
+/// min(0.01, 1 / sqrt(t)), or min(1e-6 t, 1 / sqrt(t)) with `warmup_init`. A schedule and `scale_learning_rate` have no
+/// effect.
 struct adafactor_relative_step {
   static constexpr char const* name = "adafactor_relative_step";
 
@@ -100,7 +101,7 @@ struct adafactor_relative_step {
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) { detail::check_adafactor(name, h); }
-  /// The hyperparameters of step t, which counts from 1.
+  /// The hyperparameters of step t. t counts from 1.
   static op::adafactor_step prepare(hyper const& h, optimizer_step t) {
     auto const steps = static_cast<double>(t.number);
     return detail::adafactor_step_of(h, std::min(h.warmup_init ? 1e-6 * steps : 1e-2, 1 / detail::libm::sqrt(steps)),
@@ -133,7 +134,7 @@ struct adafactor_with_momentum {
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) { detail::check_adafactor(name, h); }
-  /// The hyperparameters of step t, which counts from 1.
+  /// The hyperparameters of step t. t counts from 1.
   static op::adafactor_step prepare(hyper const& h, optimizer_step t) {
     return detail::adafactor_step_of(h, h.learning_rate, t);
   }

@@ -24,7 +24,7 @@ template <class type> concept has_update = requires(float weight, typename type:
 ///     static real update(real weight, real gradient, state<real>&, hyper const&, optimizer_step); // CT_HOST_DEVICE
 ///
 /// If `hyper` has a field `learning_rate`, the trainer multiplies it by the factors from the schedule and from
-/// `scale_learning_rate`. If `hyper` has a field `weight_decay`, it is 0 for parameters that do not decay
+/// `scale_learning_rate`. If `hyper` has a field `weight_decay`, the field is 0 for parameters that do not decay
 /// (program/role.hpp). An optimizer that wraps another optimizer has a member type `base`, the wrapped optimizer. If
 /// the wrapper's `hyper` has a field `base` of the wrapped optimizer's type `hyper`, both rules also apply to this
 /// field. Optional members:
@@ -34,9 +34,9 @@ template <class type> concept has_update = requires(float weight, typename type:
 ///     static constexpr bool state_signed[] = {true};             // whether a field may be negative; default: true.
 ///                                                                // false makes `quantized` more precise
 ///     static void check(hyper const&);                           // throws `error` if a value is outside its range;
-///                                                                // the trainer's constructor calls it
+///                                                                // the trainer's constructor calls `check`
 ///     template <class real> static prepared<real> prepare(hyper const&, optimizer_step); // on the host, once a step;
-///                                                                // `update` then gets the result instead of `hyper`
+///                                                                // `update` gets the result instead of `hyper`
 ///
 /// An optimizer that needs full tensors has `hyper` and an update rule instead of `state` and `update`:
 ///

@@ -21,12 +21,12 @@ namespace slot_of {
 /// The slot of the optimizer; is_slot.hpp explains its members. Every type with a member type `hyper` is a policy of
 /// this slot.
 struct optimizer {
-  bool has_state = true;    // whether the optimizer has a `state` template
-  bool has_update = true;   // whether the optimizer has an `update` that can be called
-  bool base_fits = true;    // whether the optimizer can wrap its `base`
-  bool type_fits = true;    // whether the optimizer's states can be stored in its `state_type`
+  bool has_state = true;    // false: an element-wise optimizer lacks a `state` template
+  bool has_update = true;   // false: an element-wise optimizer with `state` lacks an `update` that can be called
+  bool base_fits = true;    // false: the optimizer cannot wrap its `base`
+  bool type_fits = true;    // false: the optimizer's states cannot be stored in its `state_type`
   bool in_backward = false; // whether parameters are updated in the backward pass
-  bool is_outermost = true; // whether no optimizer wraps one that updates in the backward pass
+  bool is_outermost = true; // false: the optimizer wraps one that updates in the backward pass
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
 
   /// The slot's value for an optimizer. If the optimizer has no `state`, `has_update` is true, so that only one error

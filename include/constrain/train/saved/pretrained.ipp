@@ -23,9 +23,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
 }
 
-/// Throws `error` if a field that two objects of configurations share differs. Skips fields that are null in either or
-/// an array in `here`. `within`: what comes before a field's name in the error. `directory`, `owner`: as in
-/// `check_field`.
+/// Throws `error` if the configuration objects `saved` and `here` have different values in a field that both have.
+/// Skips fields that are null in either object, and arrays in `here`. `within`: what comes before a field's name in the
+/// error. `directory`, `owner`: as in `check_field`.
 [[gnu::cold]] CONSTRAIN_INLINE void check_members(std::string const& directory, io::json const& saved,
                                                   io::json const& here, std::string const& within,
                                                   std::string_view owner) {

@@ -33,9 +33,9 @@ struct file_tensor {
 /// file differ from those in `list`.
 [[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
 
-/// The tensors of a file with all optimizer states, without their bytes. Their names are "<parameter>.<state>", for
-/// example "token.weight.exp_avg". The settings of the model follow, named "setting.<name>", with another "setting." in
-/// front if a state already has this name.
+/// The tensors of a file with all optimizer states, without their bytes. The states are named "<parameter>.<state>",
+/// for example "token.weight.exp_avg". The settings of the model follow, named "setting.<name>", with another
+/// "setting." in front if a state already has this name.
 [[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list);
 
 /// Full tensors in host memory, ready to be written. Sharded tensors are all-gathered and device tensors are copied.
