@@ -145,7 +145,7 @@ private:
     return record;
   }
 
-  /// The model's settings, with the values that the next step reads.
+  /// The settings of the model and of the library, with the values that the next step reads.
   [[gnu::noinline, gnu::cold]] std::vector<metric> settings() const {
     auto const all = trainer::entries::parameters.view();
     std::vector<metric> values;
