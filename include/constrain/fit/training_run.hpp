@@ -234,7 +234,7 @@ private:
     if (!done_) context_.result.stop_reason = why;
     done_ = true;
   }
-  /// Ends the run on all ranks if a callback or a signal on any rank asks for it. Collective.
+  /// Ends the run on all ranks if a callback or a signal on any rank asks for the end. Collective.
   void end_if_asked() {
     constexpr std::int64_t callback = 1 << 20; // above the largest possible number of interrupted ranks
     auto const asked =

@@ -42,7 +42,7 @@ private:
   int number_ = -1;
 };
 
-/// `path.c_str()`. Throws `error` if the path contains a NUL byte, at which the system would truncate it.
+/// `path.c_str()`. Throws `error` if the path contains a NUL byte, at which the system would truncate the path.
 [[gnu::cold]] char const* system_path(std::string const& path);
 
 /// Writes all of `bytes`. On failure, returns false and sets `errno`; some of the bytes may have been written.
