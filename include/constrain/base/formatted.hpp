@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Like std::vprintf, but returns the text. It is not a template, because an instance for each list of argument types
+/// Like std::vprintf, but returns the text. This is not a template, because an instance for each list of argument types
 /// would slow compilation.
 [[gnu::cold, gnu::format(printf, 1, 0)]] std::string formatted_list(char const* format, std::va_list values);
 

@@ -28,7 +28,8 @@ public:
   static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {});
 
   /// Tokens in memory (`view`) that `storage` keeps alive: bytes, or 16-bit little-endian integers. The memory must not
-  /// change while the corpus or a copy exists. Throws `error` if there is no token or the last token is incomplete.
+  /// change while the corpus, a copy or a part exists. Throws `error` if there is no token or the last token is
+  /// incomplete.
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
   /// 16-bit little-endian tokens of a file, from byte `begin` to the end. This call scans the file once; later, the
@@ -75,7 +76,7 @@ public:
   parts split(double validation_fraction, std::uint64_t seed, std::int64_t block = 1024) const;
 
 private:
-  /// A range of tokens that are contiguous in the storage; it ends at the `begin` of the next run.
+  /// A range of tokens that are contiguous in the storage, up to the next run or the end of the corpus.
   struct run {
     std::int64_t begin; ///< Index of the first token in the corpus.
     std::int64_t first; ///< Index of the first token in the storage.

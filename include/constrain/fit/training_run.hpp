@@ -145,7 +145,7 @@ private:
     return record;
   }
 
-  /// The model's settings, with the values that the next step reads.
+  /// The settings of the model and of the library, with the values that the next step reads.
   [[gnu::noinline, gnu::cold]] std::vector<metric> settings() const {
     auto const all = trainer::entries::parameters.view();
     std::vector<metric> values;
@@ -234,7 +234,7 @@ private:
     if (!done_) context_.result.stop_reason = why;
     done_ = true;
   }
-  /// Ends the run on all ranks if a callback or a signal on any rank asks for it. Collective.
+  /// Ends the run on all ranks if a callback or a signal on any rank asks for the end. Collective.
   void end_if_asked() {
     constexpr std::int64_t callback = 1 << 20; // above the largest possible number of interrupted ranks
     auto const asked =

@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 inline std::string reason(int number = errno) { return std::generic_category().message(number); }
 
 /// What the user can do about a failure to create or write a file, for the error that states `reason(number)`: "make
-/// room" if the disk is full. Another path is always a second way.
+/// room" if the disk is full. Callers also suggest another path.
 [[gnu::cold]] char const* remedy(int number = errno);
 
 /// Owns a POSIX file descriptor or is empty.
@@ -42,7 +42,7 @@ private:
   int number_ = -1;
 };
 
-/// `path.c_str()`. Throws `error` if the path contains a NUL byte, at which the system would truncate it.
+/// `path.c_str()`. Throws `error` if the path contains a NUL byte, at which the system would truncate the path.
 [[gnu::cold]] char const* system_path(std::string const& path);
 
 /// Writes all of `bytes`. On failure, returns false and sets `errno`; some of the bytes may have been written.

@@ -27,7 +27,7 @@ struct recomputation_search {
   phase now = phase::nothing;        // the stage that `candidate` belongs to
   node_set candidate;                // the set whose plan the caller makes next
   node_set best;                     // the best set so far; if no set fits, the one with the smallest plan
-  std::int64_t best_bytes = refused; // the bytes of its plan
+  std::int64_t best_bytes = refused; // the bytes of the plan of `best`
   int low = 0, high = 0;             // bisection: dropping `low` groups is too little, `high` is enough
   std::int64_t tried = 0;            // all changes to `best` that cost at most this much have been tried
   int plans = 0;                     // number of plans made so far
@@ -72,7 +72,7 @@ public:
     std::int64_t cost = -1; // approximate cost of the recomputation; -1: there is no such change
   };
 
-  /// The cheapest change to `dropped` whose cost is above `tried` and at least 1 % below the cost of `dropped`.
+  /// The cheapest change to `dropped` with a cost above `tried` and at least 1 % below the cost of `dropped`.
   /// `bytes`: the bytes that the plan of `dropped` takes. A change that also drops other groups must be likely to fit
   /// into `limit`.
   constexpr change cheapest_change(node_set const& dropped, std::int64_t bytes, std::int64_t limit,

@@ -60,7 +60,7 @@ constexpr ref add_squares(program& p, int gradients) {
   return added;
 }
 
-/// Makes the output of `n`, a call to op::clip_coefficient, a result of the program, and returns it.
+/// Makes the output of `n`, a call to op::clip_coefficient, a result of the program. Returns the output.
 constexpr ref as_result(program& p, node const& n) {
   p.set_result("clip_coefficient", n.outputs[0]);
   p.values[n.outputs[0].value].role = role::result;
@@ -112,7 +112,7 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
   out.close(opened);
 }
 
-/// Appends the updates of all parameters after the last gradient.
+/// Appends the clip coefficient and the updates of all trained parameters after the last gradient.
 template <class optimizer> constexpr void update_at_the_end(builder& out, gradient_list const& gradients) {
   ref const clip = emit_clipping(out, gradients);
   ref const hyper = add_hyper<optimizer>(out.program, out.program.values[gradients[0]].type);

@@ -23,9 +23,9 @@ public:
     }
   }
 
-  /// Whether the value can be read. Nodes must have written the value, views that together cover it, or the value that
-  /// it is a view of, and no node may have written another value over it since. Inputs and persistent values count as
-  /// written from the start.
+  /// Whether `value` can be read. Nodes must have written `value`, views that together cover `value`, or the value of
+  /// which `value` is a view. No node may have overwritten `value` since. Inputs and persistent values count as written
+  /// from the start.
   constexpr bool contain(int value) const {
     auto const& view = p_.values[value].view;
     return is_complete(value) || (view && !lost(value) && contain(view.of.value));

@@ -19,7 +19,7 @@ template <class slot, class policy> constexpr auto find_named() {
   else return std::type_identity<nameless_in_slot<slot, policy>>{};
 }
 
-/// The policy of each slot as a member type with the slot's name: `precision`, `optimizer`, ...
+/// The policy of each slot with a member `named`, as a member type such as `precision` or `optimizer`.
 template <class slots, class... list> struct chosen;
 template <class... slots, class... list>
 struct chosen<slot_list<slots...>, list...> : decltype(find_named<slots, policy_in<slots, list...>>())::type... {

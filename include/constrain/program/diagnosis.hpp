@@ -40,7 +40,7 @@ struct refusal_label {};
 /// fails: every compiler then prints the diagnosis's fields beside the error sentence.
 struct diagnosis {
   why reason = why::nothing; // `nothing`: no error
-  int line = 0;              // source line where the model calls the operation; 0: none
+  int line = 0;              // source line of the call that the error is about; 0: none
   int called_from = 0;       // line where the model calls the outermost layer or repeat around this call; 0: none
   std::int64_t expected = 0; // the number that the sentence calls `expected`
   std::int64_t got = 0;      // the number that the sentence calls `got`

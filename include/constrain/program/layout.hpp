@@ -15,7 +15,7 @@ enum class layout : std::uint8_t {
   divided,    // every rank of a tensor group holds a range of one dimension (`value_info::divided`)
 };
 
-/// The layouts of input 0 and output 0 of an op. They differ only for collectives.
+/// The layouts of input 0 and output 0 of an op. They differ only for the ops in op/collective.
 struct layout_change {
   layout from = layout::replicated; // of input 0
   layout to = layout::replicated;   // of output 0

@@ -108,8 +108,9 @@ template <class refusal, layout held, layout needed> struct with_layouts<refusal
 
 } // namespace detail
 
-/// `type` is the refusal of a diagnosis with this reason. Its instantiation fails unless `d.ok()`: the static_assert is
-/// the only error, and the compiler prints the fields of `d` beside it. (g++ 12 cannot take the reason from `d` here.)
+/// `type` is the refusal of the diagnosis `d`, whose reason is `reason`. Unless `d.ok()`, the instantiation of `type`
+/// fails: the static_assert is the only error, and the compiler prints the fields of `d` beside the error. (g++ 12
+/// cannot take the reason from `d` here.)
 template <why reason, diagnosis d> struct sound : detail::with_layouts<refusal<reason, d>, d.op, d.held, d.needed> {};
 template <diagnosis d>
 struct sound<why::refused, d> : detail::with_layouts<detail::own_refusal<d>, d.op, d.held, d.needed> {};

@@ -24,7 +24,7 @@ struct initial_value {
 struct value_info {
   dtype type = dtype::f32;                 // of an element
   constrain::role role = role::activation; // the purpose of the value
-  constrain::shape shape;                  // of one instance; of one rank's shard of the instance if the layout is flat
+  constrain::shape shape;                  // of one instance, as one rank holds it
   axis_list axes;                          // the value has one instance per iteration of these axes; outermost first
   int loop_carried_axis = -1; // axis this loop-carried value runs along (n + 1 instances for n iterations); -1: none
   bool accumulates = false;   // several nodes or iterations add to the value, write parts of it, or change it in place
@@ -33,17 +33,17 @@ struct value_info {
   name_ref name;              // of a parameter or setting; of an optimizer state: within the parameter ("exp_avg")
   initial_value initial;      // of a parameter, an optimizer state or a setting
   bool per_run = false;       // of an input: one value for all micro-batches, which the trainer writes before each run
-  bool decays = false;        // of a parameter: an update rule applies weight decay to it
+  bool decays = false;        // of a parameter: weight decay applies to it; set by `update_rule::decays`
   bool ends_with_update = false; // of a gradient: neither a node nor the host reads it after the parameter's update
   bool is_average = false;       // of an optimizer state: the average that evaluation reads instead of the parameter
-  int block = 1;                 // of an optimizer state: elements of the parameter for each element of the state
+  int block = 1;                 // of an optimizer state or its shard: elements of the parameter per element
   int parts = -1;                // of a parameter: index of its parts in `program::part_lists`; -1: it is one tensor
   ref overwritten_by;            // the value that an op writes in place over this value; both share bytes
   constrain::view view;          // the value of which this value is a view; both share bytes
   constrain::layout layout = layout::replicated; // how ranks hold one instance
   constrain::shape full_shape;                   // of one instance of the full tensor, if the layout is flat
   int divided = -1;        // of a parameter: the dimension that is divided over the ranks of a tensor group; -1: none
-  std::int64_t unused = 0; // of a divided value: elements that the last rank of the group lacks in this dimension
+  std::int64_t unused = 0; // of a divided value: elements of the divided dimension that the last rank lacks
 
   /// The shape of one instance before it is sharded; of one rank's ranges if the tensor is divided.
   constexpr constrain::shape shape_in_full() const { return layout == constrain::layout::flat ? full_shape : shape; }

@@ -180,7 +180,7 @@ using missing_kernel =
     typename typed_call_of<holder, device, missing>::required::template refused<why::refused,
                                                                                 missing_kernel_at<holder, missing>()>;
 
-/// Whether the holder names the plan of another entry as `before` (pass/pipeline.hpp) and that plan lacks kernels. In a
+/// Whether the holder names the plan of another entry as `before` (pass/planned.hpp) and that plan lacks kernels. In a
 /// trainer, the other entries name `step`; in an inference object, they name `evaluate`.
 template <class holder, class device> constexpr bool step_lacks_kernels() {
   if constexpr (requires { typename holder::before::before; })

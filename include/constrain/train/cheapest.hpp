@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class task, class... list> class trainer;
 
-/// A compile-time estimate of a strategy, which is a set of policies. No kernel is compiled for it.
+/// A compile-time estimate of a strategy, which is a set of policies. No kernel is compiled.
 struct strategy_estimate {
   bytes peak;                   // of the step's plan; equals the trainer's peak unless another entry needs more
   double seconds = 0;           // estimate for a step (`estimated_seconds` with `rates_of` the device)
@@ -118,7 +118,8 @@ template <bytes limit, class task, class... sets> struct estimates {
 
 /// Of the strategies whose trainers need at most `limit` bytes, chooses the one that a cost model estimates to be the
 /// fastest. The compiler makes the plan of every strategy's step, but compiles no kernel. `sets`: 1 to 64
-/// `ct::policies`. If no strategy fits, a compile-time error states how many bytes are missing.
+/// `ct::policies`. If no strategy fits, a compile-time error states how many bytes are missing. A strategy that needs a
+/// rate of 0 (device/rates.hpp) is a compile-time error, too.
 ///
 ///     using choice = ct::cheapest<ct::gibibytes(4), task, ct::policies<>, ct::policies<ct::checkpoint::every<1>>,
 ///                                 ct::policies<ct::precision::bf16>>;

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// The ports of an entry's plan, which the checks filter by kind.
 using plan_ports = std::span<plan_port const>;
 
-// `where` is the name of the trainer's function that the user called. Errors begin with it.
+// `where` is the name of the trainer's function that the user called. Errors begin with this name.
 
 /// Throws `error` unless every token is in [0, limit). The error states the bad token and its index.
 void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit);
@@ -26,6 +26,7 @@ void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::
 std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels, std::int64_t limit);
 
 /// Throws `error` unless `given`, the caller's arrays, holds one array of the right type for each port of `kind`.
+/// The type of an array without elements is not checked. For one port, an empty list counts as such an array.
 void check_types(char const* where, plan_ports ports, port_kind kind, array_list const& given);
 
 /// Calls `check_types`. Also throws `error` unless each array has the length of its port. `outer`: the error's text

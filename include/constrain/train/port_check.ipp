@@ -38,7 +38,7 @@ CONSTRAIN_INLINE std::size_t first_outside(std::span<std::int32_t const> values,
 /// The result of `scan_labels`.
 struct label_scan {
   std::size_t first_outside = 0; // index of the first label neither in [0, limit) nor ignored; number of labels if none
-  std::int64_t valid = 0;        // number of labels before it that are not ignored
+  std::int64_t valid = 0;        // number of labels before that label that are not ignored
 };
 /// Finds the first label that is neither in [0, limit) nor `ignored_label`.
 CONSTRAIN_INLINE label_scan scan_labels(std::span<std::int32_t const> labels, std::int64_t limit) {
@@ -90,7 +90,7 @@ CONSTRAIN_INLINE bool is_plain(plan_port const& port) {
          port.spec.name == std::string_view(port.kind == port_kind::input ? "tokens" : "labels");
 }
 
-/// The exclusive upper bound of a port's labels: the port's limit, or 2^31 if it has none.
+/// The exclusive upper bound of a port's labels: the port's limit, or 2^31 if the port has none.
 constexpr std::int64_t limit_of(plan_port const& port) { return port.limit > 0 ? port.limit : std::int64_t{1} << 31; }
 
 /// `scan_labels` for the labels of a port. If the port's labels cannot be ignored, `ignored_label` is out of range.

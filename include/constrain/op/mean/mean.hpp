@@ -48,8 +48,8 @@ struct mean {
 
 } // namespace op
 
-/// The mean over tokens or features: x [sequences, tokens, width] -> [sequences, width] for axis::tokens, [sequences,
-/// tokens] for axis::features. Refused: token ids, and an x that does not have this dimension.
+/// The mean over tokens or features: x [sequences, tokens, width] -> [sequences, width] for axis::tokens, or
+/// [sequences, tokens] for axis::features. Refused: token ids, and an x that does not have this dimension.
 constexpr value mean(value x, axis over, int line = __builtin_LINE()) {
   return emit<op::mean>({x}, {.dimension = static_cast<int>(over)}, line);
 }

@@ -26,7 +26,7 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
 [[gnu::cold]] CONSTRAIN_INLINE void check_field(std::string const& directory, std::string const& field,
                                                 std::string const& saved, std::string const& here,
                                                 std::string_view owner) {
-  auto const noun = owner.substr(owner.find(' ') + 1); // without its article
+  auto const noun = owner.substr(owner.find(' ') + 1); // `owner` without the article
   if (saved != here)
     throw error({"'", directory, "' does not match the ", noun, ": its ", field, " is ", saved, ", the ", noun,
                  "'s is ", here, "; load it into ", owner, " with the same ", field});
