@@ -32,7 +32,7 @@ struct inferred {
   why reason = why::nothing;                                 // why the inputs are refused; `nothing`: accepted
   std::int64_t expected = 0;                                 // the number that the refusal's sentence calls `expected`
   std::int64_t got = 0;                                      // the number that the refusal's sentence calls `got`
-  refusal_label const* refusal = nullptr;                    // the refusal with its sentence, if refused
+  refusal_label const* refusal = nullptr;                    // if `reason` is `refused`: the refusal with its sentence
 
   /// Accepts, with one output.
   static constexpr inferred one(dtype type, shape s) {

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The focal loss of a row whose cross-entropy is `nats` = -log p >= 0: (1 - p)^gamma nats.
+/// The focal loss of a row whose cross-entropy is `nats` = -log p >= 0: (1 - p)^gamma * nats.
 inline double focal_loss_of(double nats, double gamma) {
   return detail::libm::pow(-detail::libm::expm1(-nats), gamma) * nats;
 }
