@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Each stop of this process itself (SIGSTOP) counts as half a second at most.
 class watchdog {
 public:
-  /// The process's only instance; never destroyed, because the thread may run until the process ends.
+  /// The process's only instance. It is never destroyed, because the thread may run until the process ends.
   static watchdog& instance();
 
   /// A wait for other processes, from the construction to the destruction of this object.

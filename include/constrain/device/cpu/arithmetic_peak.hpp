@@ -69,7 +69,7 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
 }
 
 /// FLOP per second of the calling thread's CPU time: the best of 24 measurements. Returns 0 if fewer than a third of
-/// the measurements are within 5 % of the best, or if the clock did not advance during one of them.
+/// the measurements are within 5 % of the best, or if the clock did not advance during a measurement.
 template <class real> double chain_rate() {
   constexpr std::int64_t rounds = 200'000;
   constexpr int measurements = 24; // the clock frequency may still be low in the first measurements

@@ -40,7 +40,7 @@ template <class stored> double sum_of_squares(stored const* gradient, std::int64
 }
 
 /// sums[k] = the sum of the squares of chunk `first + k` of a stack of tensors, for k < `count`. Each tensor has
-/// `chunks` chunks. Consecutive tensors begin `step` elements apart. The first `used` elements of each tensor are summed.
+/// `chunks` chunks. Consecutive tensors begin `step` elements apart, and the first `used` elements of each are summed.
 /// Chunks are numbered consecutively across the tensors.
 template <class stored>
 void sum_chunks(stored const* stack, std::int64_t step, std::int64_t chunks, std::int64_t used, std::int64_t first,
