@@ -8,10 +8,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A thread that ends this process with an error once the process has waited for other processes longer than a
 /// deadline. The thread makes no MPI calls: an MPI call may never return if another process has ended or is stopped.
-/// Time during which this process itself is stopped counts as half a second at most.
+/// Each stop of this process itself (SIGSTOP) counts as half a second at most.
 class watchdog {
 public:
-  /// The process's only instance; never destroyed, because the thread may run until the process ends.
+  /// The process's only instance. It is never destroyed, because the thread may run until the process ends.
   static watchdog& instance();
 
   /// A wait for other processes, from the construction to the destruction of this object.
@@ -25,7 +25,7 @@ public:
     ~wait();
 
   private:
-    char const* before_; // the outer wait whose deadline applied before; null: none
+    char const* before_; // name of the outer wait whose deadline comes first; null: no outer wait
     double before_begin_, before_end_;
   };
 
@@ -54,11 +54,11 @@ private:
   /// Prints that the wait `what` has lasted `waited` seconds, and ends the process with status 1.
   [[noreturn, gnu::cold]] void end(char const* what, double waited) const;
 
-  // The wait whose deadline comes first. A waiting thread stores `what_` last, and `watch` loads it first: so `watch`
-  // sees the end of this wait or of a later one, and never that of an earlier one.
-  std::atomic<char const*> what_{nullptr}; // its name; null: not waiting
-  std::atomic<double> begin_{0};           // its begin, by `running_time`
-  std::atomic<double> end_{1800};          // its begin plus its deadline
+  // The wait whose deadline comes first. A waiting thread stores `what_` last, and `watch` loads `what_` first. So the
+  // `begin_` and `end_` that `watch` loads were stored with the loaded `what_`, or later.
+  std::atomic<char const*> what_{nullptr}; // name of the wait; null: not waiting
+  std::atomic<double> begin_{0};           // begin of the wait, by `running_time`
+  std::atomic<double> end_{1800};          // `begin_` plus the deadline of the wait
   std::atomic<double> stopped_{0};         // seconds during which this process was stopped
   std::atomic<char const*> call_{"the start"};
   std::atomic<int> rank_{0};

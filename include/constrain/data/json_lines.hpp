@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Options of `json_lines`.
 struct json_lines_options {
-  std::string end = "\n";  ///< Appended to every text, and has loss. May be empty.
-  std::int64_t length = 0; ///< Each text with its end is cut or padded to this many tokens; 0: no change.
+  std::string end = "\n";  ///< This string is appended to every text and has loss. May be empty.
+  std::int64_t length = 0; ///< Each text, followed by `.end`, is cut or padded to this many tokens; 0: no change.
 };
 
 namespace detail {
@@ -40,7 +40,7 @@ public:
   /// Also throws `error` if the texts, cut or padded to `.length`, exceed this machine's physical memory.
   void add(std::string_view line);
 
-  /// The corpus. Throws `error` if there was no text.
+  /// The corpus. Throws `error` if there is no text.
   corpus finish() &&;
 
 private:
@@ -53,8 +53,8 @@ private:
 /// Like `json_lines`, for lines in memory. `path`: the name of the lines in errors.
 corpus parse_json_lines(std::string_view lines, std::string const& path, json_lines_options const& options);
 
-/// Calls `visit(line)` for each line of a file. Throws `error` if the file cannot be read, and what `visit` throws. The
-/// file is read, not mapped: if another process truncated a mapped file, this process would crash.
+/// Calls `visit(line)` for each line of a file. Throws `error` if the file cannot be read. Exceptions of `visit`
+/// propagate. The file is read, not mapped: if another process truncated a mapped file, this process would crash.
 template <class visitor> void for_lines(std::string const& path, visitor const& visit) {
   auto const file = io::open_file(path, "the texts");
   std::string unfinished, block(std::size_t{1} << 18, '\0');

@@ -73,8 +73,8 @@ struct exp_parts {
   std::int32_t exponent;
 };
 CT_VECTORISED exp_parts exp_in_parts(float x) noexcept {
-  // Adding `shift` leaves the nearest integer in the low bits of the mantissa. Extracting it with integer arithmetic
-  // is safe under -ffast-math.
+  // Adding `shift` leaves the integer nearest to x / log(2) in the low bits of the mantissa. Extracting this integer
+  // with integer arithmetic is safe under -ffast-math.
   float const shift = 0x1.8p23f;
   float const shifted = multiply_add(x, 0x1.715476p+0f, shift);
   auto const exponent =
@@ -196,8 +196,8 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp(real x) noexce
 #endif
 }
 
-/// e^x for x up to 88. The host's float version is faster than `exp`. Below -87, where e^x is less than 1.7e-38, the
-/// result is 0; elsewhere, the error is 1.01 ulp.
+/// e^x for x up to 88. The host's float version is faster than `exp`. It returns 0 below -87, where e^x is less than
+/// 1.7e-38; elsewhere, its error is 1.01 ulp. The other versions are the same as `exp`.
 template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp_or_zero(real x) noexcept {
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<real, float>) return detail::exp_or_zero_host(x);

@@ -10,14 +10,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The number of batches from position `from` on that begin before `epochs` epochs are complete; at most `limit`.
-/// Batches without a valid label do not count. A batch has `sequences` samples over all ranks. `seed` determines the
-/// order of samples. `tail`: what happens to samples at an epoch's end that do not fill a batch. Throws as the
-/// constructor of `batch_source` does.
+/// The number of batches that begin at or after position `from` and before `epochs` epochs are complete; at most
+/// `limit`. Batches without a valid label do not count. A batch has `sequences` samples over all ranks. `seed`
+/// determines the order of samples. `tail`: what happens to the last samples of an epoch if they do not fill a batch.
+/// Throws as the constructor of `batch_source` does.
 [[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, sample_set const& samples, std::uint64_t seed,
                                          data::position from, std::int64_t sequences, data::tail tail,
                                          std::int64_t limit = std::numeric_limits<std::int64_t>::max());
-/// `batches_until` for a corpus, with samples of `tokens` tokens.
+/// `batches_until` for a corpus, with samples of `tokens` tokens. Also throws `error` if the corpus has no sample.
 [[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, data::corpus const& corpus, std::uint64_t seed,
                                          data::position from, std::int64_t sequences, std::int64_t tokens,
                                          data::tail tail,

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                                           std::int64_t sequences, data::tail tail, std::int64_t limit) {
   batch_source source(samples, seed, from, sequences, tail, 0, 1);
   if (from.epoch >= epochs) return 0;
-  // A batch_source skips batches without a valid label. If a sample has no valid label, batches are counted one by one.
+  // A batch_source skips batches without a valid label. If any sample has no valid label, count batches one by one.
   if (!samples.every_sample_has_a_label()) return source.count_before(epochs, limit);
   auto const size = samples.size();
   __extension__ using wide = __int128; // the products below can exceed 64 bits

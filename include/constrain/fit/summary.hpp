@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// The last line of the log. `directory`: where the run is saved; empty if it is not saved.
 [[gnu::cold]] std::string ending(trainer_facts const& t, fit_result const& r, std::string const& directory);
 
-/// The head of report.html: the policies, the run's key numbers, and the memory plan.
+/// The head of report.html: the policies, facts about the run, and the memory plan.
 [[gnu::cold]] report_head head_of(trainer_facts const& t, fit_result const& r);
 
 } // namespace constrain::detail

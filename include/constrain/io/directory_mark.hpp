@@ -16,7 +16,7 @@
 ///
 /// After a fixed first line, a mark contains the identity (inode, file handle) of its directory and of the parent
 /// directory, the final name of the saved directory, and the list of files. Each file is listed before it is created. A
-/// mark is valid only while its directory keeps its name and its parent: a mark in a copy or in a moved directory
+/// mark is valid only while the directory keeps its name and its parent: a mark in a copy or in a moved directory
 /// permits no removal. A mark with another hard link permits no removal either. Another user cannot forge a mark: the
 /// mark and the directory must have the same owner as this process's new files.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {

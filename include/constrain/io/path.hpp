@@ -11,8 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Throws `error` if the directory at `path` is this process's working directory or one of its parents: replacing that
-/// directory would break all relative paths.
+/// Throws `error` if the directory at `path` is or contains this process's working directory: replacing that directory
+/// would break all relative paths.
 [[gnu::cold]] void check_not_worked_in(std::string const& path);
 
 /// A path split into its directory and its last component, the name.
@@ -35,11 +35,11 @@ private:
   void cut(std::string const& path);
 };
 
-/// A suffix for temporary names that is unlikely to be in use: the process id, the nanoseconds of the clock and a
+/// A suffix that makes a temporary name unlikely to exist already: the process id, the nanoseconds of the clock and a
 /// counter.
 [[gnu::cold]] std::string unlikely_suffix();
 
-/// The error for the directory `path`, which cannot be synced to disk. `code`: the error number.
+/// The error for a directory `path` that cannot be synced to disk. `code`: the error number.
 error not_on_disk(std::string const& path, int code = errno);
 
 /// The names in a directory, in no particular order, without '.' and '..'. On failure, returns nullopt and sets

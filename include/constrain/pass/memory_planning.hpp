@@ -45,7 +45,7 @@ private:
   /// A summary of all references to one value that does not persist.
   struct reference {
     bool any = false;             // whether any node reads or writes the value
-    int home = 0;                 // the innermost loop around all references
+    int home = 0;                 // the innermost loop that contains the `home_of` of every reference
     int first = 0, last = 0;      // first and last node that refer to the value
     int traversal = -1;           // the loop that carries a loop-carried value; -1: none, -2: several
     bool ends_break_ring = false; // whether the instance where the loop starts is used after the loop
@@ -156,7 +156,7 @@ private:
   }
 
   /// Sets size and strides. The buffer has one instance per iteration of every axis of the value that neither `home`
-  /// nor a loop around it traverses.
+  /// nor a loop around `home` traverses.
   constexpr void stack(int v, int home) {
     auto const& info = p_.values[v];
     auto& s = out_.buffers[v];
@@ -306,17 +306,19 @@ private:
 
 } // namespace detail
 
-/// Memory planning: gives every value its bytes in the arena. If C is the innermost loop that contains all references
-/// to a value, the value needs one instance per iteration of the loops between C and its definition, and lives from the
-/// first to the last child of C that refers to it. This rule decides which values are kept for the backward pass, for a
-/// segment of a recomputed loop, or for one iteration only. Offsets are first-fit, in the order that needs less memory:
-/// the largest buffer first, or the longest-lived. Values that do not persist come after the first `reserved` bytes,
-/// which hold the persistent values of all entry programs.
+/// Memory planning: gives every value its bytes in the arena. Let C be the innermost loop that contains all references
+/// to a value and is outside of every loop that accumulates into the value or carries it. For inputs and results, C is
+/// the whole program. The value needs one instance per iteration of the loops between C and the definition of the
+/// value. The value lives from the first to the last child of C that refers to it. A value that the host writes lives
+/// from the start of the run, and a value that the host may read lives to the end of the run. This rule decides which
+/// values are kept for the backward pass, for a segment of a recomputed loop, or for one iteration only. Offsets are
+/// first-fit, in the order that needs less memory: the largest buffer first, or the longest-lived. Values that do not
+/// persist come after the first `reserved` bytes, which hold the persistent values of all entry programs.
 ///
-/// `alignment`: the alignment of the device's buffers, in bytes. Every buffer begins at a multiple of it, and so does
-/// every instance, except the instances of persistent values, gradients, compute copies and inputs. One call may work
-/// on all instances of one of these values, so there are no gaps between them: an instance begins at a multiple of its
-/// size from the beginning of the buffer.
+/// `alignment`: the alignment of the device's buffers, in bytes. Every buffer begins at a multiple of `alignment`, and
+/// so does every instance, except the instances of persistent values, gradients, compute copies and inputs. One call
+/// may work on all instances of one of these values, so there are no gaps between them: an instance begins at a
+/// multiple of its size from the beginning of the buffer.
 constexpr memory_layout plan_memory(program const& p, std::int64_t reserved = 0,
                                     std::int64_t alignment = cpu::alignment) {
   if (!p.failure.ok()) return {};

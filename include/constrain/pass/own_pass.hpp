@@ -25,7 +25,7 @@ template <class policy> concept says_after = requires { policy::after; };
 /// after `built`.
 template <class policy, pass_name at> constexpr bool follows() {
   if constexpr (has_own_pass<policy>) return policy::after == at;
-  else return says_after<policy> && at == pass_name::built; // `run_own_pass` refuses it
+  else return says_after<policy> && at == pass_name::built; // `run_own_pass` refuses the program
 }
 
 /// Runs the policy's pass, or refuses the program if the policy has no valid one.

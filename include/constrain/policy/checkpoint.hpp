@@ -28,9 +28,9 @@ struct checkpointing {
   bool square_root = false;  // whether the policy is checkpoint::sqrt
   bool by_operation = false; // whether the policy is checkpoint::keep
   op_set kept{};             // the ops of checkpoint::keep
-  int unknown_ops = 0;       // number of arguments of checkpoint::keep that are not ops; 1 more if it has over 16
+  int unknown_ops = 0;       // number of arguments of checkpoint::keep that are not ops; 1 more for over 16 arguments
   bool has_limit = false;    // whether the policy is checkpoint::budget
-  bytes limit{};             // of checkpoint::budget: maximum memory of a trainer
+  bytes limit{};             // maximum memory of a trainer with checkpoint::budget; 0 for other policies
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;
 
   /// The number of iterations per segment in a repeat with `extent` iterations. Only the input of each segment is kept.
@@ -82,8 +82,8 @@ template <int iterations> struct every {
   static constexpr slot value{.recomputes = true, .iterations = iterations};
 };
 
-/// `every<k>` with a separate k for each repeat: the square root of its number of iterations, rounded up. The repeat
-/// keeps about k inputs and recomputes k iterations at a time (Chen et al. 2016). If the activations of an
+/// `every<k>` with a separate k for each repeat: the square root of the repeat's number of iterations, rounded up.
+/// The repeat keeps about k inputs and recomputes k iterations at a time (Chen et al. 2016). If the activations of an
 /// iteration take much more memory than its input, as in a transformer, every<1> takes less memory.
 struct sqrt {
   using slot = slot_of::checkpointing;

@@ -19,7 +19,7 @@ struct freezing {
   bool norm = false;      // role::norm is frozen
   bool embedding = false; // role::embedding is frozen
   bool head = false;      // role::head is frozen
-  bool other = false;     // the policy names another role: a compile-time error
+  bool other = false;     // whether the policy names another role, which is a compile-time error
   friend constexpr bool operator==(freezing const&, freezing const&) = default;
 
   /// The value that freezes `roles`.

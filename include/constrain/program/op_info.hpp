@@ -32,7 +32,7 @@ struct inferred {
   why reason = why::nothing;                                 // why the inputs are refused; `nothing`: accepted
   std::int64_t expected = 0;                                 // the number that the refusal's sentence calls `expected`
   std::int64_t got = 0;                                      // the number that the refusal's sentence calls `got`
-  refusal_label const* refusal = nullptr;                    // the refusal with its sentence, if refused
+  refusal_label const* refusal = nullptr;                    // if `reason` is `refused`: the refusal with its sentence
 
   /// Accepts, with one output.
   static constexpr inferred one(dtype type, shape s) {
@@ -82,7 +82,7 @@ struct builder;
 /// `op_info` of its op. Compare ops by `identity`: g++ -fsanitize=undefined rejects a comparison of two addresses in a
 /// constant expression.
 struct op_info : op_label {
-  op_label const* label = nullptr; // name and identity; plans point only to these, so that a binary holds no rules
+  op_label const* label = nullptr; // name and identity; plans point only to labels, so that a binary holds no rules
   std::uint64_t written_as = 0;    // identity of the op that the model calls: this op, or the op that this op replaces
   inferred (*infer)(operand_types const& inputs, attributes const&) = nullptr; // the shape rule
   // the cost rule
@@ -137,8 +137,8 @@ constexpr cost cost_by_operands(operand_types const& inputs, operand_types const
 
 namespace detail {
 
-/// Calls the shape rule of an op with the operands and, if the rule takes them, the op's `options` or the stored
-/// `attributes`. Refused: a shape in the `options` with an extent below 1.
+/// Calls the shape rule of an op with the operands and, if the rule has a second parameter, the op's `options` or the
+/// stored `attributes`. Refused: a shape in the `options` with an extent below 1.
 template <class op> constexpr inferred infer_of(operand_types const& in, attributes const& a) {
   if constexpr (requires { op::infer(in); }) return op::infer(in);
   else if constexpr (requires { op::infer(in, a); }) return op::infer(in, a);

@@ -5,8 +5,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 // A refusal is a compile-time error about a program: a class template with one static_assert, whose message is the
-// error. Most are defined next to the code that finds them, for example in an op or a layer. pass/refusals.hpp and
-// sound.hpp have the others.
+// error. Most are defined next to the code that finds the error, for example in an op or a layer. The other refusals
+// are in op/refusals.hpp, model/refusals.hpp, pass/refusals.hpp and sound.hpp.
 //
 //     struct split {
 //       template <diagnosis d> struct parts_do_not_divide_the_width {

@@ -10,10 +10,10 @@ template <class task, class passes> struct port_facts {
   // The first input and the first label. The host checks a corpus against them.
   static constexpr port first_input = passes::built.nth(port_kind::input, 0);
   static constexpr port first_label = passes::built.nth(port_kind::label, 0);
-  static constexpr std::int64_t vocabulary = first_input.limit; // tokens are below it; 0: not checked
+  static constexpr std::int64_t vocabulary = first_input.limit; // tokens are below this number; 0: not checked
   static constexpr shape logits = passes::built.values[passes::built.result("logits").value].shape;
   static constexpr std::int64_t labels =
-      passes::built.values[first_label.where.value].shape.elements(); // in a micro-batch
+      passes::built.values[first_label.where.value].shape.elements(); // elements in a micro-batch
   /// Whether the only input is one array of tokens, as a corpus and `generate` provide it.
   static constexpr bool takes_tokens =
       passes::built.count(port_kind::input) == 1 && first_input.spec == port_spec{.name = first_input.spec.name};

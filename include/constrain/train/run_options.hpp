@@ -8,13 +8,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The dynamic loss scale of `precision::fp16` (Micikevicius et al. 2018), as in torch.amp.GradScaler. A step with a
 /// gradient that is not finite is skipped, and the scale is multiplied by `backoff`. After `interval` consecutive steps
-/// that were not skipped, the scale is multiplied by `growth`. It never falls below 2^-24. The trainer's setting
+/// that were not skipped, the scale is multiplied by `growth`. The scale never falls below 2^-24. The trainer's setting
 /// "loss_scale" is the scale of the next step. All values must be finite.
 struct loss_scale_options {
   double initial = 65536;       // scale of the first step, at least 2^-24
   double growth = 2;            // multiplies the scale at an increase, above 0
   double backoff = 0.5;         // multiplies the scale after a skipped step, above 0
-  std::int64_t interval = 2000; // steps between two increases, at least 1
+  std::int64_t interval = 2000; // consecutive steps without a skip before an increase, at least 1
 };
 
 /// A run's options besides the optimizer's hyperparameters. The trainer's constructor throws `error` for a field out of
@@ -27,7 +27,7 @@ struct run_options {
   double dropout = 0;              // probability with which ct::dropout zeroes an element, in [0, 1)
   loss_scale_options loss_scale{}; // used only with precision::fp16
   bool checked = false;            // checks the reads and the result of every kernel call (slow; for debugging)
-  bool measure_memory = false;     // fills the arena with a pattern, so that `used_bytes()` can measure its use
+  bool measure_memory = false;     // fills the arena with a pattern, so that `used_bytes()` can count the bytes used
   double deadline = 1800;          // seconds a rank waits for other ranks before it ends with an error; above 0, at
                                    // most 1e9; used only with MPI
   int cuda_device = -1;            // with device::cuda: the device, as in cudaSetDevice; -1: the current device

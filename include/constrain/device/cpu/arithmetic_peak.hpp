@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Runs twelve independent chains of `rounds` multiply-adds each in vector registers: enough chains to hide the
+/// Runs twelve independent chains of multiply-adds in vector registers, `rounds` per chain: enough chains to hide the
 /// instruction's latency. Returns the number of operations, two per multiply-add and vector lane.
 template <class real> double multiply_add_chains(std::int64_t rounds) {
   constexpr int chains = 12;
@@ -69,7 +69,7 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
 }
 
 /// FLOP per second of the calling thread's CPU time: the best of 24 measurements. Returns 0 if fewer than a third of
-/// the measurements are within 5 % of the best, or if the clock did not advance during one of them.
+/// the measurements are within 5 % of the best, or if the clock did not advance during a measurement.
 template <class real> double chain_rate() {
   constexpr std::int64_t rounds = 200'000;
   constexpr int measurements = 24; // the clock frequency may still be low in the first measurements
@@ -91,8 +91,7 @@ template <class real> double chain_rate() {
 /// operations each): the best thread's rate times the smaller of `thread_count()` and `available_processors()`. On
 /// x86-64, the function uses the processor's AVX-512 or AVX2 and FMA instructions, if any, even if the code was
 /// compiled for another instruction set. The function measures CPU time, so preemption by other programs does not lower
-/// the result. It returns 0 if the measurements of any thread differ too much (`detail::chain_rate`). It takes a few
-/// hundredths of a second.
+/// the result. It returns 0 if `detail::chain_rate` returns 0 for any thread. It takes a few hundredths of a second.
 template <class real = float> double arithmetic_peak() {
   std::vector<double> rates(static_cast<std::size_t>(thread_count()));
   parallel_for(thread_count(),

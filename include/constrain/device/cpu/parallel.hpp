@@ -15,8 +15,8 @@
 #define CONSTRAIN_OMP(...)
 #endif
 
-/// Asks the compiler to vectorize the next loop, whose iterations must be independent. Empty for clang: it vectorizes
-/// such loops without a directive, and warns about a directive that it cannot apply.
+/// Asks the compiler to vectorize the next loop, whose iterations must be independent. Empty for clang, which
+/// vectorizes such loops without a directive and warns about a directive that it cannot apply.
 #if defined(__clang__)
 #define CONSTRAIN_SIMD
 #elif defined(_OPENMP)

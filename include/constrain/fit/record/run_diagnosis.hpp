@@ -23,7 +23,8 @@ enum class run_condition : std::uint8_t {
 /// A run's diagnosis.
 struct run_diagnosis {
   run_condition condition = run_condition::too_early; // the verdict
-  std::int64_t step = 0; // step with the lowest validation loss; `not_finite`: step at which the loss became non-finite
+  std::int64_t step = 0; // step with the lowest validation loss, 0 without an evaluation; for `not_finite`: the step at
+                         // which the loss became non-finite
   std::string text{};    // the verdict in words; for most verdicts also the losses and what to do
 };
 

@@ -37,7 +37,7 @@ template <> struct weight_format_of<gpt2> {
   /// model.
   static constexpr std::string_view required[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};
 
-  /// The format for one model: its names, and the text of its config.json.
+  /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(gpt2 const& m);
 };
 

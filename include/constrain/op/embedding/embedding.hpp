@@ -56,7 +56,7 @@ struct embedding {
 /// Options of `embedding`.
 struct embedding_options {
   int vocabulary = 0;   // rows of the table; token ids are below this number
-  int width = 0;        // features of a token: columns of the table
+  int width = 0;        // features of a token (columns of the table)
   double stddev = 0.02; // standard deviation of the initial table (normal distribution with mean 0)
 };
 
@@ -69,7 +69,7 @@ constexpr value embedding(value table, value tokens, int line = __builtin_LINE()
   return emit<op::embedding>({table, tokens}, {}, line);
 }
 
-/// Looks tokens up in a new table: tokens [sequences, tokens] -> [sequences, tokens, width]. Parameter "name.weight"
+/// Looks tokens up in a new table: tokens [...] (i32, in [0, vocabulary)) -> [..., width]. Parameter "name.weight"
 /// [vocabulary, width]. Refused: tokens that are not i32, and a `.vocabulary` or `.width` below 1.
 constexpr value embedding(std::string_view name, value tokens, embedding_options options, int line = __builtin_LINE()) {
   scope const inside(tokens.owner(), name, line);

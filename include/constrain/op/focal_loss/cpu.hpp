@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The focal loss of a row whose cross-entropy is `nats` = -log p >= 0: (1 - p)^gamma nats.
+/// The focal loss of a row whose cross-entropy is `nats` = -log p >= 0: (1 - p)^gamma * nats.
 inline double focal_loss_of(double nats, double gamma) {
   return detail::libm::pow(-detail::libm::expm1(-nats), gamma) * nats;
 }
@@ -20,7 +20,7 @@ inline double focal_loss_slope(double nats, double gamma) {
   return detail::libm::pow(rest, gamma) * (1 + gamma * quotient);
 }
 
-/// -log p of a row, or 0 if rounding of the logsumexp makes it negative.
+/// -log p of a row, or 0 if rounding of the logsumexp makes -log p negative.
 template <class stored> double nats_of(stored const* logits, std::int32_t label, arithmetic<stored> log_sum_exp) {
   double const nats = cross_entropy_of(logits, label, log_sum_exp);
   return nats < 0 ? 0 : nats; // NaN stays NaN

@@ -40,8 +40,8 @@ template <class stored> double sum_of_squares(stored const* gradient, std::int64
 }
 
 /// sums[k] = the sum of the squares of chunk `first + k` of a stack of tensors, for k < `count`. Each tensor has
-/// `chunks` chunks and begins `step` elements after the previous tensor; its first `used` elements are summed. Chunks
-/// are numbered consecutively across the tensors.
+/// `chunks` chunks. Consecutive tensors begin `step` elements apart, and the first `used` elements of each are summed.
+/// Chunks are numbered consecutively across the tensors.
 template <class stored>
 void sum_chunks(stored const* stack, std::int64_t step, std::int64_t chunks, std::int64_t used, std::int64_t first,
                 std::int64_t count, double* sums) {

@@ -29,8 +29,8 @@ public:
   /// registers.
   class search {
   public:
-    /// The code of the value nearest to x. If x is very close to the midpoint of two adjacent values (within 1e-4 of
-    /// their distance), the result may be the code of either.
+    /// The code of the value nearest to x. If x is very close to the midpoint of two adjacent values (within 1e-4
+    /// times their distance), the result may be the code of either value.
     int operator()(float x) const { return find(x, std::make_integer_sequence<int, zones>{}); }
 
   private:

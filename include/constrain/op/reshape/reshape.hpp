@@ -31,7 +31,7 @@ struct reshape {
 } // namespace op
 
 /// The elements of x, in row-major order, in the shape `to`. The result shares the memory of x if possible. Refused: a
-/// shape with a different number of elements, and token ids.
+/// shape with an extent below 1 or with a different number of elements, and token ids.
 constexpr value reshape(value x, shape to, int line = __builtin_LINE()) {
   detail::refuse_ids(x, line);
   return emit<op::reshape>({x}, {.to = to}, line);

@@ -16,10 +16,10 @@ struct squared_error_gradient {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
-/// From prediction, target and `inverse_label_count`: loss (+)= the sum of (prediction - target)^2, times
-/// `inverse_label_count`. (+)=: the first write in a run of the program overwrites the output; later writes add to it.
-/// Output 1 is scratch: the sums of fixed parts of the elements, so that the squares are added in the same order for
-/// any number of threads.
+/// From prediction, target and `inverse_label_count`: loss (+)= `inverse_label_count` * the sum of
+/// (prediction - target)^2. (+)=: the first write in a run of the program overwrites the output; later writes add to
+/// it. Output 1 is scratch: the sums of the squares in fixed parts of the elements. With these parts, the squares are
+/// added in the same order for any number of threads.
 struct squared_error {
   static constexpr char const* name = "squared_error";
   static constexpr unsigned accumulating = 0b1;
