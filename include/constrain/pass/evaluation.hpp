@@ -10,6 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 constexpr program remove_training_ops(program const& p) {
   if (!p.failure.ok()) return p;
   ref instead[program::maximum_values]{};
+  for (auto& r : instead) r = ref(); // at run time, g++ 12 fills it with zeros, and a zero is not an empty reference
   auto const resolve = [&](ref r) { return instead[r.value] ? instead[r.value] : r; };
   auto result = rewrite(p, [&](builder& out, node n, int) {
     for (auto& input : n.inputs) input = resolve(input);
