@@ -16,6 +16,26 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+namespace detail {
+
+/// Whether the optimizer, and each optimizer inside it, can wrap its base.
+template <class optimizer> constexpr bool bases_fit() {
+  if constexpr (requires { optimizer::base_fits; })
+    if (!optimizer::base_fits) return false;
+  if constexpr (requires { typename optimizer::base; }) return bases_fit<typename optimizer::base>();
+  return true;
+}
+
+/// Whether the states of the optimizer, and of each optimizer inside it, can be stored in its `state_type`.
+template <class optimizer> constexpr bool state_types_fit() {
+  if constexpr (requires { optimizer::state_type; })
+    if (optimizer::state_type != dtype::bf16 && optimizer::state_type != dtype::f32) return false;
+  if constexpr (requires { typename optimizer::base; }) return state_types_fit<typename optimizer::base>();
+  return true;
+}
+
+} // namespace detail
+
 namespace slot_of {
 
 /// The slot of the optimizer; is_slot.hpp explains its members. Every type with a member type `hyper` is a policy of
@@ -23,8 +43,8 @@ namespace slot_of {
 struct optimizer {
   bool has_state = true;    // false: an element-wise optimizer lacks a `state` template
   bool has_update = true;   // false: an element-wise optimizer with `state` lacks an `update` that can be called
-  bool base_fits = true;    // false: the optimizer cannot wrap its `base`
-  bool type_fits = true;    // false: the optimizer's states cannot be stored in its `state_type`
+  bool base_fits = true;    // false: the optimizer, or one inside it, cannot wrap its `base`
+  bool type_fits = true;    // false: the states of the optimizer, or of one inside it, do not fit its `state_type`
   bool in_backward = false; // whether parameters are updated in the backward pass
   bool is_outermost = true; // false: the optimizer wraps one that updates in the backward pass
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
@@ -33,13 +53,12 @@ struct optimizer {
   /// is reported.
   template <class policy> static constexpr optimizer of() {
     optimizer o{.in_backward = updates_in_backward<policy>, .is_outermost = !detail::has_in_backward_inside<policy>()};
-    if constexpr (requires { policy::base_fits; }) o.base_fits = policy::base_fits;
-    else if (!has_update_rule<policy>) {
+    o.base_fits = detail::bases_fit<policy>();
+    o.type_fits = detail::state_types_fit<policy>();
+    if constexpr (!requires { policy::base_fits; } && !has_update_rule<policy>) {
       o.has_state = constrain::has_state<policy>;
       o.has_update = !o.has_state || constrain::has_update<policy>;
     }
-    if constexpr (requires { policy::state_type; })
-      o.type_fits = policy::state_type == dtype::bf16 || policy::state_type == dtype::f32;
     return o;
   }
   template <class...> using otherwise = constrain::optimizer::adamw;
