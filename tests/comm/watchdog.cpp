@@ -44,6 +44,14 @@ template <class function> outcome in_a_child(function const& waits) {
   return o;
 }
 
+/// Checks that the watchdog ended the process during the wait `name`.
+void check_ended(outcome const& o, std::string const& name) {
+  CAPTURE(o.said);
+  CHECK(o.status == 1);
+  CHECK(o.said.find("rank 0 has waited ") == 0);
+  CHECK(o.said.find("(a test: " + name + ")") != o.said.npos);
+}
+
 } // namespace
 
 TEST_CASE("a wait that is longer than its deadline ends the process, the next wait begins anew") {
@@ -55,10 +63,7 @@ TEST_CASE("a wait that is longer than its deadline ends the process, the next wa
     watchdog::wait const waits("long", 0.5);
     pause(60);
   });
-  CAPTURE(o.said);
-  CHECK(o.status == 1);
-  CHECK(o.said.find("rank 0 has waited ") == 0);
-  CHECK(o.said.find("(a test: long)") != o.said.npos);
+  check_ended(o, "long");
 }
 
 TEST_CASE("an inner wait with a longer deadline leaves the outer wait its own") {
@@ -70,9 +75,7 @@ TEST_CASE("an inner wait with a longer deadline leaves the outer wait its own") 
     }
     pause(20);
   });
-  CAPTURE(o.said);
-  CHECK(o.status == 1);
-  CHECK(o.said.find("(a test: outer)") != o.said.npos);
+  check_ended(o, "outer");
 }
 
 TEST_CASE("inner waits do not restart the time of the outer wait") {
@@ -83,9 +86,7 @@ TEST_CASE("inner waits do not restart the time of the outer wait") {
       pause(0.1);
     }
   });
-  CAPTURE(o.said);
-  CHECK(o.status == 1);
-  CHECK(o.said.find("(a test: outer)") != o.said.npos);
+  check_ended(o, "outer");
 }
 
 TEST_CASE("the shorter deadline of an inner wait ends with it") {
@@ -105,6 +106,5 @@ TEST_CASE("the shorter deadline of an inner wait ends with it") {
     watchdog::wait const inner("inner", 0.5);
     pause(20);
   });
-  CHECK(longer.status == 1);
-  CHECK(longer.said.find("(a test: inner)") != longer.said.npos);
+  check_ended(longer, "inner");
 }
