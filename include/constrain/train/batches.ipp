@@ -19,7 +19,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                 "that an op indexes by, cannot be ignored; use tail::carry or tail::drop");
   if (from.epoch < 0 || from.sample < 0 || from.sample >= count_)
     throw error({"batches: the run is at sample ", from.sample, " of epoch ", from.epoch, ", but an epoch of ",
-                 called.self, " has ", counted(count_, "sample"), "; resume with the data that the run was saved with"});
+                 called.self, " has ", counted(count_, "sample"),
+                 "; resume with the data that the run was saved with"});
   if (!samples_.has_labels())
     throw error({"batches: the ", called.has, " no labels, because ", called.unlabeled, " to learn"});
 }
