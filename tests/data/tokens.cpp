@@ -92,19 +92,19 @@ TEST_CASE("tokens: what is no file of tokens is refused") {
     write_file(path, content);
     return sentence([&] { data::tokens(path); });
   };
-  auto const begin = "the tokens '" + path + "' ";
-  CHECK(refusal("") == begin + "are empty; give a file with at least one token");
-  CHECK(refusal("abc") == begin + "have an odd number of bytes, 3, but each token takes two; write the file again");
+  auto const begin = "the token file '" + path + "' ";
+  CHECK(refusal("") == begin + "is empty; give a file with at least one token");
+  CHECK(refusal("abc") == begin + "has an odd number of bytes, 3, but each token takes two; write the file again");
   CHECK(refusal(header(20240520, 7, 2) + "abcd") ==
-        begin + "have an llm.c header of version 7; give a file of version 1 (16-bit tokens) or without a header");
-  CHECK(refusal(header(20240520, 1, 0)) == begin + "are empty; give a file with at least one token");
+        begin + "has an llm.c header of version 7; give a file of version 1 (16-bit tokens) or without a header");
+  CHECK(refusal(header(20240520, 1, 0)) == begin + "is empty; give a file with at least one token");
   for (std::size_t length = 12; length < 1024; ++length)
     CHECK(refusal(header(20240520, 1, 2).substr(0, length)) ==
-          begin + "end inside their header, after " + std::to_string(length) + " bytes; write the file again");
+          begin + "ends inside its header, after " + std::to_string(length) + " bytes; write the file again");
   // The header's count against what follows, counts near the limits of 32 bits included.
   for (std::uint32_t const count : {0u, 1u, 3u, 0x7fffffffu, 0x80000000u, 0x80000002u, 0xffffffffu})
     CHECK(refusal(header(20240520, 1, count) + "abcd") ==
-          begin + "have a header that declares " + std::to_string(count) + (count == 1 ? " token" : " tokens") +
+          begin + "has a header that declares " + std::to_string(count) + (count == 1 ? " token" : " tokens") +
               " of 2 bytes, but is followed by 4 bytes; write the file again");
   CHECK(sentence([&] { data::tokens(directory / "none.bin"); }).ends_with("does not exist; check the path"));
   CHECK(sentence([&] { data::tokens(directory.path.string()); }).ends_with("is a directory; give the path of a file"));
@@ -123,18 +123,18 @@ TEST_CASE("tokens: a file that is cut short says so where its tokens are asked f
       std::vector<std::int32_t> out(100);
       for (auto const* each : {&corpus, &part})
         CHECK(sentence([&] { each->copy(each->size() - 100, out); }) ==
-              "the tokens '" + path + "' were truncated while in use: the file had " +
+              "the token file '" + path + "' was truncated while in use: it had " +
                   std::to_string(head.size() + 40000) + " bytes and has " + std::to_string(head.size() + left) +
                   " now; do not change the file during a run; write new tokens to another file");
-      CHECK(sentence([&] { corpus.split(0.1); }).find("were truncated") != std::string::npos);
+      CHECK(sentence([&] { corpus.split(0.1); }).find("was truncated") != std::string::npos);
     }
 }
 
 TEST_CASE("tokens: a file that is written to says so, one that is touched, appended to or replaced does not") {
   temporary_directory const directory;
   auto const path = directory / "x.bin";
-  auto const said = "the tokens '" + path +
-                    "' were changed while in use; do not change the file during a run; write new tokens to "
+  auto const said = "the token file '" + path +
+                    "' was changed while in use; do not change the file during a run; write new tokens to "
                     "another file";
   std::vector<std::int32_t> out(100);
   // Beyond the vocabulary, at the end of it, and to what the vocabulary has.

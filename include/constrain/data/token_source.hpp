@@ -22,7 +22,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 class token_file {
 public:
   /// Opens the file. Throws `error` if `path` is not a readable regular file.
-  explicit token_file(std::string path) : path_(std::move(path)), file_(io::open_file(path_, "the tokens", &seen_)) {}
+  explicit token_file(std::string path)
+      : path_(std::move(path)), file_(io::open_file(path_, "the token file", &seen_)) {}
 
   /// The path that was given to the constructor.
   std::string const& path() const { return path_; }
@@ -45,7 +46,7 @@ public:
   /// has changed. A file that has grown is not checked, since appending is allowed.
   void verify() const;
   /// The error for changed content.
-  error changed() const { return error({"the tokens '", path_, "' were changed while in use; ", advice}); }
+  error changed() const { return error({"the token file '", path_, "' was changed while in use; ", advice}); }
 
 private:
   static constexpr char const* advice = "do not change the file during a run; write new tokens to another file";

@@ -14,11 +14,11 @@ CONSTRAIN_INLINE void token_file::read(std::int64_t first, std::span<std::byte> 
     auto const got = ::pread(file_.get(), bytes.data() + done, std::min(bytes.size() - done, std::size_t{1} << 30), at);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
-      throw error({"the tokens '", path_, "' cannot be read (", io::reason(), "); check the file and its disk"});
+      throw error({"the token file '", path_, "' cannot be read (", io::reason(), "); check the file and its disk"});
     if (got == 0) {
       struct stat now {};
       auto const left = ::fstat(file_.get(), &now) == 0 ? now.st_size : at;
-      throw error({"the tokens '", path_, "' were truncated while in use: the file had ", counted(size(), "byte"),
+      throw error({"the token file '", path_, "' was truncated while in use: it had ", counted(size(), "byte"),
                    " and has ", left, " now; ", advice});
     }
     done += static_cast<std::size_t>(got);

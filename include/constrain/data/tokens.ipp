@@ -24,22 +24,21 @@ CONSTRAIN_INLINE std::int64_t find_tokens(std::span<std::byte const> head, std::
   std::memcpy(header.numbers, head.data(), std::min(sizeof header.numbers, head.size()));
   std::int64_t begin = 0;
   auto const refuse = [&](std::initializer_list<text_part> rest) {
-    return error({"the tokens '", path, "' ", concat(rest)});
+    return error({"the token file '", path, "' ", concat(rest)});
   };
   if (header.numbers[0] == llm_c_header::magic) {
     if (head.size() >= sizeof header.numbers && header.numbers[1] != 1)
-      throw refuse({"have an llm.c header of version ", header.numbers[1],
+      throw refuse({"has an llm.c header of version ", header.numbers[1],
                     "; give a file of version 1 (16-bit tokens) or without a header"});
     begin = header.bytes;
-    if (size < begin)
-      throw refuse({"end inside their header, after ", counted(size, "byte"), "; write the file again"});
+    if (size < begin) throw refuse({"ends inside its header, after ", counted(size, "byte"), "; write the file again"});
     if (size - begin != std::int64_t{2} * header.numbers[2])
-      throw refuse({"have a header that declares ", counted(header.numbers[2], "token"),
+      throw refuse({"has a header that declares ", counted(header.numbers[2], "token"),
                     " of 2 bytes, but is followed by ", counted(size - begin, "byte"), "; write the file again"});
   }
-  if (size == begin) throw refuse({"are empty; give a file with at least one token"});
+  if (size == begin) throw refuse({"is empty; give a file with at least one token"});
   if ((size - begin) % 2 != 0)
-    throw refuse({"have an odd number of bytes, ", size - begin, ", but each token takes two; write the file again"});
+    throw refuse({"has an odd number of bytes, ", size - begin, ", but each token takes two; write the file again"});
   return begin;
 }
 

@@ -26,7 +26,7 @@ namespace libm = constrain::detail::libm;
 /// float or double.
 template <class real> concept real_number = std::is_same_v<real, float> || std::is_same_v<real, double>;
 
-/// a * b + c, rounded once if the target has FMA. Unlike with contraction by the compiler, the result is the same with
+/// a * b + c on the host, rounded once if the target has FMA. Unlike with contraction by the compiler, the result is the same with
 /// every compiler, and in vectorized and scalar iterations.
 template <real_number real>
 CT_VECTORISED real multiply_add(real a, std::type_identity_t<real> b, std::type_identity_t<real> c) noexcept {
@@ -122,7 +122,7 @@ CT_VECTORISED float sqrt_host(float x) noexcept {
 #if defined(__NO_MATH_ERRNO__)
   return libm::sqrt(x);
 #else
-  bool const tiny = x < 0x1p-60f; // scaled up, since otherwise `rest` would be subnormal
+  bool const tiny = x < 0x1p-60f; // scaled up, since otherwise `rest` could be subnormal
   float const scaled = x * select(tiny, 0x1p64f, 1.0f);
   float y = std::bit_cast<float>(0x5f3759dfu - (std::bit_cast<std::uint32_t>(scaled) >> 1)); // 1 / sqrt within 3.5 %
   y *= 1.5f - 0.5f * scaled * y * y;

@@ -27,19 +27,19 @@ struct layout_change {
 ///     static constexpr char const* layouts = "...i, oi, +o -> ...o"; // linear: x, weight, bias -> y
 ///
 ///     *    element i of every output needs only element i of this input; all outputs must have this pattern too
-///     ...  has the rows of the call: row i of these outputs needs only row i of these inputs
+///     ...  has rows, as many as every other operand with `...`: row i of the outputs needs only row i of the inputs
 ///     #    only the type and the shape are read
-///     -    anything else; for an output of a call with rows, the sum over the rows
+///     -    anything else; if other operands have rows (`...`), such an output is the sum over these rows
 ///     oi   like -, and names the innermost dimensions, as in einsum: an index of `o` in an output needs only this
 ///          index of `o` in the inputs. Outputs are sums over letters that only inputs have. May also follow ... or -
 ///     +o   like o, for the last input, which is added to output 0
 ///
-/// The last pattern of each side, without its letters, also applies to all operands after it. Without `layouts`, every
-/// operand has `-`.
+/// The last pattern of each side, without its letters, also applies to all operands after it. In an op with a function `divide`
+/// (division.hpp), letters hold for ranges, such as the columns of a head. Without `layouts`, every operand has `-`.
 struct layout_rule {
   /// For each pattern, the operands of one side that have it: bit k is operand k.
   struct side {
-    static constexpr int most_named = 4; // maximum number of operands with named dimensions
+    static constexpr int most_named = 4; // only the first `most_named` operands can name dimensions
 
     unsigned elements = 0;    // `*`
     unsigned rows = 0;        // `...`

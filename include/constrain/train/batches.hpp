@@ -11,7 +11,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Fills consecutive batches with the samples of a data set, in each epoch's random order. Each step uses the next
-/// ranks x `sequences` samples, of which rank r gets samples [r x sequences, (r + 1) x sequences).
+/// ranks x `sequences` samples, of which rank r gets samples [r x sequences, (r + 1) x sequences). With `tail::pad`,
+/// padding takes the place of samples after the end of an epoch.
 class batch_source {
 public:
   /// `seed`: of the random order. `from`: position of the first batch. `sequences`: sequences in one step on one rank.
@@ -28,12 +29,12 @@ public:
   void operator()(batch_buffer& out);
 
   /// Skips the batches that begin before epoch number `epoch`, at most `limit` batches. Returns the number of batches
-  /// skipped. Neither number includes batches in which no rank has a valid label.
+  /// skipped. Batches in which no rank has a valid label count neither towards `limit` nor towards the result.
   std::int64_t count_before(std::int64_t epoch, std::int64_t limit);
 
 private:
-  /// Sets the position of the batch's first sample (`position_`), the number of samples in the batch (`taken_`) and the
-  /// position of the next batch's first sample (`next_`). Returns the number of valid labels in the batch, over all
+  /// Sets the position of the batch's first sample (`position_`), the number of samples in the batch without padding
+  /// (`taken_`) and the position after the batch's last sample (`next_`). Returns the number of valid labels in the batch, over all
   /// ranks.
   std::int64_t begin_batch();
 
@@ -42,7 +43,7 @@ private:
   data::position position_;
   std::int64_t sequences_;
   data::tail tail_;
-  std::int64_t rank_, needed_, count_; // `needed_`: samples in a batch, over all ranks; `count_`: in an epoch
+  std::int64_t rank_, needed_, count_; // `needed_`: samples in a full batch, over all ranks; `count_`: in an epoch
   data::position next_{};
   std::int64_t taken_ = 0;
 };

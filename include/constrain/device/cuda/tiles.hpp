@@ -26,16 +26,16 @@ CT_HOST_DEVICE constexpr std::int64_t part_begin(std::int64_t count, std::int64_
 constexpr std::int64_t row_parts(std::int64_t rows) { return rows < 64 ? 1 : rows < 64 * 32 ? rows / 64 : 32; }
 
 /// The layout of many row-major matrices in one tensor, with two strides. In attention, matrix i is head i % `inner` of
-/// sequence i / `inner`; `group` query heads share one key-value head.
+/// sequence i / `inner`. For keys and values, `group` consecutive indices, one for each query head, refer to one matrix.
 struct matrix_batch {
   std::int64_t leading = 0;      // leading dimension: elements from one stored row to the next
   bool transposed = false;       // whether the matrices are stored transposed
-  std::int64_t inner = 1;        // number of matrices that are `inner_stride` apart
+  std::int64_t inner = 1;        // number of matrices in a set, which are `inner_stride` apart
   std::int64_t inner_stride = 0; // elements between these matrices
   std::int64_t outer_stride = 0; // elements from one set of `inner` matrices to the next
   std::int64_t group = 1;        // number of consecutive indices that refer to the same matrix
 
-  /// Offset of matrix `index` in the tensor, in elements.
+  /// Offset of the matrix that `index` refers to in the tensor, in elements.
   CT_HOST_DEVICE constexpr std::int64_t begin(std::int64_t index) const {
     auto const matrix = index / group;
     return matrix / inner * outer_stride + matrix % inner * inner_stride;
