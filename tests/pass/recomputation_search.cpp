@@ -1,4 +1,4 @@
-#include "programs.hpp"
+#include "recomputation_programs.hpp"
 
 #include <constrain/pass/recomputation_search.hpp>
 #include <doctest/doctest.h>
@@ -11,76 +11,47 @@ using namespace constrain::test;
 
 namespace {
 
-/// Every kind of layer, outside of repeats and inside, with activations that are cheap to recompute and others that are
-/// costly.
-struct mixed {
-  constexpr value operator()(value tokens) const {
-    auto x = embedding("token", tokens, {.vocabulary = 8, .width = 8});
-    x = gelu(linear("in", layer_norm("first", x), 24));
-    x = repeat("block", 3, x, [](value x) { return x + linear("down", dropout(silu(linear("up", x, 40))), 24); });
-    return linear("head", layer_norm("last", x), 8);
-  }
-};
-
-using mixed_task = task<mixed{}, causal_lm, micro_batch{.sequences = 8, .tokens = 16}>;
-using attention_task = task<gpt2{.layers = 3, .heads = 2, .width = 16, .vocabulary = 16, .context = 32}, causal_lm,
-                            micro_batch{.sequences = 2}>;
-
 /// Bytes of the plan of a program before fusion.
 std::int64_t bytes_of(program const& p) {
   auto const fused = constrain::fuse(p, {.fuses = true});
   return plan_memory(in_place(slice_views(coalesce(fused)))).end;
 }
 
-/// A choice, its plan's bytes, and the cost of its recomputation.
-struct choice {
+/// A choice's plan's bytes, and the cost of its recomputation.
+struct planned_choice {
   std::int64_t bytes;
   double cost;
 };
 
-/// All choices of nodes that the backward pass reads.
-std::vector<choice> all_choices(program const& p) {
-  constrain::detail::rematerialization const forward(p);
-  auto const droppable = forward.droppable();
-  std::vector<int> read;
-  node_set unread;
-  for (int i = 0; i < forward.forward_nodes(); ++i)
-    if (droppable.contains(i)) {
-      if (forward.is_read(i)) read.push_back(i);
-      else unread.add(i);
-    }
-  REQUIRE(read.size() > 5);
-  REQUIRE(read.size() < 14);
-  std::vector<choice> all;
-  for (unsigned subset = 0; subset < 1u << read.size(); ++subset) {
-    auto dropped = unread;
-    for (std::size_t k = 0; k < read.size(); ++k)
-      if ((subset >> k & 1u) != 0) dropped.add(read[k]);
-    all.push_back({bytes_of(forward.run(dropped)), forward.place(dropped).cost});
-  }
-  return all;
-}
-
 /// The result of a search, and the number of plans that it made.
 struct found {
-  choice result;
+  planned_choice result;
   int plans;
 };
 found search(program const& p, std::int64_t limit) {
-  constrain::detail::rematerialization const forward(p);
+  recomputation_estimate const estimate(p);
   recomputation_search s;
   int plans = 0;
-  for (; !s.is_done(); ++plans) s = s.after(p, bytes_of(forward.run(s.candidate)), limit);
-  return {{bytes_of(forward.run(s.best)), forward.place(s.best).cost}, plans};
+  for (; !s.is_done; ++plans) s = s.after(estimate, bytes_of(rematerialize(p, estimate.nodes(s.candidate))), limit);
+  auto const choice = s.choice();
+  return {{bytes_of(rematerialize(p, estimate.nodes(choice))), estimate.of(choice).cost}, plans};
 }
 
-/// Compares searches with all choices, for limits from nothing to everything.
+/// Compares searches with all choices, for limits from the smallest plan to that of dropping nothing.
 void check_limits(program const& p) {
-  auto const all = all_choices(p);
-  std::int64_t least = all[0].bytes, most = all[0].bytes;
-  for (auto const& c : all) least = std::min(least, c.bytes);
-  for (int step = 0; step <= 12; ++step) {
-    auto const limit = least + (most - least) * step / 12;
+  recomputation_estimate const estimate(p);
+  std::vector<planned_choice> all;
+  for (auto const choice : all_choices(estimate))
+    all.push_back({bytes_of(rematerialize(p, estimate.nodes(choice))), estimate.of(choice).cost});
+  auto const nothing = bytes_of(p);
+  std::vector<std::int64_t> limits;
+  for (auto const& c : all)
+    if (c.bytes <= nothing) limits.push_back(c.bytes);
+  std::sort(limits.begin(), limits.end());
+  limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+  REQUIRE(limits.size() > 10);
+  for (std::size_t k = 0; k < limits.size(); k += 1 + limits.size() / 40) {
+    auto const limit = limits[k];
     CAPTURE(limit);
     double cheapest = -1;
     for (auto const& c : all)
@@ -96,8 +67,10 @@ void check_limits(program const& p) {
 
 TEST_CASE("recomputation_search: a limit that nothing fits gives the smallest plan that was found") {
   auto const p = updated(built<mixed_task>());
+  recomputation_estimate const estimate(p);
   auto least = bytes_of(p);
-  for (auto const& c : all_choices(p)) least = std::min(least, c.bytes);
+  for (auto const choice : all_choices(estimate))
+    least = std::min(least, bytes_of(rematerialize(p, estimate.nodes(choice))));
   CHECK(search(p, 1).result.bytes == least);
   CHECK(search(p, bytes_of(p)).plans == 1);
   CHECK(search(p, bytes_of(p)).result.cost == 0);
@@ -105,22 +78,35 @@ TEST_CASE("recomputation_search: a limit that nothing fits gives the smallest pl
 
 TEST_CASE("recomputation_search: as cheap as the cheapest of all choices that fit") {
   check_limits(updated(built<mixed_task>()));
-  check_limits(updated(built<attention_task>()));
+  check_limits(updated(built<task_of<gated{}>>()));
+  check_limits(updated(built<task_of<two_repeats{}>>()));
+  check_limits(updated(built<attention_task<3>>()));
+  check_limits(updated(built<mixed_task>(), 1, dtype::bf16));
+  check_limits(updated(built<task_of<gated{}>>(), 3));
 }
 
-TEST_CASE("recomputation_search: if dropping everything does not fit, a change that fits is followed by changes") {
-  auto const p = updated(built<mixed_task>());
-  constexpr std::int64_t limit = 1000;
-  // Plans made up for the search: they fit from plan `first` on, and before that, every seventh is smaller.
-  for (int first = 3; first <= recomputation_search::most_plans; ++first) {
-    CAPTURE(first);
+TEST_CASE("recomputation_search: finds what fits even if dropping everything needs more bytes than dropping nothing") {
+  auto const p = updated(built<task_of<flat{}>>());
+  recomputation_estimate const estimate(p);
+  CHECK(bytes_of(rematerialize(p, estimate.nodes(estimate.all()))) > bytes_of(p));
+  check_limits(p);
+  check_limits(updated<optimizer::in_backward<optimizer::adamw>>(built<task_of<flat{}>>()));
+}
+
+TEST_CASE("recomputation_search: refused plans are never chosen, and a refused first plan ends the search") {
+  auto const p = updated(built<task_of<gated{}>>());
+  recomputation_estimate const estimate(p);
+  constexpr auto refused = recomputation_search::refused;
+  CHECK(recomputation_search{}.after(estimate, refused, 1000).is_done);
+  for (int fitting = 1; fitting < recomputation_search::most_plans; ++fitting) {
+    CAPTURE(fitting);
     recomputation_search s;
-    int plans = 0;
-    for (; !s.is_done(); ++plans) {
-      auto const beyond = plans == 0 ? 1000 : 100 - plans / 7 * 7 + plans % 7;
-      s = s.after(p, plans + 1 >= first ? limit : limit + beyond, limit);
-      CHECK(s.now != recomputation_search::phase::bisection);
+    for (int plans = 0; !s.is_done; ++plans) {
+      std::int64_t const bytes = plans == 0 ? 2000 : plans == fitting ? 1000 : refused;
+      s = s.after(estimate, bytes, 1000);
+      CHECK(s.made.size() == plans + 1);
     }
-    CHECK(plans <= recomputation_search::most_plans);
+    CHECK(s.best == (s.made.size() > fitting ? fitting : -1));
+    CHECK(s.made.size() <= recomputation_search::most_plans);
   }
 }

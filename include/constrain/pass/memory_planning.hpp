@@ -26,7 +26,8 @@ public:
   constexpr memory_planner(program const& p, std::int64_t reserved, std::int64_t alignment)
       : p_(p), nest_(p), reserved_(reserved), alignment_(alignment) {}
 
-  constexpr memory_layout run() {
+  /// The layout with sizes, strides and lifetimes, but without the offsets of values that may share bytes.
+  constexpr memory_layout lifetimes() {
     // g++ 12 can lose the default values of an array whose elements are first written out of order.
     for (int v = 0; v < p_.values.size(); ++v) {
       out_.buffers.push_back({});
@@ -37,6 +38,10 @@ public:
     lay_out_per_run();
     for (int v = 0; v < p_.values.size(); ++v)
       if (may_share_bytes(v)) lay_out(v);
+    return out_;
+  }
+  constexpr memory_layout run() {
+    lifetimes();
     assign_offsets();
     return out_;
   }

@@ -210,17 +210,27 @@ template <class source> struct recomputation_plans {
   static constexpr std::int64_t bytes = source::template bytes_of<passes_with_dropped<source, dropped>>();
 };
 
-/// The result of a search over `plans` (recomputation_search.hpp) that continues from the state `now`. Each state is a
-/// separate constant, because compilers limit the steps of one constant expression.
-template <class plans, std::int64_t limit, recomputation_search now, bool is_done = now.is_done()> struct searched {
-  static constexpr std::int64_t bytes = plans::template bytes<now.candidate>;
-  static constexpr recomputation_search next =
-      now.after(plans::program(), bytes < 0 ? recomputation_search::refused : bytes, limit);
-  static constexpr node_set dropped = searched<plans, limit, next>::dropped;
+/// The estimates of a search over `plans`.
+template <class plans> inline constexpr recomputation_estimate estimate_of{plans::program()};
+
+/// State number `step` of a search over `plans` (recomputation_search.hpp). Each state is a separate constant, because
+/// compilers limit the steps of one constant expression.
+template <class plans, std::int64_t limit, int step> struct search_state {
+  static constexpr recomputation_search const& before = search_state<plans, limit, step - 1>::value;
+  static constexpr std::int64_t bytes = plans::template bytes<estimate_of<plans>.nodes(before.candidate)>;
+  static constexpr recomputation_search value =
+      before.after(estimate_of<plans>, bytes < 0 ? recomputation_search::refused : bytes, limit);
 };
-template <class plans, std::int64_t limit, recomputation_search now> struct searched<plans, limit, now, true> {
-  static constexpr node_set dropped = now.best;
+template <class plans, std::int64_t limit> struct search_state<plans, limit, 0> {
+  static constexpr recomputation_search value{};
 };
+
+/// The nodes that the result of a search drops; states before number `step` are not the last.
+template <class plans, std::int64_t limit, int step = 1> constexpr node_set searched() {
+  if constexpr (constexpr auto const& state = search_state<plans, limit, step>::value; state.is_done)
+    return estimate_of<plans>.nodes(state.choice());
+  else return searched<plans, limit, step + 1>();
+}
 
 /// The nodes that the backward pass recomputes because of checkpoint::budget; empty for other policies and for a
 /// refused program.
@@ -228,8 +238,7 @@ template <class source> constexpr node_set dropped_nodes() {
   constexpr auto const& checkpointing = source::policies::checkpointing::value;
   if constexpr (checkpointing.searches()) {
     using plans = recomputation_plans<source>;
-    if constexpr (plans::program().failure.ok())
-      return searched<plans, checkpointing.limit.count(), recomputation_search{}>::dropped;
+    if constexpr (plans::program().failure.ok()) return searched<plans, checkpointing.limit.count()>();
   }
   return {};
 }

@@ -1,205 +1,169 @@
 #pragma once
 
-#include "constrain/pass/rematerialize.hpp"
+#include "constrain/pass/recomputation_estimate.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Searches for a set of nodes to drop (rematerialize.hpp) so that the plan takes at most `limit` bytes, with little
-/// recomputation. The peak of a plan is not a sum over its values, so the caller makes the plan of each candidate:
+/// Searches for a choice of nodes to drop (recomputation_estimate.hpp) so that the plan takes at most `limit` bytes,
+/// with little recomputation. The caller makes the plan of each candidate:
 ///
+///     recomputation_estimate const e(p);
 ///     recomputation_search s;
-///     while (!s.is_done()) s = s.after(p, bytes_of_plan(rematerialize(p, s.candidate)), limit);
-///     // s.best
+///     while (!s.is_done) s = s.after(e, bytes_of_plan(rematerialize(p, e.nodes(s.candidate))), limit);
+///     // s.choice()
 ///
-/// The first candidate drops nothing, and the second drops everything. If the second fits, a bisection finds how few
-/// groups of nodes suffice when groups with more bytes per cost are dropped first. The last candidates change the best
-/// choice, the cheapest change first: each change keeps one group that the best choice drops, and drops up to two other
-/// groups. The state of a search is public, so that a search can be a template argument.
+/// The first candidate drops nothing; if its plan is refused, the search ends. Each further candidate costs at least 1 %
+/// less than the best choice so far. The plan of a candidate is expected to differ from its estimate by about as many
+/// bytes as the plan of the most similar earlier candidate. The next candidate is the cheapest that is expected to fit
+/// or, if there is none, the one that is expected to exceed the limit least. A local search finds it, so it can miss a
+/// better one.
 struct recomputation_search {
-  /// The stages of a search, by the candidate that comes next.
-  enum class phase : std::uint8_t { nothing, everything, bisection, change, done };
   static constexpr std::int64_t refused = std::numeric_limits<std::int64_t>::max(); // the bytes of a refused plan
-  static constexpr int most_plans = 32;                                             // maximum number of plans made
+  static constexpr int most_plans = 24;                                             // maximum number of plans made
 
-  phase now = phase::nothing;        // the stage that `candidate` belongs to
-  node_set candidate;                // the set whose plan the caller makes next
-  node_set best;                     // the best set so far; if no set fits, the one with the smallest plan
-  std::int64_t best_bytes = refused; // the bytes of the plan of `best`
-  int low = 0, high = 0;             // bisection: dropping `low` groups is too little, `high` is enough
-  std::int64_t tried = 0;            // all changes to `best` that cost at most this much have been tried
-  int plans = 0;                     // number of plans made so far
+  /// A candidate whose plan was made.
+  struct made_plan {
+    std::uint64_t choice = 0;   // the candidate
+    double cost = 0;            // of its recomputation
+    std::int64_t estimated = 0; // bytes by the estimate
+    std::int64_t bytes = 0;     // bytes of the plan; `refused` if it was refused
+  };
 
-  /// Whether the search is over and `best` is its result.
-  constexpr bool is_done() const { return now == phase::done; }
+  fixed_vector<made_plan, most_plans> made; // in the order of the search
+  std::uint64_t candidate = 0;              // the choice whose plan the caller makes next
+  int best = -1;                            // the cheapest plan that fits, by index; -1: none fits
+  bool is_done = false;                     // whether the search is over
+
+  /// The result of the search so far: the cheapest choice that fits; if none fits, that with the smallest plan.
+  constexpr std::uint64_t choice() const {
+    int found = best;
+    for (int k = 0; best < 0 && k < made.size(); ++k)
+      if (found < 0 || made[k].bytes < made[found].bytes) found = k;
+    return found < 0 ? 0 : made[found].choice;
+  }
 
   /// The next state of the search. `bytes`: the bytes that the plan of `candidate` takes.
-  constexpr recomputation_search after(program const& p, std::int64_t bytes, std::int64_t limit) const;
+  constexpr recomputation_search after(recomputation_estimate const& estimate, std::int64_t bytes,
+                                       std::int64_t limit) const;
 };
 
 namespace detail {
 
-/// The nodes that a search may drop, in groups. Nodes that need the same value are dropped together if the backward
-/// pass does not read that value.
-class recomputation_candidates {
+/// Looks for the next candidate of a search.
+class next_recomputation {
 public:
-  constexpr explicit recomputation_candidates(program const& p) : forward_(p) {
-    node_set const droppable = forward_.droppable();
-    for (int i = 0; i < forward_.forward_nodes(); ++i)
-      if (droppable.contains(i) && !forward_.is_read(i)) unread_.add(i);
-    for (int i = 0; i < forward_.forward_nodes(); ++i)
-      if (droppable.contains(i) && forward_.is_read(i)) add_to_group(p, i);
-    for (auto& g : groups_) g.cost = cost_of(with(unread_, g));
-    sort();
-  }
-
-  constexpr int size() const { return groups_.size(); }
-  /// The first `count` groups, most bytes per cost first, and the nodes whose results the backward pass does not read.
-  constexpr node_set first(int count) const {
-    node_set out = unread_;
-    for (int k = 0; k < count; ++k) out = with(out, groups_[k]);
-    return out;
-  }
-
-  /// The cost of recomputation if these nodes are dropped.
-  constexpr double cost_of(node_set const& dropped) const { return forward_.place(dropped).cost; }
-
-  /// A changed choice and its cost.
-  struct change {
-    node_set dropped;
-    std::int64_t cost = -1; // approximate cost of the recomputation; -1: there is no such change
-  };
-
-  /// The cheapest change to `dropped` with a cost above `tried` and at least 1 % below the cost of `dropped`.
-  /// `bytes`: the bytes that the plan of `dropped` takes. A change that also drops other groups must be likely to fit
-  /// into `limit`.
-  constexpr change cheapest_change(node_set const& dropped, std::int64_t bytes, std::int64_t limit,
-                                   std::int64_t tried) const {
-    double const now = cost_of(dropped);
-    double difference[most]{}; // decrease in cost if a dropped group is kept; increase if a kept group is dropped
-    for (int k = 0; k < groups_.size(); ++k)
-      difference[k] = (contains(dropped, k) ? now - cost_of(without(dropped, groups_[k]))
-                                            : cost_of(with(dropped, groups_[k])) - now);
-    change best;
-    double least = 0.99 * now;
-    auto const spare = static_cast<double>(limit - bytes);
-    auto const consider = [&](int kept, int one, int other) {
-      double cost = now - difference[kept], more = groups_[kept].bytes;
-      for (int const k : {one, other})
-        if (k >= 0) cost += difference[k], more -= groups_[k].bytes;
-      if (cost >= least || cost < static_cast<double>(tried) + 1) return;
-      // Some bytes of the kept group may be unused at the peak of the plan.
-      if (one >= 0 && (spare < 0 || more > spare + groups_[kept].bytes / 4)) return;
-      least = cost;
-      best.dropped = without(dropped, groups_[kept]);
-      for (int const k : {one, other})
-        if (k >= 0) best.dropped = with(best.dropped, groups_[k]);
-      best.cost = static_cast<std::int64_t>(cost);
-    };
-    for (int kept = 0; kept < groups_.size(); ++kept) {
-      if (!contains(dropped, kept)) continue;
-      consider(kept, -1, -1);
-      for (int one = 0; one < groups_.size(); ++one) {
-        if (contains(dropped, one) || difference[one] >= difference[kept]) continue;
-        consider(kept, one, -1);
-        for (int other = 0; other < one; ++other)
-          if (!contains(dropped, other) && difference[one] + difference[other] < difference[kept])
-            consider(kept, one, other);
-      }
+  constexpr next_recomputation(recomputation_estimate const& estimate, recomputation_search const& state,
+                               std::int64_t limit)
+      : estimate_(estimate), state_(state), limit_(limit), estimates_left_(most_steps / estimate.steps()),
+        cost_limit_(state.best < 0 ? std::numeric_limits<double>::infinity() : 0.99 * state.made[state.best].cost) {
+    auto const error_of = [](recomputation_search::made_plan const& m) { return m.bytes - m.estimated; };
+    auto least = error_of(state.made[0]), most = least;
+    for (auto const& m : state.made) {
+      if (m.bytes == recomputation_search::refused) continue;
+      least = std::min(least, error_of(m));
+      most = std::max(most, error_of(m));
     }
-    return best;
+    error_ = std::max(most - least, state.made[0].estimated / 128);
+  }
+
+  /// Looks near the best choice and near the latest.
+  constexpr void run() {
+    improve(state_.choice());
+    improve(state_.made.back().choice);
+    if (state_.best < 0) improve(estimate_.all());
+    else if (!found_ || best_.excess > 0) improve(state_.choice(), 2);
+  }
+
+  /// Whether a candidate was found.
+  constexpr bool found() const { return found_; }
+  constexpr std::uint64_t choice() const { return best_.choice; }
+  /// Whether the plan of the candidate would exceed the limit by so much more than estimates are wrong that it is not
+  /// worth making.
+  constexpr bool is_hopeless() const {
+    return state_.best >= 0 && state_.made.size() >= 4 && best_.excess > 2 * error_;
   }
 
 private:
-  /// Nodes that are dropped together.
-  struct group {
-    node_set nodes;
-    double bytes = 0; // of the nodes' results
-    double cost = 0;  // of recomputing the nodes
-    int reads = -1;   // the value that all nodes need and the backward pass does not read; -1: none
+  static constexpr int most_steps = 400'000; // compilers limit the steps of a constant expression
+
+  /// A choice, its cost and the bytes by which its plan is expected to exceed the limit.
+  struct expected {
+    std::uint64_t choice = 0;
+    double cost = 0;
+    std::int64_t excess = 0;
   };
-  static constexpr int most = 32; // maximum number of groups; further nodes join the last group
 
-  constexpr bool contains(node_set const& dropped, int k) const {
-    for (int i = 0; i < forward_.forward_nodes(); ++i)
-      if (groups_[k].nodes.contains(i)) return dropped.contains(i);
-    return false;
-  }
-  static constexpr node_set with(node_set dropped, group const& g) {
-    for (int w = 0; w < node_set::size; ++w) dropped.words[w] |= g.nodes.words[w];
-    return dropped;
-  }
-  static constexpr node_set without(node_set dropped, group const& g) {
-    for (int w = 0; w < node_set::size; ++w) dropped.words[w] &= ~g.nodes.words[w];
-    return dropped;
-  }
-
-  /// Adds node i to the group of nodes that need the same value, or to a new group.
-  constexpr void add_to_group(program const& p, int i) {
-    int needed = -1;
-    for (auto const& input : p.nodes[i].inputs)
-      if (int const writer = forward_.writer(input.value); writer >= 0 && unread_.contains(writer))
-        needed = input.value;
-    int found = -1;
-    for (int k = 0; k < groups_.size(); ++k)
-      if (needed >= 0 && groups_[k].reads == needed) found = k;
-    if (found < 0) {
-      group g;
-      g.reads = needed;
-      groups_.push_back(g);
-      found = groups_.size() - 1;
-    }
-    groups_[found].nodes.add(i);
-    for (auto const& output : p.nodes[i].outputs) {
-      auto const& info = p.values[output.value];
-      groups_[found].bytes += static_cast<double>(p.iterations(info) * info.shape.elements() * size_of(info.type));
-    }
-  }
-  constexpr void sort() {
-    auto const is_before = [](group const& a, group const& b) { return a.bytes * b.cost > b.bytes * a.cost; };
-    for (int end = 1; end < groups_.size(); ++end)
-      for (int k = end; k > 0 && is_before(groups_[k], groups_[k - 1]); --k) {
-        auto const moved = groups_[k];
-        groups_[k] = groups_[k - 1], groups_[k - 1] = moved;
+  /// Changes `choice` as long as a change gives a better candidate. A change drops or keeps one group, or keeps one
+  /// dropped group and drops up to `most_dropped` kept groups.
+  constexpr void improve(std::uint64_t choice, int most_dropped = 1) {
+    auto const bit = [](int group) { return std::uint64_t{1} << group; };
+    for (bool better = true; better; choice = best_.choice) {
+      better = false;
+      for (int a = 0; a < estimate_.size(); ++a) {
+        better |= consider(choice ^ bit(a));
+        if ((choice & bit(a)) == 0) continue;
+        for (int b = 0; b < estimate_.size(); ++b) {
+          if ((choice & bit(b)) != 0) continue;
+          auto const swapped = choice ^ bit(a) ^ bit(b);
+          better |= consider(swapped);
+          for (int c = 0; most_dropped > 1 && c < b; ++c)
+            if ((choice & bit(c)) == 0) better |= consider(swapped ^ bit(c));
+        }
       }
+    }
   }
 
-  rematerialization forward_;
-  node_set unread_; // nodes whose results the backward pass does not read; recomputed if a dropped node needs them
-  fixed_vector<group, most> groups_;
+  /// Makes `choice` the candidate if it is new and better. Returns whether it is.
+  constexpr bool consider(std::uint64_t choice) {
+    if (--estimates_left_ < 0) return false;
+    auto const e = estimate_.of(choice, cost_limit_);
+    if (e.cost >= cost_limit_) return false;
+    int nearest = recomputation_estimate::most_groups + 1;
+    std::int64_t bytes = 0;
+    for (auto const& m : state_.made) {
+      int const distance = std::popcount(m.choice ^ e.choice);
+      if (distance == 0) return false;
+      if (distance > nearest) continue;
+      nearest = distance;
+      bytes = m.bytes == recomputation_search::refused ? m.bytes : e.bytes + m.bytes - m.estimated;
+    }
+    // The less alike two choices are, the less the plan of one says about the plan of the other.
+    std::int64_t const excess = std::max<std::int64_t>(bytes - limit_ - (nearest - 1) * error_ / 2, 0);
+    if (found_ && (excess != best_.excess ? excess > best_.excess : e.cost >= best_.cost)) return false;
+    best_ = {e.choice, e.cost, excess};
+    found_ = true;
+    return true;
+  }
+
+  recomputation_estimate const& estimate_;
+  recomputation_search const& state_;
+  std::int64_t limit_;
+  int estimates_left_;
+  std::int64_t error_ = 0; // by how many bytes the estimates of similar choices can be wrong
+  double cost_limit_;      // candidates are cheaper
+  expected best_;
+  bool found_ = false;
 };
 
 } // namespace detail
 
-constexpr recomputation_search recomputation_search::after(program const& p, std::int64_t bytes,
+constexpr recomputation_search recomputation_search::after(recomputation_estimate const& estimate, std::int64_t bytes,
                                                            std::int64_t limit) const {
   auto next = *this;
-  detail::recomputation_candidates const candidates(p);
-  bool const fits = bytes <= limit;
-  bool const is_better =
-      best_bytes > limit ? bytes <= best_bytes : fits && candidates.cost_of(candidate) < candidates.cost_of(best);
-  if (is_better) next.best = candidate, next.best_bytes = bytes, next.tried = 0;
-  ++next.plans;
-  if (now == phase::nothing) {
-    next.now = fits || candidates.size() == 0 ? phase::done : phase::everything;
-    next.candidate = candidates.first(candidates.size());
-    return next;
-  }
-  if (now == phase::everything) next.high = candidates.size();
-  if (now == phase::bisection) (fits ? next.high : next.low) = low + (high - low) / 2;
-  // If dropping everything does not fit, `high` groups are not known to be enough, even if a later change fits.
-  bool const bisects = now == phase::everything ? fits : now == phase::bisection;
-  if (bisects && next.high - next.low > 1) {
-    next.now = phase::bisection;
-    next.candidate = candidates.first(next.low + (next.high - next.low) / 2);
-    return next;
-  }
-  auto const change = candidates.cheapest_change(next.best, next.best_bytes, limit, next.tried);
-  next.now = change.cost < 0 || next.plans >= most_plans ? phase::done : phase::change;
-  next.candidate = change.dropped;
-  next.tried = change.cost;
+  auto const e = estimate.of(candidate);
+  next.made.push_back({e.choice, e.cost, e.bytes, bytes});
+  if (bytes <= limit && (best < 0 || e.cost < made[best].cost)) next.best = made.size();
+  next.is_done = next.made.size() == most_plans || next.best == 0 || next.made[0].bytes == refused;
+  if (next.is_done) return next;
+  detail::next_recomputation found(estimate, next, limit);
+  found.run();
+  next.is_done = !found.found() || found.is_hopeless();
+  next.candidate = found.choice();
   return next;
 }
 

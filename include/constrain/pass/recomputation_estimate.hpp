@@ -1,0 +1,275 @@
+#pragma once
+
+#include "constrain/pass/memory_planning.hpp"
+#include "constrain/pass/rematerialize.hpp"
+#include "constrain/pass/slice_views.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Estimates the cost of dropping forward nodes (rematerialize.hpp), and the bytes that the program then needs, without
+/// making a program or a plan. A choice is a mask with one bit per group of droppable nodes; the bit of a dropped group
+/// is 1. A group is one node, unless a program has more than 64 droppable nodes: then nodes that call the same op and
+/// have the same cost and bytes are one group. A slice that becomes a view costs nothing, and belongs to the group of
+/// the value that it is a view of.
+///
+/// The estimate takes account of the lifetimes of all values and of ops that overwrite an input. It takes no account of
+/// fusion and of gaps between buffers.
+class recomputation_estimate {
+public:
+  static constexpr int most_groups = 64; // maximum number of groups; all further nodes join the last group
+
+  /// The estimate of a choice.
+  struct result {
+    std::uint64_t choice = 0; // an equivalent choice, which also drops all groups that the backward pass does not need
+    double cost = 0;          // of the recomputation, as `rematerialization::cost_of` counts it
+    std::int64_t bytes = 0;   // maximum, over time, of the bytes of all values that do not persist
+  };
+
+  constexpr explicit recomputation_estimate(program const& p) : nest_(p) {
+    detail::rematerialization const forward(p);
+    find_items(p, forward);
+    find_readers(p, forward.forward_nodes());
+    find_segments(p);
+  }
+
+  /// The number of groups.
+  constexpr int size() const { return groups_; }
+  /// The choice that drops every group.
+  constexpr std::uint64_t all() const { return groups_ == 0 ? 0 : ~std::uint64_t{0} >> (most_groups - groups_); }
+  /// The nodes of the groups in `choice`.
+  constexpr node_set nodes(std::uint64_t choice) const {
+    node_set out;
+    for (auto const& t : items_)
+      if (t.is_in(choice)) out.add(t.node);
+    return out;
+  }
+  /// The approximate number of steps of a call to `of` in a constant expression.
+  constexpr int steps() const { return 16 * items_.size() + 2 * segments_; }
+
+  /// The estimate of a choice. If its cost is at least `cost_limit`, the result has a part of the cost, which is at
+  /// least `cost_limit`, and no bytes.
+  constexpr result of(std::uint64_t choice, double cost_limit = std::numeric_limits<double>::infinity()) const {
+    result out{.choice = all()};
+    reading read[most_items];           // of the items; clones count as readers
+    std::int64_t change[most_segments]; // by segment: bytes of values that begin there, minus bytes of values that end
+    for (int s = 0; s < segments_; ++s) change[s] = 0;
+    for (int k = 0; k < items_.size(); ++k) read[k] = items_[k].read;
+    auto const add = [&](lifetime when, std::int64_t bytes) {
+      change[segment_[when.begin]] += bytes, change[segment_[when.end]] -= bytes;
+    };
+    for (int k = items_.size() - 1; k >= 0; --k) {
+      auto const& t = items_[k];
+      bool const needed = read[k].first != never;
+      if (needed && !t.is_in(choice)) {
+        out.choice &= ~(std::uint64_t{1} << t.group);
+        add(lifetime_if_kept(t, read[k]), t.all_bytes);
+        continue;
+      }
+      add({time_of(t.node), t.forward_end}, t.bytes);
+      if (!needed) continue;
+      add({time_of(read[k].first) - 1, read[k].end}, t.bytes);
+      if ((out.cost += t.cost) >= cost_limit) return out;
+      for (int n = t.first_input; n < t.last_input; ++n)
+        read[inputs_[n].item].by_clone(nest_, read[k].first, inputs_[n]);
+    }
+    std::int64_t now = 0;
+    for (int s = 0; s < segments_; ++s) {
+      now += change[s];
+      out.bytes = std::max(out.bytes, now + others_[s]);
+    }
+    return out;
+  }
+
+private:
+  static constexpr int never = detail::rematerialization::never;
+  static constexpr int most_items = 320;     // maximum number of droppable nodes; further nodes are kept
+  static constexpr int most_segments = 1024; // maximum number of segments
+  // Time counts in half nodes: the clones before node i run at time 2 i, and node i runs at time 2 i + 1.
+  static constexpr int most_times = 2 * program::maximum_nodes + 2;
+  static constexpr int time_of(int node) { return 2 * node + 1; }
+
+  /// The times when a value exists, `end` excluded.
+  struct lifetime {
+    int begin = 0, end = 0;
+  };
+
+  /// An item that a droppable node reads.
+  struct input {
+    int item = 0;
+    int levels = 0;           // the number of loops around the node that are not around the item's node
+    bool overwritten = false; // whether the node may write its output over this input
+  };
+
+  /// The reads of an item in the backward pass.
+  struct reading {
+    int first = never; // the first reader, or the loop around it that is as deep as the item's node
+    int last = -1;     // the same for the last reader
+    int end = 0;       // the time when the last read is over
+
+    /// Adds the read of a clone before node `node`.
+    constexpr void by_clone(nest const& where, int node, input const& read) {
+      for (int more = read.levels; more > 0; --more) node = where.parent[node];
+      add(node, read.levels > 0 ? time_of(where.end[node]) + 1 : time_of(node) - (read.overwritten ? 1 : 0));
+    }
+    constexpr void add(int node, int when_over) {
+      first = std::min(first, node);
+      if (when_over > end) end = when_over, last = node;
+    }
+  };
+
+  /// A droppable node and its results.
+  struct item {
+    int node = 0, group = 0;
+    double cost = 0;
+    std::int64_t bytes = 0, all_bytes = 0; // of one iteration; of all iterations of the loops around the node
+    int forward_end = 0;                   // time of the last read in the forward pass
+    reading read;                          // in the backward pass before any node is dropped
+    int first_input = 0, last_input = 0;   // the range of its `inputs_`
+    std::uint64_t op = 0;                  // identity of its op
+    int view_of = -1;                      // the item that its result is a view of; -1: none
+    constexpr bool is_in(std::uint64_t choice) const { return (choice >> group & 1u) != 0; }
+  };
+
+  /// When the values of an item exist if they are kept for its last reader in the backward pass.
+  constexpr lifetime lifetime_if_kept(item const& t, reading const& read) const {
+    int home = nest_.parent[t.node];
+    while (!nest_.contains(home, read.last)) home = nest_.parent[home];
+    int const last = nest_.child(home, read.last);
+    return {time_of(nest_.child(home, t.node)), last == read.last ? read.end : time_of(nest_.end[last]) + 1};
+  }
+
+  /// Whether node i may write its output over the value.
+  static constexpr bool overwrites(program const& p, int i, int value) {
+    auto const& n = p.nodes[i];
+    if (n.kind != node_kind::call || n.op->in_place == 0) return false;
+    auto const bytes = [](value_info const& v) { return v.shape.elements() * size_of(v.type); };
+    auto const& target = p.values[n.outputs[0].value];
+    if (is_persistent(target.role) || target.accumulates || bytes(target) != bytes(p.values[value])) return false;
+    for (int k = 0; k < n.inputs.size(); ++k)
+      if (n.inputs[k].value == value && (n.op->in_place >> k & 1u) != 0) return true;
+    return false;
+  }
+
+  constexpr void find_items(program const& p, detail::rematerialization const& forward) {
+    auto const droppable = forward.droppable();
+    auto const with_views = slice_views(p);
+    for (int v = 0; v < p.values.size(); ++v) item_[v] = -1;
+    for (int i = 0; i < forward.forward_nodes() && items_.size() < most_items; ++i) {
+      if (!droppable.contains(i)) continue;
+      if (auto const& of = with_views.values[p.nodes[i].outputs[0].value].view; of && p.nodes[i].inputs[0] == of.of) {
+        add_view(p, i);
+        continue;
+      }
+      item t;
+      t.node = i, t.cost = forward.cost_of(i), t.forward_end = time_of(i) + 1, t.op = p.nodes[i].op->identity;
+      for (auto const& output : p.nodes[i].outputs) {
+        auto const& info = p.values[output.value];
+        item_[output.value] = static_cast<short>(items_.size());
+        auto const bytes = (info.shape.elements() * size_of(info.type) + 63) / 64 * 64;
+        t.bytes += bytes, t.all_bytes += bytes * iterations(p, info);
+      }
+      items_.push_back(t);
+    }
+    for (auto& t : items_)
+      t.group = t.view_of >= 0 ? items_[t.view_of].group : items_.size() <= most_groups ? groups_++ : group_of(t);
+  }
+  /// Adds node i, whose result is a view of its input 0, as an item without cost and bytes, if its input is an item.
+  constexpr void add_view(program const& p, int i) {
+    item t;
+    t.node = i, t.view_of = item_[p.nodes[i].inputs[0].value];
+    if (t.view_of < 0) return;
+    item_[p.nodes[i].outputs[0].value] = static_cast<short>(items_.size());
+    items_.push_back(t);
+  }
+  /// The iterations of the value's axes, without that of micro-batches.
+  static constexpr std::int64_t iterations(program const& p, value_info const& info) {
+    std::int64_t count = 1;
+    for (int const axis : info.axes)
+      if (axis != p.micro_batches) count *= p.axes[axis].extent;
+    return count;
+  }
+  /// The group of an earlier item that is like `t`, or the next group.
+  constexpr int group_of(item const& t) {
+    for (auto const& other : items_) {
+      if (other.node == t.node) break;
+      if (other.op == t.op && other.cost == t.cost && other.all_bytes == t.all_bytes) return other.group;
+    }
+    if (groups_ < most_groups) ++groups_;
+    return groups_ - 1;
+  }
+
+  constexpr void find_readers(program const& p, int forward_nodes) {
+    for (int i = 0, next = 0; i < p.nodes.size(); ++i) {
+      bool const is_item = next < items_.size() && items_[next].node == i;
+      if (is_item) items_[next].first_input = inputs_.size();
+      for (auto const& r : p.nodes[i].inputs) {
+        bool const overwritten = overwrites(p, i, r.value);
+        for (int k = item_[r.value]; k >= 0; k = items_[k].view_of) {
+          auto const read = add_read(i, k, overwritten && items_[item_[r.value]].view_of < 0, forward_nodes);
+          if (is_item) inputs_.push_back(read);
+        }
+      }
+      if (is_item) items_[next++].last_input = inputs_.size();
+    }
+  }
+
+  /// Adds the read of item k by node i.
+  constexpr input add_read(int i, int k, bool overwritten, int forward_nodes) {
+    auto& t = items_[k];
+    int const levels = nest_.depth(i) - nest_.depth(t.node);
+    int node = i;
+    for (int more = levels; more > 0; --more) node = nest_.parent[node];
+    int const end = time_of(nest_.end[node]) + (overwritten && node == i ? 0 : 1);
+    if (i < forward_nodes) t.forward_end = std::max(t.forward_end, end);
+    else t.read.add(node, end);
+    return {k, levels, overwritten};
+  }
+
+  /// Marks the times when an item can begin or end, and makes a segment from each to the next.
+  constexpr void find_segments(program const& p) {
+    bool is_event[most_times + 1]{};
+    auto const mark = [&](int node) {
+      for (; node != nest::root; node = nest_.parent[node])
+        for (int const t : {time_of(node) - 1, time_of(node), time_of(node) + 1, time_of(nest_.end[node]) + 1})
+          is_event[t] = true;
+    };
+    for (auto const& t : items_) mark(t.node);
+    for (int i = 0; i < p.nodes.size(); ++i)
+      for (auto const& r : p.nodes[i].inputs)
+        if (item_[r.value] >= 0) mark(i);
+    std::int64_t change[most_times + 1]{};
+    find_others(p, change);
+    std::int64_t now = 0;
+    for (int t = 0; t < most_times; ++t) {
+      if (t == 0 || (is_event[t] && segments_ < most_segments)) others_[segments_++] = 0;
+      segment_[t] = static_cast<short>(segments_ - 1);
+      now += change[t];
+      others_[segments_ - 1] = std::max(others_[segments_ - 1], now);
+    }
+  }
+  /// Sets the changes, by time, of the bytes of all values that do not persist and are not results of items.
+  constexpr void find_others(program const& p, std::int64_t (&change)[most_times + 1]) const {
+    auto const where = detail::memory_planner(p, 0, 64).lifetimes();
+    for (int v = 0; v < p.values.size(); ++v) {
+      auto const& b = where.buffers[v];
+      if (b.size == 0 || item_[v] >= 0 || is_persistent(p.values[v].role)) continue;
+      bool const in_run = b.dies < p.nodes.size();
+      change[b.born < 0 ? 0 : time_of(b.born)] += b.size;
+      change[in_run ? time_of(b.dies) + (overwrites(p, b.dies, v) ? 0 : 1) : most_times] -= b.size;
+    }
+  }
+
+  nest nest_;
+  fixed_vector<item, most_items> items_; // in the order of their nodes
+  fixed_vector<input, 4 * most_items> inputs_;
+  int groups_ = 0, segments_ = 0;
+  short item_[program::maximum_values]{}; // of a value: the item that writes it; -1: none
+  short segment_[most_times]{};           // of a time: its segment
+  std::int64_t others_[most_segments]{};  // of a segment: maximum bytes of the values that are not items
+};
+
+} // namespace constrain
