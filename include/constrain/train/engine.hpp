@@ -74,7 +74,7 @@ public:
     intake const into_arena(where, arena());
     into_arena(ports<planned_entry>, port_kind::input, inputs);
     constexpr int counts = planned_entry::value.micro_batches < 0 ? 1 : micro_batches;
-    return into_arena.labels(ports<planned_entry>, labels, {valid_labels_, counts});
+    return into_arena.labels(ports<planned_entry>, labels, {valid_labels_.data(), counts});
   }
 
   /// Passes a number of valid labels to the next run of an entry: in a step, of the batch over all ranks; in an
@@ -90,7 +90,7 @@ public:
   template <class planned_entry, class passes> void run(step_parameters parameters) {
     // Instantiates the compile-time error for a missing kernel.
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
-    parameters.valid_labels = valid_labels_;
+    parameters.valid_labels = valid_labels_.data();
     if (checked_) return run_checked<planned_entry, passes>(parameters);
     runner_->template run<planned_entry>(parameters);
   }
@@ -130,7 +130,7 @@ private:
   }
 
   held<runner_type> runner_;
-  std::int64_t valid_labels_[micro_batches]{}; // of each micro-batch
+  std::vector<std::int64_t> valid_labels_ = std::vector<std::int64_t>(micro_batches); // of each micro-batch
   bool checked_ = false, gradients_kept_ = false;
 };
 
