@@ -159,6 +159,41 @@ TEST_CASE("pure_bf16 with states_in: the equations of AdamW on a weight and its 
   }
 }
 
+namespace {
+
+/// The largest absolute element of the compensations of all matrices.
+double largest_compensation(trainer<pure, in_bf16> const& t) {
+  double largest = 0;
+  for (auto const& p : t.parameters())
+    if (p.shape().rank >= 2)
+      for (double const c : values(t.state(p.name, "compensation"))) largest = std::max(largest, std::abs(c));
+  return largest;
+}
+
+} // namespace
+
+TEST_CASE("pure_bf16 with states_in: a weight that the host sets has no compensation of the weight before it") {
+  temporary_directory const directory;
+  trainer<pure, in_bf16> const other{{}, {.seed = 7}};
+  other.save(directory / "other");
+  trainer<pure, in_bf16> t{{.learning_rate = 0.1f}};
+  for (int i = 0; i < 3; ++i) step(t, i);
+  CHECK(largest_compensation(t) > 0);
+  t.load_pretrained(directory / "other");
+  CHECK(largest_compensation(t) == 0);
+  CHECK(weights(t) == weights(other));
+
+  step(t, 3);
+  auto const set = t.parameters()[0], left = t.parameters()[1];
+  auto const state_of_left = values(t.state(left.name, "compensation")), moments = values(t.state(set.name, "exp_avg"));
+  std::vector<double> const zero(static_cast<std::size_t>(set.size()));
+  CHECK(values(t.state(set.name, "compensation")) != zero);
+  set.copy_from(std::span<double const>(zero));
+  CHECK(values(t.state(set.name, "compensation")) == zero);
+  CHECK(values(t.state(left.name, "compensation")) == state_of_left);
+  CHECK(values(t.state(set.name, "exp_avg")) == moments);
+}
+
 TEST_CASE("pure_bf16: a gradient that is not finite changes no weight and no state") {
   trainer<pure> t;
   for (int i = 0; i < 2; ++i) CHECK(!step(t, i).skipped);

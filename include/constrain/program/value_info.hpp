@@ -36,6 +36,7 @@ struct value_info {
   bool decays = false;        // of a parameter: weight decay applies to it; set by `update_rule::decays`
   bool ends_with_update = false; // of a gradient: neither a node nor the host reads it after the parameter's update
   bool is_average = false;       // of an optimizer state: the average that evaluation reads instead of the parameter
+  bool is_of_value = false;      // of an optimizer state: it describes the parameter's value, and starts anew with it
   int block = 1;                 // of an optimizer state or its shard: elements of the parameter per element
   int parts = -1;                // of a parameter: index of its parts in `program::part_lists`; -1: it is one tensor
   ref overwritten_by;            // the value that an op writes in place over this value; both share bytes

@@ -14,8 +14,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// the element in the full tensor, counted through all iterations of a repeat (loop of the model).
 void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory, int rank = 0);
 
-/// Copies each parameter that has an average to its average.
-void start_averages(parameter_list const& all, arena& memory);
+/// Starts the states that describe a parameter's value anew, because the host has set this value: averages become
+/// copies of it, and rounding errors ("compensation") become 0. `parameter`: the parameter's index. `rank`: as in
+/// `initialize`.
+void start_states_of_value(parameter_list const& all, int parameter, arena& memory, int rank);
 
 /// Writes the initial values of all parameters, optimizer states and settings.
 void initialize(parameter_list const& all, std::uint64_t seed, arena& memory, int rank);

@@ -74,14 +74,19 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
   });
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void start_averages(parameter_list const& all, arena& memory) {
+[[gnu::cold]] CONSTRAIN_INLINE void start_states_of_value(parameter_list const& all, int parameter, arena& memory,
+                                                          int rank) {
   std::vector<std::byte> copy;
   for (int i = 0; i < all.states_size; ++i) {
     auto const& state = all.states[i];
-    if (!state.is_average) continue;
+    if (state.parameter != parameter || !state.is_of_value) continue;
+    if (!state.is_average) {
+      initialize(state, parameter, 0, memory, rank);
+      continue;
+    }
     auto const bytes = state.stored() * size_of(state.type);
     copy.resize(static_cast<std::size_t>(bytes));
-    memory.read(all.parameters[state.parameter].offset, copy.data(), bytes);
+    memory.read(all.parameters[parameter].offset, copy.data(), bytes);
     memory.write(state.offset, copy.data(), bytes);
   }
 }
@@ -90,7 +95,7 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
   for (int i = 0; i < all.size; ++i) initialize(all.parameters[i], i, seed, memory, rank);
   for (int i = 0; i < all.states_size; ++i) initialize(all.states[i], all.states[i].parameter, seed, memory, rank);
   for (int i = 0; i < all.settings_size; ++i) initialize(all.settings[i], i, seed, memory);
-  start_averages(all, memory);
+  for (int i = 0; i < all.size; ++i) start_states_of_value(all, i, memory, rank);
 }
 
 } // namespace constrain

@@ -29,7 +29,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   for (int i = 0; i < all_.size; ++i) {
     auto const& info = all_.parameters[i];
     std::string_view const name(all_.names + info.name_offset, static_cast<std::size_t>(info.name_length));
-    views.emplace_back(tensor_view(*memory_, info, group_), name, info.role);
+    views.emplace_back(tensor_view(*memory_, info, group_).of_parameter(all_, i), name, info.role);
   }
   return views;
 }

@@ -6,6 +6,7 @@
 #include "constrain/program/role.hpp"
 #include "constrain/program/shape.hpp"
 #include "constrain/run/arena.hpp"
+#include "constrain/train/initialize.hpp"
 #include "constrain/train/parameter_table.hpp"
 
 #include <algorithm>
@@ -31,6 +32,14 @@ public:
   tensor_view multiplied_by(double const* factor) const {
     auto view = *this;
     view.factor_ = factor;
+    return view;
+  }
+
+  /// The same view, for the value of parameter `parameter` of `all`: `copy_from` also starts the optimizer states that
+  /// describe this value anew.
+  tensor_view of_parameter(parameter_list const& all, int parameter) const {
+    auto view = *this;
+    view.all_ = all, view.parameter_ = parameter;
     return view;
   }
 
@@ -68,7 +77,9 @@ public:
   /// multiplied by the loss scale, if there is one. Throws `error` unless `to` has the bytes of `size()` elements.
   void copy_bytes_to(std::span<std::byte> to) const;
   /// Sets all elements to those of `from`, row-major, converted from `real`. Each rank copies only the elements that it
-  /// stores. Throws `error` unless `from` has `size()` elements and the tensor's elements are floating-point numbers.
+  /// stores. For a parameter, its average (optimizer::averaged) becomes a copy of the new value, and its compensation
+  /// (optimizer::states_in with precision::pure_bf16) 0; other states keep their values. Throws `error` unless `from`
+  /// has `size()` elements and the tensor's elements are floating-point numbers.
   template <class real> void copy_from(std::span<real const> from) const {
     check(from.size()), check_real();
     double const factor = factor_ == nullptr ? 1 : *factor_;
@@ -83,6 +94,7 @@ public:
           });
         });
     });
+    if (parameter_ >= 0) start_states_of_value(all_, parameter_, *memory_, rank());
   }
 
 private:
@@ -111,6 +123,8 @@ private:
   tensor_info info_;
   communicator* group_;            // the ranks that together hold the tensor; null: every rank holds all of it
   double const* factor_ = nullptr; // the elements in memory are multiplied by `*factor_`; null: by 1
+  parameter_list all_;             // of the parameter whose value this is
+  int parameter_ = -1;             // its index; -1: not the value of a parameter
 };
 
 /// A parameter's tensor with its name and role.

@@ -175,11 +175,12 @@ public:
     engine_.drop_gradients();
   }
   /// Loads only weights, from a directory or safetensors file of Hugging Face Transformers or from another trainer's
-  /// saved run of the same model. Averages (optimizer::averaged) start again from these weights. Throws `error`, with
+  /// saved run of the same model. The states that describe a weight's value start again from these weights: averages
+  /// (optimizer::averaged) and compensations (optimizer::states_in with precision::pure_bf16). Throws `error`, with
   /// nothing changed, if the weights cannot be read, or if names, shapes or configuration do not match.
   void load_pretrained(std::string const& path) {
     constrain::load_pretrained(path, table(), format(), engine_.arena(), *ranks_.world, *ranks_.holders);
-    start_averages(table(), engine_.arena());
+    for (int i = 0; i < table().size; ++i) start_states_of_value(table(), i, engine_.arena(), ranks_.holders->rank());
     engine_.drop_gradients();
   }
 

@@ -147,7 +147,8 @@ public:
     needs_full_parameter();
     if (is_narrow(info().type)) out_.program.fail(diagnosis_with<average_without_masters>(info().line));
     auto const average = state("average");
-    out_.program.values[average.where().value].is_average = true;
+    auto& info = out_.program.values[average.where().value];
+    info.is_average = info.is_of_value = true;
     return average;
   }
 
