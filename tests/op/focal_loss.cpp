@@ -3,6 +3,7 @@
 #include "op/call_kernel.hpp"
 
 #include <cmath>
+#include <limits>
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -21,8 +22,10 @@ static_assert(outputs[2] == f64(shape(10)));
 static_assert(infer(types({f32(shape(4, 3)), i32(shape(4))}), 0).outputs.size() == 3);
 static_assert(refuses<ct::op::focal_loss::labels_do_not_fit_the_logits>(
     infer(types({f32(shape(2, 5, 11)), i32(shape(2))})), 10, 2));
-static_assert(refuses<ct::op::focal_loss::gamma_is_negative>(infer(types({f32(shape(4, 3)), i32(shape(4))}), -1), 0,
-                                                             0));
+constexpr auto of_gamma(double gamma) { return infer(types({f32(shape(4, 3)), i32(shape(4))}), gamma); }
+static_assert(refuses<ct::op::focal_loss::gamma_is_out_of_range>(of_gamma(-1), 0, 0));
+static_assert(refuses<ct::op::focal_loss::gamma_is_out_of_range>(of_gamma(std::numeric_limits<double>::infinity()), 0,
+                                                                 0));
 static_assert(refuses<ct::op::ids_are_no_numbers>(infer(types({i32(shape(4, 3)), i32(shape(4))})), 0, 0));
 static_assert(rule.accumulating == 1 && rule.workspace == 0b100);
 static_assert(ct::is_objective<ct::focal_classification<>> &&

@@ -19,10 +19,13 @@ constexpr auto infer(ct::operand_types const& in, double cap = 30) {
 }
 static_assert(infer(types({f32(shape(4, 3))})).outputs[0] == f32(shape(4, 3)));
 constexpr auto of_reals = types({f32(shape(4, 3))});
-static_assert(refuses<ct::op::soft_cap::cap_is_not_above_zero>(infer(of_reals, 0), 0, 0));
-static_assert(refuses<ct::op::soft_cap::cap_is_not_above_zero>(infer(of_reals, -1), 0, 0));
-static_assert(refuses<ct::op::soft_cap::cap_is_not_above_zero>(infer(of_reals, std::numeric_limits<double>::infinity()),
-                                                               0, 0));
+constexpr bool refuses_cap(double cap) {
+  return refuses<ct::op::soft_cap::cap_is_out_of_range>(infer(of_reals, cap), 0, 0);
+}
+static_assert(refuses_cap(0) && refuses_cap(-1) && refuses_cap(std::numeric_limits<double>::infinity()));
+static_assert(refuses_cap(std::numeric_limits<double>::quiet_NaN()));
+static_assert(refuses_cap(1e39) && refuses_cap(1e-46)); // infinite and 0 in fp32
+static_assert(!refuses_cap(1e38) && !refuses_cap(1e-37));
 static_assert(refuses<ct::op::ids_are_no_numbers>(infer(types({i32(shape(4))})), 0, 0));
 
 /// A language model whose logits stay within (-1, 1).

@@ -1,5 +1,5 @@
-// refused: ct::focal_loss: gamma must be at least 0; write for example 2
-// shows: gamma_is_negative
+// refused: ct::focal_loss: gamma is not a finite number of at least 0; give one, for example 2
+// shows: gamma_is_out_of_range
 // diagnosis: refused, line, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

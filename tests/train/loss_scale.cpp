@@ -277,15 +277,28 @@ TEST_CASE("training in fp16 follows fp32") {
 
 TEST_CASE("wrong numbers of the loss scale are refused") {
   CHECK(sentence([] { fp16<>({}, {.loss_scale = {.initial = 0}}); }) ==
-        "run_options: .loss_scale.initial is 0; give a finite number of at least 2^-24");
+        "run_options: .loss_scale.initial is 0; give a number from 2^-24 to 2^127");
   CHECK(sentence([] { fp16<>({}, {.loss_scale = {.interval = 0}}); }) ==
         "run_options: .loss_scale.interval is 0; give an integer of at least 1");
+  for (double const bad : {std::ldexp(1.0, 128), 1e300, std::numeric_limits<double>::infinity(), std::nan("")})
+    CHECK(sentence([&] { fp16<>({}, {.loss_scale = {.initial = bad}}); }) == "run_options: .loss_scale.initial is " +
+                                                                                 ct::detail::number_text(bad) +
+                                                                                 "; give a number from 2^-24 to 2^127");
+  CHECK(sentence([] { fp16<>({}, {.loss_scale = {.initial = std::ldexp(1.0, 127)}}); }).empty());
+  for (double const bad : {1.0, 0.5, 0.0, -2.0, std::numeric_limits<double>::infinity(), std::nan("")})
+    CHECK(sentence([&] { fp16<>({}, {.loss_scale = {.growth = bad}}); }) ==
+          "run_options: .loss_scale.growth is " + ct::detail::number_text(bad) + "; give a finite number above 1");
+  for (double const bad : {1.0, 2.0, 0.0, -0.5, std::nan("")})
+    CHECK(sentence([&] { fp16<>({}, {.loss_scale = {.backoff = bad}}); }) == "run_options: .loss_scale.backoff is " +
+                                                                                 ct::detail::number_text(bad) +
+                                                                                 "; give a number above 0 and below 1");
   fp16<> t;
   CHECK(sentence([&] { t.set("loss_scale", 0); }) ==
-        "set: the setting loss_scale is 0; give a finite number of at least 2^-24");
+        "set: the setting loss_scale is 0; give a number from 2^-24 to 2^127");
   CHECK(sentence([&] { t.set("loss_scale", -8); }) ==
-        "set: the setting loss_scale is -8; give a finite number of at least 2^-24");
+        "set: the setting loss_scale is -8; give a number from 2^-24 to 2^127");
   CHECK(!sentence([&] { t.set("loss_scale", std::ldexp(1.0, -25)); }).empty());
+  CHECK(!sentence([&] { t.set("loss_scale", std::ldexp(1.0, 128)); }).empty());
   CHECK(sentence([&] { t.set("loss_scale_steps", -1); }) ==
         "set: the setting loss_scale_steps is -1; give a finite number of at least 0");
   CHECK(t.setting("loss_scale") == 65536);

@@ -168,6 +168,15 @@ TEST_CASE("numbers of fit, compare and generate") {
         "generate_options: .top_k is -1; give an integer of at least 0");
 }
 
+TEST_CASE("kinds of labels and of an epoch's end that do not exist") {
+  trainer t;
+  std::vector<std::int32_t> const tokens(16, 3);
+  CHECK(sentence([&] { t.batch(tokens, tokens, static_cast<ct::labels>(9)); }) ==
+        "batch: the kind of labels is 9; give labels::shifted or labels::shift");
+  CHECK(sentence([&] { t.batches(text(), static_cast<ct::data::tail>(9)); }) ==
+        "batches: the tail is 9; give tail::carry, tail::drop or tail::pad");
+}
+
 TEST_CASE("the learning-rate factor") {
   trainer t;
   for (double const bad : {not_a_number, inf, 0.0, -1.0})

@@ -157,6 +157,59 @@ TEST_CASE("a factor that cannot be is refused before the step, which then can be
   CHECK(t.steps() == 2);
 }
 
+TEST_CASE("a factor that makes no finite learning rate is refused before the first step, or before its step") {
+  std::vector<std::int32_t> const tokens(8, 3);
+  auto const said = [](char const* rate, char const* factor, char const* scale) {
+    return std::string("run_options: the learning rate ") + rate + " times the factor " + factor +
+           " of .schedule and the factor " + scale +
+           " of scale_learning_rate is not a finite learning rate; make one of them smaller";
+  };
+  auto const start = [](schedule::any const& s) {
+    return sentence([&] { trainer({.learning_rate = 4}, {.schedule = s}); });
+  };
+  CHECK(start([](ct::optimizer_steps) { return 1e300; }) == said("4", "1e+300", "1"));
+  CHECK(start([](ct::optimizer_steps) { return 1e38; }) == said("4", "1e+38", "1")); // finite, but not in fp32
+  CHECK(start([](ct::optimizer_steps) { return 1e37; }) == "");
+  CHECK(start(schedule::cosine{.steps = 5, .minimum = 1e300}) == said("4", "1e+300", "1"));
+  CHECK(start(schedule::linear{.warmup = 5, .steps = 5, .minimum = 1e300}) == said("4", "1e+300", "1"));
+
+  double factor = 1e30;
+  trainer t({.learning_rate = 0.5f}, {.schedule = [&](ct::optimizer_steps step) { return step == 0 ? 1.0 : factor; }});
+  t.step(t.batch(tokens, tokens));
+  t.scale_learning_rate(1e9);
+  auto const weight = weights(t);
+  CHECK(sentence([&] { t.step(t.batch(tokens, tokens)); }) == said("0.5", "1e+30", "1e+09"));
+  CHECK(weights(t) == weight);
+  CHECK(t.steps() == 1);
+  factor = 1e-9;
+  CHECK(t.step(t.batch(tokens, tokens)).skipped == false);
+}
+
+TEST_CASE("a warm-up longer than the schedule, or than any run, and a form that does not exist") {
+  for (auto const& s : {schedule::any(schedule::linear{.warmup = 11, .steps = 10}),
+                        schedule::any(schedule::cosine{.warmup = 11, .steps = 10}),
+                        schedule::any(schedule::polynomial{.warmup = 11, .steps = 10})})
+    CHECK(refusal(s) == std::string("schedule::") + s.name() +
+                            ": .warmup is longer than .steps, which include the warm-up; make .steps larger");
+  // As in Transformers, all steps may be a warm-up.
+  schedule::any const all_warm_up = schedule::cosine{.warmup = 10, .steps = 10, .minimum = 0.25};
+  CHECK(refusal(all_warm_up) == "");
+  CHECK(all_warm_up(9) == 1);
+  CHECK(all_warm_up(10) == 0.25);
+  constexpr auto longest = std::numeric_limits<std::int64_t>::max(), least = std::numeric_limits<std::int64_t>::min();
+  CHECK(refusal(schedule::linear{.warmup = longest, .steps = longest - 1}) ==
+        "schedule::linear: .warmup is longer than .steps, which include the warm-up; make .steps larger");
+  CHECK(refusal(schedule::constant{.warmup = longest}) == "");
+  CHECK(refusal(schedule::inverse_square_root{.timescale = longest}) == "");
+  CHECK(refusal(schedule::constant{.warmup = least}) ==
+        "schedule::constant: .warmup is -9223372036854775808; give an integer of at least 0");
+  CHECK(refusal(schedule::warmup_stable_decay{.warmup = 1, .steps = least, .decay = 1}) ==
+        "schedule::warmup_stable_decay: .steps is -9223372036854775808; give an integer of at least 1");
+  CHECK(refusal(schedule::warmup_stable_decay{.steps = 10, .decay = 2, .form = schedule::decay_form(7)}) ==
+        "schedule::warmup_stable_decay: .form is neither decay_form::linear nor decay_form::one_minus_sqrt; give one "
+        "of them");
+}
+
 TEST_CASE("schedules that cannot be are refused") {
   CHECK(refusal(std::function<double(ct::optimizer_steps)>()) ==
         "run_options: .schedule is an empty function; give a function that can be called");

@@ -9,18 +9,24 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The range of values that a numeric option may have.
 enum class number_range : std::uint8_t {
-  finite,           // any value except inf and nan
-  from_zero,        // finite and at least 0
-  above_zero,       // finite and above 0
-  from_zero_to_one, // at least 0 and at most 1
-  below_one,        // at least 0 and below 1
-  loss_scale,       // finite and at least `smallest_loss_scale`
+  finite,               // any value except inf and nan
+  from_zero,            // finite and at least 0
+  above_zero,           // finite and above 0
+  from_zero_to_one,     // at least 0 and at most 1
+  below_one,            // at least 0 and below 1
+  above_one,            // finite and above 1
+  above_zero_below_one, // above 0 and below 1
+  loss_scale,           // from `smallest_loss_scale` to `largest_loss_scale`
 };
 
 namespace detail {
 
 /// The smallest loss scale. It is the smallest positive fp16 number, so that a scaled gradient of 1 is not 0 in fp16.
 inline constexpr double smallest_loss_scale = 0x1p-24;
+/// The largest loss scale: the largest power of two in fp32, so that kernels can convert every loss scale to fp32.
+inline constexpr double largest_loss_scale = 0x1p127;
+/// The bounds of an option of an op that must be neither 0 nor infinite after a conversion to fp32.
+inline constexpr double smallest_fp32_option = 1e-37, largest_fp32_option = 1e38;
 
 /// Like std::isfinite and std::isnan, but these functions test bits, since with -ffast-math compilers assume that all
 /// numbers are finite.
@@ -39,7 +45,9 @@ constexpr bool is_within(double x, number_range range) {
   case number_range::above_zero: return x > 0;
   case number_range::from_zero_to_one: return x >= 0 && x <= 1;
   case number_range::below_one: return x >= 0 && x < 1;
-  case number_range::loss_scale: return x >= smallest_loss_scale;
+  case number_range::above_one: return x > 1;
+  case number_range::above_zero_below_one: return x > 0 && x < 1;
+  case number_range::loss_scale: return x >= smallest_loss_scale && x <= largest_loss_scale;
   default: return true;
   }
 }

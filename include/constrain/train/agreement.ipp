@@ -18,7 +18,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Adds the schedule's kind, its fields, and its first factor, which may differ between user functions.
 [[gnu::cold]] CONSTRAIN_INLINE void add_schedule(fingerprint& to, schedule::any const& s) {
   to.add("the kind of .schedule", s.name());
-  for (auto const& f : s.fields()) to.add(concat({f.name, " of the schedule"}), f.value);
+  for (auto const& f : s.fields()) {
+    auto const name = concat({f.name, " of the schedule"});
+    if (f.least < 0) to.add(name, f.value);
+    else to.add(name, f.count);
+  }
   to.add("the schedule's factor in the first step", first_factor(s));
 }
 

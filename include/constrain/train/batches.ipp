@@ -11,6 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     : samples_(std::move(samples)), seed_(seed), position_(from), sequences_(sequences), tail_(tail), rank_(rank),
       needed_(ranks * sequences), count_(samples_.size()) {
   auto const called = samples_.called();
+  if (tail > data::tail::pad)
+    throw error({"batches: the tail is ", static_cast<int>(tail), "; give tail::carry, tail::drop or tail::pad"});
   if (tail == data::tail::drop && count_ < needed_)
     throw error({"batches: an epoch of the ", called.name, " has ", counted(count_, "sample"), ", but a batch takes ",
                  needed_, ", so tail::drop would leave none; give ", called.more, " or use tail::carry"});

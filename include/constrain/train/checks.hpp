@@ -5,6 +5,7 @@
 #include "constrain/train/run_options.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 
@@ -19,6 +20,14 @@ void check_run(run_options const& o);
 
 /// For optimizers that update before the norm of all gradients is known: throws `error` if `.clip_norm` is not 0.
 void check_no_clipping(run_options const& o);
+
+/// Throws `error` if the schedule makes a learning rate of `h` that is not finite in the first step or, with a schedule
+/// of the library, after its last step. (`scale_learning_rates` checks the rate of every step.)
+template <class hyper> void check_scheduled(hyper const& h, schedule::any const& s) {
+  auto const check = [&](hyper scaled, optimizer_steps step) { scale_learning_rates(scaled, s(step), 1); };
+  check(h, 0);
+  if (!s.fields().empty()) check(h, std::numeric_limits<std::int64_t>::max());
+}
 
 /// Calls the optimizer's static `check(hyper)`, if there is one, which may throw `error`. Throws `error` if a
 /// hyperparameter that `for_each_hyperparameter` visits is not finite. `name`: the optimizer's name in this error.

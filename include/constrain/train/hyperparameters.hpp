@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -41,11 +42,20 @@ template <class hyper> double learning_rate_of(hyper const& h) {
   else return 0;
 }
 
+/// The product of a learning rate, the schedule's factor and the factor of `scale_learning_rate`. Throws `error` if its
+/// absolute value is not at most `most`.
+double scaled_learning_rate(double rate, double schedule, double factor, double most);
+
 /// Multiplies the learning rates of an optimizer, and of the optimizers that it wraps, by `schedule` and by `factor`,
-/// in this order.
+/// in this order. Throws `error` if a learning rate would not be finite in its type.
 template <class hyper> void scale_learning_rates(hyper& h, double schedule, double factor) {
-  if constexpr (requires { h.learning_rate; })
-    h.learning_rate = static_cast<decltype(h.learning_rate)>(static_cast<double>(h.learning_rate) * schedule * factor);
+  if constexpr (requires { h.learning_rate; }) {
+    using rate = decltype(h.learning_rate);
+    constexpr double most = std::is_same_v<rate, float> ? static_cast<double>(std::numeric_limits<float>::max())
+                                                        : std::numeric_limits<double>::max();
+    h.learning_rate =
+        static_cast<rate>(scaled_learning_rate(static_cast<double>(h.learning_rate), schedule, factor, most));
+  }
   if constexpr (requires { h.base; }) scale_learning_rates(h.base, schedule, factor);
 }
 
@@ -85,3 +95,7 @@ template <class hyper, class function>
 }
 
 } // namespace constrain::detail
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/hyperparameters.ipp"
+#endif

@@ -34,6 +34,9 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
 
 [[gnu::cold]] CONSTRAIN_INLINE batch own_arrays(char const* where, array_list const& inputs, array_list const& labels,
                                                 constrain::labels which, batch_needs const& needed) {
+  if (which > constrain::labels::shift)
+    throw error(
+        {where, ": the kind of labels is ", static_cast<int>(which), "; give labels::shifted or labels::shift"});
   check_all_values(where, needed.ports, port_kind::input, inputs);
   batch b{inputs[0].integers(), labels[0].integers(), 0, 0, {}, needed.tokens, {}, {}};
   if (which == constrain::labels::shift) {

@@ -5,7 +5,6 @@
 #include "constrain/program/setting.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -14,8 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   auto const scale = all.setting(loss_scale_setting.name), steps = all.setting(loss_scale_steps_setting.name) + 1;
   bool const grows = !skipped && steps >= static_cast<double>(o.interval);
   auto const multiply = [&](double factor) {
-    all.put(loss_scale_setting.name,
-            std::clamp(scale * factor, smallest_loss_scale, std::numeric_limits<double>::max()));
+    all.put(loss_scale_setting.name, std::clamp(scale * factor, smallest_loss_scale, largest_loss_scale));
   };
   if (skipped) multiply(o.backoff);
   if (grows) multiply(o.growth);

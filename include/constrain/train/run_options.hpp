@@ -8,12 +8,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The dynamic loss scale of `precision::fp16` (Micikevicius et al. 2018), as in torch.amp.GradScaler. A step with a
 /// gradient that is not finite is skipped, and the scale is multiplied by `backoff`. After `interval` consecutive steps
-/// that were not skipped, the scale is multiplied by `growth`. The scale never falls below 2^-24. The trainer's setting
-/// "loss_scale" is the scale of the next step. All values must be finite.
+/// that were not skipped, the scale is multiplied by `growth`. The scale stays from 2^-24 to 2^127. The trainer's
+/// setting "loss_scale" is the scale of the next step.
 struct loss_scale_options {
-  double initial = 65536;       // scale of the first step, at least 2^-24
-  double growth = 2;            // multiplies the scale at an increase, above 0
-  double backoff = 0.5;         // multiplies the scale after a skipped step, above 0
+  double initial = 65536;       // scale of the first step, from 2^-24 to 2^127
+  double growth = 2;            // multiplies the scale at an increase, finite and above 1
+  double backoff = 0.5;         // multiplies the scale after a skipped step, above 0 and below 1
   std::int64_t interval = 2000; // consecutive steps without a skip before an increase, at least 1
 };
 

@@ -25,14 +25,15 @@ concept is_schedule = std::copy_constructible<type> && std::is_invocable_r_v<dou
 /// value is in range and equal on all ranks.
 struct field {
   char const* name;                             // with a leading dot
-  double value;                                 // a number of steps is exact up to 2^53
+  double value;                                 // an integer field's value is rounded: see `count`
   number_range range = number_range::from_zero; // used if `least` is negative
   std::int64_t least = -1;                      // smallest value of an integer field; negative: not an integer
+  std::int64_t count = 0;                       // value of an integer field
 };
 
 /// A field that holds a number of steps.
 inline field steps_field(char const* name, optimizer_steps value, std::int64_t least) {
-  return {name, static_cast<double>(value.count()), number_range::from_zero, least};
+  return {name, static_cast<double>(value.count()), number_range::from_zero, least, value.count()};
 }
 
 /// Any schedule; the type of `run_options::schedule`.
@@ -51,7 +52,8 @@ public:
     if constexpr (requires { s.fields(); }) {
       name_ = chosen::name;
       fields_ = s.fields();
-      if constexpr (requires { s.conflict(); }) conflict_ = s.conflict();
+      if constexpr (requires { s.conflict(); })
+        conflict_ = [](void const* f) -> char const* { return static_cast<chosen const*>(f)->conflict(); };
     } else name_ = "own function";
   }
 
@@ -72,7 +74,7 @@ private:
   double (*call_)(void const*, optimizer_steps) = [](void const*, optimizer_steps) { return 1.0; }; // null: empty
   char const* name_ = "constant";
   std::vector<field> fields_{steps_field(".warmup", 0, 0)};
-  char const* conflict_ = nullptr;
+  char const* (*conflict_)(void const*) = nullptr; // `conflict` of the schedule, for fields in range; null: none
 };
 
 /// The schedule's learning-rate factor at `step`.

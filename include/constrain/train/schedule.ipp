@@ -20,8 +20,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::schedule {
   auto const owner = concat({"schedule::", name_});
   for (auto const& f : fields_)
     if (f.least < 0) check_number(owner.c_str(), f.name, f.value, f.range);
-    else check_count(owner.c_str(), f.name, static_cast<std::int64_t>(f.value), f.least);
-  if (conflict_) throw error({owner, ": ", conflict_});
+    else check_count(owner.c_str(), f.name, f.count, f.least);
+  auto const* const conflict = conflict_ == nullptr ? nullptr : conflict_(function_.get());
+  if (conflict != nullptr) throw error({owner, ": ", conflict});
   (*this)(0);
 }
 

@@ -25,6 +25,16 @@ constexpr double progress(optimizer_steps step, optimizer_steps begin, optimizer
       static_cast<double>(step.count() - begin.count()) / static_cast<double>(end.count() - begin.count()), 0.0, 1.0);
 }
 
+namespace detail {
+
+/// The error sentence if the warm-up is longer than the schedule; null if it is not. A warm-up of all steps is allowed,
+/// as in Transformers: the factor then falls to `minimum` at once.
+constexpr char const* warm_up_conflict(optimizer_steps warmup, optimizer_steps steps) {
+  return warmup > steps ? ".warmup is longer than .steps, which include the warm-up; make .steps larger" : nullptr;
+}
+
+} // namespace detail
+
 /// Linear warm-up, then the full learning rate.
 struct constant {
   static constexpr char const* name = "constant";
@@ -38,7 +48,7 @@ struct constant {
 /// Linear warm-up, then linear decay to `minimum` at step `steps`, and `minimum` from then on.
 struct linear {
   static constexpr char const* name = "linear";
-  optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
+  optimizer_steps warmup = 0; // length of the warm-up, at least 0 and at most `steps`; 0: none
   optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
                               // must be set
   double minimum = 0;         // final learning-rate factor, at least 0
@@ -51,13 +61,15 @@ struct linear {
   std::vector<field> fields() const {
     return {steps_field(".warmup", warmup, 0), steps_field(".steps", steps, 1), {".minimum", minimum}};
   }
+  /// The error sentence if the fields contradict each other; null if they do not.
+  char const* conflict() const { return detail::warm_up_conflict(warmup, steps); }
 };
 
 /// Linear warm-up, then half a cosine down to `minimum` at step `steps`, and `minimum` from then on (Loshchilov &
 /// Hutter 2017, "SGDR", without restarts).
 struct cosine {
   static constexpr char const* name = "cosine";
-  optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
+  optimizer_steps warmup = 0; // length of the warm-up, at least 0 and at most `steps`; 0: none
   optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
                               // must be set
   double minimum = 0;         // final learning-rate factor, at least 0
@@ -71,13 +83,15 @@ struct cosine {
   std::vector<field> fields() const {
     return {steps_field(".warmup", warmup, 0), steps_field(".steps", steps, 1), {".minimum", minimum}};
   }
+  /// The error sentence if the fields contradict each other; null if they do not.
+  char const* conflict() const { return detail::warm_up_conflict(warmup, steps); }
 };
 
 /// Linear warm-up, then a power of the linear decay, minimum + (1 - minimum) (1 - progress)^power, down to `minimum` at
 /// step `steps`, and `minimum` from then on.
 struct polynomial {
   static constexpr char const* name = "polynomial";
-  optimizer_steps warmup = 0; // length of the warm-up, at least 0; 0: none
+  optimizer_steps warmup = 0; // length of the warm-up, at least 0 and at most `steps`; 0: none
   optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
                               // must be set
   double power = 1;           // exponent, above 0; 1: linear decay
@@ -94,6 +108,8 @@ struct polynomial {
             {".power", power, number_range::above_zero},
             {".minimum", minimum}};
   }
+  /// The error sentence if the fields contradict each other; null if they do not.
+  char const* conflict() const { return detail::warm_up_conflict(warmup, steps); }
 };
 
 /// Linear warm-up, then decay with the inverse square root of the step (Vaswani et al. 2017, "Attention Is All You
@@ -150,6 +166,8 @@ struct warmup_stable_decay {
   }
   /// The error sentence if the fields contradict each other; null if they do not.
   char const* conflict() const {
+    if (form != decay_form::linear && form != decay_form::one_minus_sqrt)
+      return ".form is neither decay_form::linear nor decay_form::one_minus_sqrt; give one of them";
     return decay > steps - warmup ? ".warmup and .decay together are longer than .steps; make .steps larger" : nullptr;
   }
 };

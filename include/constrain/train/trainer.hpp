@@ -62,6 +62,7 @@ public:
     agreed(world(), joint_call::construction, [&] {
       detail::check_hyper<optimizer>(h, policy_set::optimizer_name());
       detail::check_run(run);
+      detail::check_scheduled(h, run.schedule);
       if constexpr (updates_in_backward<optimizer>) detail::check_no_clipping(run);
       engine_.allocate(run);
       state_.seed = run.seed;
@@ -72,7 +73,8 @@ public:
 
   /// Runs one optimizer step. A non-finite gradient is not an error: see `step_result::skipped`. Throws `error`, with
   /// the weights and states unchanged, for a batch of the wrong shape, for one that its `batch_range` has overwritten,
-  /// for a token or label out of range, for different data sets on different ranks, or if no rank has a valid label.
+  /// for a token or label out of range, for a learning rate that is not finite after the schedule, for different data
+  /// sets on different ranks, or if no rank has a valid label.
   [[gnu::cold]] step_result step(constrain::batch const& b) try {
     auto const valid_labels = ranks_.sum_of_parts(
         joint_call::step, [&] { return take(b); }, b);

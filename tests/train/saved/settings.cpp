@@ -106,6 +106,7 @@ TEST_CASE("a saved setting that `set` refuses is refused, with nothing changed")
   check_refused<trainer_of<gpt2, ct::precision::fp16>>({{"loss_scale", 0, "0"},
                                                         {"loss_scale", -65536, "-65536"},
                                                         {"loss_scale", 0x1p-25, "2.98023224e-08"},
+                                                        {"loss_scale", 0x1p128, "3.40282367e+38"},
                                                         {"loss_scale", inf, "inf"},
                                                         {"loss_scale_steps", -1, "-1"}});
 }
@@ -114,7 +115,7 @@ TEST_CASE("a loss scale stays one that can be loaded, however fast it grows") {
   temporary_directory const directory;
   trainer_of<gpt2, ct::precision::fp16> t({}, {.loss_scale = {.growth = 1e308, .interval = 1}}), resumed;
   t.step(t.batch(inputs, labels));
-  CHECK(t.setting("loss_scale") == std::numeric_limits<double>::max());
+  CHECK(t.setting("loss_scale") == 0x1p127);
   t.save(directory / "run");
   resumed.load(directory / "run");
   CHECK(resumed.setting("loss_scale") == t.setting("loss_scale"));

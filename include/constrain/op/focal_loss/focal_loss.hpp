@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/label.hpp"
+#include "constrain/base/number_check.hpp"
 #include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
 #include "constrain/program/setting.hpp"
@@ -9,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `focal_loss`.
 struct focal_loss_options {
-  double gamma = 2; // exponent of 1 - p, at least 0; with 0, the loss is cross-entropy
+  double gamma = 2; // exponent of 1 - p, finite and at least 0; with 0, the loss is cross-entropy
 };
 
 namespace op {
@@ -43,9 +44,9 @@ struct focal_loss {
     static_assert(d.ok(), "ct::focal_loss needs one integer label per row of logits: logits [..., classes], labels "
                           "[...]");
   };
-  /// Refused: a gamma that is negative or not a number.
-  template <diagnosis d> struct gamma_is_negative {
-    static_assert(d.ok(), "ct::focal_loss: gamma must be at least 0; write for example 2");
+  /// Refused: a gamma that is negative or not finite.
+  template <diagnosis d> struct gamma_is_out_of_range {
+    static_assert(d.ok(), "ct::focal_loss: gamma is not a finite number of at least 0; give one, for example 2");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
@@ -53,7 +54,8 @@ struct focal_loss {
     auto const labels = in[0].shape.rank < 1 ? shape{} : in[0].shape.without(in[0].shape.rank - 1);
     if (in[1].type != dtype::i32 || in[1].shape != labels)
       return inferred::failure<labels_do_not_fit_the_logits>(labels.elements(), in[1].shape.elements());
-    if (!(o.gamma >= 0)) return inferred::failure<gamma_is_negative>(0, 0);
+    if (!constrain::detail::is_within(o.gamma, number_range::from_zero))
+      return inferred::failure<gamma_is_out_of_range>(0, 0);
     auto const rows = shape(in[0].shape.rows());
     return inferred::one(dtype::f64, {}).and_also(accumulator_of(in[0].type), rows).and_also(dtype::f64, rows);
   }
@@ -71,7 +73,7 @@ struct focal_loss {
 /// first label array, the loss is the mean over the valid labels. Well-classified rows count less than in
 /// `cross_entropy`. Shapes: logits [..., classes], labels [...]. Labels are i32, in [0, classes) or `ignored_label`.
 /// Only the CPU has kernels for this loss. Refused: token ids as logits, labels that are not i32 or not of shape [...],
-/// and a gamma that is negative or not a number.
+/// and a gamma that is negative or not finite.
 constexpr value focal_loss(value logits, value labels, focal_loss_options options = {}, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::focal_loss>({logits, labels, inverse_label_count(labels)}, options, line);

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `op::soft_cap`.
 struct soft_cap_options {
-  double cap = 30; // upper bound of the absolute values; finite and above 0
+  double cap = 30; // upper bound of the absolute values, from 1e-37 to 1e38
 };
 
 namespace op {
@@ -30,15 +30,15 @@ struct soft_cap {
   static constexpr char const* layouts = "...f -> ...f";
   static constexpr unsigned in_place = 0b1;
 
-  /// Refused: a cap that is 0, negative or not finite.
-  template <diagnosis d> struct cap_is_not_above_zero {
-    static_assert(d.ok(), "ct::soft_cap: the cap is not a finite number above 0; give one, for example 30");
+  /// Refused: a cap that is 0 or infinite in fp32, negative or not a number.
+  template <diagnosis d> struct cap_is_out_of_range {
+    static_assert(d.ok(), "ct::soft_cap: the cap is not in [1e-37, 1e38]; give a number in this range, for example 30");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
-    if (!constrain::detail::is_within(o.cap, number_range::above_zero))
-      return inferred::failure<cap_is_not_above_zero>(0, 0);
+    if (!(o.cap >= constrain::detail::smallest_fp32_option && o.cap <= constrain::detail::largest_fp32_option))
+      return inferred::failure<cap_is_out_of_range>(0, 0);
     return inferred::one(in[0].type, in[0].shape);
   }
   static constexpr void gradient(backward& b) {
@@ -50,7 +50,7 @@ struct soft_cap {
 
 /// Maps x smoothly into (-cap, cap): cap tanh(x / cap), element by element, any shape. Gemma 2 (Gemma Team 2024,
 /// section 2) caps its logits this way: `ct::soft_cap(ct::linear("head", x, classes), 30)`. Refused: token ids, and a
-/// cap that is 0, negative or not finite.
+/// cap outside [1e-37, 1e38].
 constexpr value soft_cap(value x, double cap, int line = __builtin_LINE()) {
   return emit<op::soft_cap>({x}, soft_cap_options{cap}, line);
 }

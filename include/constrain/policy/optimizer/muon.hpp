@@ -59,6 +59,9 @@ template <class O = adamw> struct muon {
     check_number(name, ".c", h.c, number_range::finite);
     if (h.newton_schulz_steps < 1 || h.newton_schulz_steps > 99)
       detail::refuse_number(name, ".newton_schulz_steps", concat({h.newton_schulz_steps}), "an integer from 1 to 99");
+    if (h.rate > muon_rate::spectral_unclamped)
+      detail::refuse_number(name, ".rate", concat({static_cast<int>(h.rate)}),
+                            "muon_rate::original, match_rms_adamw or spectral_unclamped");
     if constexpr (requires { O::check(h.base); }) O::check(h.base);
   }
 

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "constrain/train/hyperparameters.hpp"
+
+#include "constrain/base/error.hpp"
+#include "constrain/base/number_check.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+[[gnu::cold]] CONSTRAIN_INLINE double scaled_learning_rate(double rate, double schedule, double factor, double most) {
+  double const product = rate * schedule * factor;
+  if (!is_finite(product) || product > most || product < -most)
+    throw error({"run_options: the learning rate ", number_text(rate), " times the factor ", number_text(schedule),
+                 " of .schedule and the factor ", number_text(factor),
+                 " of scale_learning_rate is not a finite learning rate; make one of them smaller"});
+  return product;
+}
+
+} // namespace constrain::detail
