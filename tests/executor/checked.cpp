@@ -3,6 +3,10 @@
 
 #include "sentence.hpp"
 
+#include <limits>
+#include <string>
+#include <vector>
+
 // Checked mode finds what a wrong plan would do: a right plan is broken here on purpose.
 
 namespace ct = constrain;
@@ -94,4 +98,53 @@ TEST_CASE("an operand beyond the arena is found") {
   auto broken = sound();
   broken.back().offset = entries::memory.peak.count();
   CHECK(run_with(broken).find("reaches beyond the arena") != std::string::npos);
+}
+
+namespace {
+
+struct linear_model {
+  static constexpr ct::port_spec inputs[] = {
+      {.name = "x", .type = ct::port_type::real, .each = ct::per::sequence, .features = 2}};
+  constexpr ct::value operator()(ct::value x) const { return ct::linear("out", x, 1); }
+};
+template <class policies> struct trainer_with;
+template <class... list> struct trainer_with<ct::policies<list...>> { using type = ct::trainer<task, list...>; };
+using regression = ct::task<linear_model{}, ct::mean_squared_error, ct::micro_batch{.sequences = 2}>;
+
+} // namespace
+
+TEST_CASE_TEMPLATE("an overflow of the loss scale skips the step, as without checked mode", policies,
+                   ct::policies<ct::precision::fp16>,
+                   ct::policies<ct::precision::fp16, ct::checkpoint::every<1>, ct::accumulate<2>>,
+                   ct::policies<ct::precision::fp16, ct::fusion::all>,
+                   ct::policies<ct::precision::fp16, ct::optimizer::muon<>>) {
+  using trainer = typename trainer_with<policies>::type;
+  trainer t({}, {.loss_scale = {.initial = 0x1p100, .backoff = 0x1p-90}, .checked = true});
+  std::vector<std::int32_t> const tokens(static_cast<std::size_t>(trainer::batch_tokens), 3);
+  auto const step = [&] { return t.step(t.batch(tokens, tokens)); };
+  auto const skipped = step();
+  CHECK(skipped.skipped);
+  CHECK(!skipped.not_finite.empty());
+  CHECK(t.setting("loss_scale") == 1024);
+  CHECK(!step().skipped);
+  // What the loss scale does not multiply is checked.
+  auto const bias = t.parameters().back();
+  std::vector<float> wrong(static_cast<std::size_t>(bias.size()), std::numeric_limits<float>::infinity());
+  bias.copy_from(std::span<float const>(wrong));
+  auto const said = ct::test::sentence(step);
+  CAPTURE(said);
+  CHECK(said.find("computes a number that is not finite") != std::string::npos);
+}
+
+TEST_CASE("an overflow that no smaller loss scale avoids is found") {
+  ct::trainer<regression, ct::precision::fp16> t({}, {.loss_scale = {.backoff = 0x1p-20}, .checked = true});
+  std::vector<float> const x(4, 1), y(2, 1e30f); // the gradient of the prediction is 1e30 in fp16
+  auto const step = [&] { return t.step(t.batch(x, y)); };
+  CHECK(step().skipped);
+  CHECK(step().skipped);
+  CHECK(t.setting("loss_scale") == 0x1p-24);
+  auto const said = ct::test::sentence(step);
+  CAPTURE(said);
+  CHECK(said.find("computes a number that is not finite") != std::string::npos);
+  CHECK(said.find("the largest number of fp16 is 65504") != std::string::npos);
 }

@@ -16,6 +16,7 @@ struct checked_value {
   int loop_carried_axis = -1;         // axis of the loop that carries the value; -1: not loop-carried
   bool persistent = false;            // the value keeps its bytes between runs; its tags are not checked
   bool covers_all_iterations = false; // all instances share one tag: one call writes them, or iterations are summed
+  bool scaled = false;                // the loss scale (precision::fp16) multiplies the value, so it may overflow
 };
 
 /// The `checked_value` of every value of a program.
@@ -23,16 +24,47 @@ template <int count> struct checked_table {
   checked_value values[count == 0 ? 1 : count]{}; // by the value's index in the program
 };
 
+namespace detail {
+
+/// The value whose buffer value `v` of a program uses: `v`, unless `v` is a view.
+constexpr int viewed(program const& p, int v) {
+  while (p.values[v].view) v = p.values[v].view.of.value;
+  return v;
+}
+
+/// Marks the values that are computed from the loss scale, except persistent ones: a step whose gradients overflow does
+/// not change those.
+template <int count> constexpr void mark_scaled(program const& p, checked_table<count>& table) {
+  if (!p.loss_scale) return;
+  auto const is_scaled = [&](int v) { return v == p.loss_scale.value || table.values[v].scaled; };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (auto const& n : p.nodes) {
+      if (n.kind != node_kind::call) continue;
+      bool reads_scaled = false;
+      for (auto const& input : n.inputs) reads_scaled = reads_scaled || is_scaled(viewed(p, input.value));
+      if (!reads_scaled) continue;
+      for (auto const& output : n.outputs) {
+        int const v = viewed(p, output.value);
+        if (table.values[v].scaled || is_persistent(p.values[v].role)) continue;
+        table.values[v].scaled = changed = true;
+      }
+    }
+  }
+}
+
+} // namespace detail
+
 /// Builds the table of a program.
 template <int count> constexpr checked_table<count> make_checked_table(program const& p) {
   checked_table<count> out;
   for (int v = 0; v < count; ++v) {
-    int tagged_as = v;
-    while (p.values[tagged_as].view) tagged_as = p.values[tagged_as].view.of.value;
+    int const tagged_as = detail::viewed(p, v);
     auto const& info = p.values[tagged_as];
     out.values[v] = {tagged_as, info.axes, info.loop_carried_axis, is_persistent(info.role),
                      info.accumulates || info.role == role::compute_copy};
   }
+  detail::mark_scaled(p, out);
   return out;
 }
 
@@ -40,14 +72,15 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
 /// the value and the loop iterations. Every read of a value that is not persistent must find the tag of the value, or
 /// the tag of a host write. This detects values that are overwritten while still needed; filling memory with NaN does
 /// not always reveal them. The first output of each plan step (kernel call) must be finite if the output's dtype is
-/// floating-point. If a check fails, the hook throws an `error` that names the plan step.
+/// floating-point, unless the loss scale of precision::fp16 multiplies it and can still fall: the step is then skipped,
+/// and the next one has a smaller scale. If a check fails, the hook throws an `error` that names the plan step.
 class checked_hooks {
 public:
   static constexpr std::int64_t block = 64; // bytes that share one tag
 
   /// `operands`: the operands of the plan. `values`: by the value's index in the program. The arena and both arrays
-  /// must outlive this object.
-  checked_hooks(arena const& memory, operand const* operands, checked_value const* values);
+  /// must outlive this object. `may_overflow`: values that the loss scale multiplies need not be finite.
+  checked_hooks(arena const& memory, operand const* operands, checked_value const* values, bool may_overflow = false);
 
   /// Tags memory that the host has written, so that any plan step may read it.
   void wrote(host_view const& view);
@@ -71,6 +104,7 @@ private:
   arena const& memory_;
   operand const* operands_;
   checked_value const* values_;
+  bool may_overflow_;
   std::vector<std::uint64_t> tags_;
 };
 

@@ -41,14 +41,15 @@ namespace detail {
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_element(int index, step const& s, operand const& o,
                                                              std::int64_t element) {
   throw error({"checked mode: plan step ", index, " (", s.op->name, ") computes a number that is not finite, element ",
-               element, " of value %", o.value, "; look at its inputs, lower the learning rate or clip the gradient"});
+               element, " of value %", o.value, "; look at its inputs, lower the learning rate or clip the gradient",
+               o.type == dtype::f16 ? ", or train in bf16, since the largest number of fp16 is 65504" : ""});
 }
 
 } // namespace detail
 
 [[gnu::cold]] CONSTRAIN_INLINE checked_hooks::checked_hooks(arena const& memory, operand const* operands,
-                                                            checked_value const* values)
-    : memory_(memory), operands_(operands), values_(values),
+                                                            checked_value const* values, bool may_overflow)
+    : memory_(memory), operands_(operands), values_(values), may_overflow_(may_overflow),
       tags_(static_cast<std::size_t>(memory.size().count() / block + 1)) {}
 
 [[gnu::cold]] CONSTRAIN_INLINE void checked_hooks::wrote(host_view const& view) {
@@ -85,7 +86,8 @@ namespace detail {
     auto const bytes = detail::reach(o, bound[k]);
     auto const written = tag(o, values_[o.value], loops);
     for (auto b = begin / block; b * block < begin + bytes; ++b) tags_[static_cast<std::size_t>(b)] = written;
-    if (k == s.inputs) check_finite(index, s, o, bound[k]);
+    bool const is_checked = k == s.inputs && !(may_overflow_ && values_[values_[o.value].tagged_as].scaled);
+    if (is_checked) check_finite(index, s, o, bound[k]);
   }
 }
 

@@ -86,20 +86,20 @@ public:
   }
 
   /// Runs an entry. `passes`: the passes that made the entry's program; checked mode needs the program's values.
-  /// In checked mode, throws `error` if a check fails.
-  template <class planned_entry, class passes> void run(step_parameters parameters) {
+  /// In checked mode, throws `error` if a check fails. `may_overflow`: see `checked_hooks`.
+  template <class planned_entry, class passes> void run(step_parameters parameters, bool may_overflow = false) {
     // Instantiates the compile-time error for a missing kernel.
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
     parameters.valid_labels = valid_labels_.data();
-    if (checked_) return run_checked<planned_entry, passes>(parameters);
+    if (checked_) return run_checked<planned_entry, passes>(parameters, may_overflow);
     runner_->template run<planned_entry>(parameters);
   }
   /// `run` in checked mode.
   template <class planned_entry, class passes>
-  [[gnu::noinline, gnu::cold]] void run_checked(step_parameters const& parameters) {
+  [[gnu::noinline, gnu::cold]] void run_checked(step_parameters const& parameters, bool may_overflow) {
     static constexpr auto values = make_checked_table<passes::final.values.count>(passes::final);
     constexpr auto const& plan = planned_entry::value;
-    checked_hooks checks(arena(), plan.operands, values.values);
+    checked_hooks checks(arena(), plan.operands, values.values, may_overflow);
     for (auto const& port : plan.ports)
       if (port.kind != port_kind::result) checks.wrote(port.view);
     checks.wrote(plan.hyper), checks.wrote(plan.inverse_label_count);

@@ -26,7 +26,8 @@ struct run_options {
   schedule::any schedule{};        // of the learning rate (schedules.hpp), or your own function; constant by default
   double dropout = 0;              // probability with which ct::dropout zeroes an element, in [0, 1)
   loss_scale_options loss_scale{}; // used only with precision::fp16
-  bool checked = false;            // checks the reads and the result of every kernel call (slow; for debugging)
+  bool checked = false;            // checks the reads and the result of every kernel call (slow; for debugging); with
+                                   // precision::fp16, gradients may still overflow while the loss scale can fall
   bool measure_memory = false;     // fills the arena with a pattern, so that `used_bytes()` can count the bytes used
   double deadline = 1800;          // seconds a rank waits for other ranks before it ends with an error; above 0, at
                                    // most 1e9; used only with MPI

@@ -86,7 +86,7 @@ public:
     op::step_hyperparameters<optimizer, storage<entries::master>> const prepared(h, {step_parameters.updates + 1});
     engine_.arena().write(entries::step::value.hyper.offset, &prepared, sizeof prepared);
     engine_.template write_label_count<typename entries::step>(valid_labels);
-    engine_.template run<typename entries::step, typename entries::step_program>(step_parameters);
+    engine_.template run<typename entries::step, typename entries::step_program>(step_parameters, may_overflow());
     engine_.keep_gradients();
 
     step_result r;
@@ -217,6 +217,13 @@ private:
   std::int64_t take(constrain::batch const& b) {
     detail::check_batch(b, engine::template needs<typename entries::step>);
     return engine_.template begin<typename entries::step>("step", b.every_input(), b.every_label());
+  }
+
+  /// For checked mode: whether the loss scale can still fall, so that an overflow of scaled gradients skips the step.
+  bool may_overflow() const {
+    if constexpr (scales_loss)
+      return run_.checked && tensors().setting(detail::loss_scale_setting.name) > detail::smallest_loss_scale;
+    else return false;
   }
 
   static saved_configuration configuration() {
