@@ -30,6 +30,20 @@ namespace detail {
   return false;
 }
 
+/// The dtypes in which optimizer states are stored, such as "u8, f32", in the order of the states; "none" if there are
+/// no states.
+[[gnu::noinline, gnu::cold]] inline std::string state_types(parameter_list const& all) {
+  std::string text;
+  auto const is_first = [&](int state) {
+    for (int i = 0; i < state; ++i)
+      if (all.states[i].type == all.states[state].type) return false;
+    return true;
+  };
+  for (int i = 0; i < all.states_size; ++i)
+    if (is_first(i)) text.append(text.empty() ? "" : ", ").append(name_of(all.states[i].type));
+  return text.empty() ? "none" : text;
+}
+
 } // namespace detail
 
 /// A trainer's plan as text tables: policies, batch, dtypes, parameters with role, shape, size and weight decay, memory
@@ -46,11 +60,11 @@ template <class trainer> std::string explanation(bool programs = false) {
   char const* const master = name_of(entries::master);
   char const* const compute = name_of(entries::compute);
   char const* const sums = name_of(accumulator_of(entries::compute));
-  char const* const state = name_of(given_state_type<typename trainer::optimizer>(entries::master));
+  auto const state = detail::state_types(entries::parameters.view());
   text += formatted("dtypes      %s %s, compute and activations %s, sums and statistics %s, gradients %s, optimizer "
                     "state %s, loss f64\n",
                     trainer::policy_set::precision::value.masters ? "master" : "no masters, vectors", master, compute,
-                    sums, master, state);
+                    sums, master, state.c_str());
   text += "\nparameters\n";
   for (int i = 0; i < entries::parameters.size; ++i) {
     auto const& info = entries::parameters.parameters[i];

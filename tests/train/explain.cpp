@@ -1,0 +1,32 @@
+#include "policy/small_gpt.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace ct = constrain;
+using ct::test::small_gpt;
+
+namespace {
+
+/// The dtypes of the optimizer states in the text of `explain`.
+template <class... policies> std::string state_types() {
+  auto const text = ct::explanation<ct::trainer<small_gpt, policies...>>();
+  std::string const before = "optimizer state ";
+  auto const begin = text.find(before, text.find("dtypes")) + before.size();
+  return text.substr(begin, text.find(", loss", begin) - begin);
+}
+
+} // namespace
+
+TEST_CASE("explain names the dtypes in which optimizer states are stored") {
+  namespace o = ct::optimizer;
+  using in_bf16 = o::states_in<ct::dtype::bf16, o::adamw>;
+  CHECK(state_types<>() == "f32");
+  CHECK(state_types<ct::precision::fp64>() == "f64");
+  CHECK(state_types<o::sgd>() == "none");
+  CHECK(state_types<in_bf16>() == "bf16");
+  CHECK(state_types<in_bf16, ct::precision::pure_bf16>() == "bf16");
+  CHECK(state_types<o::quantized<o::adamw, o::everything>>() == "u8, f32"); // a byte per element, a scale per block
+  CHECK(state_types<o::averaged<in_bf16>>() == "bf16, f32");
+}
