@@ -39,18 +39,24 @@ namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 /// The default. Fuses operations if the device has a kernel for the fused operation. If the logits of a micro-batch
 /// take 256 MiB or more, the head (the linear layer that computes the logits) and the loss become a loop over chunks of
-/// rows. With 128 or more rows, the loop stores at most an eighth of the logits at a time, but is slower than one call
-/// for all rows. It skips chunks without a valid label, as `all` does.
+/// rows, under the conditions of `all`. With 128 or more rows, the loop stores at most an eighth of the logits at a
+/// time, but is slower than one call for all rows. It skips chunks without a valid label, as `all` does.
 struct automatic {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .only_with_kernels = true, .smallest_logits = 256 << 20};
 };
 
-/// Fuses everything that the library has a fused kernel for; only the CPU has these kernels. Runs the head and the loss
-/// in chunks of rows, whatever the size of the logits: with 128 or more rows, training and evaluation store at most an
-/// eighth of the logits of a micro-batch at a time (`logit_rows`). Rows with an ignored label are moved to the end, and
-/// chunks that consist only of such rows are skipped. With launch::graph, all chunks run, because a captured graph
-/// always runs the same kernels.
+/// Fuses every group of operations for which the library has a fused op, even if the device has no kernel for this op.
+/// The fused ops have kernels only for the CPU: a trainer whose program has such a group, for example a residual add
+/// before a layer norm, does not compile for a GPU.
+///
+/// On every device, the head and the loss run in chunks of rows, whatever the size of the logits, if the head is a
+/// `linear`, if all ops that read the logits declare that they work row by row (`op_info::layouts`), and if there are
+/// more than 16 rows. With 128 or more rows, training and evaluation then store at most an eighth of the logits of a
+/// micro-batch at a time (`logit_rows`). If all these ops also ignore rows without a valid label
+/// (`op_info::label_inputs`), as the library's cross-entropy does, these rows are moved to the end, and chunks that
+/// consist only of such rows are skipped. With launch::graph, all chunks run, because a captured graph always runs the
+/// same kernels.
 struct all {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .smallest_logits = 0};
