@@ -8,12 +8,18 @@
 
 #include <constrain/base/formatted.hpp>
 #include <constrain/constrain.hpp>
+#include <constrain/io/atomic_file.hpp>
 #include <constrain/io/json_writer.hpp>
 
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include <limits>
+#include <optional>
+#include <sstream>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 namespace ct = constrain;
@@ -70,8 +76,21 @@ std::vector<strategy_row> all_strategies(ct::data::corpus const& corpus, ct::com
   return rows;
 }
 
-bool is_wanted(std::string const& only, std::string const& key) {
-  return only.empty() || ("," + only + ",").find("," + key + ",") != std::string::npos;
+/// Keeps the rows with a key of `only` (keys, separated by commas); all rows if `only` is empty. Throws `error` for a
+/// key that no row has.
+void keep_only(std::vector<strategy_row>& rows, std::string const& only) {
+  if (only.empty()) return;
+  std::string known;
+  for (auto const& r : rows) known += (known.empty() ? "" : ", ") + r.key;
+  std::vector<std::string> keys;
+  std::istringstream list(only);
+  for (std::string key; std::getline(list, key, ',');) {
+    bool const found = std::any_of(rows.begin(), rows.end(), [&](strategy_row const& r) { return r.key == key; });
+    if (!found)
+      throw ct::error("strategies: --only names '" + key + "', but the keys are " + known + "; write only these");
+    keys.push_back(key);
+  }
+  std::erase_if(rows, [&](strategy_row const& r) { return std::find(keys.begin(), keys.end(), r.key) == keys.end(); });
 }
 
 /// Trains every strategy on `a.tokens` tokens, then measures the speeds in `a.rounds` short rounds. Each round runs
@@ -127,33 +146,49 @@ std::string json(std::vector<strategy_row> const& rows, arguments const& a) {
   return json.text() + "\n";
 }
 
-void write(std::string const& path, std::string const& text) {
-  auto* const file = std::fopen(path.c_str(), "w");
-  bool const written = file != nullptr && std::fputs(text.c_str(), file) >= 0;
-  bool const closed = file != nullptr && std::fclose(file) == 0;
-  if (!written || !closed)
-    throw ct::error("strategies: '" + path + "' cannot be written; give a directory that exists");
+/// The files of --out, which are opened before the first measurement, so that a directory that cannot be written costs
+/// no results. Without a commit, older files stay.
+struct out_files {
+  explicit out_files(std::string to) : path(std::move(to)), json(path + ".json"), html(path + ".html") {}
+  std::string path; // without the extension
+  ct::io::atomic_file json, html;
+};
+
+void write(ct::io::atomic_file& file, std::string const& path, std::string const& text) {
+  file.out().write(text);
+  file.commit();
   std::printf("%s\n", path.c_str());
+}
+
+/// The value of an option that is an integer of at least `least`; throws `error` for any other text.
+template <class integer> integer parsed(std::string const& name, std::string const& text, integer least) {
+  integer x{};
+  auto const [end, code] = std::from_chars(text.data(), text.data() + text.size(), x);
+  if (code != std::errc() || end != text.data() + text.size() || x < least)
+    throw ct::error("strategies: " + name + " is '" + text + "'; write an integer from " + std::to_string(least) +
+                    " to " + std::to_string(std::numeric_limits<integer>::max()));
+  return x;
 }
 
 arguments parse(int count, char** values) {
   arguments a;
   for (int i = 1; i < count; ++i) {
     std::string const name = values[i];
-    bool const has_value = i + 1 < count;
-    if (name == "--text" && has_value) a.text = values[++i];
-    else if (name == "--only" && has_value) a.only = values[++i];
-    else if (name == "--out" && has_value) a.out = values[++i];
-    else if (name == "--tokens" && has_value) a.tokens = std::atoll(values[++i]);
-    else if (name == "--seed" && has_value) a.seed = std::strtoull(values[++i], nullptr, 10);
-    else if (name == "--rounds" && has_value) a.rounds = std::atoi(values[++i]);
+    auto const value = [&]() -> std::string {
+      if (++i == count) throw ct::error("strategies: " + name + " has no value; write the value after it");
+      return values[i];
+    };
+    if (name == "--text") a.text = value();
+    else if (name == "--only") a.only = value();
+    else if (name == "--out") a.out = value();
+    else if (name == "--tokens") a.tokens = parsed<std::int64_t>(name, value(), 1);
+    else if (name == "--seed") a.seed = parsed<std::uint64_t>(name, value(), 0);
+    else if (name == "--rounds") a.rounds = parsed<int>(name, value(), 0);
     else
       throw ct::error("strategies: the options are --text FILE, --only KEY,KEY, --tokens N, --rounds N, --seed N and "
                       "--out DIRECTORY, not '" +
                       name + "'");
   }
-  if (a.tokens < 1 || a.rounds < 0)
-    throw ct::error("strategies: write --tokens of at least 1 and --rounds of at least 0");
   return a;
 }
 
@@ -164,16 +199,16 @@ int main(int count, char** values) {
     auto const a = parse(count, values);
     auto const corpus = ct::data::text(a.text);
     auto rows = all_strategies(corpus, {.learning_rate = 2e-3, .seed = a.seed});
-    std::erase_if(rows, [&](strategy_row const& r) { return !is_wanted(a.only, r.key); });
-    if (rows.empty()) throw ct::error("strategies: --only names no strategy; leave it out for a table of all keys");
+    keep_only(rows, a.only);
+    std::optional<out_files> out;
+    if (!a.out.empty()) out.emplace(a.out + "/strategies." + machine_name());
     measure(rows, a);
     print(rows);
-    if (a.out.empty()) return 0;
-    auto const path = a.out + "/strategies." + machine_name();
-    write(path + ".json", json(rows, a));
+    if (!out) return 0;
+    write(out->json, out->path + ".json", json(rows, a));
     auto const subtitle = "A GPT of 5 million parameters, " + std::to_string(a.tokens) + " tokens each, on " +
                           machine_name() + " with " + ct::gemm_provider() + ".";
-    write(path + ".html", strategies_page(rows, subtitle).text());
+    write(out->html, out->path + ".html", strategies_page(rows, subtitle).text());
   } catch (ct::error const& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 1;
