@@ -73,8 +73,8 @@ private:
 
 namespace detail {
 
-/// A pointer to the elements. The elements must have the type `real`; the function does not check this. It compiles
-/// faster than `as`, which constructs a std::span.
+/// A pointer to the elements, which must have the type `real`; this is not checked. The function compiles faster than
+/// `as`, which constructs a std::span.
 template <class real> real const* reals_of(array_view const& values) {
   return reinterpret_cast<real const*>(values.bytes().data());
 }
@@ -121,7 +121,7 @@ private:
   std::size_t size_ = 0;
 };
 
-/// How the labels for `ct::causal_lm` relate to the inputs.
+/// How the caller gives next-token labels, such as those of `ct::causal_lm`.
 enum class labels : std::uint8_t {
   shifted, // label i is the token after input i
   shift,   // label i is input i (as in Hugging Face Transformers), and the trainer shifts the labels by one token

@@ -38,8 +38,8 @@ constexpr char const* name_of(dtype type) {
   return "?";
 }
 
-/// Whether `type` is a 16-bit floating-point type. These types are only for storage: arithmetic on their elements is in
-/// f32.
+/// Whether `type` is a 16-bit floating-point type. The 16-bit types are only for storage: arithmetic on their elements
+/// is in f32.
 constexpr bool is_narrow(dtype type) { return type == dtype::f16 || type == dtype::bf16; }
 
 /// Whether `type` is a floating-point type.

@@ -13,9 +13,9 @@ inline constexpr std::int32_t smallest_normal_half = 113 << 23; // bits of the f
 inline constexpr std::int32_t infinite_half = 0x477FF000;       // bits of the float 65520, which rounds to infinity
 
 // The conversions of float16, for `integers` = std::int32_t and `floats` = float, or for GCC vectors of these types.
-// They have no branches, so compilers vectorize loops that call them. Compilers do not vectorize loops with a branch
-// around floating-point arithmetic, nor loops with F16C instructions. F16C also converts NaNs differently from these
-// functions.
+// The conversions have no branches, so compilers vectorize loops that call them. Compilers do not vectorize loops with
+// a branch around floating-point arithmetic, nor loops with F16C instructions. F16C also converts NaNs differently from
+// these functions.
 
 /// a < limit ? x : y, for each element; a and limit must not be negative.
 template <class integers>
@@ -41,7 +41,8 @@ template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_
 /// halves.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers half_bits_of_float(integers u) {
   integers const zero = u & 0, magnitude = u & 0x7FFFFFFF;
-  auto const normal = (magnitude - ((112 << 23) - 0xFFF) + (magnitude >> 13 & 1)) >> 13; // no overflow for NaNs
+  // Subtracts before it adds, so that NaNs cause no overflow.
+  auto const normal = (magnitude - ((112 << 23) - 0xFFF) + (magnitude >> 13 & 1)) >> 13;
   // Floats in [0.5, 1) are 2^-24 apart, and so are subnormal halves: adding 0.5 rounds to a subnormal half.
   auto const subnormal = __builtin_bit_cast(integers, __builtin_bit_cast(floats, magnitude) + 0.5f) - 0x3F000000;
   auto const finite = where_less(magnitude, smallest_normal_half, subnormal, normal);
@@ -75,8 +76,8 @@ CT_HOST_DEVICE constexpr float float_of_half(std::uint16_t half) {
 
 /// IEEE 754 binary16 ("half"): 1 sign bit, 5 exponent bits, 10 mantissa bits. The largest finite value is 65504, the
 /// smallest positive normal value is 2^-14, and the smallest positive subnormal value is 2^-24. float16 is only for
-/// storage: arithmetic converts to float. Both conversions are bit-identical to those of `__half` in the CUDA Toolkit's
-/// cuda_fp16.h.
+/// storage: arithmetic converts to float. The conversions from and to float are bit-identical to those of `__half` in
+/// the CUDA Toolkit's cuda_fp16.h.
 struct float16 {
   std::uint16_t bits = 0; // sign, exponent, mantissa
 

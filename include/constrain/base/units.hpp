@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A number of bytes. An integer converts to `bytes` only explicitly. Bytes times an integer, or divided by one, are
-/// bytes; bytes divided by bytes are a ratio.
+/// A number of bytes. An integer converts to `bytes` only explicitly. Bytes times or divided by an integer are bytes;
+/// bytes divided by bytes are a ratio.
 struct bytes {
   std::int64_t value = 0; // public, so that bytes can be a template argument
 

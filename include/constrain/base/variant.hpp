@@ -95,9 +95,9 @@
   CONSTRAIN_JOIN_ALL(CONSTRAIN_INSTRUCTION_SET, CONSTRAIN_VARIANT_THREADS, CONSTRAIN_VARIANT_GEMM,                     \
                      CONSTRAIN_VARIANT_PROCESSES, CONSTRAIN_VARIANT_CONTAINERS, CONSTRAIN_VARIANT_MATH)
 
-// Most functions that are not templates (files, JSON, saved runs, logs) are defined in .ipp files. In header-only
-// use, each header includes its .ipp file. The companion library (cmake/constrain-compiled.cmake) contains these
-// functions, compiled for one set of flags; programs that link to it see only declarations. The macro
+// Most functions that are not templates (for files, JSON, saved runs and logs) are defined in .ipp files. In
+// header-only use, each header includes its .ipp file. The companion library (cmake/constrain-compiled.cmake) contains
+// these functions, compiled for one set of flags; programs that link to it see only declarations. The macro
 // CONSTRAIN_COMPILED names a file that defines CONSTRAIN_COMPILED_FOR_<flags>. A translation unit with different flags
 // stays header-only.
 #if defined(CONSTRAIN_COMPILED)

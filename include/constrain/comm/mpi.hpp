@@ -66,7 +66,7 @@ private:
   static void leave(int status);
 
   /// Waits up to `seconds` for all processes to call `meet`; returns whether all have called it. If `seconds` is 0,
-  /// only the deadline limits the wait.
+  /// only the deadline limits the wait. Returns false if MPI fails.
   static bool meet(double seconds);
 
   /// Ends all processes of the job; this process exits with `status`.
@@ -83,7 +83,7 @@ private:
   static inline MPI_Comm meeting_ = MPI_COMM_NULL; // all processes; used only by `meet`
   static inline bool own_start_ = false;           // whether this class has initialized MPI
   static inline pid_t process_ = 0;                // the process that registered `leave`: a forked child has another id
-  static inline double last_deadline_ = 1800;      // deadline of the object constructed last; used at exit
+  static inline double last_deadline_ = 1800;      // last deadline passed to `mpi(deadline)`; used at exit
 
   MPI_Comm processes_ = MPI_COMM_NULL;
   bool own_ = false; // whether the destructor must free `processes_`

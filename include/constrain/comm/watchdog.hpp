@@ -54,10 +54,10 @@ private:
   /// Prints that the wait `what` has lasted `waited` seconds, and ends the process with status 1.
   [[noreturn, gnu::cold]] void end(char const* what, double waited) const;
 
-  // The wait whose deadline comes first. A waiting thread stores `what_` last, and `watch` loads `what_` first. So the
-  // `begin_` and `end_` that `watch` loads were stored with the loaded `what_`, or later.
+  // The wait whose deadline comes first. A waiting thread stores `what_` last. To check the deadline, `watch` loads
+  // `what_` before `begin_` and `end_`. So the two times were stored with the loaded `what_`, or later.
   std::atomic<char const*> what_{nullptr}; // name of the wait; null: not waiting
-  std::atomic<double> begin_{0};           // begin of the wait, by `running_time`
+  std::atomic<double> begin_{0};           // start of the wait, by `running_time`
   std::atomic<double> end_{1800};          // `begin_` plus the deadline of the wait
   std::atomic<double> stopped_{0};         // seconds during which this process was stopped
   std::atomic<char const*> call_{"the start"};

@@ -78,8 +78,8 @@ public:
 private:
   /// A range of tokens that are contiguous in the storage, up to the next run or the end of the corpus.
   struct run {
-    std::int64_t begin; ///< Index of the first token in the corpus.
-    std::int64_t first; ///< Index of the first token in the storage.
+    std::int64_t begin; ///< The first token's index in the corpus.
+    std::int64_t first; ///< The first token's index in the storage.
   };
 
   token_source source_;
@@ -103,8 +103,8 @@ private:
   static std::int32_t largest(std::span<std::byte const> tokens);
 
   /// Splits the `count` tokens from `first` on into ranges that are contiguous in the storage, and calls
-  /// `visit(begin, length)` for each range, where `begin` is the index of a token in the storage. Throws `error` if the
-  /// corpus has too few tokens.
+  /// `visit(begin, length)` for each range, where `begin` is the storage index of the range's first token. Throws
+  /// `error` if the corpus has too few tokens or `first` is negative.
   void for_runs(std::int64_t first, std::int64_t count, function_ref<void(std::int64_t, std::int64_t)> visit) const;
 
   /// Calls `visit(bytes)` for consecutive parts of the bytes of the `count` tokens from `first` on.

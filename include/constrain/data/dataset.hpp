@@ -32,7 +32,7 @@ public:
     if constexpr (is_corpus<dataset>) return corpus_;
     else return examples_;
   }
-  /// Whether two pointers point to the same data.
+  /// Whether two pointers point to the same object, or both are null.
   friend constexpr bool operator==(dataset_pointer const&, dataset_pointer const&) = default;
 
 private:

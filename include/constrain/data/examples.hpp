@@ -24,13 +24,13 @@ using examples_splits = fixed_vector<examples_part, 8>;
 
 /// n examples in arrays of the caller, for models with any inputs and labels: a data set like PyTorch's TensorDataset.
 /// Each array has the shape [n, ...], row-major, where [sequences, ...] is the shape of the task's input or label. A
-/// trainer computes n from the lengths of the arrays:
+/// trainer computes n from the lengths of the arrays. For example:
 ///
 ///     ct::data::examples const training{{tokens, segments, lengths}, labels};
 ///     for (auto const& batch : t.batches(training)) t.step(batch);
 ///
-/// The arrays are viewed, not copied: they must outlive the examples and all copies and parts of them, and must not
-/// change. `from_storage` makes examples that keep their arrays alive.
+/// The arrays are viewed, not copied: they must not change, and must outlive this object and all its copies and parts.
+/// `from_storage` makes examples that keep their arrays alive.
 class examples {
 public:
   /// Makes examples from one array per input of the model and one per label of the objective. Each of `inputs` and

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 enum class tail : std::uint8_t {
   carry, ///< The batch is filled with samples of the next epoch. Every sample is used once per epoch.
   drop,  ///< The samples are skipped in this epoch.
-  pad,   ///< The batch is padded with inputs of 0 (integers and reals) and with ignored labels.
+  pad,   ///< The batch is padded with zeros, and with ignored labels where labels can be ignored.
 };
 
 } // namespace constrain::data

@@ -9,9 +9,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
-/// Lists the files under a directory, the root. Hidden names and special files are skipped. Symbolic links are
-/// followed. Each directory is read only once, and directories above the root are not read, so listing ends even if the
-/// links form a cycle.
+/// Lists the files under a directory, the root. Hidden names, special files and broken links are skipped. Other
+/// symbolic links are followed. Each directory is read only once, and directories above the root are not read, so
+/// listing ends even if the links form a cycle.
 class file_tree {
 public:
   /// Returns paths relative to `root`, sorted by bytes. If `extensions` is empty, lists all files. Throws `error` if a

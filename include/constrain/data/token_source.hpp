@@ -29,11 +29,11 @@ public:
   std::string const& path() const { return path_; }
   /// The size of the file in bytes when it was opened.
   std::int64_t size() const { return seen_.st_size; }
-  /// The offset of the first token in bytes; 0 before `remember`.
+  /// The byte offset of the first token; 0 before `remember`.
   std::int64_t begin() const { return begin_; }
 
-  /// Fills `bytes` with the file's content at offset `first`. Throws `error` if the file has become shorter or cannot
-  /// be read.
+  /// Fills `bytes` with the file's content at offset `first`. Throws `error` if the file has become too short or
+  /// cannot be read.
   void read(std::int64_t first, std::span<std::byte> bytes) const;
 
   /// Makes `begin` the offset of the first token: the content is the bytes from `begin` to `size()`. Calls

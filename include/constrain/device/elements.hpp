@@ -7,7 +7,7 @@
 /// element-wise kernel is written once for all devices:
 ///
 ///   for_elements(device, call, count, f)   calls f(i) for i in [0, count), in any order
-///   parameters_on(device, call)            the step parameters' address on the device, for `f` to read them
+///   parameters_on(device, call)            the device address of the step parameters, for reads by `f`
 ///
 /// `f` is an object of a named type with a CT_HOST_DEVICE call operator: without --extended-lambda, nvcc does not
 /// accept a lambda as a kernel's argument.

@@ -50,7 +50,7 @@ struct call {
   constrain::attributes const& attributes; // packed options of the node; kernels read `call_of<op>::options` instead
   step_parameters const& parameters;       // parameters of this run of the entry program
   unsigned adds = 0;                       // bit j: add to output j instead of overwriting it
-  int random_key = 0;                      // random key of the node, shared only with its recomputation and gradient
+  int random_key = 0;                      // key of the node's random numbers; shared by its gradient and recomputation
   std::uint64_t iteration = 0;      // index of the iteration of the enclosing loops, without the micro-batch loop
   std::int64_t first_sample = 0;    // index of this micro-batch's first sample in the global batch
   std::byte* scratch = nullptr;     // the bytes that the kernel asks for (kernel_needs.hpp); valid during the call

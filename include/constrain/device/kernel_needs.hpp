@@ -43,7 +43,7 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 /// calls: no call reads or writes data that another call writes, except that several calls may add to one accumulator.
 /// The kernel must handle this case.
 struct kernel_needs {
-  std::int64_t scratch = 0; // bytes of scratch memory (`call::scratch`), up to 2^52; merged calls have separate bytes
+  std::int64_t scratch = 0; // bytes of `call::scratch`, separate for merged calls; at most 2^52 in total
   int launches = 1;         // CUDA kernels launched by a call, or by all merged calls; a cuBLASLt GEMM counts as one
   int merged = 1;           // maximum number of calls that are merged into one launch; 1: calls are not merged
 };

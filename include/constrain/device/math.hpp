@@ -26,8 +26,8 @@ namespace libm = constrain::detail::libm;
 /// float or double.
 template <class real> concept real_number = std::is_same_v<real, float> || std::is_same_v<real, double>;
 
-/// a * b + c on the host, rounded once if the target has FMA. Unlike with contraction by the compiler, the result is the same with
-/// every compiler, and in vectorized and scalar iterations.
+/// a * b + c on the host, rounded once if the target has FMA. Unlike with contraction by the compiler, the result is
+/// the same with every compiler, and in vectorized and scalar iterations.
 template <real_number real>
 CT_VECTORISED real multiply_add(real a, std::type_identity_t<real> b, std::type_identity_t<real> c) noexcept {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
@@ -67,7 +67,7 @@ CT_VECTORISED float power_of_two(std::int32_t exponent) noexcept {
   return std::bit_cast<float>((static_cast<std::uint32_t>(exponent) + 127u) << 23);
 }
 
-/// e^x = significand * 2^exponent for x in [-104, 89]; the significand of a NaN is NaN.
+/// e^x = significand * 2^exponent for x in [-104, 89]; for NaN, the significand is NaN.
 struct exp_parts {
   float significand;
   std::int32_t exponent;

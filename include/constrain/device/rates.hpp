@@ -13,7 +13,7 @@ struct device_rates {
   double gemm_fp16 = 0;  // FLOP/s of GEMMs in fp16
   double operations = 0; // FLOP/s of all other ops, including attention
   double bytes = 0;      // bytes per second between memory and processor
-  double launch = 0;     // seconds of overhead per launch
+  double launch = 0;     // seconds of overhead per launch; 0: none
 };
 
 /// The rates of the device that a kernel tag stands for. Specialize this variable template for another CUDA

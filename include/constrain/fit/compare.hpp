@@ -21,9 +21,10 @@ struct compare_options {
   token_count tokens = 100'000; // training tokens per row, at least 1, over all ranks; rounded up to whole steps
   double learning_rate = 0; // for rows without a `strategy`, at least 0; replaces the learning rates of the optimizer
                             // and of its `base`, if they have any; 0: the defaults
-  double clip_norm = 0;     // maximum L2 norm of all gradients together, at least 0; 0: no clipping
+  double clip_norm = 0;     // maximum L2 norm of all gradients together, at least 0; 0: no clipping;
+                            // optimizer::in_backward needs 0
   double dropout = 0;       // probability with which ct::dropout zeroes an element, in [0, 1)
-  std::uint64_t seed = 0;   // determines the initial weights, the dropout and the order of samples
+  std::uint64_t seed = 0;   // of the initial weights, the order of samples, dropout and stochastic rounding
   double validation_fraction = 0.02; // maximum fraction of the data that is held out to measure a row's `loss`, above 0
                                      // and at most 1: the end of a corpus, or randomly drawn examples
   std::int64_t validation_tokens = 16'384; // maximum size of the held-out data, at least 1: in labels for a corpus, in
@@ -41,7 +42,7 @@ template <class set> struct strategy {
 struct comparison {
   std::string name;             // name of the strategy, or of the policies
   double tokens_per_second = 0; // throughput of the median step, over all ranks, without the wait for data; tokens
-                                // count as in `compare_options::tokens`, even if their label is ignored
+                                // count as in `compare_options`, even if their label is ignored
   bytes planned_peak;           // size of the arena (the trainer's only memory block), planned at compile time
   bytes used_peak;              // bytes of the arena up to the last one written to a buffer, plus step parameters
                                 // and scratch memory

@@ -17,17 +17,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class fit_context {
 public:
   optimizer_steps step = 0;               // optimizer steps done so far in the whole run
-  optimizer_steps steps = 0;              // optimizer steps that the whole run will take
+  optimizer_steps steps = 0;              // optimizer steps of the whole run, unless it ends early
   optimizer_steps first_step = 0;         // optimizer steps done before this call to `fit`
   double epoch = 0;                       // epochs of the data read so far; 1.5: the first and half of the second
-  step_result last{};                     // result of the last step; default-constructed in on_start
+  step_result last{};                     // result of this call's last step; default-constructed before the first
   std::optional<evaluation> validation{}; // result of this call's last evaluation, if any
-  std::string saved{};                    // directory of the last save; empty: none so far
+  std::string saved{};                    // directory of this call's last save; empty: none so far
   fit_result result{}; // result so far, without steps and seconds; in on_end, the result that `fit` returns
 
-  /// Ends the run on all ranks: before the first step if called in on_start, otherwise after the current step. If the
-  /// call precedes this step's evaluation or save, `fit` still evaluates or saves. `result.stop_reason` becomes
-  /// `stop_reason::by_callback`, unless the run already ends for another reason.
+  /// Ends the run on all ranks: before the first step if called in on_start, otherwise after the current step. After
+  /// that step, `fit` still evaluates if `.validation` is given, and saves if `.directory` is given.
+  /// `result.stop_reason` becomes `stop_reason::by_callback`, unless the run already ends for another reason.
   void stop() { stops_ = true; }
 
   /// Adds the value of a user-defined metric to the records. A value from on_start is written with the first step, a

@@ -24,7 +24,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                          std::int64_t limit = std::numeric_limits<std::int64_t>::max());
 
 /// The optimizer step, counted from the start of the run, after which `epochs` epochs of a data set have been read; at
-/// most `limit`, but at least the number of steps already done. Throws as `batches_until` does.
+/// most `limit`, but at least the number of steps already done. If the last steps read other data, the epochs of this
+/// data set are counted from its beginning. Throws as `batches_until` does.
 template <class trainer>
 std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, sample_set const& samples, data::tail tail,
                              std::int64_t limit) {

@@ -11,8 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Trains on a corpus or on examples: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints progress lines,
 /// evaluates, saves the run and writes records as `options` specify. `fit` is equivalent to a hand-written loop over
-/// `t.batches` and `t.step`, and uses the same arena. SIGINT and SIGTERM end the run before the first step, after the
-/// current step or during an evaluation. After such a signal, `fit` saves the run if this call has taken a step and
+/// `t.batches` and `t.step`, and uses the trainer's arena. SIGINT and SIGTERM end the run before the first step, after
+/// the current step or during an evaluation. After such a signal, `fit` saves the run if this call has taken a step and
 /// `.directory` is set.
 ///
 /// The callback `called` runs on every rank. It is a function, an object with any of the members on_start, on_step,

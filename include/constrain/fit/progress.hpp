@@ -24,11 +24,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 void print_waiting_threads(std::FILE* out);
 
 /// Prints the run's header: policies, parameters, batch, device, seed, memory plan and, for a resumed run, the position
-/// in the data. `peak`: the processor's measured FLOP/s; 0: not measured.
+/// in the data. On the CPU, also calls `print_waiting_threads`. `peak`: the processor's measured FLOP/s; 0: not
+/// measured.
 [[gnu::cold]] void print_start(std::FILE* out, trainer_facts const& t, double peak);
 
-/// Prints progress lines. On a terminal, each step's line overwrites the line of the step before; in a file, every line
-/// stays.
+/// Prints progress lines; none if `out` is null. On a terminal, a step's line overwrites the previous line if that line
+/// is a step's too. All other lines stay.
 class step_lines {
 public:
   explicit step_lines(std::FILE* out) : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) == 1) {}

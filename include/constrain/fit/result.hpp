@@ -9,15 +9,15 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Why a run ended: all steps or epochs are done (`all_steps`), `.patience` evaluations in a row did not improve on the
-/// lowest loss (`no_improvement`), SIGINT or SIGTERM arrived (`interrupted`), or a callback stopped the run
+/// lowest validation loss (`no_improvement`), SIGINT or SIGTERM arrived (`interrupted`), or a callback stopped the run
 /// (`by_callback`).
 enum class stop_reason : std::uint8_t { all_steps, no_improvement, interrupted, by_callback };
 
 /// Result of `fit`.
 struct fit_result {
   optimizer_steps steps = 0;              // steps done in the whole run, including steps before a resume
-  double loss = 0;                        // training loss of the last step of this call
-  std::optional<evaluation> validation{}; // result of this call's last evaluation, if any
+  double loss = 0;                        // training loss of the last step of this call; 0 if the call took no step
+  std::optional<evaluation> validation{}; // result of this call's last complete evaluation, if any
   double seconds = 0;                     // duration of this call
   double tokens_per_second = 0; // training throughput of all ranks together, including padding and tokens with ignored
                                 // labels, but not additional inputs; the time includes waiting for data, but not

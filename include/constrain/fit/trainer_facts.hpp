@@ -11,7 +11,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The facts about a trainer that a run's output shows. The functions that write the output take these facts instead of
-/// the trainer, so that they are compiled once for all trainers.
+/// the trainer, so that these functions are compiled once for all trainers.
 struct trainer_facts {
   std::string policies;                          // names of the policies
   std::span<parameter_info const> parameters;    // of the model
@@ -19,9 +19,9 @@ struct trainer_facts {
   std::int64_t micro_batches, sequences, tokens; // micro-batches per step on one rank, sequences per micro-batch, and
                                                  // tokens per sequence
   std::int64_t batch_tokens;                     // of one step on one rank
-  int ranks, data_ranks;                         // data_ranks: ranks that train on different data
+  int ranks, data_ranks;                         // data_ranks: ranks, or tensor groups, that train on different data
   bool counts_correct;                           // whether evaluation counts correct predictions
-  int cuda_capability;                           // of the CUDA device, such as 90; 0: a CPU
+  int cuda_capability;                           // that the CUDA kernels are compiled for: 90 is 9.0; 0: on a CPU
   char const* launching;                         // name of the launch policy
   memory_plan const& memory;                     // of the trainer
   training_state const& state;                   // of the trainer

@@ -181,8 +181,8 @@ private:
     if (options_.patience > 0 && since_best >= options_.patience) end_because(stop_reason::no_improvement);
   }
 
-  /// Writes the step's record, then saves the run if a save is due. Because of this order, a resumed run finds the
-  /// record of the step after which it was saved.
+  /// Writes the step's record, then saves the run if a save is due, and removes old saved runs. Because of this order,
+  /// a resumed run finds the record of the step after which it was saved.
   void keep(step_record& record) {
     record.saved = !options_.directory.empty() && (done_ || options_.save_every.due(record.step, steps_));
     record.metrics = context_.take_metrics();
@@ -229,7 +229,7 @@ private:
     return static_cast<double>(at.epoch) + static_cast<double>(at.sample) / static_cast<double>(samples_.size());
   }
 
-  /// Ends the run after this step; the first reason is kept.
+  /// Ends the run before the next step; the first reason is kept.
   void end_because(stop_reason why) {
     if (!done_) context_.result.stop_reason = why;
     done_ = true;
@@ -249,7 +249,7 @@ private:
   fit_callbacks const& callbacks_;
   bool const is_rank_0_;          // rank 0 logs, writes records and removes old saved runs
   std::int64_t const first_step_; // steps done before this call
-  std::int64_t steps_ = 0;        // steps of the whole run, including those before a resume
+  std::int64_t steps_ = 0;        // steps of the whole run, including those before this call
   bool done_ = false;
   fit_context context_{};
   step_lines lines_;

@@ -75,7 +75,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   auto const head = mark_head(directory, holder, name);
   if (!text->starts_with(head)) {
     if (!head.starts_with(*text) || directory.names().size() != 1) return std::nullopt;
-    return std::vector<std::string>{mark_name}; // a save ended while writing the mark's first lines
+    return std::vector<std::string>{mark_name}; // a save ended while it wrote the mark's first lines
   }
   std::vector<std::string> files;
   auto rest = std::string_view(*text).substr(head.size());

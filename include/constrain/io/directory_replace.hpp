@@ -18,10 +18,10 @@
 /// atomic exchange.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-/// The files that a directory's manifest lists, followed by the manifest; nullopt if there is no manifest. Unless
-/// the directory is `marked`, leaves out files whose length or checksum differs from the manifest: the user has changed
-/// them and may need them. Throws `error` if the manifest cannot be read or is invalid. `shown`: the directory's name
-/// in errors.
+/// The files that a directory's manifest lists, followed by the manifest; nullopt if there is no manifest. Unless the
+/// directory is `marked`, leaves out each file that is not a regular file with the length and checksum in the manifest:
+/// the user has changed this file and may need it. Throws `error` if the manifest cannot be read or is invalid.
+/// `shown`: the directory's name in errors.
 [[gnu::cold]] std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,
                                                                    std::string const& shown, bool marked);
 

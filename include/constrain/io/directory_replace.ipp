@@ -68,7 +68,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   if (old.directory.owner() != owner) throw refuse("belongs to another user");
   auto const marked = marked_files(old.directory, holder, name, owner);
   std::optional<std::vector<std::string>> listed;
-  // Another writer may have replaced the directory since it was opened here, and may now be removing its files.
+  // Another writer may have replaced the directory that is open here, and may now be removing the files in it.
   auto const gone = [&] { return attempts > 0 && !old.directory.is_at(holder, name); };
   try {
     listed = listed_files(old.directory, shown, marked.has_value());

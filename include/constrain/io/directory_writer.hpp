@@ -52,7 +52,7 @@ public:
     check_name(name);
     put(std::string(name), filling(fill));
   }
-  /// Writes one file with the given content. Throws the same errors.
+  /// Writes one file with the given content. Throws like the overload above.
   void write(std::string_view name, std::span<std::byte const> bytes) {
     write(name, [bytes](output_file& out) { out.write(bytes); });
   }
@@ -79,10 +79,10 @@ private:
   std::string kept() const { return concat({place_.name, ".kept-", unlikely_suffix()}); }
 
   /// Restores '.<name>.previous' if a save was interrupted between its two renames; removes it if a save was
-  /// interrupted after them. Keeps a directory of that name if it has no valid mark.
+  /// interrupted after them. Keeps a directory of that name that is not empty and has no valid mark.
   [[gnu::cold]] void recover();
 
-  /// Removes temporary directories of interrupted saves: these have a valid mark and are not locked.
+  /// Removes temporary directories of interrupted saves: these are not locked, and have a valid mark or are empty.
   [[gnu::cold]] void remove_abandoned();
 
   /// Creates, locks and marks the temporary directory. Throws `error` if that fails.
@@ -103,12 +103,12 @@ private:
 
   void replace(detail::old_directory const& old);
 
-  /// Removes the replaced directory, now called `name`: the old directory that was checked, or one that another writer
-  /// has saved since. Renames any other directory to `kept()`.
+  /// Removes the replaced directory, now called `name`, if it is the old directory that was checked, or one that
+  /// another writer has saved since. Renames any other directory to `kept()`.
   [[gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name);
 
-  /// Renames the temporary directory to the target. Returns the old directory's new name; "" if there was no
-  /// old directory.
+  /// Renames the temporary directory to the target. Returns the old directory's new name; "" if there was no old
+  /// directory.
   [[gnu::cold]] std::string move();
 
   [[noreturn]] void fail() const;

@@ -17,7 +17,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Writes scalars for TensorBoard, as TFRecords that each contain an Event in the protocol-buffer wire format
-/// (tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto). Throws `error` if writing fails.
+/// (tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto). Throws `error` if the file cannot be
+/// created or written.
 class event_file {
 public:
   /// Creates a file in an existing directory, with a name that TensorBoard recognizes: 'events.out.tfevents.<...>'.

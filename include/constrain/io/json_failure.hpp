@@ -18,8 +18,8 @@ inline error not_json(std::string_view where, std::size_t byte, std::string_view
   return error({"'", where, "' is not valid JSON at byte ", byte, ": ", reason, "; correct it or write it again"});
 }
 
-/// The error for a value where `needed`, such as "an array", is needed. `digits`: the value as written, if it is a
-/// number.
+/// The error for an unsuitable value at byte `byte`. `needed`: what the text must have there, such as "an array".
+/// `digits`: the value as written, if it is a number.
 inline error unsuitable_json(std::string_view where, std::size_t byte, json_kind kind, std::string_view digits,
                              std::string_view needed) {
   constexpr std::string_view kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};

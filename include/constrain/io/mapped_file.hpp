@@ -14,8 +14,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A read-only memory mapping of a file. It stays valid if the file is renamed or removed. If another process truncates
-/// the file in place, reading the lost part crashes (SIGBUS).
+/// A read-only memory mapping of a file. The mapping stays valid if the file is renamed or removed. If another process
+/// truncates the file in place, reading the lost part crashes (SIGBUS).
 class mapped_file {
 public:
   mapped_file() = default;

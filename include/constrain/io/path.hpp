@@ -23,7 +23,7 @@ struct split_path {
   /// a broken link or a path without a name, such as "/".
   [[gnu::cold]] explicit split_path(std::string path);
 
-  /// The path of the hidden file or directory '.<name>.<kind>' in the same directory and thus on the same file system.
+  /// The path of the hidden file or directory '.<name>.<kind>' beside this path, and thus on this path's file system.
   std::string sibling(std::string const& kind) const { return directory + sibling_name(kind); }
   /// The name '.<name>.<kind>' without the directory.
   std::string sibling_name(std::string const& kind) const { return concat({".", name, ".", kind}); }

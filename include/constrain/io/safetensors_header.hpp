@@ -41,7 +41,8 @@ public:
       : start_(text, where), where_(where), data_(data) {}
 
   /// Calls `on_tensor(entry)` for every tensor and `on_metadata(name, value)` for every metadata entry, in order.
-  /// Throws `error` for invalid JSON or an invalid entry. Does not compare entries with each other.
+  /// Throws `error` for invalid JSON, an invalid entry or a second `__metadata__`. Does not compare entries with each
+  /// other.
   void read(tensor_function on_tensor, metadata_function on_metadata) const;
 
   /// Throws `error` unless the header is valid: besides the checks of `read`, names must be unique, the numbers of

@@ -113,7 +113,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
     return x < y || (x == y && a < b);
   });
   // An empty tensor may be at the beginning of a non-empty tensor, but not inside one.
-  std::uint64_t last = 0, covered = 0; // begin and end of the last non-empty tensor
+  std::uint64_t last = 0, covered = 0; // start and end of the last non-empty tensor
   for (auto const offsets : tensors) {
     auto const [begin, end] = read_pair(offsets);
     if (begin > covered) refuse_tensor_at(offsets, "leaves unused bytes before it");

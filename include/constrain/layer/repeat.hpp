@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace refusals {
 
-/// A repeat has `got` iterations.
+/// A repeat has fewer than one iteration: `got`.
 template <diagnosis d> struct repeat_of_nothing {
   static_assert(d.ok(), "ct::repeat needs at least one iteration; its number of iterations is `got`");
 };

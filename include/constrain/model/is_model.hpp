@@ -19,7 +19,7 @@ template <class type, std::size_t... i>
 inline constexpr bool makes_a_value<type, std::index_sequence<i...>> =
     std::is_invocable_r_v<value, type const&, typename nth_value<i>::type...>;
 
-/// Whether `type` is a function from `count` values to a value.
+/// Whether `type` is a function of `count` values that returns a value.
 template <class type, int count>
 inline constexpr bool takes_values = makes_a_value<type, std::make_index_sequence<std::size_t{count}>>;
 
@@ -27,7 +27,7 @@ template <class type, class counts> inline constexpr bool takes_some = false;
 template <class type, int... i>
 inline constexpr bool takes_some<type, std::integer_sequence<int, i...>> = (takes_values<type, i + 1> || ...);
 
-/// Whether `type` is a function from 1 to `maximum_ports` values to a value.
+/// Whether `type` is a function of at least one and at most `maximum_ports` values that returns a value.
 template <class type>
 inline constexpr bool takes_several = takes_some<type, std::make_integer_sequence<int, maximum_ports>>;
 
@@ -41,7 +41,7 @@ inline constexpr bool takes_several = takes_some<type, std::make_integer_sequenc
 ///
 /// The model's fields are its configuration. They are public, so that a model can be a template argument. Optional:
 ///
-///     int context; // maximum tokens of a sequence, and the default of `micro_batch::tokens`
+///     int context; // maximum number of tokens of a sequence, and the default of `micro_batch::tokens`
 ///
 /// A model whose inputs are not just one array of tokens lists them in a member `inputs`: at most `maximum_ports`, in
 /// the order of the function's parameters. If the list depends on the fields, the function `inputs` returns it.

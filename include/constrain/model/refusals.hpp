@@ -19,7 +19,7 @@ template <diagnosis d> struct task_of_inference_is_none {
                 "objective, ct::micro_batch{.sequences = 8}>, policies...>");
 };
 
-/// The model cannot be called with values.
+/// The model is not a function from values to a value.
 template <diagnosis d> struct model_is_no_function {
   static_assert(d.ok(), "task: the model is not a function from ct::value to ct::value; give its type a `constexpr "
                         "ct::value operator()(ct::value tokens) const` that returns the logits");
@@ -41,7 +41,7 @@ template <diagnosis d> struct port_is_not_sound {
                         "`.each = ct::per::token` or `ct::per::sequence`");
 };
 
-/// The objective cannot be called with the logits and all its labels, or is not default-constructible.
+/// The objective is not a function from the logits and all its labels to a value, or is not default-constructible.
 template <diagnosis d> struct objective_is_no_function {
   static_assert(d.ok(), "task: the objective must be default-constructible and a function from the logits and its "
                         "labels to a loss, all of them ct::value; give its type `constexpr ct::value "
@@ -57,13 +57,13 @@ template <diagnosis d> struct model_is_not_constant {
                         "task::write(ct::entry::step, ct::dtype::f32);`");
 };
 
-/// The model reads the number of labels.
+/// The model reads ct::inverse_label_count, directly or through a loss.
 template <diagnosis d> struct model_counts_labels {
   static_assert(d.ok(), "the model uses ct::inverse_label_count or a loss, but predict and generate have no labels; "
                         "use these only in the objective");
 };
 
-/// The micro-batch has `expected` sequences of `got` tokens, and one of these numbers is below 1.
+/// The micro-batch has `expected` sequences of `got` tokens, and at least one of these numbers is below 1.
 template <diagnosis d> struct micro_batch_is_empty {
   static_assert(d.ok(), "task: a micro-batch needs at least one sequence and one token; write "
                         "ct::micro_batch{.sequences = 8, .tokens = 32} (`.tokens` is optional if the model's `context` "

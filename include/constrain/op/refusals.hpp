@@ -17,7 +17,8 @@ template <diagnosis d> struct no_such_axis {
   static_assert(d.ok(), "a value has `got` dimensions, but needs `expected`; pass [sequences, tokens, features]");
 };
 
-/// A value holds integers, but must hold floating-point numbers. `got`: the index of the operand, or 0.
+/// A value holds integers, but must hold floating-point numbers. `got`: the index of the operand if an op refuses it,
+/// otherwise 0.
 template <diagnosis d> struct ids_are_no_numbers {
   static_assert(d.ok(), "a value that must be floating-point holds integers, such as token ids; pass tokens through "
                         "ct::embedding first");
@@ -40,7 +41,7 @@ template <diagnosis d> struct widths_differ {
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// For ops on floating-point operands: refuses integers (token ids) among the first `count` operands. If none of these
-/// operands holds integers, the reason is `nothing`.
+/// operands holds integers, the result's reason is `nothing`.
 constexpr inferred needs_reals(operand_types const& in, int count = 1) {
   for (int i = 0; i < count; ++i)
     if (in[i].type == dtype::i32) return inferred::failure<op::ids_are_no_numbers>(0, i);
@@ -48,7 +49,7 @@ constexpr inferred needs_reals(operand_types const& in, int count = 1) {
 }
 
 /// For ops whose two operands must have the same shape: refuses different shapes, and reports both numbers of
-/// dimensions, or the innermost extents that differ. If the shapes are equal, the reason is `nothing`.
+/// dimensions, or the innermost extents that differ. If the shapes are equal, the result's reason is `nothing`.
 constexpr inferred needs_one_shape(operand_type const& a, operand_type const& b) {
   if (a.shape.rank != b.shape.rank) return inferred::failure<op::ranks_differ>(a.shape.rank, b.shape.rank);
   for (int i = a.shape.rank - 1; i >= 0; --i)

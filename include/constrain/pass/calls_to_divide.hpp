@@ -83,8 +83,9 @@ private:
   constexpr shape const& shape_of(ref r) const { return p_.values[r.value].shape; }
 
   /// Whether the rows of parameter v can be divided over the ranks: v is a table outside of repeats with enough rows
-  /// for all ranks, and every call that reads v looks up rows, or computes one feature for each row. A table with fewer
-  /// rows than columns, such as one of token types, is not divided, since it is cheaper to replicate.
+  /// for all ranks, and every call that reads v looks up rows or computes one feature for each row. If v is not a head,
+  /// at least one call must look up rows. A table with fewer rows than columns, such as one of token types, is not
+  /// divided, since it is cheaper to replicate.
   constexpr bool can_be_vocabulary(int v) const {
     auto const& info = p_.values[v];
     auto const& s = info.shape;

@@ -9,22 +9,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// How a trainer or an inference object uses its memory. `peak` and the reserve in `workspace` cover every entry
-/// program (step, evaluate, predict and generate). All other numbers describe only the step program of a trainer, or
-/// the evaluate program of an inference object.
+/// How a trainer or an inference object uses its memory on one rank. `peak` and the reserve in `workspace` cover every
+/// entry program (step, evaluate, predict and generate). All other numbers describe only the step program of a trainer,
+/// or the evaluate program of an inference object.
 struct memory_plan {
   bytes weights;         // of parameters as kernels read them: the compute copy where there is one
   bytes master_weights;  // of parameters that have a compute copy; the optimizer updates these, not the copy
-  bytes gradients;       // of all trained parameters
+  bytes gradients;       // of all trained parameters, added up even if they share memory (optimizer::in_backward)
   bytes optimizer_state; // of all trained parameters
   bytes activations;     // the rest: values kept for the backward pass, temporaries, inputs and results
-  bytes workspace;       // scratch memory of kernels (the maximum at any time), and `device_reserve`
-  bytes communication;   // full tensors of sharded parameters and gradients, and buffers; the maximum at any time
+  bytes workspace;       // scratch of kernels and temporary copies (the maximum at any time), and `device_reserve`
+  bytes communication;   // temporary full tensors and shards, and buffers of collectives; the maximum at any time
   bytes offloaded;       // always 0: everything is in the arena, on the device
   bytes peak;            // size of the arena, the only memory block
 };
 
-/// The work of one run of a program over all loop iterations. The numbers are an upper bound if a loop leaves out rows
+/// The work of one run of a program, over all loop iterations. The numbers are an upper bound if a loop leaves out rows
 /// whose label is ignored (`labelled_rows`).
 struct work_plan {
   double flops = 0;                 // floating-point additions and multiplications: a multiply-add counts as 2
@@ -177,7 +177,7 @@ constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32)
 
 /// Estimates the seconds that one run of a program takes on a device with these rates. By the roofline model (Williams
 /// et al. 2009), each call takes the time of its operations or of its bytes, whichever is longer, plus the time of a
-/// launch. `tf32`: GEMMs round fp32 operands to TF32. Returns infinity if a rate that the estimate needs is 0
+/// launch. `tf32`: whether GEMMs round fp32 operands to TF32. Returns infinity if a rate that the estimate needs is 0
 /// (unknown).
 constexpr double estimated_seconds(program const& p, device_rates const& rates, bool tf32 = false) {
   if (!detail::has_rates(p, rates, tf32)) return std::numeric_limits<double>::infinity();

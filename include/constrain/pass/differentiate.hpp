@@ -73,8 +73,8 @@ private:
     }
   }
 
-  /// Creates an accumulating buffer for the gradient of each captured value in `trained_`, except parameters and their
-  /// copies. A captured value is read in a deeper loop than the loop of its definition, so every iteration of the
+  /// Creates an accumulating buffer for the gradient of each captured value marked in `trained_`, except parameters and
+  /// their copies. A captured value is read in a deeper loop than the loop of its definition, so every iteration of the
   /// deeper loop contributes to its gradient.
   constexpr void add_buffers_of_captured_values() {
     auto& p = out_.program;
@@ -171,7 +171,7 @@ private:
     }
   }
 
-  /// Appends the backward nodes of a call, if its output 0 has a gradient and any of its inputs is in `trained_`.
+  /// Appends the backward nodes of a call, if its output 0 has a gradient and `trained_` marks any of its inputs.
   constexpr void reverse_call(node const n) {
     ref const g = gradient_of(n.outputs[0]);
     if (!g) return;

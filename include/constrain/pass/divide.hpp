@@ -59,7 +59,8 @@ private:
     out_.program.add_node(n);
   }
 
-  /// Appends a call that computes one rank's part of a sum, then the sum over the ranks, which also adds the bias.
+  /// Appends a call that computes one rank's part of a sum, then the sum over the ranks, which also adds the bias, if
+  /// there is one.
   constexpr void append_sum(node n) {
     int const added = n.op->layouts.inputs.added;
     node sum;
@@ -148,15 +149,15 @@ constexpr program dividing::run() {
 
 } // namespace detail
 
-/// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): each of `ranks` ranks computes an equal range of the features
-/// of a linear layer, and applies the following ops to this range. The next linear layer sums over the features: each
-/// rank computes a part of the sum, and the parts are added. The parameters of both layers, except the second layer's
-/// bias, are divided. Each rank also has a range of the rows of a vocabulary (an embedding table, or the weight of a
-/// head), and of the classes of the logits. A call that needs all rows or all classes is replaced with its op's
-/// `divided_form` or, if there is none, reads gathered logits. All other parameters and values are the same on every
-/// rank. A layer is divided if no other node reads its parameters, if all ops up to the next linear layer name the
-/// features by a letter in their `layouts` and draw no random numbers, and if `ranks` divides the numbers of features
-/// and of heads.
+/// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): each of `ranks` ranks computes an equally large range of the
+/// features of a linear layer, and applies the following ops to this range. The next linear layer sums over the
+/// features: each rank computes a part of the sum, and the parts are added. The parameters of both layers, except the
+/// second layer's bias, are divided. Each rank also has a range of the rows of a vocabulary (an embedding table, or the
+/// weight of a head), and of the classes of the logits. A call that looks up rows is replaced with its op's
+/// `divided_form`. A call that needs all classes is replaced too, or reads gathered logits if its op has no
+/// `divided_form`. All other parameters and values are the same on every rank. A layer is divided if no other node
+/// reads its parameters, if all ops up to the next linear layer name the features by a letter in their `layouts` and
+/// draw no random numbers, and if `ranks` divides the numbers of features and of heads.
 constexpr program divide(program const& p, int ranks) {
   if (ranks <= 1 || !p.failure.ok()) return p;
   return detail::dividing(p, ranks).run();

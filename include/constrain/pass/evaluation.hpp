@@ -5,12 +5,12 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Removes training-only ops (dropout) from a program without gradients: readers of the output of such an op read the
-/// op's input instead. If an op has a separate form for evaluation (`op_info::in_evaluation`), this form replaces the
+/// op's input 0 instead. If an op has a separate form for evaluation (`op_info::in_evaluation`), this form replaces the
 /// op.
 constexpr program remove_training_ops(program const& p) {
   if (!p.failure.ok()) return p;
   ref instead[program::maximum_values]{};
-  for (auto& r : instead) r = ref(); // at run time, g++ 12 fills it with zeros, and a zero is not an empty reference
+  for (auto& r : instead) r = ref(); // at run time, g++ 12 fills the array with zeros; a zero is not an empty ref
   auto const resolve = [&](ref r) { return instead[r.value] ? instead[r.value] : r; };
   auto result = rewrite(p, [&](builder& out, node n, int) {
     for (auto& input : n.inputs) input = resolve(input);

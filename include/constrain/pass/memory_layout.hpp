@@ -29,7 +29,7 @@ struct buffer {
 /// The buffers of a program's values.
 struct memory_layout {
   fixed_vector<buffer, program::maximum_values> buffers; // by index of the value
-  std::int64_t persistent_end = 0;                       // bytes of the persistent values of all entry programs
+  std::int64_t persistent_end = 0;                       // bytes of the arena before the values that do not persist
   std::int64_t end = 0;                                  // bytes of the arena that the buffers need
 };
 

@@ -161,7 +161,8 @@ private:
   }
 
   /// Sets size and strides. The buffer has one instance per iteration of every axis of the value that neither `home`
-  /// nor a loop around `home` traverses.
+  /// nor a loop around `home` traverses. A loop-carried value also has n + 1 instances for the n iterations of the axis
+  /// that carries it, or two instances that are used alternately (a ring).
   constexpr void stack(int v, int home) {
     auto const& info = p_.values[v];
     auto& s = out_.buffers[v];
@@ -314,11 +315,13 @@ private:
 /// Memory planning: gives every value its bytes in the arena. Let C be the innermost loop that contains all references
 /// to a value and is outside of every loop that accumulates into the value or carries it. For inputs and results, C is
 /// the whole program. The value needs one instance per iteration of the loops between C and the definition of the
-/// value. The value lives from the first to the last child of C that refers to it. A value that the host writes lives
-/// from the start of the run, and a value that the host may read lives to the end of the run. This rule decides which
-/// values are kept for the backward pass, for a segment of a recomputed loop, or for one iteration only. Offsets are
-/// first-fit, in the order that needs less memory: the largest buffer first, or the longest-lived. Values that do not
-/// persist come after the first `reserved` bytes, which hold the persistent values of all entry programs.
+/// value. A loop-carried value also needs n + 1 instances for the n iterations of the axis that carries it, or two
+/// instances if they can be used alternately. The value lives from the first to the last child of C that refers to it.
+/// A value that the host writes lives from the start of the run, and a value that the host may read lives to the end of
+/// the run. This rule decides which values are kept for the backward pass, for a segment of a recomputed loop, or for
+/// one iteration only. Offsets are first-fit, in the order that needs less memory: the largest buffer first, or the
+/// longest-lived. Values that do not persist come after the first `reserved` bytes, which hold the persistent values of
+/// all entry programs.
 ///
 /// `alignment`: the alignment of the device's buffers, in bytes. Every buffer begins at a multiple of `alignment`, and
 /// so does every instance, except the instances of persistent values, gradients, compute copies and inputs. One call

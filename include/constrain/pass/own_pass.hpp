@@ -57,7 +57,7 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
 
   /// Runs the policies' passes that follow the library's pass `at`. `before`: the result of `at`, with static storage.
   /// If no pass follows, returns a reference to `before` itself, which saves the compiler a copy. Refused: a pass that
-  /// is not a constant expression.
+  /// is invalid or not a constant expression.
   template <pass_name at, program const& before> static constexpr decltype(auto) after() {
     if constexpr (!follow<at>) return (before);
     else if constexpr (detail::constant_passes<own_passes, at, before>) return run<at>(before);
@@ -90,7 +90,7 @@ private:
 
 /// Runs the policies' passes that follow the library's pass `at`. `before`: the result of `at`, with static storage.
 /// If no pass follows, returns a reference to `before` itself, which saves the compiler a copy. Refused: a pass that is
-/// not a constant expression.
+/// invalid or not a constant expression.
 template <class policies, pass_name at, program const& before> constexpr decltype(auto) with_own() {
   return own_passes<typename policies::in_order>::template after<at, before>();
 }

@@ -76,8 +76,8 @@ private:
     int contribution = -1;   // the last node that contributes
     int use = -1;            // the last node that uses the value
     int reduced_after = -1;  // the last contribution before the first use
-    int reduced_before = -1; // the first use or the outermost loop around this use that does not contribute;
-                             // `reduce_together` may replace it with an earlier node
+    int reduced_before = -1; // the first use, or the outermost loop that contains this use but not the
+                             // contribution; `reduce_together` may choose an earlier node
   };
 
   constexpr tracked_sum& of(int value) {

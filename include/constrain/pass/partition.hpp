@@ -35,11 +35,11 @@ public:
   constexpr program run();
 
 private:
-  /// A parameter that is gathered for the body of a loop.
+  /// A sharded tensor, for example a parameter, that is gathered for the body of a loop.
   struct gathered {
-    int value = -1;  // the parameter
+    int value = -1;  // the sharded tensor
     int level = -1;  // the loop whose body reads the full tensor
-    int before = -1; // node of that loop's body before which the parameter is gathered
+    int before = -1; // node of that loop's body before which the tensor is gathered
     int full = -1;   // the full tensor
   };
   /// Contributions of a loop's body to a gradient, which are reduced before the gradient's next use.
@@ -58,7 +58,7 @@ private:
     info.shape = shape(shard_map{info.full_shape.elements(), shards_, chunk_of(info)}.stored());
   }
 
-  /// Adds a full tensor for a value, with one instance per iteration of loop `level`.
+  /// Creates a full tensor for a value, with one instance per iteration of loop `level`.
   constexpr int new_full(int value, int level, bool accumulates) {
     value_info info;
     info.type = in_.values[value].type;
@@ -77,8 +77,8 @@ private:
     int const child = nest_.child(level, i);
     for (int k = 0; k < gathers_.size(); ++k) {
       auto const& g = gathers_[k];
-      // A stacked parameter is gathered once per iteration of the loop. A parameter without axes is gathered for every
-      // use, so that it is freed in between.
+      // A stacked tensor is gathered once per iteration of the loop. A tensor without axes is gathered for every use,
+      // so that the full tensor is freed in between.
       if (g.value == value && g.level == level && (!info.axes.empty() || g.before == child) &&
           !is_written_in(in_, value, g.before, i)) // after a write, the gathered tensor is stale
         return k;
@@ -143,8 +143,8 @@ private:
       too_large(in_.nodes[i]);
   }
 
-  /// Adds the full tensor that holds a sum of contributions to a gradient. If gradients are reduced once, this tensor
-  /// is a stack with the sums over all micro-batches, and the gradient's shards are a view of the first stack.
+  /// Creates the full tensor that holds a sum of contributions to a gradient. If gradients are reduced once, this
+  /// tensor is a stack with the sums over all micro-batches, and the gradient's shards are a view of the first stack.
   constexpr int new_contributions(int gradient, int level, bool are_first) {
     int const full = new_full(gradient, level, true);
     out_.program.values[full].layout = layout::partial;
@@ -252,7 +252,7 @@ private:
     out_.close(opened);
   }
 
-  /// Adds the rank's shard of one instance of a value that is stored in full; `block` as in `value_info`.
+  /// Creates the rank's shard of one instance of a value that is stored in full; `block` as in `value_info`.
   constexpr ref new_shard(int value, int block) {
     auto const& info = in_.values[value];
     value_info shard;
@@ -307,10 +307,10 @@ private:
   nest nest_;
   partial_sums sums_;
   std::int64_t shards_;
-  bool reduces_once_; // reduces gradients once, after all micro-batches, although these are stored in shards
+  bool reduces_once_; // whether gradients in shards are reduced once per step, not once per micro-batch
   builder out_;
   working_layouts layouts_;
-  static constexpr int maximum_exchanges = 128; // of each kind: gathered parameters and contributions to gradients
+  static constexpr int maximum_exchanges = 128; // of each kind: gathered tensors and contributions to gradients
   fixed_vector<gathered, maximum_exchanges> gathers_;
   fixed_vector<contributions, maximum_exchanges> contributions_;
 };

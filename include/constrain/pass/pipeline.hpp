@@ -54,7 +54,7 @@ template <class passes>
 inline constexpr program rounded_program =
     round_operands(with_own<typename passes::set, pass_name::fused, passes::fused>());
 
-/// The program that is partitioned over ranks. On a CUDA device, GEMMs round their operands themselves.
+/// The program before it is partitioned over ranks. On a CUDA device, GEMMs round their operands themselves.
 template <class passes> constexpr decltype(auto) before_partition() {
   if constexpr (passes::set::precision::value.tf32 && !passes::set::device::value.is_cuda)
     return (rounded_program<passes>);
@@ -202,8 +202,8 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
 
 namespace detail {
 
-/// For checkpoint::budget: `bytes<dropped>` are the bytes that a trainer needs if its backward pass recomputes the
-/// nodes in `dropped`.
+/// For checkpoint::budget: `bytes<dropped>` is the number of bytes that a trainer needs if its backward pass recomputes
+/// the nodes in `dropped`.
 template <class source> struct recomputation_plans {
   static constexpr decltype(auto) program() { return passes_to_update<source>::before_recomputation(); }
   template <node_set dropped>

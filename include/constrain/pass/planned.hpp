@@ -28,7 +28,8 @@ constexpr void read_averages(memory_layout& where, program const& p, program con
 }
 
 /// Whether the parameters and settings of `p`, a program without gradients, are the first ones of `step`, in the same
-/// order, so that they have the same offsets in both programs. After the model's settings, `step` may have more.
+/// order, so that they have the same offsets in both programs. After the settings of `p`, `step` may have more
+/// settings.
 constexpr bool shares_persistent_values(program const& p, program const& step) {
   auto const shared = [](value_info const& info) { return is_parameter(info.role) || info.role == role::setting; };
   int other = -1; // of `step`

@@ -84,7 +84,7 @@ private:
 
   constexpr void copy(ref from, ref to) { out_.call<op::copy>({from}, {to}, {}, in_.values[carried_].line); }
 
-  /// Adds a value like the loop-carried value, carried by a loop over axis `along`.
+  /// Adds a value with the type and shape of the loop-carried value. A loop over axis `along` carries the new value.
   constexpr int new_carried(int along) {
     auto const info = in_.values[carried_];
     int const v = out_.new_value({info.type, info.shape}, role::activation, info.line);
@@ -177,7 +177,7 @@ private:
   nest nest_;
   builder out_;
   int forward_ = -1;    // the forward loop's node
-  int reversed_ = -1;   // the node of its reversed loop
+  int reversed_ = -1;   // the node of its reversed loop; -1: none
   int every_ = 1;       // iterations in a segment
   int axis_ = -1;       // axis of both loops
   int carried_ = -1;    // the loop-carried value

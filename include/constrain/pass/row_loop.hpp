@@ -217,7 +217,7 @@ private:
   ref labels_;                                 // the labels by which the loop leaves out rows; empty: none
   bool loss_ = false;                          // a node of the loop computes a scalar sum over all rows
   bool in_[program::maximum_nodes]{};          // node i is in the loop
-  bool behind_[program::maximum_nodes]{};      // node i runs after the loop
+  bool behind_[program::maximum_nodes]{};      // node i runs after the loop or, if it writes a constant, before
   bool large_[program::maximum_values]{};      // the value has the shape of the large value and is written in the loop
   written written_[program::maximum_values]{}; // which nodes write the value
 };

@@ -102,8 +102,8 @@ private:
     return v == of;
   }
 
-  /// Whether no node reads `part` after a node has written the root of `source`. Always true if the root does not
-  /// persist.
+  /// Whether no node reads `part` after a node has written the root of `source`. Always true if the root is
+  /// not persistent.
   constexpr bool keeps_its_value(ref source, ref part) const {
     ref const root = root_of(p_, source);
     if (!is_persistent(p_.values[root.value].role)) return true;
@@ -144,8 +144,8 @@ private:
     return false;
   }
 
-  /// Whether exactly one node writes `r`, in the loop around node i, or, if node i is an op::stack, in the loop whose
-  /// iterations are stacked.
+  /// Whether exactly one node writes `r`, and this node is in the loop around node i (for an op::stack at node i: in
+  /// the loop whose iterations are stacked).
   constexpr bool is_written_beside(ref r, int i) const {
     bool const stacks = calls(p_.nodes[i], info_of<op::stack>);
     int writers = 0;

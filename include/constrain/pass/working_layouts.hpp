@@ -32,13 +32,13 @@ public:
     return (n.op->layouts.inputs.elements >> input & 1u) != 0;
   }
 
-  /// Whether node n reads its input k, which is stored in shards, as a full tensor.
+  /// Whether input k of node n is stored in shards, but read as a full tensor.
   constexpr bool reads_in_full(node const& n, int k) const {
     if (!is_flat(n.inputs[k].value)) return false;
     return !(k == 0 && n.op->has_flat_form) && !(by_element(n, k) && works_on_shards(n));
   }
 
-  /// Whether node n computes its output j, which is stored in shards, as a full tensor; each rank then keeps its shard.
+  /// Whether output j of node n is stored in shards, but computed as a full tensor, of which each rank keeps its shard.
   constexpr bool writes_in_full(node const& n, int j) const {
     if (!is_flat(n.outputs[j].value) || works_on_shards(n)) return false;
     return !sums_.contains(n.outputs[j]) || !sums_.contributes(n, j);
@@ -58,9 +58,9 @@ public:
     return all;
   }
 
-  /// The error of a node that works on shards, if an operand with the pattern `*` has more or fewer elements than
-  /// output 0 and is not a block-wise optimizer state. A rank's shards of the operand and of output 0 would hold
-  /// different ranges.
+  /// The error of a node that works on shards, if an operand with the pattern `*` has neither as many elements as
+  /// output 0 nor, in a block-wise optimizer state, one element for each block. A rank's shards of such an operand and
+  /// of output 0 would hold different ranges.
   constexpr diagnosis check_elements(node const& n) const {
     if (!works_on_shards(n)) return {};
     auto const expected = p_.values[n.outputs[0].value].shape_in_full().elements();

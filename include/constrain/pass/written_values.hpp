@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Tracks which values can be read while the nodes of a program run in order. A write to one value may overwrite
-/// another value that shares bytes with it.
+/// Tracks which values can be read while the nodes of a program run in order. A write to a value may overwrite
+/// other values that share bytes with the written value.
 class written_values {
 public:
   constexpr explicit written_values(program const& p) : p_(p) {

@@ -28,7 +28,7 @@ struct checkpointing {
   bool square_root = false;  // whether the policy is checkpoint::sqrt
   bool by_operation = false; // whether the policy is checkpoint::keep
   op_set kept{};             // the ops of checkpoint::keep
-  int unknown_ops = 0;       // number of arguments of checkpoint::keep that are not ops; 1 more for over 16 arguments
+  int unknown_ops = 0;       // number of arguments of checkpoint::keep that are not ops, plus 1 for more than 16
   bool has_limit = false;    // whether the policy is checkpoint::budget
   bytes limit{};             // maximum memory of a trainer with checkpoint::budget; 0 for other policies
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;

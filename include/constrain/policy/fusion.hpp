@@ -40,7 +40,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 /// The default. Fuses operations if the device has a kernel for the fused operation. If the logits of a micro-batch
 /// take 256 MiB or more, the head (the linear layer that computes the logits) and the loss become a loop over chunks of
 /// rows, under the conditions of `all`. With 128 or more rows, the loop stores at most an eighth of the logits at a
-/// time, but is slower than one call for all rows. It skips chunks without a valid label, as `all` does.
+/// time, but is slower than one call for all rows. The loop skips chunks without a valid label, as with `all`.
 struct automatic {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .only_with_kernels = true, .smallest_logits = 256 << 20};
@@ -55,8 +55,8 @@ struct automatic {
 /// more than 16 rows. With 128 or more rows, training and evaluation then store at most an eighth of the logits of a
 /// micro-batch at a time (`logit_rows`). If all these ops also ignore rows without a valid label
 /// (`op_info::label_inputs`), as the library's cross-entropy does, these rows are moved to the end, and chunks that
-/// consist only of such rows are skipped. With launch::graph, all chunks run, because a captured graph always runs the
-/// same kernels.
+/// consist only of such rows are skipped, except the first chunk. With launch::graph, all chunks run, because a captured
+/// graph always runs the same kernels.
 struct all {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .smallest_logits = 0};

@@ -38,9 +38,9 @@ struct eager {
   static constexpr slot value{.captures = false};
 };
 
-/// Each entry program runs as one CUDA graph, which is captured after the program's first run. The graph runs the same
-/// kernels on the same memory, without the gaps between launches. In checked mode, the host launches each kernel
-/// separately.
+/// After the first run of an entry program, the program's kernel launches are captured in one CUDA graph. Later runs
+/// replay the graph: the kernels of the first run, on the same memory, without the gaps between launches. Loops over
+/// chunks of logits skip no chunk (see fusion::all). In checked mode, the host launches each kernel separately.
 struct graph {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::graph";

@@ -96,8 +96,8 @@ template <int stage, int ranks> struct zero {
 
 /// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): `ranks` processes train on the same batches, and each
 /// computes a part of every divided layer. Two linear layers with element-wise ops (but no dropout) or attention
-/// between them are divided together: each process computes a range of the features, or some of the heads, of the first
-/// layer. The second layer sums over these features, and the sums of all processes are added. Each process also has a
+/// between them are divided together: each process computes a range of the first layer's features, or some of the
+/// heads. The second layer sums over these features, and the sums of all processes are added. Each process also has a
 /// range of the rows of a token embedding, and of the classes of the output layer. The weights of divided layers and
 /// tables are divided too, with their gradients and optimizer states; every process holds all other tensors. A layer is
 /// not divided if `ranks` does not divide the number of its features or heads. The number of processes is `ranks`.

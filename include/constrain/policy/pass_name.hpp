@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The library's passes after which a policy's pass can run, in order. Entry programs without gradients (evaluate,
 /// predict, generate) run only the passes marked "forward".
 enum class pass_name {
-  built,             // forward: the model and the objective, before any pass
+  built,             // forward: the program before any pass
   selected,          // forward: the attention algorithm is chosen
   without_dead_code, // forward: dead code is removed
   accumulated,       // the loop over micro-batches is added

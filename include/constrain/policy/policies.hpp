@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Replaces `named<policy>` for a slot without this member.
+/// The base class that stands for `named<policy>` if the slot has no such member.
 template <class slot, class policy> struct nameless_in_slot {};
 template <class slot, class policy> constexpr auto find_named() {
   if constexpr (requires { typename slot::template named<policy>; })
@@ -29,7 +29,7 @@ struct chosen<slot_list<slots...>, list...> : decltype(find_named<slots, policy_
     (append_name<slots, list...>(text), ...);
     return text;
   }
-  /// The same as `name`, but only for slots whose policy must not change when a saved run resumes.
+  /// Like `name`, but only for slots whose policy must not change when a saved run resumes.
   static std::string kept_on_resume() {
     std::string text;
     (append_kept<slots, list...>(text), ...);

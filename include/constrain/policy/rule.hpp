@@ -15,7 +15,7 @@ template <class...> struct rule_list {};
 ///     CONSTRAIN_RULE(graph_on_cuda, (slot_of::launching const& l, slot_of::device const& d), !l.captures || d.is_cuda,
 ///                    "launch::graph: only a CUDA device captures graphs; write ...")
 ///
-/// A rule about one slot is a member of the slot; rules between slots are in rules.hpp.
+/// A rule about one slot is a member of that slot; rules between slots are in rules.hpp.
 #define CONSTRAIN_RULE(rule, parameters, condition, text)                                                              \
   struct rule {                                                                                                        \
     static constexpr char const* name = #rule;                                                                         \

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct attributes {
   static constexpr int capacity = 6; // maximum number of elements
 
-  std::int64_t number[capacity]{}; // the fields in order; a floating-point field as the bits of a double
+  std::int64_t number[capacity]{}; // the options in order; floating-point numbers as the bits of a double
 
   friend constexpr bool operator==(attributes const&, attributes const&) = default;
 };

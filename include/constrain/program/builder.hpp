@@ -60,7 +60,7 @@ struct builder {
   }
 
   /// Adds a value with one instance per iteration of the loops around the next node, and returns its index.
-  /// `loop_carried_axis`: the axis of a loop-carried value; -1: it is not loop-carried.
+  /// `loop_carried_axis`: the axis of a loop-carried value; -1: the value is not loop-carried.
   constexpr int new_value(operand_type type, role r, int line, int loop_carried_axis = -1) {
     value_info info;
     info.type = type.type;

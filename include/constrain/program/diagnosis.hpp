@@ -7,7 +7,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Why a program is refused at compile time. Only the rules of the intermediate representation, which apply to every
-/// program, have a reason in this list; sound.hpp has their error sentences. All other errors have the reason
+/// program, have reasons of their own; sound.hpp has their error sentences. All other errors have the reason
 /// `refused`, and each has a sentence of its own (refusal.hpp).
 enum class why {
   nothing,

@@ -29,13 +29,14 @@ struct layout_change {
 ///     *    element i of every output needs only element i of this input; all outputs must have this pattern too
 ///     ...  has rows, as many as every other operand with `...`: row i of the outputs needs only row i of the inputs
 ///     #    only the type and the shape are read
-///     -    anything else; if other operands have rows (`...`), such an output is the sum over these rows
+///     -    anything else; if other operands have rows (`...`), an output with - is the sum over these rows
 ///     oi   like -, and names the innermost dimensions, as in einsum: an index of `o` in an output needs only this
 ///          index of `o` in the inputs. Outputs are sums over letters that only inputs have. May also follow ... or -
 ///     +o   like o, for the last input, which is added to output 0
 ///
-/// The last pattern of each side, without its letters, also applies to all operands after it. In an op with a function `divide`
-/// (division.hpp), letters hold for ranges, such as the columns of a head. Without `layouts`, every operand has `-`.
+/// The last pattern of each side, without its letters, also applies to all operands after it. In an op with a function
+/// `divide` (division.hpp), letters hold for ranges, such as the columns of a head. Without `layouts`, every operand
+/// has `-`.
 struct layout_rule {
   /// For each pattern, the operands of one side that have it: bit k is operand k.
   struct side {
@@ -63,6 +64,7 @@ struct layout_rule {
 namespace detail {
 
 /// Removes up to two letters at the end of an operand's pattern, and a `+` before them, and records them in `side`.
+/// Does nothing for an operand that cannot name dimensions (`most_named`).
 constexpr void take_names(layout_rule::side& side, int operand, std::string_view& pattern) {
   auto const take = [&](char& name) {
     if (pattern.empty() || pattern.back() < 'a' || pattern.back() > 'z') return;

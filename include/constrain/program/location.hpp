@@ -33,7 +33,7 @@ constexpr ref root_of(program const& p, ref r) {
   }
 }
 
-/// The location of `r`. The pass `slice_views` and the code that runs after it use this function.
+/// The location of `r`. The pass `slice_views` and the code that runs after this pass use this function.
 constexpr location locate(program const& p, ref r) {
   location out{root_of(p, r)};
   if (out.root == r) return out;
@@ -74,7 +74,7 @@ constexpr bool overlap(program const& p, ref r, ref s) {
     return l.begin + length + moves(l);
   };
   if (a.begin >= end(b, y) || b.begin >= end(a, x)) return false;
-  // Even if these ranges of elements overlap, the values may have different columns.
+  // Even if these ranges of elements overlap, the values may lie in different columns.
   if (a.row_stride != 0 && b.row_stride != 0 && a.row_stride != b.row_stride) return true;
   auto const strided = a.row_stride != 0 ? a.row_stride : b.row_stride;
   auto const width = strided != 0 ? strided : p.values[a.root.value].shape.features();

@@ -24,10 +24,10 @@ struct node {
   fixed_vector<ref, maximum_inputs> inputs;   // of a call: the values it reads, in the kernel's order
   fixed_vector<ref, maximum_outputs> outputs; // of a call: the values it writes, in the kernel's order
   constrain::attributes attributes;           // of a call: constant options of the op
-  int random_key = 0;                         // of a call that draws random numbers, its gradient and recomputation
+  int random_key = 0;                         // of a call's random numbers; shared by the gradient and recomputation
   int line = 0;                               // source line in the model: of the call or of the parameter; 0: none
   int called_from = 0;                        // source line of the outermost layer or repeat around the call; 0: none
-  bool backward = false;                      // part of the backward pass: appended by differentiation, or recomputed
+  bool backward = false;                      // whether `differentiate` or `rematerialize` appended the node
 
   int axis = -1;         // of the beginning of a loop: the axis that the loop traverses
   bool reversed = false; // of the beginning of a loop: from the last iteration to the first

@@ -114,8 +114,8 @@ struct op_info : op_label {
   bool only_in_training = false;               // in evaluation, readers of output 0 read input 0 (dropout)
   bool has_in_evaluation = false;              // whether `in_evaluation` is set
   op_info const* in_evaluation = nullptr;      // the op, without options, that replaces this one in evaluation
-  bool draws_random = false;                   // each call gets its own random key
-  bool promotes_types = false;                 // inputs of several types are cast to the widest
+  bool draws_random = false;                   // each call in a model gets its own random key
+  bool promotes_types = false;                 // in mixed precision, inputs of different types are cast to the widest
   bool guarded = false;                        // writes nothing if the gradient norm is not finite
 
   /// Whether the op is a collective or works only on shards.
@@ -138,7 +138,7 @@ constexpr cost cost_by_operands(operand_types const& inputs, operand_types const
 namespace detail {
 
 /// Calls the shape rule of an op with the operands and, if the rule has a second parameter, the op's `options` or the
-/// stored `attributes`. Refused: a shape in the `options` with an extent below 1.
+/// stored `attributes`. Refuses a shape in the `options` with an extent below 1.
 template <class op> constexpr inferred infer_of(operand_types const& in, attributes const& a) {
   if constexpr (requires { op::infer(in); }) return op::infer(in);
   else if constexpr (requires { op::infer(in, a); }) return op::infer(in, a);

@@ -48,10 +48,10 @@ struct step {
   int inputs = 0;                   // number of inputs
   int outputs = 0;                  // number of outputs
   constrain::attributes attributes; // the constant options of the op
-  int random_key = 0;               // of a call that draws random numbers
+  int random_key = 0;               // of a call's random numbers, as in `node`
   // terms whose sum is the index of the iteration over all loops around the call except the loop over micro-batches
   index_terms iteration;
-  unsigned accumulates = 0; // bit j: output j accumulates (the first write in a run overwrites; later writes add)
+  unsigned accumulates = 0; // bit j: output j accumulates; `call::add_to(j)` is false only at the first write in a run
   unsigned adds = 0;        // bit j: an earlier step has written output j, so this step always adds
   // per output j: the loops around the call over which output j accumulates, each given by the index of the step that
   // begins the loop; at the first write in a run, all of these loops are in their first iteration
@@ -84,7 +84,7 @@ struct host_view {
 struct plan_port {
   port_kind kind = port_kind::result; // whether the host writes or reads the tensor
   port_spec spec;                     // the name is unique among the ports of this kind; a result has only a name
-  std::int64_t limit = 0;             // integers from the host are in [0, limit); 0: not checked
+  std::int64_t limit = 0;             // integers from the host must be in [0, limit); 0: not checked
   bool ignorable = false;             // of labels: the host may pass `ignored_label` too
   std::int64_t elements = 0;          // of all micro-batches
   host_view view;                     // the tensor; without elements if no node reads or writes it

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// values that are not loop-carried use `current`.
 enum class at : std::uint8_t { current, next, initial, final };
 
-/// The name that printed programs show.
+/// The name of `where` in printed programs.
 constexpr char const* name_of(at where) {
   constexpr char const* names[] = {"current", "next", "initial", "final"};
   return names[static_cast<int>(where)];

@@ -27,7 +27,9 @@ namespace detail {
 struct setting_spec {
   std::string_view name;                     // unique in a program
   number_range range = number_range::finite; // of its values
-  bool per_run = false; // the library writes it before each step and evaluation; `set` refuses it, and it is not saved
+  // whether the library writes the value before each step and each evaluated micro-batch; if so, `set` refuses the
+  // setting, and the value is not saved
+  bool per_run = false;
 };
 
 // The library's settings. A model's setting must not have one of these names.
@@ -53,7 +55,7 @@ constexpr number_range range_of_setting(std::string_view name) {
   return known != nullptr ? known->range : number_range::finite;
 }
 
-/// The setting `which` of the program of `like`. The first call creates it, with the value `initial`.
+/// The setting `which` of the program of `like`. The first call creates the setting, with the value `initial`.
 constexpr value setting_of(value like, setting_spec const& which, double initial = 0, int line = 0) {
   auto& owner = like.owner();
   auto& program = owner.program;

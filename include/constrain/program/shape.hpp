@@ -16,7 +16,7 @@ struct shape {
 
   /// A scalar.
   constexpr shape() = default;
-  /// A tensor with these extents, outermost first; at most `maximum_rank`.
+  /// A tensor with these extents, at most `maximum_rank` of them, outermost first.
   template <class... extents>
   constexpr explicit shape(std::int64_t first, extents... rest)
       : extent{first, static_cast<std::int64_t>(rest)...}, rank(1 + static_cast<int>(sizeof...(rest))) {
@@ -33,7 +33,7 @@ struct shape {
   /// The innermost extent; 1 for a scalar.
   constexpr std::int64_t features() const { return rank == 0 ? 1 : extent[rank - 1]; }
 
-  /// The number of vectors of `features()` elements: the product of the other extents.
+  /// The number of vectors of `features()` elements: the product of the other extents, or 0 if `features()` is 0.
   constexpr std::int64_t rows() const { return elements() / (features() == 0 ? 1 : features()); }
 
   /// The same shape with a different innermost extent. The shape must not be a scalar.

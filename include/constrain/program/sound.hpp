@@ -95,7 +95,8 @@ template <diagnosis d> struct refusal<why::exchange_may_be_skipped, d> {
 
 namespace detail {
 
-/// The refusal of a call to `op` that needs a tensor in the layout `needed`, while the ranks hold it as `held`.
+/// The refusal of a call to `op` that needs a tensor in the layout `needed`, while the ranks hold it in the layout
+/// `held`.
 /// Compilers print these names beside the sentence.
 template <class op, layout held, layout needed, class refusal> struct op_held_needed : refusal {};
 

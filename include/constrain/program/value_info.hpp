@@ -14,10 +14,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Axes by index, outermost first.
 using axis_list = fixed_vector<int, 6>;
 
-/// How a parameter is initialized.
+/// The initial values of a parameter, an optimizer state or a setting: draws from a normal distribution.
 struct initial_value {
-  double constant = 0; // value of every element if `stddev` is 0
-  double stddev = 0;   // of a normal distribution with mean 0
+  double constant = 0; // mean of the distribution; the value of every element if `stddev` is 0
+  double stddev = 0;   // standard deviation of the distribution
 };
 
 /// The properties of a value in a program.
@@ -29,7 +29,7 @@ struct value_info {
   int loop_carried_axis = -1; // axis this loop-carried value runs along (n + 1 instances for n iterations); -1: none
   bool accumulates = false;   // several nodes or iterations add to the value, write parts of it, or change it in place
   int belongs_to = -1;        // the parameter of a gradient, optimizer state, compute copy or working copy; -1: none
-  int line = 0;               // source line in the model
+  int line = 0;               // source line in the model; 0: none
   name_ref name;              // of a parameter or setting; of an optimizer state: within the parameter ("exp_avg")
   initial_value initial;      // of a parameter, an optimizer state or a setting
   bool per_run = false;       // of an input: one value for all micro-batches, which the trainer writes before each run
@@ -39,8 +39,8 @@ struct value_info {
   bool is_of_value = false;      // of an optimizer state: it describes the parameter's value, and starts anew with it
   int block = 1;                 // of an optimizer state or its shard: elements of the parameter per element
   int parts = -1;                // of a parameter: index of its parts in `program::part_lists`; -1: it is one tensor
-  ref overwritten_by;            // the value that an op writes in place over this value; both share bytes
-  constrain::view view;          // the value of which this value is a view; both share bytes
+  ref overwritten_by;            // the value that an op writes in place over this value; the two share bytes
+  constrain::view view;          // the value of which this value is a view; the two share bytes
   constrain::layout layout = layout::replicated; // how ranks hold one instance
   constrain::shape full_shape;                   // of one instance of the full tensor, if the layout is flat
   int divided = -1;        // of a parameter: the dimension that is divided over the ranks of a tensor group; -1: none

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct device_step {
   std::int64_t scratch = 0;      // byte offset of the step's scratch memory in the plan's scratch memory
   std::int64_t bytes = 0;        // bytes of scratch memory
-  std::int64_t launches = 0;     // number of launches; for merged calls, the last has the total, the rest have 0
+  std::int64_t launches = 0;     // number of launches; for merged calls, the last has the total, and the rest have 0
   int merged_before = 0;         // number of preceding calls that are merged with this one
   bool merged_with_next = false; // whether the next call is merged with this one
 };
@@ -23,9 +23,9 @@ struct device_step {
 /// The part of a plan that depends on the device.
 template <int step_count> struct device_plan {
   device_step steps[step_count == 0 ? 1 : step_count]{}; // by index of the step
-  std::int64_t scratch = 0;                              // bytes of scratch memory, shared by calls that are not merged
+  std::int64_t scratch = 0;                              // bytes of scratch memory; merged calls use separate parts
   bool has_needs = false;         // whether any kernel has `needs_of`; if not, no step has scratch memory or is merged
-  int refused = -1;               // the first step with impossible needs (`needs_are_possible`); -1: none
+  int refused = -1;               // index of the first step with impossible needs (`needs_are_possible`); -1: none
   std::int64_t refused_bytes = 0; // bytes of scratch memory that the refused step asks for
 };
 
@@ -65,7 +65,7 @@ template <class plan> constexpr byte_range reach_of(plan const& p, operand const
 }
 
 /// Whether two calls can run in any order: neither reads or writes memory that the other writes, except that both may
-/// add to the same value. `reach`: the `reach_of` of each operand, by its index in the plan.
+/// add to the same value. `reach`: the `reach_of` of each operand of the plan.
 template <class plan> constexpr bool independent(plan const& p, step const& a, step const& b, byte_range const* reach) {
   for (int i = 0; i < a.inputs + a.outputs; ++i)
     for (int j = i < a.inputs ? b.inputs : 0; j < b.inputs + b.outputs; ++j) {
@@ -79,8 +79,9 @@ template <class plan> constexpr bool independent(plan const& p, step const& a, s
   return true;
 }
 
-/// Assigns scratch memory to every step and merges consecutive independent calls to the same kernel. `rules`: the
-/// `needs_of` of each distinct call, by its index; null: none. Stops at the first step with impossible needs.
+/// Assigns scratch memory to every step. On a device with launches, merges consecutive independent calls with the same
+/// op and dtypes, at most `kernel_needs::merged` at a time. `rules`: the `needs_of` of each distinct call; null: none.
+/// Stops at the first step with impossible needs.
 template <class device, int steps, class plan>
 constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const& calls, needs_rule const* rules) {
   device_plan<steps> out;

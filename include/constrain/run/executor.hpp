@@ -36,7 +36,7 @@ struct loop_state {
   std::int64_t index[maximum_axes]{};  // current index of each axis
   std::int64_t extent[maximum_axes]{}; // iterations of each axis's current loop
 
-  /// Sum of index x stride over the terms of an address or position.
+  /// Sum of index x stride over `terms`.
   std::int64_t sum(index_terms const& terms) const {
     std::int64_t total = 0;
     for (auto const& term : terms) total += index[term.axis] * term.stride;

@@ -51,7 +51,7 @@ template <class op, class device, class... operands> struct kernel_is_there {
   };
 };
 
-/// The compile-time error for a kernel that is defined after the plan was made. The plan does not include the
+/// The compile-time error for a kernel with `needs_of` that is defined after the plan was made. The plan lacks the
 /// kernel's needs.
 template <class op, class device, bool is_planned> struct needs_are_planned {
   static_assert(is_planned,
@@ -96,8 +96,8 @@ using typed_call_of =
 
 /// The distinct calls of a plan: calls to one op with operands of the same dtypes share one launcher.
 template <int steps> struct distinct_calls {
-  int of_step[steps == 0 ? 1 : steps]{}; // by step: index of its call; -1: begin or end step of a loop
-  int first[steps == 0 ? 1 : steps]{};   // by call: the first step that makes it
+  int of_step[steps == 0 ? 1 : steps]{}; // index of each step's distinct call; -1: begin or end step of a loop
+  int first[steps == 0 ? 1 : steps]{};   // index of the first step that makes each distinct call
   int count = 0;                         // number of distinct calls
 };
 
@@ -181,7 +181,7 @@ using missing_kernel =
                                                                                 missing_kernel_at<holder, missing>()>;
 
 /// Whether the holder names the plan of another entry as `before` (pass/planned.hpp) and that plan lacks kernels. In a
-/// trainer, the other entries name `step`; in an inference object, they name `evaluate`.
+/// trainer, all entries except `step` name `step`; in an inference object, all except `evaluate` name `evaluate`.
 template <class holder, class device> constexpr bool step_lacks_kernels() {
   if constexpr (requires { typename holder::before::before; })
     return missing_step<typename holder::before, device> >= 0;

@@ -15,11 +15,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The result of `advise`.
 struct advice {
-  std::vector<strategy_estimate> table; // of the strategies that were considered
-  std::vector<std::string> names;       // names of their policies
+  std::vector<strategy_estimate> table; // estimates of the strategies that were considered
+  std::vector<std::string> names;       // for each strategy: the names of its policies
   int index = -1;                       // index of the fastest strategy that fits; -1: none fits
   bytes missing;                        // excess of the smallest plan over the memory; 0 if a strategy fits
-  std::string text;                     // the table, the choice and, if nothing fits, what to do
+  std::string text;                     // the table, then the choice or, if none fits, the missing bytes and what to do
 };
 
 namespace detail {
@@ -65,7 +65,8 @@ template <class task> constexpr bytes largest_parameter() {
 
 /// Compares combinations of a precision, an optimizer and recomputation. Finds those whose step fits into `memory`
 /// bytes of one device, and the fastest of them by the cost model. If none fits, the text states how many bytes are
-/// missing and what to do. The plans are made at compile time; no kernel is compiled.
+/// missing and what to do. The plans are made at compile time; no kernel is compiled. A strategy that needs a rate of 0
+/// (device/rates.hpp) is a compile-time error.
 ///
 ///     std::puts(ct::advise<task>(ct::device::cpu{}, ct::gibibytes(16)).text.c_str());
 template <class task, class device> advice advise(device, bytes memory) {

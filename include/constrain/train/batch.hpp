@@ -52,20 +52,20 @@ private:
 struct batch_arrays {
   array_list inputs;                     // one array for each input of the model
   array_list labels;                     // one array for each label of the objective
-  std::vector<std::int32_t> shifted;     // the shifted labels, which `labels` views; empty: not shifted
+  std::vector<std::int32_t> shifted;     // shifted copy of the caller's labels, which `labels` views; empty: none
   std::unique_ptr<std::byte[]> memory{}; // of a batch of examples: the elements that `inputs` and `labels` view
 };
 
 /// One optimizer step's data for this rank, as views of arrays that must live until `step` returns. `trainer::batches`
 /// and `trainer::batch` create batches.
 struct batch {
-  // The first input: token ids [micro-batches, sequences, tokens]; empty if it holds real numbers.
+  // The first input, for example token ids [micro-batches, sequences, tokens]; empty if it holds real numbers.
   std::span<std::int32_t const> inputs;
   // The first labels, for example one per token or one per sequence; empty if they are real numbers.
   std::span<std::int32_t const> labels;
   std::int64_t valid_labels = 0; // elements of the first labels other than `ignored_label`; every real number counts
   std::uint64_t corpus = 0;      // hash of the corpus or examples that the batch is from; 0: the caller's arrays
-  data::position next{};         // where the next batch begins in that data
+  data::position next{};         // position in that data after the samples of all ranks
   std::int64_t sequence = 0;     // tokens in a sequence; 0: unknown, not checked by `step`
   batch_ticket ticket{};         // valid until a `batch_range` refills or destroys the arrays
   std::shared_ptr<batch_arrays const> arrays{}; // all arrays; null: only `inputs` and `labels`

@@ -11,16 +11,19 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Fills consecutive batches with the samples of a data set, in each epoch's random order. Each step uses the next
-/// ranks x `sequences` samples, of which rank r gets samples [r x sequences, (r + 1) x sequences). With `tail::pad`,
-/// padding takes the place of samples after the end of an epoch.
+/// ranks x `sequences` samples, of which rank r gets samples [r x sequences, (r + 1) x sequences). With `tail::drop`,
+/// the last samples of an epoch are skipped if they do not fill a batch. With `tail::pad`, padding takes the place of
+/// samples after the end of an epoch.
 class batch_source {
 public:
   /// `seed`: of the random order. `from`: position of the first batch. `sequences`: sequences in one step on one rank.
-  /// `tail`: see data/tail.hpp. `rank`: this rank, of `ranks`. Throws `error` if the data set has no label, if no
-  /// epoch has a sample at `from`, if `tail::drop` would drop every sample, or if `tail::pad` cannot ignore a label.
+  /// `tail`: see data/tail.hpp. `rank`: this rank, of `ranks`. Throws `error` if the data set has no label, if no epoch
+  /// has a sample at `from`, if `tail::drop` would drop every sample, or, with `tail::pad`, if labels cannot be
+  /// ignored.
   batch_source(sample_set samples, std::uint64_t seed, data::position from, std::int64_t sequences, data::tail tail,
                int rank, int ranks);
-  /// The same for a corpus. `tokens`: tokens in a sequence. Also throws `error` if the corpus has no sample.
+  /// Like the constructor above, for a corpus. `tokens`: tokens in a sequence. Also throws `error` if the corpus has no
+  /// sample.
   batch_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences,
                std::int64_t tokens, data::tail tail, int rank, int ranks);
 
@@ -34,8 +37,8 @@ public:
 
 private:
   /// Sets the position of the batch's first sample (`position_`), the number of samples in the batch without padding
-  /// (`taken_`) and the position after the batch's last sample (`next_`). Returns the number of valid labels in the batch, over all
-  /// ranks.
+  /// (`taken_`) and the position after the batch's last sample (`next_`). Returns the number of valid labels in the
+  /// batch, over all ranks.
   std::int64_t begin_batch();
 
   sample_set samples_;
@@ -43,7 +46,7 @@ private:
   data::position position_;
   std::int64_t sequences_;
   data::tail tail_;
-  std::int64_t rank_, needed_, count_; // `needed_`: samples in a full batch, over all ranks; `count_`: in an epoch
+  std::int64_t rank_, needed_, count_; // `needed_`, `count_`: samples in a full batch over all ranks, in an epoch
   data::position next_{};
   std::int64_t taken_ = 0;
 };

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class task, class... list> class trainer;
 
-/// A compile-time estimate of a strategy, which is a set of policies. No kernel is compiled.
+/// A compile-time estimate of a strategy (a set of policies). No kernel is compiled.
 struct strategy_estimate {
   bytes peak;                   // of the step's plan; equals the trainer's peak unless another entry needs more
   double seconds = 0;           // estimate for a step (`estimated_seconds` with `rates_of` the device)

@@ -29,8 +29,8 @@ template <class hyper> void check_scheduled(hyper const& h, schedule::any const&
   if (!s.fields().empty()) check(h, std::numeric_limits<std::int64_t>::max());
 }
 
-/// Calls the optimizer's static `check(hyper)`, if there is one, which may throw `error`. Throws `error` if a
-/// hyperparameter that `for_each_hyperparameter` visits is not finite. `name`: the optimizer's name in this error.
+/// If the optimizer has a static function `check(hyper)`, calls this function, which may throw `error`. Throws `error`
+/// if a hyperparameter that `for_each_hyperparameter` visits is not finite. `name`: the optimizer's name in this error.
 template <class optimizer> void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
   if constexpr (requires { optimizer::check(h); }) optimizer::check(h);
   for_each_hyperparameter(h, [&]<class number>(std::string const& field, number value) {

@@ -19,8 +19,8 @@ sample_set samples_of(char const*, data::corpus const& corpus, char const* = nul
   return samples_in(corpus, trainer::task::tokens);
 }
 
-/// The samples that a trainer or an evaluator reads from examples. Throws `error`, which begins with `where`, if the
-/// examples do not fit the task's ports, or if there are none. `instead`: see example_samples.hpp.
+/// The samples that a trainer or an evaluator reads from examples. Throws the errors of `samples_in`
+/// (example_samples.hpp), which begin with `where`. `instead`: the argument of `samples_in`.
 template <class trainer, bool>
 sample_set samples_of(char const* where, data::examples const& examples,
                       char const* instead = "split off another share") {

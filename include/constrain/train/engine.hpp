@@ -58,7 +58,7 @@ public:
     return arena().used(bytes(entries::buffers_end)) + entries::memory.peak - bytes(entries::buffers_end);
   }
 
-  /// Whether the gradients of the last step are still in the arena: evaluate, predict and generate overwrite them.
+  /// Whether the gradients of the last step are still valid: evaluate, predict and generate may overwrite them.
   bool gradients_kept() const { return gradients_kept_; }
   /// Sets `gradients_kept` to true, for use after a step.
   void keep_gradients() { gradients_kept_ = true; }
@@ -77,8 +77,8 @@ public:
     return into_arena.labels(ports<planned_entry>, labels, {valid_labels_.data(), counts});
   }
 
-  /// Passes a number of valid labels to the next run of an entry: in a step, of the batch over all ranks; in an
-  /// evaluation, of the micro-batch.
+  /// Passes a number of valid labels to the next run of an entry. In a step, this is the number in the batch of all
+  /// ranks; in an evaluation, the number in the micro-batch.
   template <class planned_entry> void write_label_count(std::int64_t valid_labels) {
     constexpr auto const& to = planned_entry::value.inverse_label_count;
     double const inverse = 1.0 / static_cast<double>(valid_labels);

@@ -24,7 +24,7 @@ template <class... integers> constexpr std::int64_t largest(integers... numbers)
 }
 
 /// Bytes that a trainer with these passes needs for its step. They equal the trainer's peak unless another entry needs
-/// more. -1 if the program is refused.
+/// more. The result is -1 if the program is refused.
 template <class passes, class target> constexpr std::int64_t bytes_of_step() {
   using step = planned<passes, void, target>;
   if (!step::failure.ok()) return -1;
@@ -47,11 +47,11 @@ template <class task, class policy_set, entry e> struct entry_source {
     if (policy_set::composition::broken >= 0) built.fail(diagnosis_with<refusals::composition_is_refused>());
     return built;
   }
-  /// `bytes_of_step` for this device, for `step_passes`.
+  /// `bytes_of_step` of these passes on this device.
   template <class passes> static constexpr std::int64_t bytes_of() { return bytes_of_step<passes, device>(); }
 };
 
-/// The error of a trainer whose `peak` exceeds the limit of checkpoint::budget; no error without a limit.
+/// The error if `peak` exceeds the limit of checkpoint::budget; no error otherwise.
 constexpr diagnosis check_limit(slot_of::checkpointing const& checkpointing, bytes peak) {
   if (!checkpointing.searches() || peak <= checkpointing.limit) return {};
   auto const limit = checkpointing.limit.count();
@@ -125,7 +125,7 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
   static constexpr std::int64_t shards = policy_set::parallelism::value.shards;
   static constexpr std::int64_t parameter_count = count_elements(parameters);
 
-  /// Whether evaluation counts correct predictions, which it does if the labels are classes.
+  /// Whether evaluation counts correct predictions: the first labels are one class per row of logits.
   static constexpr bool counts_correct = evaluate::value.result("correct").elements > 0;
 };
 

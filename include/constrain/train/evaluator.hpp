@@ -51,8 +51,8 @@ public:
   }
 
   /// The loss and accuracy over your own arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list of arrays.
-  /// Labels: the same shape, or [n, sequences] for classification. Throws `error` as `trainer::batch` does, and if no
-  /// label is valid.
+  /// Labels: the same shape, [n, sequences] for classification, or a list of arrays. Throws `error` as `trainer::batch`
+  /// does, and if no label is valid.
   evaluation evaluate(array_list const& inputs, array_list const& labels,
                       constrain::labels which = constrain::labels::shifted) {
     constexpr auto ports = engine::template ports<typename entries::evaluate>;

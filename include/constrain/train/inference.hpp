@@ -62,10 +62,10 @@ public:
   }
 
   /// Loads weights: from a directory or safetensors file of Hugging Face Transformers, from a trainer's saved run, or
-  /// from the newest run saved in path/step-<n>. If this newest run cannot be loaded, prints the error to stderr and
-  /// tries the next older run. The weights are rounded to the type in which they are stored. If a saved run has
-  /// averaged weights (optimizer::averaged), loads the weights, not the averages. Throws `error`, with nothing changed,
-  /// if the weights cannot be read, or if names, shapes or configuration do not match.
+  /// from the newest run saved in path/step-<n>. If this newest run cannot be loaded, rank 0 prints the error to
+  /// stderr, and the next older run is tried. The weights are rounded to the type in which they are stored. If a saved
+  /// run has averaged weights (optimizer::averaged), loads the weights, not the averages. Throws `error`, with nothing
+  /// changed, if the weights cannot be read, or if names, shapes or configuration do not match.
   void load_pretrained(std::string const& path) {
     auto parameters = table();
     parameters.owner = "an inference object";

@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Writes the initial values of a parameter's elements [begin_element, end_element) to `data`, which has elements of
+/// Writes the initial values of a tensor's elements [begin_element, end_element) to `data`, which has elements of
 /// type `info.type`.
 CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, std::uint64_t seed,
                                           std::int64_t begin_element, std::int64_t end_element, std::byte* data) {

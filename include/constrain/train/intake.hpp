@@ -10,11 +10,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// An entry's requirements for the caller's arrays.
+/// The requirements of an entry program (step, evaluate, ...) for the caller's arrays.
 struct batch_needs {
-  plan_ports ports;         // of the entry
+  plan_ports ports;         // of the entry program
   std::int64_t tokens = 0;  // in a sequence
-  bool next_tokens = false; // whether the labels are the next tokens of the inputs
+  bool next_tokens = false; // whether the only labels are the next tokens of the only input
 };
 
 /// A batch that views the user's arrays, whose lengths must have been checked. `which`: whether to shift the labels
@@ -46,7 +46,7 @@ public:
   /// Copies arrays to all ports of `kind`. Returns the result for the first of these ports.
   std::int64_t operator()(plan_ports to, port_kind kind, array_list const& from) const;
   /// Copies arrays to all label ports. Sets valid[i] to the number of labels other than `ignored_label` in micro-batch
-  /// i of the first port. Returns the sum.
+  /// i of the first label port. Returns the sum.
   std::int64_t labels(plan_ports to, array_list const& from, std::span<std::int64_t> valid) const;
 
 private:

@@ -23,8 +23,8 @@ public:
   constexpr interval(optimizer_steps steps) : steps_(steps.count()) {}
   constexpr interval(part_of_run part) : part_(part), of_run_(true) {}
 
-  /// Whether the event is due after step `step` (counted from 1) in a run of `of` steps. Each multiple of a fraction is
-  /// due at the first step that reaches it: thirds of 10 steps are due at steps 4, 7 and 10.
+  /// Whether the event is due after step `step` (counted from 1) in a run of `of` steps. With a fraction, the event is
+  /// due at the first step that reaches each multiple of the fraction: with thirds of 10 steps, at steps 4, 7 and 10.
   constexpr bool due(std::int64_t step, std::int64_t of) const {
     if (!of_run_) return steps_ > 0 && step % steps_ == 0;
     if (part_.numerator < 1 || part_.denominator < 1 || of < 1) return false;

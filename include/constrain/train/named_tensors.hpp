@@ -44,7 +44,7 @@ private:
   communicator* group_;
 };
 
-/// The name of trainable parameter number `gradient`, counted from 0; empty if there are fewer trainable parameters.
+/// The name of trainable parameter number `gradient`, counted from 0; empty if there is no such parameter.
 std::string_view name_of_gradient(parameter_list const& list, int gradient);
 
 } // namespace constrain::detail

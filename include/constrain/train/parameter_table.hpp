@@ -24,7 +24,7 @@ struct tensor_info {
   int name_offset = 0, name_length = 0; // position and length of the name in `parameter_table::names`
   constrain::shape shape;               // shape of one iteration's full (unsharded) tensor
   std::int64_t shards = 1;              // number of ranks over which an iteration's tensor is sharded
-  std::int64_t chunk = norm_chunk;      // in elements; each shard begins at a multiple of `chunk`
+  std::int64_t chunk = norm_chunk;      // in elements; each shard that is not empty begins at a multiple of `chunk`
   std::int64_t tensor_ranks = 1;        // number of ranks in a tensor group
   int divided = -1;                     // dimension divided over these ranks; -1: none
   part_list parts;                      // if divided: extents of a rank's ranges of the dimension, one range per part
@@ -52,9 +52,9 @@ struct tensor_info {
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
   /// Number of ranks that together hold the tensor; 1: every rank holds all of it.
   constexpr std::int64_t holders() const { return shards * divisions(); }
-  /// Calls f(run) for the elements that a rank stores, in order. `rank`: the rank's index in `ranks::holders`, where
-  /// the ranks of a tensor group are consecutive. If there are more ranks than `holders()`, several ranks store the
-  /// same elements.
+  /// Calls f(run) for each run of elements that a rank stores, in order. `rank`: the rank's index in `ranks::holders`,
+  /// where the ranks of a tensor group are consecutive. If there are more ranks than `holders()`, several ranks store
+  /// the same elements.
   void for_each_run(int rank, function_ref<void(stored_run const&)> f) const;
 };
 
@@ -98,7 +98,7 @@ struct parameter_list {
 
   /// Name of parameter i.
   std::string name(int i) const { return name(parameters[i]); }
-  /// Name of a parameter, or of an optimizer state within its parameter.
+  /// Name of a parameter or setting, or of an optimizer state within its parameter.
   std::string name(tensor_info const& t) const {
     return {names + t.name_offset, static_cast<std::size_t>(t.name_length)};
   }

@@ -25,8 +25,9 @@ void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::
 /// Returns the number of valid labels (not `ignored_label`). Throws `error` unless every valid label is in [0, limit).
 std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels, std::int64_t limit);
 
-/// Throws `error` unless `given`, the caller's arrays, holds one array of the right type for each port of `kind`.
-/// The type of an array without elements is not checked. For one port, an empty list counts as such an array.
+/// Throws `error` unless `given`, the caller's arrays, holds one array of the right type for each port of `kind`. The
+/// type of an array without elements is not checked. If only one port is of `kind`, an empty list counts as an array
+/// without elements.
 void check_types(char const* where, plan_ports ports, port_kind kind, array_list const& given);
 
 /// Calls `check_types`. Also throws `error` unless each array has the length of its port. `outer`: the error's text
@@ -55,13 +56,14 @@ std::int64_t check_values(char const* where, plan_port const& port, array_view v
 /// Calls `check_values` for every port of `kind`. Returns the result for the first of these ports.
 std::int64_t check_all_values(char const* where, plan_ports ports, port_kind kind, array_list const& given);
 
-/// The number of micro-batches in the arrays passed to `evaluate`; `ports` describe one micro-batch. Throws `error`
-/// unless all arrays hold the same number of complete micro-batches, at least 1.
+/// Calls `check_types` for the arrays passed to `evaluate`, and returns the number of micro-batches in them; `ports`
+/// describe one micro-batch. Also throws `error` unless all arrays hold the same number of complete micro-batches, at
+/// least 1.
 [[gnu::cold]] std::size_t count_batches(plan_ports ports, array_list const& inputs, array_list const& labels);
 
-/// Throws `error` if labels that should be the next tokens were not shifted: every valid label equals the input at its
-/// position, and two consecutive valid labels of a sequence of `tokens` tokens differ. A single label proves nothing,
-/// since the input after it may be padding.
+/// Throws `error` if labels that should be the next tokens were not shifted. This is so if every valid label equals the
+/// input at its position, and two consecutive valid labels of a sequence of `tokens` tokens differ. A single label
+/// proves nothing, since the input after it may be padding.
 void check_shifted(char const* where, std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
                    std::int64_t tokens);
 

@@ -255,7 +255,7 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* where, plan_ports por
   return first;
 }
 
-/// Throws the error for an array whose number of micro-batches differs from the first array's.
+/// Throws the error for an array that does not hold exactly `batches` micro-batches, as the first array does.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_count(plan_port const& port, std::size_t size,
                                                            std::size_t batches) {
   auto const needed = batches * static_cast<std::size_t>(port.elements);

@@ -21,7 +21,7 @@ template <class task, class passes> struct port_facts {
   static constexpr bool labels_tokens = passes::built.count(port_kind::label) == 1 &&
                                         first_label.spec.type == port_type::ids &&
                                         labels == passes::built.values[first_input.where.value].shape.elements();
-  /// Whether the labels are the next tokens of the inputs.
+  /// Whether the only labels are the next tokens of the only input.
   static constexpr bool next_tokens = [] {
     if constexpr (requires { task::objective::labels_are_next_tokens; })
       return task::objective::labels_are_next_tokens && takes_tokens && labels_tokens;

@@ -52,10 +52,10 @@ void form_groups(ranks& r, slot_of::parallelism const& p);
 
 } // namespace detail
 
-/// The communicators of this process. Each has a single rank unless `p.distributed` is true in a build with MPI. In
-/// that case, throws `error` as the constructor of `mpi` does, if the world size is not a multiple of the number of
-/// ranks that hold a tensor together (without data parallelism: not equal to this number), or if `deadline` is not in
-/// (0, 1e9]. `deadline`: seconds to wait for other ranks.
+/// The communicators of this process. Each has a single rank unless this function uses MPI, which it does if
+/// `p.distributed` is true in a build with MPI. With MPI, throws `error` as the constructor of `mpi` does, if the world
+/// size is not a multiple of the number of ranks that hold a tensor together (without data parallelism: not equal to
+/// this number), or if `deadline` is not in (0, 1e9]. `deadline`: seconds to wait for other ranks.
 template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadline) {
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)

@@ -11,9 +11,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Result of one optimizer step, over all ranks. A valid label is one that is not `ignored_label`.
+/// Result of one optimizer step, over all ranks. A valid label is a label other than `ignored_label` in the first array
+/// of labels.
 struct step_result {
-  double loss = 0;             // mean over the batch's valid labels, before the update
+  double loss = 0;             // before the update; with the library's losses: mean over the batch's valid labels
   double gradient_norm = 0;    // L2 norm of all gradients together, before clipping
   std::int64_t tokens = 0;     // number of valid labels in the batch
   bool skipped = false;        // a gradient was not finite, so weights and optimizer states are unchanged
@@ -22,7 +23,7 @@ struct step_result {
                                // states, and `skipped` is false
 };
 
-/// Result of an evaluation. A valid label is one that is not `ignored_label`.
+/// Result of an evaluation. A valid label is a label other than `ignored_label` in the first array of labels.
 struct evaluation {
   double loss = 0;         // mean over all valid labels (causal_lm, classification: cross-entropy in nats)
   double perplexity = 0;   // exp(loss); NaN if the labels are not classes

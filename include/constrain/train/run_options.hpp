@@ -22,17 +22,19 @@ struct loss_scale_options {
 /// loss scale are settings: `trainer::set` changes them, and `trainer::load` restores them from the saved run.
 struct run_options {
   std::uint64_t seed = 0;          // of the initial weights, the order of samples, dropout and stochastic rounding
-  double clip_norm = 0;            // maximum L2 norm of all gradients together, at least 0; 0: no clipping
+  double clip_norm = 0;            // maximum L2 norm of all gradients together, at least 0; 0: no clipping;
+                                   // optimizer::in_backward needs 0
   schedule::any schedule{};        // of the learning rate (schedules.hpp), or your own function; constant by default
   double dropout = 0;              // probability with which ct::dropout zeroes an element, in [0, 1)
   loss_scale_options loss_scale{}; // used only with precision::fp16
-  bool checked = false;            // checks the reads and the result of every kernel call (slow; for debugging); with
-                                   // precision::fp16, gradients may still overflow while the loss scale can fall
-  bool measure_memory = false;     // fills the arena with a pattern, so that `used_bytes()` can count the bytes used
-  double deadline = 1800;          // seconds a rank waits for other ranks before it ends with an error; above 0, at
-                                   // most 1e9; used only with MPI
-  int cuda_device = -1;            // with device::cuda: the device, as in cudaSetDevice; -1: the current device
-                                   // of the thread that constructs the trainer
+  // Checks the reads and the first output of every kernel call (slow; for debugging). With precision::fp16, gradients
+  // may still overflow while the loss scale can fall.
+  bool checked = false;
+  bool measure_memory = false; // fills the buffers with a pattern, so that `used_bytes()` can find the bytes in use
+  double deadline = 1800;      // seconds a rank waits for other ranks (at least 60 at the start) before it ends
+                               // with an error; above 0, at most 1e9; used only with MPI
+  int cuda_device = -1;        // with device::cuda: the device, as in cudaSetDevice; -1: the current device
+                               // of the thread that constructs the trainer
 };
 
 } // namespace constrain

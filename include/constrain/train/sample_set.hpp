@@ -23,9 +23,9 @@ class sample_set {
 public:
   /// Words for errors about the data set.
   struct words {
-    char const* name;      ///< "corpus"
-    char const* has;       ///< "corpus has"
-    char const* self;      ///< "this corpus"
+    char const* name;      ///< Such as "corpus".
+    char const* has;       ///< Such as "corpus has".
+    char const* self;      ///< Such as "this corpus".
     char const* more;      ///< What to add if there are too few samples.
     char const* unlabeled; ///< Why no sample has a label, and what to do.
   };
@@ -33,8 +33,8 @@ public:
   struct facts {
     words called;                  ///< Words for errors about the data set.
     std::int64_t size = 0;         ///< Number of samples, at least 1.
-    std::uint64_t fingerprint = 0; ///< Hash of the content: data sets with equal hashes have the same samples.
-    bool pads = true;              ///< Whether rows can be padded: all their labels can be ignored.
+    std::uint64_t fingerprint = 0; ///< Hash of the content.
+    bool pads = true;              ///< Whether padded rows leave all results unchanged.
   };
 
   /// Refers to no data set.
@@ -57,18 +57,18 @@ public:
   std::int64_t size() const { return facts_.size; }
   /// Hash of the content.
   std::uint64_t fingerprint() const { return facts_.fingerprint; }
-  /// Whether rows can be padded: all their labels can be ignored.
+  /// Whether padded rows leave all results unchanged.
   bool pads() const { return facts_.pads; }
 
-  /// Number of valid labels in a sample.
+  /// Number of valid labels of a sample in the first array of labels.
   std::int64_t labels(std::int64_t sample) const { return labels_(data_.get(), sample); }
   /// Whether any sample has a valid label.
   bool has_labels() const;
   /// Whether every sample has a valid label.
   bool every_sample_has_a_label() const;
 
-  /// Makes `to.batch` a view of a buffer of `rows` samples, with `valid_labels` = 0. Allocates only in the first call
-  /// for a buffer.
+  /// Makes `to.batch` a view of the arrays of `to`, which have `rows` rows, with `valid_labels` = 0. Allocates only in
+  /// the first call for a buffer.
   void view(std::int64_t rows, batch_buffer& to) const { view_(data_.get(), rows, to); }
   /// Copies a sample into a row. Throws `error` if the data cannot be read.
   void copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const { copy_(data_.get(), sample, row, to); }

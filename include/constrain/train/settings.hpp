@@ -5,7 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Sets the initial values of the library's settings from the run options.
+/// Gives the settings `dropout`, `clip_norm` and `loss_scale` the initial values in the run options. Skips settings
+/// that the program does not have.
 void start_settings(named_tensors const& all, run_options const& run);
 
 } // namespace constrain::detail

@@ -54,9 +54,10 @@ public:
   static constexpr std::int64_t batch_tokens =
       entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step on one rank
 
-  /// `h`: the optimizer's hyperparameters. Throws `error` for a value out of range, if the arena cannot be allocated,
-  /// if the world size does not fit the parallelism policy, or if the program, the options or the hyperparameters
-  /// differ between ranks.
+  /// `h`: the optimizer's hyperparameters. Throws `error` for a value out of range, for a `.clip_norm`
+  /// other than 0 with optimizer::in_backward, if the device cannot be used, if the arena cannot be allocated, if the
+  /// world size does not fit the parallelism policy, or if the program, the options or the hyperparameters differ
+  /// between ranks.
   explicit trainer(hyper const& h = {}, run_options const& run = {}) : base(run), hyper_(h) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
@@ -72,9 +73,9 @@ public:
   }
 
   /// Runs one optimizer step. A non-finite gradient is not an error: see `step_result::skipped`. Throws `error`, with
-  /// the weights and states unchanged, for a batch of the wrong shape, for one that its `batch_range` has overwritten,
-  /// for a token or label out of range, for a learning rate that is not finite after the schedule, for different data
-  /// sets on different ranks, or if no rank has a valid label.
+  /// the weights and states unchanged, for a batch of the wrong shape, for one whose `batch_range` has advanced or
+  /// ended, for a token or label out of range, for a learning rate that is negative or not finite after the schedule,
+  /// for different data sets on different ranks, or if no rank has a valid label.
   [[gnu::cold]] step_result step(constrain::batch const& b) try {
     auto const valid_labels = ranks_.sum_of_parts(
         joint_call::step, [&] { return take(b); }, b);
@@ -188,15 +189,15 @@ public:
 
   /// Loads the newest run saved in directory/step-<n> or, if there is none, the run saved in the directory itself. All
   /// ranks load the same run. Returns false if there is no saved run. If a run cannot be loaded, rank 0 prints the
-  /// error to `log` (null: silent), and the next older run is loaded. Throws the error of `load` if no run can be
+  /// error to `log` (null: silent), and the next older run is tried. Throws the error of `load` if no run can be
   /// loaded, or an `error` if ranks have saved runs but no run is on all ranks.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
   }
 
-  /// The learning rate of the next step, scaled by the schedule and all calls to `scale_learning_rate`; 0 if there is
-  /// none.
+  /// The learning rate of the next step, scaled by the schedule and all calls to `scale_learning_rate`; 0 if the
+  /// optimizer has no learning rate.
   double learning_rate() const {
     return detail::learning_rate_of(hyper_) * schedule::factor(run_.schedule, state_.steps) *
            state_.learning_rate_factor;

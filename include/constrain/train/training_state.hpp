@@ -16,7 +16,7 @@ struct training_state {
   optimizer_steps steps = 0; // optimizer steps done, including skipped steps
   std::int64_t skipped = 0;  // steps skipped because a gradient was not finite
   std::uint64_t corpus = 0;  // hash of the corpus or examples read last; 0: none so far
-  data::position position;   // where the next batch begins in that data
+  data::position position;   // position in that data after the last batch
   double best_validation_loss = std::numeric_limits<double>::infinity(); // lowest so far; infinity: none yet
   std::int64_t evaluations_since_best = 0;                               // evaluations in a row without a lower loss
   double learning_rate_factor = 1;                                       // product of all `scale_learning_rate` factors

@@ -239,8 +239,8 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
   if (m <= 0 || n <= 0) return;
   if (alpha == real{}) k = 0;
 
-  // Each thread computes at most one tile. Of all such grids of tiles, choose the one whose tiles cost least. Packing
-  // one element costs about as much as ten multiply-adds.
+  // Each thread computes at most one tile. Choose the grid of tiles whose tiles cost least. Packing one element costs
+  // about as much as ten multiply-adds.
   std::int64_t rows = 0, columns = 0, least = std::numeric_limits<std::int64_t>::max();
   std::int64_t const threads = thread_count();
   for (std::int64_t down = 1; down <= threads; ++down) {

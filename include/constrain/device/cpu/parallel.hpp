@@ -59,9 +59,9 @@ template <class function> void parallel_for(std::int64_t count, function const& 
 }
 
 /// Calls `body(begin, end)` in parallel for the chunks [0, chunk), [chunk, 2 * chunk), ... of [0, count); the last
-/// chunk may be shorter. `chunk` must be positive. The chunks depend only on `count` and `chunk`. So a reduction is
-/// bit-identical for any number of threads if it keeps one partial result per chunk (at index `begin / chunk`) and adds
-/// the partial results in order.
+/// chunk may be shorter. `chunk` must be positive. The chunks depend only on `count` and `chunk`. A reduction is
+/// therefore bit-identical for any number of threads if it keeps one partial result per chunk (at index
+/// `begin / chunk`) and adds the partial results in order.
 template <class function> void parallel_chunks(std::int64_t count, std::int64_t chunk, function const& body) {
   std::int64_t const chunks = count <= 0 ? 0 : (count - 1) / chunk + 1;
   parallel_for(chunks, [&](std::int64_t index) {

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Measures, with the POSIX clock `clock`, the time since its construction. It calls clock_gettime, because including
+/// A stopwatch that uses the POSIX clock `clock` and starts at construction. It calls clock_gettime, because including
 /// <chrono> costs compile time in every translation unit.
 template <clockid_t clock> class stopwatch_of {
 public:

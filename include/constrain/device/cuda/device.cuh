@@ -64,7 +64,7 @@ private:
   int former_ = 0;
 };
 
-/// A kernel that does nothing. Its attributes show for which architectures the translation unit was compiled.
+/// A kernel that does nothing. Its attributes show for which architecture the loaded code was compiled.
 template <class architecture> static __global__ void empty_kernel() {}
 
 /// Throws `error` if `device` has a lower compute capability than `architecture` (an `sm<...>`), if it cannot run the

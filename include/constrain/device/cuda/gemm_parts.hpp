@@ -19,8 +19,8 @@ struct gemm_extents {
   friend constexpr bool operator==(gemm_extents const&, gemm_extents const&) = default;
 };
 
-/// Every matrix of a part that has several stored rows spans fewer elements than this, from its first element to its
-/// last, including the gaps between rows.
+/// Every matrix of a part spans fewer elements than this, from its first element to its last, including the gaps
+/// between rows. A matrix with a single stored row is an exception.
 inline constexpr std::int64_t gemm_limit = std::int64_t{1} << 31;
 
 namespace detail {

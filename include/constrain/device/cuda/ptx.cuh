@@ -9,8 +9,8 @@
 
 #include <cuda_pipeline_primitives.h>
 
-/// Instructions for tensor cores and asynchronous copies; they need compute capability 8.0 or higher.
-/// Outside CUDA compilation, equivalent C++ functions (ptx_twins.cuh) replace the tensor-core instructions.
+/// Instructions for tensor cores and asynchronous copies; they need compute capability 8.0 or higher. Outside CUDA
+/// compilation, equivalent C++ functions (ptx_twins.cuh) replace the tensor-core instructions.
 namespace constrain::inline CONSTRAIN_VARIANT::ptx {
 
 /// Loads four 8x8 matrices of 16-bit elements from shared memory into registers (ldmatrix). `row`: lane i passes the
@@ -61,7 +61,7 @@ requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ 
 }
 
 /// Begins to copy 16 bytes from global to shared memory (cp.async). Both addresses must be multiples of 16. Only the
-/// first `valid` bytes are read; the other bytes in shared memory become 0. This thread may read the copied bytes after
+/// first `valid` bytes are read; the other bytes of the copy become 0. This thread may read the copied bytes after
 /// `wait_for_copies` has waited for them; other threads may read them only after a barrier that follows this wait.
 __device__ inline void copy_async(void* shared, void const* global, int valid = 16) {
   __pipeline_memcpy_async(shared, global, 16, static_cast<std::size_t>(16 - valid));

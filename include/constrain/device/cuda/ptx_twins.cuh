@@ -8,9 +8,9 @@
 #include <sm_30_intrinsics.h>
 
 /// The tensor-core instructions of ptx.cuh, written in C++ with warp shuffles. The layouts of the fragments follow the
-/// PTX ISA (9.7.14.5.8, "Matrix Fragments for mma.m16n8k16", and ldmatrix). Compilers other than nvcc use these
-/// functions in place of the instructions; tests compare the instructions of a device with the functions. All 32 lanes
-/// of a warp must call a function together.
+/// PTX ISA (9.7.14.5.8, "Matrix Fragments for mma.m16n8k16", and ldmatrix). Outside CUDA compilation, these functions
+/// replace the instructions; tests compare the instructions of a device with the functions. All 32 lanes of a warp must
+/// call a function together.
 namespace constrain::inline CONSTRAIN_VARIANT::ptx::twin {
 
 /// The mask of all lanes of a warp.

@@ -26,21 +26,21 @@ CT_HOST_DEVICE constexpr std::int64_t part_begin(std::int64_t count, std::int64_
 constexpr std::int64_t row_parts(std::int64_t rows) { return rows < 64 ? 1 : rows < 64 * 32 ? rows / 64 : 32; }
 
 /// The layout of many row-major matrices in one tensor, with two strides. In attention, matrix i is head i % `inner` of
-/// sequence i / `inner`. For keys and values, `group` consecutive indices, one for each query head, refer to one matrix.
+/// sequence i / `inner`. For keys and values, `group` consecutive indices, one per query head, refer to one matrix.
 struct matrix_batch {
   std::int64_t leading = 0;      // leading dimension: elements from one stored row to the next
   bool transposed = false;       // whether the matrices are stored transposed
   std::int64_t inner = 1;        // number of matrices in a set, which are `inner_stride` apart
-  std::int64_t inner_stride = 0; // elements between these matrices
+  std::int64_t inner_stride = 0; // elements from one of these matrices to the next
   std::int64_t outer_stride = 0; // elements from one set of `inner` matrices to the next
   std::int64_t group = 1;        // number of consecutive indices that refer to the same matrix
 
-  /// Offset of the matrix that `index` refers to in the tensor, in elements.
+  /// Offset in the tensor, in elements, of the matrix that `index` refers to.
   CT_HOST_DEVICE constexpr std::int64_t begin(std::int64_t index) const {
     auto const matrix = index / group;
     return matrix / inner * outer_stride + matrix % inner * inner_stride;
   }
-  /// Offset of an element in its matrix, in elements.
+  /// Offset in a matrix, in elements, of the element at `row` and `column`.
   CT_HOST_DEVICE constexpr std::int64_t at(std::int64_t row, std::int64_t column) const {
     return transposed ? column * leading + row : row * leading + column;
   }

@@ -20,14 +20,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return 10 * power;
 }
 
-/// `x` as text, with four significant digits.
+/// `x` as text, with at most four significant digits; magnitudes below 1e-12 give "0".
 [[gnu::cold]] CONSTRAIN_INLINE std::string short_number(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", std::abs(x) < 1e-12 ? 0.0 : x);
   return text;
 }
 
-/// Splits [low, high], the range of x, into `columns` columns and returns the mean point of each non-empty column.
+/// Splits [low, high], the range of x, into `columns` columns and returns the mean point of each non-empty column. The
+/// points must be in ascending order of x.
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::pair<double, double>> thinned(
     std::vector<std::pair<double, double>> const& points, double low, double high, int columns) {
   std::vector<std::pair<double, double>> result;

@@ -24,13 +24,13 @@ struct step_record {
   std::int64_t step = 0;                                 // optimizer steps done, including this one
   double loss = 0, gradient_norm = 0, learning_rate = 0; // of this step; the norm before clipping
   double seconds = 0;                                    // duration of this step, without the wait for data
-  double tokens_per_second = 0; // of all ranks together, averaged over the steps of this call to `fit`; the time
-                                // includes waiting for data, but not callbacks, evaluation or saving
-  double labels_per_second = 0; // the same mean for valid labels; 0 in older records, which lack this field
+  double tokens_per_second = 0; // `fit_result::tokens_per_second` over the steps of this call to `fit` up to this step
+  double labels_per_second = 0; // `fit_result::labels_per_second` over the same steps; 0 in older records
   std::int64_t tokens = 0;      // valid labels of this step
   bool skipped = false;         // a gradient was not finite, so no weight or optimizer state was updated
-  std::optional<double> validation_loss{}, accuracy{}; // of the evaluation after this step, if any
-  bool saved = false;                                  // whether the run was saved to `.directory` after this step
+  // Of the evaluation after this step, if any. An accuracy exists only if evaluation counts correct predictions.
+  std::optional<double> validation_loss{}, accuracy{};
+  bool saved = false;             // whether the run was saved to `fit_options::directory` after this step
   bool resumed = false;           // whether a call to `fit` began with this step and continued earlier steps
   std::vector<metric> metrics{};  // user-defined metrics
   std::vector<metric> settings{}; // the model's (ct::setting) and the library's, as this step read them
@@ -42,9 +42,10 @@ struct step_record {
                                  char const* name = "metrics");
 
 /// The records of a run in a directory: steps.jsonl and steps.csv with a line per step, and an event file for
-/// TensorBoard. steps.csv has fixed columns, without labels_per_second, saved, resumed, the settings and the
-/// user-defined metrics. A run that is resumed after `last_step` removes the lines of later steps from steps.jsonl and
-/// steps.csv, appends to both files, and starts a new event file. Throws `error` if a file cannot be written.
+/// TensorBoard. steps.csv has fixed columns, which omit labels_per_second, saved, resumed, the settings and the
+/// user-defined metrics. If a run is resumed after `last_step`, `records` removes the lines of later steps from
+/// steps.jsonl and steps.csv, appends to both files, and starts a new event file. Throws `error` if a file cannot be
+/// written.
 class records {
 public:
   /// Creates the directory if it does not exist. `last_step`: last step before the resume; 0 for a new run.

@@ -37,10 +37,10 @@ public:
   [[gnu::cold]] explicit losses(std::span<step_record const> steps);
 
   /// Returns the first step with a non-finite validation loss. If there is none, but all training losses of the last
-  /// tenth of the steps are non-finite, returns the first step after the last finite training loss. Otherwise, returns
-  /// null.
+  /// tenth of the steps are non-finite, returns the first step after the last finite training loss, or the first step
+  /// of the run if no training loss is finite. Otherwise, returns null.
   step_record const* not_finite() const { return not_finite_; }
-  /// Which loss is not finite: "training" or "validation".
+  /// Which loss is not finite: "training" or "validation"; empty if `not_finite()` is null.
   char const* which() const { return which_; }
 
   /// Mean training loss at the start of the run.
@@ -79,7 +79,7 @@ private:
 ///   keep falling;
 /// - still improving: in the last quarter of the evaluations, the validation loss reached its lowest value and fell by
 ///   more than 1 %;
-/// - underfit: the training loss fell by less than a tenth and is still above 0.01 nats per label;
+/// - underfit: the training loss fell by less than a tenth and is still above 0.01;
 /// - well fit: otherwise.
 [[gnu::cold]] run_diagnosis diagnose_run(std::span<step_record const> steps);
 

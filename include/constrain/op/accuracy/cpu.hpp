@@ -33,7 +33,7 @@ template <> struct kernel<op::correct_predictions, cpu> {
 };
 
 template <> struct kernel<op::correct_predictions_parts, cpu> {
-  /// The data that ranks exchange for each row: the maximum logit of the rank's classes, and the class of this logit.
+  /// The data that each rank sends for each row: the maximum logit of the rank's classes, and the class of this logit.
   struct best {
     double logit, label;
   };

@@ -26,7 +26,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) correct[row] = labels[row] != ignored_label && argmax == labels[row] ? 1 : 0;
 }
 
-// count[0] = the sum of `correct`; if `adds`, the sum is added to count[0]. One block.
+// count[0] = the sum of `correct`; if `adds`, the sum is added to count[0] instead. One block.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     count_kernel(std::int32_t const* correct, std::int64_t rows, bool adds, stored* count) {

@@ -43,8 +43,8 @@ template <class function> double root_mean_square(std::int64_t count, function c
                     static_cast<double>(count));
 }
 
-/// The step size of a parameter: the rate. With `scale_parameter`, this rate is multiplied by the larger of epsilon2
-/// and the parameter's root mean square.
+/// The step size of a parameter: the rate or, with `scale_parameter`, the rate times the larger of epsilon2 and the
+/// parameter's root mean square.
 template <class real> double adafactor_rate(op::adafactor_step const& h, tensor<real const> weight) {
   if (h.scale_parameter == 0) return h.rate;
   auto const* const w = weight.data;
@@ -70,7 +70,7 @@ template <class real> struct adafactor_matrix {
   std::int64_t rows, columns; // extents of the matrix
   double scale;               // multiplies the gradient
 
-  /// Computes the new row and column averages. The elements of a column are added in row order.
+  /// Computes the new row and column averages, and `factor`. The elements of a column are added in row order.
   void average(op::adafactor_step const& h) const {
     auto const m = *this;
     parallel_chunks(rows, rows_per_chunk(columns), [=](std::int64_t begin, std::int64_t end) {

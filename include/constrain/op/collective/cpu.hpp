@@ -87,7 +87,7 @@ namespace detail {
 /// Sums y over the ranks, in place and in rank order. `buffer`: the exchange buffer.
 template <class stored> void all_reduce(communicator& ranks, tensor<stored> y, tensor<stored> buffer) {
   if (ranks.size() == 1) return;
-  auto const block = buffer.count / ranks.size() * ranks.size(); // maximum elements per exchange
+  auto const block = buffer.count / ranks.size() * ranks.size(); // maximum number of elements per exchange
   byte_ranges p;
   for (std::int64_t from = 0; from < y.count; from += block) {
     shard_map const map{std::min(block, y.count - from), ranks.size(), 1};

@@ -55,9 +55,9 @@ struct concatenate {
 
 } // namespace op
 
-/// Joins at most eight values along `dimension` (0: the outermost), in order, like torch.cat. A value is not copied if
-/// the op that computes the value can write directly into the value's slice of the result. Refused: values whose types
-/// differ, or whose shapes differ outside `dimension`; a dimension that the values do not have; and token ids.
+/// Joins at most eight values along `dimension` (0: the outermost), in order, like torch.cat. If possible, the op that
+/// computes a value writes the value directly into the result, without a copy. Refused: values whose types differ, or
+/// whose shapes differ outside `dimension`; a dimension that the values do not have; and token ids.
 constexpr value concatenate(std::initializer_list<value> values, int dimension, int line = __builtin_LINE()) {
   for (auto const& x : values) detail::refuse_ids(x, line);
   return emit<op::concatenate>(values, {.dimension = dimension}, line);

@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: writes element i of one value to its position in y.
+/// Loop body of the kernel: writes element i of one input to its position in y.
 template <class stored> struct concatenate_elements {
   stored const* x;
   stored* y;
@@ -23,7 +23,7 @@ template <class stored> struct concatenate_elements {
 };
 
 template <class device> struct kernel<op::concatenate, device> {
-  /// `all`: the values, then the result.
+  /// `all`: the inputs, then the result.
   template <class... operands> static void run(call_of<op::concatenate> const& c, operands const&... all) {
     auto const& y = std::get<sizeof...(all) - 1>(std::tie(all...));
     std::int64_t begin = 0;

@@ -61,9 +61,10 @@ struct cross_entropy {
 /// Softmax cross-entropy, a scalar: the mean of -log softmax(logits)[label] over the valid labels (not `ignored_label`)
 /// of the batch, if `labels` is the objective's first label array. For another array, the sum is divided by the number
 /// of valid labels in the first array (`inverse_label_count`). Shapes: logits [..., classes], labels [...]. Labels are
-/// i32, in [0, classes) or `ignored_label`. Every micro-batch on every rank divides by the number of valid labels in
-/// the whole batch, so that the losses of the micro-batches add up to the loss of the batch. Refused: token ids as
-/// logits, and labels that are not i32 or not of shape [...].
+/// i32, in [0, classes) or `ignored_label`. In a step, every micro-batch on every rank divides by the number of valid
+/// labels in the whole batch, so that the losses of the micro-batches add up to the loss of the batch. In an
+/// evaluation, each micro-batch divides by the number of its own valid labels. Refused: token ids as logits, and labels
+/// that are not i32 or whose shape does not fit the logits.
 constexpr value cross_entropy(value logits, value labels, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::cross_entropy>({logits, labels, inverse_label_count(labels)}, {}, line);

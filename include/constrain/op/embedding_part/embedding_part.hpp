@@ -23,8 +23,8 @@ struct embedding_part_gradient {
 
 /// One rank's part of op::embedding for a table whose rows are split over the ranks of a tensor group (Shoeybi et al.
 /// 2019, section 3): table [rows, width], tokens [...] (i32) -> [..., width]. The result is the token's row of the
-/// table if this rank has it, otherwise 0; the sum over the ranks is the embedding. Every rank stores the same number
-/// of rows; rows beyond the vocabulary are unused.
+/// table if this rank has that row, otherwise 0; the sum over the ranks is the embedding. Every rank stores the same
+/// number of rows; rows beyond the vocabulary are unused.
 struct embedding_part {
   using written_as = embedding;
   static constexpr char const* name = "embedding_part";

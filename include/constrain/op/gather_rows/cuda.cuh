@@ -40,7 +40,8 @@ template <class stored> struct add_rows_elements {
   }
 };
 
-// The kernel for the first write. Each block writes one row of dx: the row of dy that is scattered to it, or zeros.
+// The kernel for the first write. Each block fills a row r of dx with the row i of dy for which rows[i] = r, or with
+// zeros if there is no such row.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     scatter_rows_kernel(stored const* dy, std::int32_t const* rows, std::int64_t count, std::int64_t width,

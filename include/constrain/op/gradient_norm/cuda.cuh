@@ -17,7 +17,7 @@ inline constexpr std::int64_t square_blocks = 1024; // maximum number of blocks 
 /// One gradient of a multi-tensor launch.
 template <class stored> struct squares_entry {
   stored const* gradient;
-  std::int64_t elements, tensors; // elements of one tensor; number of tensors in the stack
+  std::int64_t elements, tensors; // elements of one tensor; number of tensors stacked in the gradient
   double* sums;                   // sum of the squares of each chunk of each tensor
   int index;                      // index of the gradient in `squares`
   int zeroes;                     // whether this is the first write in a run, which must define all of `squares`
@@ -26,7 +26,7 @@ template <class stored> struct squares_entry {
 } // namespace detail
 
 // entry.sums[k] = the sum of the squares of chunk k of a gradient. Blocks with the same blockIdx.y share the chunks of
-// one gradient. The first write in a run sets `squares` to 0; gradient_norm_squared_kernel writes elements afterwards.
+// one gradient. The first write in a run sets `squares` to 0; gradient_norm_squared_kernel then writes the elements.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     square_chunks_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* squares, std::int64_t gradients) {

@@ -27,7 +27,7 @@ template <class stored> struct moving_average_elements {
 };
 
 /// `moving_average_elements` for devices whose memory the host cannot read: the kernel reads the scale and the
-/// hyperparameters. If scale is 0, the average keeps its value.
+/// hyperparameters. If the scale is 0, the average keeps its value.
 template <class optimizer, class stored> struct guarded_moving_average_elements {
   stored const* weight;
   double const* clip; // [norm, scale]

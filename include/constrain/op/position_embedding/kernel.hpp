@@ -24,7 +24,7 @@ template <class device> struct kernel<op::position_embedding, device> {
 };
 
 /// Loop body of the kernel: dtable[i] = the sum of dy over the sequences, at the same position and feature. If `add`,
-/// the sum is added to dtable[i].
+/// the sum is added to dtable[i] instead.
 template <class stored, class accumulate> struct position_embedding_gradient_elements {
   stored const* dy;
   accumulate* dtable;

@@ -51,7 +51,7 @@ struct position_embedding {
 
 /// Options of `position_embedding`.
 struct position_embedding_options {
-  int context = 0;      // maximum number of tokens of a sequence: rows of the table
+  int context = 0;      // maximum number of tokens of a sequence; also the number of rows of the table
   double stddev = 0.02; // standard deviation of the initial table (normal distribution with mean 0)
 };
 

@@ -29,7 +29,7 @@ struct quantized_block {
 
   std::uint8_t* codes; // [count]
   float* scale;        // [1]
-  int count;           // elements of the block
+  int count;           // number of elements of the block, without padding
 
   /// Decodes the field into `to`.
   template <class real> void read(dynamic_map const& map, real* to) const {

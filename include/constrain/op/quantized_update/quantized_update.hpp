@@ -51,9 +51,10 @@ struct quantized_update_options {
 
 /// The update of one parameter, element by element, with 8-bit states (Dettmers et al. 2022, "8-bit Optimizers via
 /// Block-wise Quantization"). Each block of 256 elements of a tensor has one scale per field of the state: the field's
-/// largest magnitude in the block. An element of the field is scale * map[code], with the signed or unsigned
-/// `dynamic_map` (`state_is_signed`). `optimizer::update` computes with the decoded values, in the type of the weight.
-/// The new weight is computed from the new state before the state is rounded to the nearest codes.
+/// largest magnitude in the block, at most the largest finite float. An element of the field is scale * map[code], with
+/// the signed or unsigned `dynamic_map` (`state_is_signed`). `optimizer::update` computes with the decoded values, in
+/// the type of the weight. The new weight is computed from the new state before the state is rounded to the nearest
+/// codes.
 ///
 /// Inputs: gradient, clip [norm, scale] (op::clip_coefficient), and `step_hyperparameters` as bytes. Outputs, which are
 /// also read: the weight, the codes of each field, and the scales of each field. If clip's scale is 0, the outputs keep

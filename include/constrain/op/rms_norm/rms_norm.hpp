@@ -13,8 +13,8 @@ struct rms_norm_options {
 namespace op {
 
 /// The gradient of op::rms_norm: dx, and dweight [width], from dy, x, weight and the rstd of each row. dweight is
-/// summed in fixed chunks of rows. The first write to dweight in a run of the program overwrites it, and later writes
-/// add to it. Output 2 is scratch for the sums of the chunks.
+/// summed in fixed chunks of rows. The first write in a run of the program overwrites dweight, and later writes add to
+/// it. Output 2 is scratch for the sums of the chunks.
 struct rms_norm_gradient {
   static constexpr char const* name = "rms_norm_gradient";
   static constexpr unsigned accumulating = 0b10;

@@ -12,9 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// Maximum number of fields in the state of an element-wise optimizer.
 inline constexpr int maximum_state_fields = 4;
 
-/// Number of fields of an optimizer's state: the number of values that the optimizer keeps per weight. Each field is
-/// stored as a tensor. Compile-time error: a state that is not trivially copyable, whose size is not a multiple of the
-/// size of `real`, or that has more than four fields.
+/// Number of fields of an optimizer's state: the number of values that the optimizer keeps per weight. `update` stores
+/// each field as a tensor. Compile-time error: a state that is not trivially copyable, whose size is not a multiple of
+/// the size of `real`, or that has more than four fields.
 template <class optimizer> constexpr int state_fields() {
   using state = typename optimizer::template state<float>;
   if constexpr (std::is_empty_v<state>) return 0;
@@ -41,8 +41,8 @@ template <class optimizer> constexpr std::string_view state_name(int i) {
   }
 }
 
-/// The dtype in which the fields of an optimizer's state are stored: the optimizer's `state_type`, or `weights`, the
-/// type of the weights, if the optimizer has no `state_type`.
+/// The dtype in which `update` stores the fields of an optimizer's state: the optimizer's `state_type`, or `weights`,
+/// the type in which the weights are updated, if the optimizer has no `state_type`.
 template <class optimizer> constexpr dtype state_type(dtype weights) {
   if constexpr (requires { optimizer::state_type; }) return optimizer::state_type;
   else return weights;
@@ -75,9 +75,9 @@ struct update_options {
 };
 
 /// The update of one parameter, element by element: `optimizer::update` computes the new weight and state from the
-/// weight, the state and gradient * scale. Inputs: gradient, clip [norm, scale] (op::clip_coefficient), and
-/// `step_hyperparameters` as bytes. Outputs, which are also read: the weight and the fields of the optimizer state. If
-/// scale is 0, the outputs keep their values.
+/// weight, the state and gradient * scale. Inputs: gradient, clip [norm, scale] (op::clip_coefficient or
+/// op::tensor_scale), and `step_hyperparameters` as bytes. Outputs, which are also read: the weight and the fields of
+/// the optimizer state. If scale is 0, the outputs keep their values.
 template <class optimizer> struct update {
   using options = update_options;
   static constexpr char const* name = "update";
@@ -93,10 +93,10 @@ template <class optimizer> struct update {
   }
 };
 
-/// Appends the update of a parameter by an optimizer: the nodes of the optimizer's rule, or, without a rule, one
-/// element-wise update of the parameter and the optimizer states. A rule is called once for each part of the parameter.
-/// The rule of an optimizer with a base optimizer is called only once, for the full parameter, since the base may be
-/// element-wise. This rule must call `update_by` for the base.
+/// Appends the update of a parameter by an optimizer: the nodes of the optimizer's rule, or, if the optimizer has no
+/// rule, one element-wise update. A rule is called once for each part of the parameter. The rule of an optimizer with a
+/// base optimizer is called only once, for the full parameter, since the base may be element-wise. This rule must call
+/// `update_by` for the base.
 template <class optimizer> constexpr void update_by(update_rule& rule) {
   if constexpr (has_update_rule<optimizer> && requires { typename optimizer::base; }) optimizer::update(rule);
   else if constexpr (has_update_rule<optimizer>) rule.for_each_part([](update_rule& part) { optimizer::update(part); });

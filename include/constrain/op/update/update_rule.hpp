@@ -52,7 +52,7 @@ public:
         scale_(scale), working_copy_{out.program.values[gradient].belongs_to, at::current}, hyper_(hyper) {}
 
   /// Shape of the parameter. Inside a repeat, it is the shape of one iteration's tensor. If the parameter is sharded,
-  /// it is the shape of the full tensor.
+  /// it is the shape of the full tensor. If a tensor group divides the parameter, it is the shape of this rank's range.
   constexpr constrain::shape shape() const { return parameter().shape(); }
   /// The type in which the parameter is updated: the type of the master weights, or fp32 for a parameter stored in 16
   /// bits.
@@ -78,8 +78,8 @@ public:
 
   /// A state of the parameter: a tensor that keeps its value from step to step and is saved. `name` must be unique
   /// within the parameter, or within the part. `initial`: the value of all elements before the first step. `block`:
-  /// number of elements of the parameter that one element of the state describes. Shards of a parameter consist of full
-  /// blocks.
+  /// number of elements of the parameter that one element of the state describes. Each shard of a parameter begins at
+  /// the start of a block.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
     for (auto const& other : program.values)
@@ -142,7 +142,7 @@ public:
   }
 
   /// The average of the parameter: a state "average" with the parameter's shape and type. Initially, the average is a
-  /// copy of the parameter. The entries without gradients (evaluate, predict, generate) read the average instead.
+  /// copy of the parameter. The entries without gradients (evaluate, predict and generate) read the average instead.
   constexpr value average() {
     needs_full_parameter();
     if (is_narrow(info().type)) out_.program.fail(diagnosis_with<average_without_masters>(info().line));

@@ -6,8 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Fuses the add at node i with the layer norm of the sum, if the sum is also used elsewhere (the residual stream).
-/// Does nothing if `avoided` contains the fused op. Returns whether the nodes were fused.
+/// Fuses the add at node i with the layer norm of the sum, if the sum is also used elsewhere (the residual stream), and
+/// no node between the two nodes reads or writes the sum or an addend. Does nothing if `avoided` contains the fused op.
+/// Returns whether the nodes were fused.
 constexpr bool fuse_add_layer_norm(builder& out, int i, op_set const& avoided) {
   auto const& p = out.program;
   if (!is_call(p, i, info_of<op::add>) || avoided.contain(info_of<op::add_layer_norm>)) return false;
@@ -26,8 +27,9 @@ constexpr bool fuse_add_layer_norm(builder& out, int i, op_set const& avoided) {
   return true;
 }
 
-/// Fuses the layer-norm gradient at node i with the residual add after it, if the other addend is already computed.
-/// Does nothing if `avoided` contains the fused op. Returns whether the nodes were fused.
+/// Fuses the layer-norm gradient at node i with the residual add after it, if only the add reads the gradient, and no
+/// node between the two nodes reads or writes the other addend. Does nothing if `avoided` contains the fused op.
+/// Returns whether the nodes were fused.
 constexpr bool fuse_layer_norm_gradient_add(builder& out, int i, op_set const& avoided) {
   auto const& p = out.program;
   if (!is_call(p, i, info_of<op::layer_norm_gradient>)) return false;

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Throws `error` if a hyperparameter of any variant of Adafactor is outside its range.
+/// Checks the hyperparameters of one variant of Adafactor. Throws `error` if one is outside its range.
 template <class hyper> void check_adafactor(char const* name, hyper const& h) {
   if constexpr (requires { h.learning_rate; })
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
@@ -117,7 +117,7 @@ struct adafactor_relative_step {
 ///     m = beta1 m + (1 - beta1) a u / max(1, rms(u) / clip_threshold)
 ///     w = (1 - a weight_decay) w - m
 ///
-/// The state has one more value per weight: 4 bytes in fp32.
+/// The state has one more value per element of the parameter: 4 bytes in fp32.
 struct adafactor_with_momentum {
   static constexpr char const* name = "adafactor_with_momentum";
 

@@ -29,8 +29,8 @@ struct adamw {
     float beta1 = 0.9f;          // decay rate of m, in [0, 1)
     float beta2 = 0.999f;        // decay rate of v, in [0, 1)
     float epsilon = 1e-8f;       // added to the root, at least 0
-    float weight_decay = 0;      // at least 0; decoupled and multiplied by the learning rate (biases and
-                                 // norms do not decay)
+    float weight_decay = 0;      // at least 0; decoupled and multiplied by the learning rate (by default,
+                                 // biases and norms do not decay)
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {

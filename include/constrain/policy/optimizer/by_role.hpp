@@ -23,7 +23,7 @@ template <bool decays> struct role_factors {
 ///     optimizer::hyper h{.base = {.learning_rate = 1e-3f, .weight_decay = 0.1f},
 ///                        .embedding = {.learning_rate = 10, .weight_decay = 0}};
 ///
-/// The states are the same as for `O`.
+/// `by_role<O>` has the same states as `O`.
 template <class O> struct by_role {
   static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else a compile-time error
   using base = O; // in prints and saved runs, the name is "by_role<...>" with the name of the base
@@ -105,7 +105,7 @@ template <class O> struct by_role {
   }
 
 private:
-  /// `h` with its learning rate and weight decay multiplied by the factors of a role.
+  /// `h` with the factors of a role applied to the fields `learning_rate` and `weight_decay`, if `h` has them.
   template <class hyper_of_base, class factors>
   static hyper_of_base multiplied(hyper_of_base h, factors const& of_role) {
     if constexpr (requires { h.learning_rate; }) h.learning_rate *= of_role.learning_rate;

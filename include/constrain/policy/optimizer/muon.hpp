@@ -30,8 +30,8 @@ enum class muon_rate : std::uint8_t {
 ///     w = (1 - lr weight_decay) w - lr rate(rows, columns) X
 ///
 /// `muon` updates the matrices of role weight; `O` updates all other parameters, such as embeddings, the head, biases
-/// and norms. Each layer of a stack is a separate matrix, and so is each part of a parameter (`in_parts`). The state is
-/// one value per weight: 4 bytes in fp32.
+/// and norms. Each layer of a stack is a separate matrix, and so is each part of a parameter (`in_parts`). The state of
+/// a matrix is one value per weight: 4 bytes in fp32.
 template <class O = adamw> struct muon {
   using base = O; // in prints and saved runs, the name is "muon<...>" with the name of the base
   static constexpr char const* name = "muon";
@@ -68,7 +68,7 @@ template <class O = adamw> struct muon {
   /// Hyperparameters of one step.
   template <class real> struct prepared {
     real a, b, c, share, keep; // share = 1 - momentum, keep = 1 - lr weight_decay
-    double epsilon, rate;      // rate: the learning rate
+    double epsilon, rate;      // rate: the learning rate before the factor
     int newton_schulz_steps;   // the same as in `hyper`
     bool nesterov;             // the same as in `hyper`
     muon_rate factor;          // `rate` of `hyper`

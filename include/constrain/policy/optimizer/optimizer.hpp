@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether the optimizer, and each optimizer inside it, can wrap its base.
+/// Whether the optimizer, and each optimizer inside it, can wrap its `base`, if it has one.
 template <class optimizer> constexpr bool bases_fit() {
   if constexpr (requires { optimizer::base_fits; })
     if (!optimizer::base_fits) return false;
@@ -26,7 +26,7 @@ template <class optimizer> constexpr bool bases_fit() {
   return true;
 }
 
-/// Whether the states of the optimizer, and of each optimizer inside it, can be stored in its `state_type`.
+/// Whether the optimizer, and each optimizer inside it, has the `state_type` bf16 or fp32, or has none.
 template <class optimizer> constexpr bool state_types_fit() {
   if constexpr (requires { optimizer::state_type; })
     if (optimizer::state_type != dtype::bf16 && optimizer::state_type != dtype::f32) return false;
@@ -44,7 +44,7 @@ struct optimizer {
   bool has_state = true;    // false: an element-wise optimizer lacks a `state` template
   bool has_update = true;   // false: an element-wise optimizer with `state` lacks an `update` that can be called
   bool base_fits = true;    // false: the optimizer, or one inside it, cannot wrap its `base`
-  bool type_fits = true;    // false: the states of the optimizer, or of one inside it, do not fit its `state_type`
+  bool type_fits = true;    // false: the optimizer, or one inside it, has a `state_type` other than bf16 and fp32
   bool in_backward = false; // whether parameters are updated in the backward pass
   bool is_outermost = true; // false: the optimizer wraps one that updates in the backward pass
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;

@@ -16,16 +16,16 @@ bool found_by_all(communicator& world, std::string const& directory);
 } // namespace detail
 
 /// Calls `load(path)` for the series' newest saved run that all ranks have. If `load` throws an `error`, prints the
-/// error to `log` (null: silent) and tries the next older saved run. Also prints to `log` if some rank lacks a newer
-/// saved run. `load` must throw on every rank or on none. Returns false if no rank has a saved run. Throws the last
-/// error if no saved run could be loaded, or an `error` if some ranks have saved runs but no saved run is on all ranks.
-/// Collective.
+/// error to `log` (null: silent) and tries the next older saved run. Also prints to `log` if this rank has a newer
+/// saved run that another rank lacks. `load` must throw on every rank or on none. Returns false if no rank has a saved
+/// run. Throws the last error if no saved run could be loaded, or an `error` if some ranks have saved runs but no saved
+/// run is on all ranks. Collective.
 [[gnu::cold]] bool take_newest(saved_series const& series, communicator& world,
                                function_ref<void(std::string const&)> load, std::FILE* log);
 
 /// Loads the newest saved run of the series in a directory, as `take_newest` does. If the series is empty, loads the
-/// saved run in the directory itself; returns false if there is no saved run. Throws as `take_newest` and `load` do.
-/// Collective.
+/// saved run in the directory itself; returns false if there is no saved run. Throws as `take_newest`, `load` and
+/// `detail::found_by_all` do. Collective.
 [[gnu::cold]] bool resume_from(std::string const& directory, communicator& world,
                                function_ref<void(std::string const&)> load, std::FILE* log);
 

@@ -27,18 +27,18 @@ namespace detail {
 /// A shape as text, for example "[3, 4]".
 [[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);
 
-/// Throws `error`, which names the field and both values, if a field of a saved run (`saved`) differs from the same
-/// field of the loading object (`here`). `directory`: names the saved run in the error. `owner`: names the loading
+/// Throws `error`, which names the field and both values, if a field of saved data (`saved`) differs from the same
+/// field of the loading object (`here`). `directory`: the path of the data, for the error. `owner`: names the loading
 /// object, with an article.
 void check_field(std::string const& directory, std::string const& field, std::string const& saved,
                  std::string const& here, std::string_view owner = "a trainer");
 
 } // namespace detail
 
-/// Saves weights, optimizer states, settings and the training state `s` to a directory, atomically: if saving fails at
-/// any point, an older saved run in the directory stays intact. `list`: the trainer's parameters. `format`: how other
+/// Saves weights, optimizer states, settings and the training state `s` to a directory, atomically: an older saved run
+/// in the directory stays intact until the new one is complete. `list`: the trainer's parameters. `format`: how other
 /// programs store the weights. `c`: also saved, for `load_run` to check. `group`: the ranks that hold the shards.
-/// Throws the same `error` on every rank if a file cannot be written. Collective over `world`.
+/// Throws the same `error` on every rank if saving fails. Collective over `world`.
 void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
               saved_configuration const& c, training_state const& s, arena& memory, communicator& world,
               communicator& group);

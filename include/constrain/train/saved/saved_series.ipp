@@ -51,7 +51,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     auto const files = io::detail::marked_files(old, holder, name(step), newest.owner());
     if (!files) continue;
     try {
-      // An interrupted removal leaves a saved run without a manifest: remove it without counting it.
+      // An interrupted removal leaves a directory without a manifest: remove this directory without counting it.
       if (io::detail::listed_files(old, path(step), true) && count-- > 0) continue;
       io::detail::remove_directory(old, holder, name(step), *files,
                                    concat({name(step), ".kept-", io::unlikely_suffix()}));
