@@ -2,6 +2,9 @@
 
 #include "programs.hpp"
 
+#include <constrain/op/rms_norm/rms_norm.hpp>
+#include <constrain/op/soft_cap/soft_cap.hpp>
+#include <constrain/op/tanh/tanh.hpp>
 #include <constrain/pass/recomputation_estimate.hpp>
 #include <doctest/doctest.h>
 

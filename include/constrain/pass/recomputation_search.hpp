@@ -17,11 +17,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     while (!s.is_done) s = s.after(e, bytes_of_plan(rematerialize(p, e.nodes(s.candidate))), limit);
 ///     // s.choice()
 ///
-/// The first candidate drops nothing; if its plan is refused, the search ends. Each further candidate costs at least 1 %
-/// less than the best choice so far. The plan of a candidate is expected to differ from its estimate by about as many
-/// bytes as the plan of the most similar earlier candidate. The next candidate is the cheapest that is expected to fit
-/// or, if there is none, the one that is expected to exceed the limit least. A local search finds it, so it can miss a
-/// better one.
+/// The first candidate drops nothing; if its plan is refused, the search ends. Each further candidate costs at least
+/// 1 % less than the best choice so far. The plan of a candidate is expected to differ from its estimate by about as
+/// many bytes as the plan of the most similar earlier candidate. The next candidate is the cheapest that is expected to
+/// fit. If no candidate is expected to fit, the next candidate is the one with the smallest expected plan. A local
+/// search looks for the next candidate, so it may miss a better one.
 struct recomputation_search {
   static constexpr std::int64_t refused = std::numeric_limits<std::int64_t>::max(); // the bytes of a refused plan
   static constexpr int most_plans = 24;                                             // maximum number of plans made
