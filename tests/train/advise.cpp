@@ -1,9 +1,12 @@
+#include "../sentence.hpp"
+
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
 // The fastest strategy that fits, and advice if none fits.
 
 namespace ct = constrain;
+using constrain::test::sentence;
 
 namespace {
 
@@ -16,8 +19,8 @@ bool says(ct::advice const& a, char const* text) { return a.text.find(text) != s
 
 TEST_CASE("advise: the fastest that fits, by the plans of trainers") {
   auto const all = advise(ct::gibibytes(1));
-  REQUIRE(all.table.size() == 18);
-  REQUIRE(all.names.size() == 18);
+  REQUIRE(all.table.size() == 36);
+  REQUIRE(all.names.size() == 36);
   CHECK(all.names[0] == "fp32, adamw");
   CHECK(all.table[0].peak == ct::entries<task, ct::policies<>>::memory.peak);
   CHECK(all.index >= 0);
@@ -50,4 +53,10 @@ TEST_CASE("advise: what to do if nothing fits") {
   CHECK(says(none, "not implemented yet"));
   CHECK_FALSE(says(none, "the largest parameter"));
   CHECK(says(advise(ct::kibibytes(100)), "the largest parameter and its gradient do not fit"));
+}
+
+TEST_CASE("advise: no memory is an error") {
+  CHECK(sentence([] { advise(ct::bytes(0)); }) ==
+        "advise: the memory is 0 bytes; give the memory of the device, for example ct::gibibytes(16)");
+  CHECK(sentence([] { advise(ct::bytes(-1)); }).find("the memory is -1 byte") != std::string::npos);
 }

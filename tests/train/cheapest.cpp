@@ -74,3 +74,10 @@ TEST_CASE("cheapest: a trainer of the choice uses no more than the limit") {
   t.step(t.batch(tokens, labels));
   CHECK(t.used_bytes() < peak<plain>);
 }
+
+TEST_CASE("cheapest: a strategy whose plan exceeds the limit of its checkpoint::budget does not fit") {
+  using too_small = ct::policies<ct::checkpoint::budget<ct::kibibytes(256)>>;
+  using choice = ct::cheapest<ct::gibibytes(1), task, too_small, ct::policies<ct::checkpoint::every<1>>>;
+  static_assert(choice::table[0].peak > ct::kibibytes(256) && choice::table[0].peak < ct::gibibytes(1));
+  static_assert(!choice::table[0].fits && choice::table[1].fits && choice::index == 1);
+}

@@ -28,8 +28,8 @@ struct safetensors_entry {
   std::uint64_t begin = 0, end = 0;     ///< Byte range in the data section.
 };
 
-/// The JSON header of a safetensors file. The functions read the text again instead of storing entries, so that a huge
-/// header takes no memory before it has been checked.
+/// The JSON header of a safetensors file. The functions read the text again instead of storing entries. Before any
+/// memory is allocated, the JSON and the number of names are checked.
 class safetensors_header {
 public:
   using tensor_function = function_ref<void(safetensors_entry const&)>;

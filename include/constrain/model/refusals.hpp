@@ -19,6 +19,12 @@ template <diagnosis d> struct task_of_inference_is_none {
                 "objective, ct::micro_batch{.sequences = 8}>, policies...>");
 };
 
+/// The task of ct::cheapest is not a task.
+template <diagnosis d> struct task_of_cheapest_is_none {
+  static_assert(d.ok(), "cheapest: the second template argument must be a ct::task; write ct::task<model, objective, "
+                        "ct::micro_batch{.sequences = 8}>");
+};
+
 /// The model is not a function from values to a value.
 template <diagnosis d> struct model_is_no_function {
   static_assert(d.ok(), "task: the model is not a function from ct::value to ct::value; give its type a `constexpr "

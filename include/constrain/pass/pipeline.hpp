@@ -216,10 +216,10 @@ template <class plans> inline constexpr recomputation_estimate estimate_of{plans
 /// State number `step` of a search over `plans` (recomputation_search.hpp). Each state is a separate constant, because
 /// compilers limit the steps of one constant expression.
 template <class plans, std::int64_t limit, int step> struct search_state {
-  static constexpr recomputation_search const& before = search_state<plans, limit, step - 1>::value;
-  static constexpr std::int64_t bytes = plans::template bytes<estimate_of<plans>.nodes(before.candidate)>;
+  using before = search_state<plans, limit, step - 1>;
+  static constexpr std::int64_t bytes = plans::template bytes<estimate_of<plans>.nodes(before::value.candidate)>;
   static constexpr recomputation_search value =
-      before.after(estimate_of<plans>, bytes < 0 ? recomputation_search::refused : bytes, limit);
+      before::value.after(estimate_of<plans>, bytes < 0 ? recomputation_search::refused : bytes, limit);
 };
 template <class plans, std::int64_t limit> struct search_state<plans, limit, 0> {
   static constexpr recomputation_search value{};

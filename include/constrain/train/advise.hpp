@@ -1,7 +1,9 @@
 #pragma once
 
 #include "constrain/base/concat.hpp"
+#include "constrain/policy/checkpoint.hpp"
 #include "constrain/policy/device.hpp"
+#include "constrain/policy/fusion.hpp"
 #include "constrain/policy/optimizer/in_backward.hpp"
 #include "constrain/policy/optimizer/quantized.hpp"
 #include "constrain/policy/optimizer/states_in.hpp"
@@ -9,6 +11,7 @@
 
 #include <cstddef>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -27,26 +30,45 @@ namespace detail {
 /// A list of policy sets.
 template <class...> struct set_list {};
 
-/// The strategies that `advise` considers for one precision: each optimizer, with and without full recomputation.
+/// Two lists of policy sets, one after the other.
+template <class... first, class... second>
+set_list<first..., second...> operator+(set_list<first...>, set_list<second...>);
+
+/// The strategies that `advise` considers for one precision: each optimizer, with and without recomputation of the
+/// layers of repeats.
 template <class device, class precision, class... optimizers>
 using with_and_without_recomputation = set_list<policies<device, precision, optimizers>...,
                                                 policies<device, precision, optimizers, checkpoint::every<1>>...>;
 
-/// The strategies that `advise` considers for a device, with optimizers for which the device has kernels.
+/// AdamW with the fewest bytes: all states in 8 bits, and no gradient kept after its update.
+using smallest_adamw = optimizer::in_backward<optimizer::quantized<optimizer::adamw, optimizer::everything>>;
+
+/// The strategies that `advise` considers for a device, with ops for which the device has kernels.
 template <class device, class precision> struct advised {
-  using list = with_and_without_recomputation<device, precision, optimizer::adamw,
-                                              optimizer::states_in<dtype::bf16, optimizer::adamw>>;
+  using bf16_states = optimizer::states_in<dtype::bf16, optimizer::adamw>;
+  using list = decltype(with_and_without_recomputation<device, precision, optimizer::adamw, bf16_states>{} +
+                        set_list<policies<device, precision, bf16_states, checkpoint::keep<>>>{});
 };
 template <class precision> struct advised<device::cpu, precision> {
-  using list = with_and_without_recomputation<device::cpu, precision, optimizer::adamw, optimizer::adamw_8bit,
-                                              optimizer::in_backward<optimizer::adamw_8bit>>;
+  using list = decltype(
+      with_and_without_recomputation<device::cpu, precision, optimizer::adamw,
+                                     optimizer::states_in<dtype::bf16, optimizer::adamw>, optimizer::adamw_8bit,
+                                     optimizer::in_backward<optimizer::adamw_8bit>, smallest_adamw>{} +
+      set_list<policies<device::cpu, precision, smallest_adamw, checkpoint::keep<>>,
+               policies<device::cpu, precision, smallest_adamw, checkpoint::keep<>, fusion::all>>{});
 };
+
+/// Whether a type is a policy of the device slot.
+template <class type> concept is_device = requires { requires std::is_same_v<typename type::slot, slot_of::device>; };
 
 template <class task, class... sets> void append_estimates(advice& a, set_list<sets...>, bytes memory) {
   (with_rates_of<typename sets::target, estimated<task, sets>::is_rated>(0), ...);
   (a.table.push_back(estimated<task, sets>::within(memory)), ...);
   (a.names.push_back(sets::name()), ...);
 }
+
+/// Throws `error` if `memory` is not at least 1 byte.
+[[gnu::cold]] void check_memory(bytes memory);
 
 /// Chooses the fastest strategy that fits, and writes the text. `sequences`: the number of sequences in a micro-batch.
 /// `largest`: bytes of the largest parameter and its gradient.
@@ -63,18 +85,25 @@ template <class task> constexpr bytes largest_parameter() {
 
 } // namespace detail
 
-/// Compares combinations of a precision, an optimizer and recomputation. Finds those whose step fits into `memory`
-/// bytes of one device, and the fastest of them by the cost model. If none fits, the text states how many bytes are
-/// missing and what to do. The plans are made at compile time; no kernel is compiled. A strategy that needs a rate of 0
-/// (device/rates.hpp) is a compile-time error.
+/// Compares combinations of a precision, an optimizer, recomputation and fusion. Finds those whose step fits into
+/// `memory` bytes of one device, and the fastest of them by the cost model. If none fits, the text states how many
+/// bytes are missing and what to do. Throws `error` if `memory` is below 1 byte. The plans are made at compile time; no
+/// kernel is compiled. A strategy that needs a rate of 0 (device/rates.hpp) is a compile-time error.
 ///
 ///     std::puts(ct::advise<task>(ct::device::cpu{}, ct::gibibytes(16)).text.c_str());
 template <class task, class device> advice advise(device, bytes memory) {
+  static_assert(detail::is_device<device>,
+                "advise: the first argument must be a device policy; write ct::device::cpu{}, for example");
+  static_assert(is_task<task>, "advise: the template argument must be a ct::task; write ct::advise<ct::task<model, "
+                               "objective, ct::micro_batch{.sequences = 8}>>(ct::device::cpu{}, ct::gibibytes(16))");
   advice a;
-  detail::append_estimates<task>(a, typename detail::advised<device, precision::fp32>::list{}, memory);
-  detail::append_estimates<task>(a, typename detail::advised<device, precision::bf16>::list{}, memory);
-  detail::append_estimates<task>(a, typename detail::advised<device, precision::pure_bf16>::list{}, memory);
-  detail::finish_advice(a, memory, task::sequences, detail::largest_parameter<task>());
+  if constexpr (detail::is_device<device> && is_task<task>) {
+    detail::check_memory(memory);
+    detail::append_estimates<task>(a, typename detail::advised<device, precision::fp32>::list{}, memory);
+    detail::append_estimates<task>(a, typename detail::advised<device, precision::bf16>::list{}, memory);
+    detail::append_estimates<task>(a, typename detail::advised<device, precision::pure_bf16>::list{}, memory);
+    detail::finish_advice(a, memory, task::sequences, detail::largest_parameter<task>());
+  }
   return a;
 }
 

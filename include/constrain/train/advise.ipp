@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
 #include "constrain/base/number_text.hpp"
 #include "constrain/train/advise.hpp"
 
@@ -8,6 +9,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// A number of bytes as text; exact below 1 KiB.
 [[gnu::cold]] CONSTRAIN_INLINE std::string missing_text(bytes b) {
   return b >= kibibytes(1) ? bytes_text(b) : counted(b.count(), "byte");
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void check_memory(bytes memory) {
+  if (memory < bytes(1))
+    throw error({"advise: the memory is ", counted(memory.count(), "byte"),
+                 "; give the memory of the device, for example ct::gibibytes(16)"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void finish_advice(advice& a, bytes memory, int sequences, bytes largest) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <tuple>
+#include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -19,7 +20,7 @@ struct strategy_estimate {
   bytes peak;                   // of the step's plan; equals the trainer's peak unless another entry needs more
   double seconds = 0;           // estimate for a step (`estimated_seconds` with `rates_of` the device)
   double tokens_per_second = 0; // estimate for one rank
-  bool fits = false;            // whether the peak is within the limit
+  bool fits = false;            // whether the peak is within the limit, and within the limit of checkpoint::budget
 };
 
 namespace detail {
@@ -32,6 +33,12 @@ template <class tag, bool is_rated> constexpr int with_rates_of(int index) {
   return index;
 }
 
+/// The smaller of `limit` and the limit of checkpoint::budget, if `set` has it.
+template <class set> constexpr bytes limit_with_budget(bytes limit) {
+  constexpr auto const& checkpointing = set::checkpointing::value;
+  return checkpointing.searches() && checkpointing.limit < limit ? checkpointing.limit : limit;
+}
+
 /// The estimate for a trainer of `task` with the policies `set`. Compile-time error if the program is refused.
 template <class task, class set> struct estimated {
   using source = entry_source<task, set, entry::step>;
@@ -40,13 +47,19 @@ template <class task, class set> struct estimated {
   static constexpr bytes peak{source::template bytes_of<step_passes<source>>()};
   static constexpr device_rates rates = rates_of<typename set::target>;
   static constexpr bool tf32 = set::precision::value.tf32, is_rated = has_rates(step::final, rates, tf32);
-  // 1 if a rate is missing; `with_rates_of` reports the error.
-  static constexpr double seconds = is_rated ? estimated_seconds(step::final, rates, tf32) : 1;
+  // 1 if the program is refused or a rate is missing; `sound` or `with_rates_of` reports the error.
+  static constexpr double seconds = step::failure.ok() && is_rated ? estimated_seconds(step::final, rates, tf32) : 1;
   static constexpr double tokens =
       static_cast<double>(set::accumulation::value.micro_batches * task::sequences * task::tokens);
 
-  static constexpr strategy_estimate within(bytes limit) { return {peak, seconds, tokens / seconds, peak <= limit}; }
+  static constexpr strategy_estimate within(bytes limit) {
+    return {peak, seconds, tokens / seconds, peak <= limit_with_budget<set>(limit)};
+  }
 };
+
+/// Whether a type is `ct::policies<...>`.
+template <class> inline constexpr bool is_set = false;
+template <class... list> inline constexpr bool is_set<policies<list...>> = true;
 
 /// A trainer of `task` with the policies `set`.
 template <class task, class set> struct trainer_of_set;
@@ -95,7 +108,7 @@ template <bytes limit, class task, class... sets> struct estimates {
   template <std::uint64_t left_out = 0> static constexpr int choose() {
     constexpr int found = fastest(table, left_out);
     if constexpr (found < 0) return -1;
-    else if constexpr (peak_of_all<task, set_at<found>> <= limit) return found;
+    else if constexpr (peak_of_all<task, set_at<found>> <= limit_with_budget<set_at<found>>(limit)) return found;
     else return choose<(left_out | std::uint64_t{1} << found)>();
   }
   /// The bytes of the smallest step plan, but at least one byte more than the limit, since another entry may be too
@@ -114,6 +127,23 @@ template <bytes limit, class task, class... sets> struct estimates {
   }
 };
 
+/// `estimates`. If a strategy is not `ct::policies<...>`, or there is none, `cheapest` reports this error, and the
+/// estimates are those of the default policies. If `task` is not a task, the estimates report this error.
+template <bytes limit, class task, class... sets> struct checked_estimates {
+  static constexpr bool are_sets = sizeof...(sets) >= 1 && sizeof...(sets) <= 64 && (is_set<sets> && ...);
+  static constexpr bool is_valid = are_sets && is_task<task>;
+  using task_or_none = typename task_or_refusal<task, refusals::task_of_cheapest_is_none>::task;
+  template <bool> struct chosen { using type = estimates<limit, task, sets...>; };
+  using of_default = std::type_identity<estimates<limit, task_or_none, policies<>>>;
+  using type = typename std::conditional_t<is_valid, chosen<true>, of_default>::type;
+
+  /// The index of the chosen strategy; 0 after an error of this class.
+  static constexpr int choose() {
+    if constexpr (is_valid) return type::choose_or_refuse();
+    else return 0;
+  }
+};
+
 } // namespace detail
 
 /// Of the strategies whose trainers need at most `limit` bytes, chooses the one that a cost model estimates to be the
@@ -125,15 +155,18 @@ template <bytes limit, class task, class... sets> struct estimates {
 ///                                 ct::policies<ct::precision::bf16>>;
 ///     choice::trainer t;
 template <bytes limit, class task, class... sets> struct cheapest {
-  static_assert(sizeof...(sets) >= 1 && sizeof...(sets) <= 64,
+private:
+  static_assert(detail::checked_estimates<limit, task, sets...>::are_sets,
                 "cheapest: there must be 1 to 64 strategies; write each as ct::policies<...>");
+  using estimates = typename detail::checked_estimates<limit, task, sets...>::type;
+
+public:
   /// The estimate of every strategy, in order.
-  static constexpr std::array<strategy_estimate, sizeof...(sets)> table =
-      detail::estimates<limit, task, sets...>::table;
+  static constexpr auto table = estimates::table;
   /// The index of the chosen strategy.
-  static constexpr int index = detail::estimates<limit, task, sets...>::choose_or_refuse();
+  static constexpr int index = detail::checked_estimates<limit, task, sets...>::choose();
   /// The policies of the chosen strategy.
-  using policies = std::tuple_element_t<static_cast<std::size_t>(index), std::tuple<sets...>>;
+  using policies = typename estimates::template set_at<index>;
   /// The trainer with these policies.
   using trainer = typename detail::trainer_of_set<task, policies>::type;
 

@@ -109,9 +109,9 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
   static constexpr device_reserve reserve{target::parameters + scratch, target::alignment};
   static constexpr memory_plan memory =
       step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, reserve) : memory_plan{};
+  /// Whether `memory.peak` exceeds the limit of checkpoint::budget; `trainer` reports this error.
   static constexpr diagnosis failure_of_limit =
       detail::check_limit(policy_set::checkpointing::value, step::failure.ok() ? memory.peak : bytes(0));
-  static_assert(sizeof(typename sound<failure_of_limit.reason, failure_of_limit>::type) > 0);
   static_assert(has_aligned_buffers(step::final, step::where, target::alignment) &&
                 has_aligned_buffers(evaluate::final, evaluate::where, target::alignment) &&
                 has_aligned_buffers(predict::final, predict::where, target::alignment) &&

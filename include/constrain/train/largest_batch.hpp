@@ -83,8 +83,12 @@ template <bytes limit, auto model, class objective, class policy_set> constexpr 
 
 /// Computes `largest_batch`. If the program is refused, the entries with one sequence report why.
 template <bytes limit, auto model, class objective, class policy_set> constexpr micro_batch find_largest_batch() {
-  constexpr bytes one = step_peaks<model, objective, policy_set>::template peak<1>;
-  if constexpr (one.count() < 0) return {entry_peaks<model, objective, policy_set>::template peak<1> > limit};
+  constexpr bool searches = policy_set::checkpointing::value.searches();
+  static_assert(!searches, "largest_batch: checkpoint::budget chooses what to recompute for one given micro-batch; "
+                           "write checkpoint::every<1> or checkpoint::keep<> instead");
+  if constexpr (searches) return {};
+  else if constexpr (constexpr bytes one = step_peaks<model, objective, policy_set>::template peak<1>; one.count() < 0)
+    return {entry_peaks<model, objective, policy_set>::template peak<1> > limit};
   else if constexpr (one > limit) return with_missing_bytes<limit, one - limit>({});
   else return largest_of_all<limit, model, objective, policy_set>();
 }
@@ -92,9 +96,9 @@ template <bytes limit, auto model, class objective, class policy_set> constexpr 
 } // namespace detail
 
 /// The largest micro-batch whose trainer needs at most `limit` bytes, as a constant. The compiler makes the plans of a
-/// few micro-batches, but compiles no kernel. `list`: the policies of the trainer. Sequences have `model.context`
-/// tokens; a micro-batch has at most 65536 sequences. If one sequence does not fit, a compile-time error states how
-/// many bytes are missing.
+/// few micro-batches, but compiles no kernel. `list`: the policies of the trainer; checkpoint::budget is refused.
+/// Sequences have `model.context` tokens; a micro-batch has at most 65536 sequences. If one sequence does not fit, a
+/// compile-time error states how many bytes are missing.
 ///
 ///     constexpr auto batch = ct::largest_batch<ct::mebibytes(4096), ct::gpt2{}, ct::causal_lm, ct::precision::bf16>;
 ///     ct::trainer<ct::task<ct::gpt2{}, ct::causal_lm, batch>, ct::precision::bf16> t;

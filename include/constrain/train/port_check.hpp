@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// The ports of an entry's plan, which the checks filter by kind.
 using plan_ports = std::span<plan_port const>;
 
-// `where` is the name of the trainer's function that the user called. Errors begin with this name.
+// `where`: the function that the user called, such as "predict" or "fit". Errors begin with this text.
 
 /// Throws `error` unless every token is in [0, limit). The error states the bad token and its index.
 void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit);
@@ -61,9 +61,9 @@ std::int64_t check_all_values(char const* where, plan_ports ports, port_kind kin
 /// least 1.
 [[gnu::cold]] std::size_t count_batches(plan_ports ports, array_list const& inputs, array_list const& labels);
 
-/// Throws `error` if labels that should be the next tokens were not shifted. This is so if every valid label equals the
-/// input at its position, and two consecutive valid labels of a sequence of `tokens` tokens differ. A single label
-/// proves nothing, since the input after it may be padding.
+/// Throws `error` if the labels should be the next tokens, but are the tokens themselves: every valid label equals the
+/// input at its position, and in a sequence (of `tokens` tokens) two consecutive valid labels differ. Without two such
+/// labels, there is no error: equal tokens look the same shifted or not.
 void check_shifted(char const* where, std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
                    std::int64_t tokens);
 

@@ -40,6 +40,7 @@ class trainer : public evaluator<typename detail::entries_of_trainer<task_, list
 
 public:
   using typename base::entries, typename base::task, typename base::policy_set, typename base::real;
+  static_assert(sizeof(typename sound<entries::failure_of_limit.reason, entries::failure_of_limit>::type) > 0);
   using optimizer = typename policy_set::optimizer;
   using hyper = typename optimizer::hyper;
   using base::rank, base::ranks, base::world;

@@ -30,7 +30,7 @@ struct soft_cap {
   static constexpr char const* layouts = "...f -> ...f";
   static constexpr unsigned in_place = 0b1;
 
-  /// Refused: a cap that is 0 or infinite in fp32, negative or not a number.
+  /// Refused: a cap outside [1e-37, 1e38], so that the cap is neither 0 nor infinite in fp32.
   template <diagnosis d> struct cap_is_out_of_range {
     static_assert(d.ok(), "ct::soft_cap: the cap is not in [1e-37, 1e38]; give a number in this range, for example 30");
   };

@@ -2,6 +2,7 @@
 
 #include "constrain/base/number_check.hpp"
 #include "constrain/op/moving_average/moving_average.hpp"
+#include "constrain/policy/optimizer/is_optimizer.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
@@ -34,5 +35,9 @@ template <class optimizer> struct averaged {
     u.update_in_place<op::moving_average<averaged>>({u.parameter(), u.scale(), u.hyper()}, {u.average()});
   }
 };
+
+template <class O>
+  requires(!constrain::detail::can_be_wrapped<O>)
+struct averaged<O> : constrain::detail::wraps_no_optimizer {};
 
 } // namespace constrain::optimizer

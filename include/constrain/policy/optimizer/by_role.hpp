@@ -114,4 +114,8 @@ private:
   }
 };
 
+template <class O>
+  requires(!constrain::detail::can_be_wrapped<O>)
+struct by_role<O> : constrain::detail::wraps_no_optimizer {};
+
 } // namespace constrain::optimizer

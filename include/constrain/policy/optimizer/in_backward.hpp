@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/op/update/update.hpp"
+#include "constrain/policy/optimizer/is_optimizer.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -50,6 +51,10 @@ template <class O> struct in_backward {
   /// Emits the update of one parameter.
   static constexpr void update(update_rule& u) { op::update_by<O>(u); }
 };
+
+template <class O>
+  requires(!constrain::detail::can_be_wrapped<O>)
+struct in_backward<O> : constrain::detail::wraps_no_optimizer {};
 
 } // namespace optimizer
 

@@ -47,4 +47,20 @@ concept is_optimizer = (has_update_rule<type> || (has_state<type> && has_update<
   requires std::is_trivially_copyable_v<typename type::hyper> && std::is_default_constructible_v<typename type::hyper>;
 };
 
+namespace detail {
+
+/// Whether an optimizer can wrap the type: it has hyperparameters.
+template <class type> concept can_be_wrapped = requires { typename type::hyper; };
+
+/// The base of an optimizer that wraps a type without hyperparameters, so that the compiler reports only the error of
+/// `base_fits`.
+struct wraps_no_optimizer {
+  static constexpr bool base_fits = false;
+  static constexpr char const* name = "an optimizer that wraps another type";
+  struct hyper {};
+  static constexpr void update(update_rule&) {}
+};
+
+} // namespace detail
+
 } // namespace constrain

@@ -7,6 +7,7 @@
 #include "constrain/op/muon/muon.hpp"
 #include "constrain/op/update/update.hpp"
 #include "constrain/policy/optimizer/adamw.hpp"
+#include "constrain/policy/optimizer/is_optimizer.hpp"
 
 #include <cstdint>
 #include <string>
@@ -109,5 +110,9 @@ template <class O = adamw> struct muon {
     });
   }
 };
+
+template <class O>
+  requires(!constrain::detail::can_be_wrapped<O>)
+struct muon<O> : constrain::detail::wraps_no_optimizer {};
 
 } // namespace constrain::optimizer

@@ -82,7 +82,8 @@ struct optimizer {
                  "const&, ct::optimizer_step)` template; write one");
   CONSTRAIN_RULE(optimizer_base, (optimizer const& o), o.base_fits,
                  "optimizer: the O of quantized<O>, states_in<type, O> or by_role<O> must be an element-wise "
-                 "optimizer, with `state` and `update`; write for example averaged<quantized<adamw>>");
+                 "optimizer, with `state` and `update`, and the O of any other wrapper an optimizer; write for example "
+                 "averaged<quantized<adamw>>");
   CONSTRAIN_RULE(optimizer_state_type, (optimizer const& o), o.type_fits,
                  "optimizer::states_in<type, O>: `type` must be dtype::bf16 or dtype::f32; write for example "
                  "states_in<dtype::bf16, O>");

@@ -26,6 +26,10 @@ template <class O, class tensors = large_tensors> struct quantized {
   static_assert(op::has_sign_per_field<O>(),
                 "optimizer::quantized<O>: `state_signed` and `state` of O have different lengths; give "
                 "`state_signed` one value for each field of the state");
+  static constexpr bool knows_tensors = requires(role r) { bool{tensors::contain(r, std::int64_t{})}; };
+  static_assert(knows_tensors,
+                "optimizer::quantized<O, tensors>: `tensors` has no `static constexpr bool contain(role, "
+                "std::int64_t)`; write optimizer::large_tensors or optimizer::everything");
   static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else: compile-time error
   using base = O; // its name follows `name` in prints and saved runs: "quantized<adamw>"
   static constexpr char const* name = std::is_same_v<tensors, everything> ? "quantized_everything" : "quantized";
@@ -38,12 +42,16 @@ template <class O, class tensors = large_tensors> struct quantized {
 
   /// Emits the update of one parameter.
   static constexpr void update(update_rule& u) {
-    if constexpr (base_fits) {
+    if constexpr (base_fits && knows_tensors) {
       if (op::state_fields<O>() > 0 && tensors::contain(u.role(), u.shape().elements())) op::update_quantized<O>(u);
       else op::update_by<O>(u);
     }
   }
 };
+
+template <class O, class tensors>
+  requires(!constrain::detail::can_be_wrapped<O>)
+struct quantized<O, tensors> : constrain::detail::wraps_no_optimizer {};
 
 /// AdamW with 8-bit states.
 using adamw_8bit = quantized<adamw>;

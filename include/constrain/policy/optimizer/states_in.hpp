@@ -30,6 +30,10 @@ template <dtype type, class O> struct states_in : O {
   static constexpr dtype state_type = type; // the stored type of the states
 };
 
+template <dtype type, class O>
+  requires(!constrain::detail::can_be_wrapped<O>)
+struct states_in<type, O> : constrain::detail::wraps_no_optimizer {};
+
 } // namespace optimizer
 
 } // namespace constrain

@@ -1,0 +1,12 @@
+// refused: optimizer: the O of quantized<O>, states_in<type, O> or by_role<O> must be an element-wise optimizer, with
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+
+#ifdef CORRECT
+ct::trainer<task, ct::optimizer::averaged<ct::optimizer::adamw>> t;
+#else
+ct::trainer<task, ct::optimizer::averaged<ct::causal_lm>> t; // <- here
+#endif
