@@ -29,6 +29,7 @@ public:
     std::int64_t bytes = 0;   // maximum, over time, of the bytes of all values that do not persist
   };
 
+  /// The estimate for the programs that dropping nodes makes of `p`, the program before activation checkpointing.
   constexpr explicit recomputation_estimate(program const& p) : nest_(p) {
     detail::rematerialization const forward(p);
     find_items(p, forward);
