@@ -1,4 +1,4 @@
-// refused: checkpoint::budget: the trainer needs `got` bytes more than the limit, `expected`, even if its backward pass
+// refused: checkpoint::budget: the trainer needs `got` bytes more than the limit, `expected`, with the smallest plan
 // shows: 262144
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,10 +1,10 @@
 #pragma once
 
 // The library's inline namespace, CONSTRAIN_VARIANT, names the compiler flags and macros that change the library's
-// code: the instruction set, OpenMP, the GEMM library, MPI, the debug mode of libstdc++, and the assumptions about
-// arithmetic that the compiler may make. Therefore translation units with different flags share no functions of the
-// library. (clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. With clang 14, the
-// other flags that -ffast-math implies do not change the name.)
+// code on the host: the instruction set, OpenMP, the GEMM library, MPI, the debug mode of libstdc++, and the
+// assumptions about arithmetic that the compiler may make. Therefore translation units that differ in these share no
+// functions of the library. (clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. With
+// clang 14, the other flags that -ffast-math implies do not change the name.)
 
 #if defined(__AVX512BF16__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_bf16
@@ -95,11 +95,11 @@
   CONSTRAIN_JOIN_ALL(CONSTRAIN_INSTRUCTION_SET, CONSTRAIN_VARIANT_THREADS, CONSTRAIN_VARIANT_GEMM,                     \
                      CONSTRAIN_VARIANT_PROCESSES, CONSTRAIN_VARIANT_CONTAINERS, CONSTRAIN_VARIANT_MATH)
 
-// Most functions that are not templates (for files, JSON, saved runs and logs) are defined in .ipp files. In
-// header-only use, each header includes its .ipp file. The companion library (cmake/constrain-compiled.cmake) contains
-// these functions, compiled for one set of flags; programs that link to it see only declarations. The macro
-// CONSTRAIN_COMPILED names a file that defines CONSTRAIN_COMPILED_FOR_<flags>. A translation unit with different flags
-// stays header-only.
+// Most functions that are neither templates nor constexpr, such as those for files, JSON, saved runs and logs, are
+// defined in .ipp files. In header-only use, each header includes its .ipp file. The companion library
+// (cmake/constrain-compiled.cmake) contains these functions, compiled for one set of flags; programs that link to it
+// see only declarations. The macro CONSTRAIN_COMPILED names a file that defines CONSTRAIN_COMPILED_FOR_<flags>. A
+// translation unit with different flags stays header-only.
 #if defined(CONSTRAIN_COMPILED)
 #include CONSTRAIN_COMPILED
 #endif

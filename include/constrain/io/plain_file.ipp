@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     return error({what, " '", path, "' cannot be written (", why, "); ", first, " or choose another directory"});
   };
   constexpr char const* remove = "remove it";
-  // Without O_NONBLOCK, opening a pipe would wait for a reader.
+  // Without O_NONBLOCK, opening a pipe only for writing would wait for a reader.
   descriptor file(::open(system_path(path), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
   if (!file && (errno == ELOOP || errno == EMLINK)) throw refuse("it is a link", remove);
   if (!file && (errno == ENXIO || errno == EISDIR)) throw refuse("it is not a regular file", remove);

@@ -8,7 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The memory of a value in the arena, the one allocation that holds all values.
+/// The memory of a value in the arena, the one allocation that holds all values. Unused values, views, and values that
+/// another value overwrites in place have no buffer of their own.
 struct buffer {
   /// Distance between the instances of a value along one axis.
   struct stride {
@@ -17,12 +18,13 @@ struct buffer {
     friend constexpr bool operator==(stride const&, stride const&) = default;
   };
 
-  std::int64_t offset = -1; // bytes from the start of the arena; -1: no buffer (an unused value, or a view)
-  std::int64_t size = 0;    // bytes of all instances that do not share bytes
-  fixed_vector<stride, axis_list::capacity> strides; // of the axes along which instances do not share bytes
+  std::int64_t offset = -1;                          // bytes from the start of the arena; -1: no buffer of its own
+  std::int64_t size = 0;                             // bytes of the buffer
+  fixed_vector<stride, axis_list::capacity> strides; // of the axes whose iterations have separate instances
   std::int64_t carried_stride = 0;                   // bytes from one instance of a loop-carried value to the next
-  std::int64_t carried_instances = 0;                // of a loop-carried value: instances that do not share bytes
-  // first and last node of the value's lifetime; -1: before the run; number of nodes: after the run
+  std::int64_t carried_instances = 0;                // of a loop-carried value: instances in the buffer; a ring has two
+  // first and last node of the value's lifetime; -1: before the run; number of nodes: after the run; the first node of
+  // a persistent value is not used
   int born = 0, dies = 0;
 };
 

@@ -27,7 +27,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 // The result of nearly every pass is a separate constant, because compilers limit the work of one constant expression,
 // and so that each result can be printed. nvcc takes 30 MB of memory for each constant, and 30 MB more for each call
 // among the arguments in the constant's initializer, but none for calls inside a function that takes the program.
-// Therefore, one function runs consecutive passes if no policy can insert a pass between them.
+// Therefore, one function runs consecutive passes if all of them always run and no policy can insert a pass between
+// them.
 
 namespace detail {
 
@@ -101,9 +102,10 @@ template <class passes, bool distributed> constexpr decltype(auto) before_sharin
 
 } // namespace detail
 
-/// The passes of the step program before differentiation; each constant is the result of a pass. `source`: a type with
-/// a static `build()`, which returns the forward program, and the member types `policies` and `optimizer`. If `source`
-/// also has the member type `device`, the passes choose only ops with a kernel for this device.
+/// The passes of the step program before differentiation. `built` is the program before any pass; each other constant
+/// is the result of a pass. `source`: a type with a static `build()`, which returns the forward program, and the member
+/// types `policies` and `optimizer`. If `source` also has the member type `device`, policies with `only_with_kernels`
+/// choose only ops with a kernel for this device.
 template <class source> struct passes_before_gradients {
   using set = typename source::policies;
   static constexpr program built = source::build();
@@ -202,8 +204,8 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
 
 namespace detail {
 
-/// For checkpoint::budget: `bytes<dropped>` is the number of bytes that a trainer needs if its backward pass recomputes
-/// the nodes in `dropped`.
+/// For checkpoint::budget: `bytes<dropped>` is the number of bytes that a trainer needs for its step if the backward
+/// pass recomputes the nodes in `dropped`; -1 if the program is refused.
 template <class source> struct recomputation_plans {
   static constexpr decltype(auto) program() { return passes_to_update<source>::before_recomputation(); }
   template <node_set dropped>
@@ -225,7 +227,7 @@ template <class plans, std::int64_t limit> struct search_state<plans, limit, 0> 
   static constexpr recomputation_search value{};
 };
 
-/// The nodes that the result of a search drops; states before number `step` are not the last.
+/// The nodes that the search chooses to drop. No state before number `step` may be done.
 template <class plans, std::int64_t limit, int step = 1> constexpr node_set searched() {
   if constexpr (constexpr auto const& state = search_state<plans, limit, step>::value; state.is_done)
     return estimate_of<plans>.nodes(state.choice());
@@ -246,14 +248,14 @@ template <class source> constexpr node_set dropped_nodes() {
 } // namespace detail
 
 /// All passes of the step program; each constant is the result of a pass. With checkpoint::budget, `source` also has a
-/// function template `bytes_of<passes>()`, which returns the bytes that a trainer with these passes needs, or -1 if the
-/// trainer is refused.
+/// function template `bytes_of<passes>()`, which returns the bytes that a trainer with these passes needs for its step,
+/// or -1 if the trainer is refused.
 template <class source> struct step_passes : passes_with_dropped<source, detail::dropped_nodes<source>()> {};
 
 namespace detail {
 
-/// The parallelism of an entry program without gradients: distributed only if sharded parameters must be gathered,
-/// since `partition` reduces nothing in such a program.
+/// The parallelism of an entry program without gradients: distributed only if parameters can be sharded and must
+/// then be gathered, since `partition` reduces nothing in such a program.
 constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
   p.distributed = p.shards > 1;
   return p;
@@ -279,8 +281,9 @@ template <class passes> constexpr decltype(auto) divided_without_training_ops() 
 
 } // namespace detail
 
-/// All passes of an entry program without gradients (evaluate, predict, generate); each constant of type `program` is
-/// the result of a pass. `source` as in `passes_before_gradients`, but without `optimizer`.
+/// All passes of an entry program without gradients (evaluate, predict, generate). `built` is the program before any
+/// pass; each other constant of type `program` is the result of a pass. `source` as in `passes_before_gradients`, but
+/// without `optimizer`.
 template <class source> struct forward_passes {
   using set = typename source::policies;
   static constexpr program built = source::build();

@@ -21,7 +21,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// 1 % less than the best choice so far. The plan of a candidate is expected to differ from its estimate by about as
 /// many bytes as the plan of the most similar earlier candidate. The next candidate is the cheapest that is expected to
 /// fit. If no candidate is expected to fit, the next candidate is the one with the smallest expected plan. A local
-/// search looks for the next candidate, so it may miss a better one.
+/// search looks for the next candidate, so it may miss a better one. If no plan fits, the last candidate drops
+/// everything.
 struct recomputation_search {
   static constexpr std::int64_t refused = std::numeric_limits<std::int64_t>::max(); // the bytes of a refused plan
   static constexpr int most_plans = 24;                                             // maximum number of plans made
@@ -68,7 +69,9 @@ public:
       least = std::min(least, error_of(m));
       most = std::max(most, error_of(m));
     }
-    error_ = std::max(most - least, state.made[0].estimated / 128);
+    error_ = std::max(most - least, (state.made[0].bytes - limit) / 32);
+    // As long as nothing fits, each further plan aims lower.
+    if (state.best < 0) limit_ -= std::max(0, state.made.size() - 3) * error_ / 2;
   }
 
   /// Looks near the best choice and near the latest.
@@ -142,7 +145,7 @@ private:
 
   recomputation_estimate const& estimate_;
   recomputation_search const& state_;
-  std::int64_t limit_;
+  std::int64_t limit_; // the bytes that the plan of the candidate should take at most
   int estimates_left_;
   std::int64_t error_ = 0; // by how many bytes the estimates of similar choices can be wrong
   double cost_limit_;      // candidates are cheaper
@@ -164,6 +167,7 @@ constexpr recomputation_search recomputation_search::after(recomputation_estimat
   found.run();
   next.is_done = !found.found() || found.is_hopeless();
   next.candidate = found.choice();
+  if (next.best < 0 && next.made.size() == most_plans - 1) next.candidate = estimate.all();
   return next;
 }
 

@@ -135,13 +135,12 @@ template <diagnosis d> struct entries_differ {
                 "generate); make them independent of the number of sequences");
 };
 
-/// A trainer needs more than the limit of checkpoint::budget, even if the backward pass recomputes everything that it
-/// can.
+/// A trainer needs more than the limit of checkpoint::budget with the smallest plan that the search found.
 template <diagnosis d> struct limit_is_too_small {
-  static_assert(
-      d.ok(), "checkpoint::budget: the trainer needs `got` bytes more than the limit, `expected`, even if its backward "
-              "pass recomputes everything that it can; write a larger limit, fewer sequences in a micro-batch, or "
-              "policies that save memory, such as precision::pure_bf16 and optimizer::adamw_8bit");
+  static_assert(d.ok(),
+                "checkpoint::budget: the trainer needs `got` bytes more than the limit, `expected`, with the smallest "
+                "plan that the search found; write a larger limit, fewer sequences in a micro-batch, or "
+                "policies that save memory, such as precision::pure_bf16 and optimizer::adamw_8bit");
 };
 
 } // namespace constrain::refusals

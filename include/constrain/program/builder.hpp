@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct builder {
   constrain::program program; // the program so far
   axis_list enclosing{};      // axes of the loops around the next node, outermost first
-  dtype real = dtype::f32;    // type of new parameters and activations
+  dtype real = dtype::f32;    // type of new parameters, and of inputs and labels that are not ids
   name_ref scope{};           // scope of the layer being built, such as "block.mlp"; parameter names begin with it
   int called_from = 0;        // source line of the outermost layer or repeat being built; 0: none
   int random_keys = 0;        // the last random key assigned to a call that draws random numbers
@@ -59,8 +59,8 @@ struct builder {
       program.fail({why::value_left_its_repeat, line, called_from, program.values[r.value].line, line});
   }
 
-  /// Adds a value with one instance per iteration of the loops around the next node, and returns its index.
-  /// `loop_carried_axis`: the axis of a loop-carried value; -1: the value is not loop-carried.
+  /// Adds a value with one instance per iteration of the loops around the next node, and returns its index. A
+  /// loop-carried value has one more instance along `loop_carried_axis`; -1: the value is not loop-carried.
   constexpr int new_value(operand_type type, role r, int line, int loop_carried_axis = -1) {
     value_info info;
     info.type = type.type;

@@ -14,7 +14,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (int k = 0; k < divided; ++k) outer *= shape.extent[k];
   for (int k = divided + 1; k < shape.rank; ++k) inner *= shape.extent[k];
   auto const division = rank % tensor_ranks, lacks = division == tensor_ranks - 1 ? unused * inner : 0;
-  std::int64_t begin = 0, at = 0; // start of a range in the full tensor, and in the ranges of this rank
+  // `begin`: start of a part (the ranges of all ranks) in the full tensor; `at`: start of this rank's range of the part
+  // among the elements that this rank holds.
+  std::int64_t begin = 0, at = 0;
   for (std::int64_t i = 0; i < outer; ++i)
     for (auto extent : parts.extents) {
       auto const length = extent * inner, from = std::max(at, first), to = std::min(at + length - lacks, end);

@@ -25,7 +25,7 @@ concept is_schedule = std::copy_constructible<type> && std::is_invocable_r_v<dou
 /// value is in range and equal on all ranks.
 struct field {
   char const* name;                             // with a leading dot
-  double value;                                 // an integer field's value is rounded: see `count`
+  double value;                                 // of an integer field: `count` as a double, which may be inexact
   number_range range = number_range::from_zero; // used if `least` is negative
   std::int64_t least = -1;                      // smallest value of an integer field; negative: not an integer
   std::int64_t count = 0;                       // value of an integer field
@@ -74,7 +74,8 @@ private:
   double (*call_)(void const*, optimizer_steps) = [](void const*, optimizer_steps) { return 1.0; }; // null: empty
   char const* name_ = "constant";
   std::vector<field> fields_{steps_field(".warmup", 0, 0)};
-  char const* (*conflict_)(void const*) = nullptr; // `conflict` of the schedule, for fields in range; null: none
+  char const* (*conflict_)(void const*) =
+      nullptr; // the schedule's `conflict`, called if all fields are in range; null: none
 };
 
 /// The schedule's learning-rate factor at `step`.

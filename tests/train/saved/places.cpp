@@ -56,7 +56,7 @@ TEST_CASE("best and records within what a checkpoint replaces or keep_last remov
   for (auto const* path : {"run", "latest", "run/", "run/best", "latest/records", "run/four"}) {
     CAPTURE(path);
     auto const rest = std::string(" '") + scratch / path +
-                      "' is in .directory, which every save replaces; choose a directory outside of .directory";
+                      "' is, or is in, .directory, which every save replaces; choose a directory outside of .directory";
     CHECK(said(0, path) == "fit: .best" + rest);
     CHECK(said(0, "", path) == "fit: .records" + rest);
   }

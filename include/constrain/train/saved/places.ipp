@@ -20,14 +20,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
       return error({"fit: .", option, " '", path, "' ", why, "; choose a directory outside of .directory"});
     };
     auto const name = inside(path, directory);
-    if (keep_last <= 0 && name) throw refuse("is in .directory, which every save replaces");
+    if (keep_last <= 0 && name) throw refuse("is, or is in, .directory, which every save replaces");
     if (keep_last > 0 && name && saved_series::step_of(*name))
       throw refuse("is in a saved run in .directory, and .keep_last removes old saved runs");
   };
   check("best", best), check("records", records);
   for (auto const& other : {directory, records})
     if (inside(other, best))
-      throw error({"fit: .best '", best, "' contains '", other,
+      throw error({"fit: .best '", best, "' is, or contains, '", other,
                    "', which a save to .best would delete; choose a separate directory"});
 }
 
