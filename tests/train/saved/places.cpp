@@ -62,7 +62,7 @@ TEST_CASE("best and records within what a checkpoint replaces or keep_last remov
   }
   CHECK(said(0, "best", "records").empty());
   auto const holds = [&](std::string const& best, std::string const& other) {
-    return "fit: .best '" + scratch / best + "' contains '" + scratch / other +
+    return "fit: .best '" + scratch / best + "' is, or contains, '" + scratch / other +
            "', which a save to .best would delete; choose a separate directory";
   };
   CHECK(said(2, "run") == holds("run", "run"));
