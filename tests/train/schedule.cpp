@@ -4,7 +4,9 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <span>
@@ -224,4 +226,15 @@ TEST_CASE("schedules that cannot be are refused") {
         "schedule::polynomial: .power is 0; give a finite number above 0");
   CHECK(refusal(schedule::inverse_square_root{.timescale = -1}) ==
         "schedule::inverse_square_root: .timescale is -1; give an integer of at least 0");
+}
+
+TEST_CASE("a user's own schedule is called only for steps of the run") {
+  std::int64_t largest = 0;
+  auto const falling = [&](ct::optimizer_steps s) {
+    largest = std::max(largest, s.count());
+    return 1.0 - static_cast<double>(s.count()) / 100;
+  };
+  CHECK(ct::schedule::any(falling).fields().empty());
+  trainer t({}, {.schedule = falling});
+  CHECK(largest == 0);
 }

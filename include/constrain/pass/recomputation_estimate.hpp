@@ -49,7 +49,7 @@ public:
     return out;
   }
   /// The approximate number of steps of a call to `of` in a constant expression.
-  constexpr int steps() const { return 16 * items_.size() + 2 * segments_; }
+  constexpr int steps() const { return 40 * items_.size() + 9 * segments_; }
 
   /// The estimate of a choice. If its cost is at least `cost_limit`, the result has a part of the cost, which is at
   /// least `cost_limit`, and no bytes.

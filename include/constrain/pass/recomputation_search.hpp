@@ -21,8 +21,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// 1 % less than the best choice so far. The plan of a candidate is expected to differ from its estimate by about as
 /// many bytes as the plan of the most similar earlier candidate. The next candidate is the cheapest that is expected to
 /// fit. If no candidate is expected to fit, the next candidate is the one with the smallest expected plan. A local
-/// search looks for the next candidate, so it may miss a better one. If no plan fits, the last candidate drops
-/// everything.
+/// search looks for the next candidate, so it may miss a better one. If none of the first four plans
+/// fits, the next candidate drops everything.
 struct recomputation_search {
   static constexpr std::int64_t refused = std::numeric_limits<std::int64_t>::max(); // the bytes of a refused plan
   static constexpr int most_plans = 24;                                             // maximum number of plans made
@@ -92,7 +92,7 @@ public:
   }
 
 private:
-  static constexpr int most_steps = 400'000; // compilers limit the steps of a constant expression
+  static constexpr int most_steps = 700'000; // compilers limit the steps of a constant expression
 
   /// A choice, its cost and the bytes by which its plan is expected to exceed the limit.
   struct expected {
@@ -105,12 +105,12 @@ private:
   /// dropped group and drops up to `most_dropped` kept groups.
   constexpr void improve(std::uint64_t choice, int most_dropped = 1) {
     auto const bit = [](int group) { return std::uint64_t{1} << group; };
-    for (bool better = true; better; choice = best_.choice) {
+    for (bool better = true; better && estimates_left_ > 0; choice = best_.choice) {
       better = false;
-      for (int a = 0; a < estimate_.size(); ++a) {
+      for (int a = 0; a < estimate_.size() && estimates_left_ > 0; ++a) {
         better |= consider(choice ^ bit(a));
         if ((choice & bit(a)) == 0) continue;
-        for (int b = 0; b < estimate_.size(); ++b) {
+        for (int b = 0; b < estimate_.size() && estimates_left_ > 0; ++b) {
           if ((choice & bit(b)) != 0) continue;
           auto const swapped = choice ^ bit(a) ^ bit(b);
           better |= consider(swapped);
@@ -167,7 +167,7 @@ constexpr recomputation_search recomputation_search::after(recomputation_estimat
   found.run();
   next.is_done = !found.found() || found.is_hopeless();
   next.candidate = found.choice();
-  if (next.best < 0 && next.made.size() == most_plans - 1) next.candidate = estimate.all();
+  if (next.best < 0 && next.made.size() == 4) next.candidate = estimate.all();
   return next;
 }
 

@@ -36,10 +36,9 @@ class rematerialization {
 public:
   static constexpr int never = std::numeric_limits<int>::max(); // after all nodes
 
-  /// The clones that a choice of dropped calls needs, and their cost.
+  /// The clones that a choice of dropped calls needs.
   struct clones {
     int before[program::maximum_nodes]{}; // of a forward node: the node that its clone precedes; `never`: no clone
-    double cost = 0;                      // of all clones
   };
 
   constexpr explicit rematerialization(program const& p) : p_(p), nest_(p) {
@@ -56,14 +55,6 @@ public:
 
   /// The calls that can be dropped.
   constexpr node_set droppable() const { return droppable_; }
-  /// Whether the backward pass reads a result of the droppable node i in the program before any node is dropped.
-  constexpr bool is_read(int i) const {
-    for (auto const& output : p_.nodes[i].outputs)
-      if (first_reader_[output.value] != never) return true;
-    return false;
-  }
-  /// The forward call that writes the value, if the call meets the conditions of `find_droppable`; -1: none.
-  constexpr int writer(int value) const { return writer_[value]; }
   /// The number of nodes before the backward pass.
   constexpr int forward_nodes() const { return first_backward_; }
 
@@ -90,7 +81,6 @@ public:
         first = needed[output.value] < first ? needed[output.value] : first;
       if (first == never) continue;
       out.before[i] = first;
-      out.cost += cost_of(i);
       for (auto const& input : p_.nodes[i].inputs)
         if (int const writer = writer_[input.value]; writer >= 0 && droppable_.contains(writer)) {
           int const here = beside(first, writer);

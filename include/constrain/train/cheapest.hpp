@@ -111,19 +111,25 @@ template <bytes limit, class task, class... sets> struct estimates {
     else if constexpr (peak_of_all<task, set_at<found>> <= limit_with_budget<set_at<found>>(limit)) return found;
     else return choose<(left_out | std::uint64_t{1} << found)>();
   }
-  /// The bytes of the smallest step plan, but at least one byte more than the limit, since another entry may be too
-  /// large.
-  static constexpr bytes least() {
-    bytes out = table[0].peak;
-    for (auto const& row : table) out = row.peak < out ? row.peak : out;
-    return out > limit ? out : limit + bytes(1);
+  static constexpr std::array<bytes, sizeof...(sets)> limits{limit_with_budget<sets>(limit)...};
+  /// The index of the strategy that misses the fewest bytes.
+  static constexpr std::size_t nearest() {
+    std::size_t found = 0;
+    for (std::size_t k = 1; k < table.size(); ++k)
+      if (table[k].peak - limits[k] < table[found].peak - limits[found]) found = k;
+    return found;
+  }
+  /// The bytes that this strategy misses: at least 1, since a step's plan that fits is not that of the largest entry.
+  static constexpr bytes missing() {
+    auto const more = table[nearest()].peak - limits[nearest()];
+    return more > bytes(1) ? more : bytes(1);
   }
   /// `choose`, with a compile-time error if no strategy fits or a rate is missing.
   static constexpr int choose_or_refuse() {
     if constexpr (!(estimated<task, sets>::is_rated && ...))
       return (with_rates_of<typename sets::target, estimated<task, sets>::is_rated>(0) + ...);
     else if constexpr (constexpr int found = choose(); found >= 0) return found;
-    else return strategy_with_missing_bytes<limit, least() - limit>(0);
+    else return strategy_with_missing_bytes<limits[nearest()], missing()>(0);
   }
 };
 

@@ -54,7 +54,10 @@ public:
       fields_ = s.fields();
       if constexpr (requires { s.conflict(); })
         conflict_ = [](void const* f) -> char const* { return static_cast<chosen const*>(f)->conflict(); };
-    } else name_ = "own function";
+    } else {
+      name_ = "own function";
+      fields_.clear();
+    }
   }
 
   /// The learning-rate factor at `step`. Throws `error` if a user's own function returns a factor that is negative or
