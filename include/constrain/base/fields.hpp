@@ -40,8 +40,9 @@ template <class type> struct any_base {
 template <class type> constexpr bool has_base = requires { type{any_base<type>{}}; };
 
 /// The number of fields of an aggregate, up to twelve; 0: none or unknown. Because of brace elision, a field that is an
-/// array counts as several fields. Inner braces prevent this, but can fail for a class with converting constructors. So
-/// the number is known only if initialization succeeds with and without inner braces, and fails with one more `{}`.
+/// array counts as several fields. Inner braces prevent this, but can fail for a class with converting constructors.
+/// Therefore, the number is known only if initialization succeeds with and without inner braces, and fails with one
+/// more `{}`.
 template <class type, int n = 12> constexpr int field_count() {
   if constexpr (!std::is_aggregate_v<type> || std::is_empty_v<type> || has_base<type> || n == 0) return 0;
   else if constexpr (has_fields<type>(std::make_integer_sequence<int, n + 1>{})) return 0;

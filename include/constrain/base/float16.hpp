@@ -41,7 +41,7 @@ template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_
 /// halves.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers half_bits_of_float(integers u) {
   integers const zero = u & 0, magnitude = u & 0x7FFFFFFF;
-  // Subtracts before it adds, so that NaNs cause no overflow.
+  // The subtraction comes before the addition, so that NaNs cause no overflow.
   auto const normal = (magnitude - ((112 << 23) - 0xFFF) + (magnitude >> 13 & 1)) >> 13;
   // Floats in [0.5, 1) are 2^-24 apart, and so are subnormal halves: adding 0.5 rounds to a subnormal half.
   auto const subnormal = __builtin_bit_cast(integers, __builtin_bit_cast(floats, magnitude) + 0.5f) - 0x3F000000;

@@ -25,11 +25,11 @@ namespace detail {
 inline constexpr double smallest_loss_scale = 0x1p-24;
 /// The largest loss scale: the largest power of two in fp32, so that kernels can convert every loss scale to fp32.
 inline constexpr double largest_loss_scale = 0x1p127;
-/// The bounds of an option of an op that must be neither 0 nor infinite after a conversion to fp32.
+/// The bounds of an op's option that must be neither 0 nor infinite after a conversion to fp32.
 inline constexpr double smallest_fp32_option = 1e-37, largest_fp32_option = 1e38;
 
-/// Like std::isfinite and std::isnan, but these functions test bits, since with -ffast-math compilers assume that all
-/// numbers are finite.
+/// Replacements for std::isfinite and std::isnan. `is_finite` and `is_nan` test bits, since with -ffast-math compilers
+/// assume that all numbers are finite.
 constexpr bool is_finite(double x) {
   return (__builtin_bit_cast(std::uint64_t, x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
 }

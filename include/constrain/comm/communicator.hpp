@@ -46,12 +46,12 @@ public:
 
   /// Ends the job, that is, all processes that were started together. This process exits with status `status`.
   [[noreturn]] virtual void abort(int status) = 0;
-  /// A rank that has failed calls this function. Returns true once every process of the job has called it or is
-  /// exiting, or false if a process has not done so after a few seconds. Once it has returned false, collective
-  /// calls are no longer possible.
+  /// A rank that has failed calls this function. Returns true once every process of the job has called this function
+  /// or is exiting, and false if a few seconds pass first. After it has returned false, collective calls are no longer
+  /// possible.
   virtual bool all_come() = 0;
-  /// Sets the name of the current library call, a string literal, for the error of a rank that waits too long for other
-  /// ranks.
+  /// Sets the name of the current library call. The name must be a string literal. The error of a rank that waits too
+  /// long for other ranks shows the name.
   virtual void entered(char const*) {}
 
   /// The maximum number of ranks of a communicator.

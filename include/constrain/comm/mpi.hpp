@@ -20,10 +20,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A communicator over MPI, for the processes that mpirun or srun started. If the program has not initialized MPI, this
 /// class initializes it, and finalizes it at exit. A process that waits for other processes longer than `deadline`
-/// seconds (in the constructor, 60 seconds if `deadline` is smaller) ends with an error (see watchdog.hpp). A process
-/// that exits with a nonzero status (detected only with glibc) ends the job, unless the other processes exit too within
-/// a few seconds. Throws `error` for an offset or length above 2^31 - 1 bytes, and if an MPI call returns an error code
-/// (by default, MPI aborts the job instead).
+/// seconds (in the constructor: at least 60 seconds) ends with an error (see watchdog.hpp). A process that exits with a
+/// nonzero status (detected only with glibc) ends the job, unless the other processes exit too within a few seconds.
+/// Throws `error` for an offset or length above 2^31 - 1 bytes, and if an MPI call returns an error code (by default,
+/// MPI aborts the job instead).
 class mpi final : public communicator {
 public:
   /// The communicator of all processes of the job. `deadline`: maximum wait for other processes, in seconds. Throws

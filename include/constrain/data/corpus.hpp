@@ -23,8 +23,8 @@ enum class token_width : std::uint8_t { byte = 1, uint16 = 2 };
 class corpus {
 public:
   /// One token per byte, vocabulary size 256. If `prompt[i]` is true, token i is part of a prompt and has no loss; if
-  /// `prompt` is empty, all tokens are labels. Throws `error` if `bytes` is empty, or if `prompt` is not empty and has
-  /// a different length.
+  /// `prompt` is empty, all tokens are labels. Throws `error` if `bytes` is empty, or if `prompt` is neither empty
+  /// nor as long as `bytes`.
   static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {});
 
   /// Tokens in memory (`view`) that `storage` keeps alive: bytes, or 16-bit little-endian integers. The memory must not
@@ -45,7 +45,7 @@ public:
   /// The vocabulary size of byte tokens.
   static constexpr std::int32_t byte_vocabulary = 256;
 
-  /// Token `index`. Throws `error` unless 0 <= `index` < `size()`, and as `copy` does.
+  /// Token `index`. Throws `error` unless 0 <= `index` < `size()`. Also throws as `copy` does.
   std::int32_t token(std::int64_t index) const;
 
   /// Fills `tokens` with the tokens from `first` on. Throws `error` without writing if the corpus has too few tokens or

@@ -43,9 +43,9 @@ public:
   static examples from_storage(std::shared_ptr<void const> storage, array_list const& inputs, array_list const& labels,
                                constrain::labels which = constrain::labels::shifted);
 
-  /// The input arrays. They have all examples, including those that are not in this part.
+  /// The input arrays. They hold all examples, including those that are not in this part.
   array_list const& inputs() const { return inputs_; }
-  /// The label arrays. They have all examples, including those that are not in this part.
+  /// The label arrays. They hold all examples, including those that are not in this part.
   array_list const& labels() const { return labels_; }
   /// How the labels for `ct::causal_lm` relate to the inputs.
   constrain::labels which() const { return which_; }
@@ -55,10 +55,10 @@ public:
   std::uint64_t fingerprint() const { return sum_; }
 
   struct parts;
-  /// Splits at random: of n examples, `validation` has floor(`validation_fraction` x n), but at most `most`; `train`
-  /// has all other examples. The same seed gives the same parts on every machine. A part can be split again. Throws
-  /// `error` if `validation_fraction` is not in [0, 1], if `most` is negative, or if this part already results from
-  /// eight splits.
+  /// Splits at random: of n examples, `validation` gets floor(`validation_fraction` x n) examples, but at most `most`;
+  /// `train` gets all other examples. The same seed gives the same parts on every machine. A part can be split again.
+  /// Throws `error` if `validation_fraction` is not in [0, 1], if `most` is negative, or if this part already results
+  /// from eight splits.
   parts split(double validation_fraction, std::uint64_t seed = 0,
               std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
   /// The splits that led to this part; empty: all examples of the arrays.

@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Options of `json_lines`.
 struct json_lines_options {
-  std::string end = "\n";  ///< This string is appended to every text. Its tokens have loss. May be empty.
+  std::string end = "\n";  ///< This string is appended to every text, and its tokens have loss. May be empty.
   std::int64_t length = 0; ///< Each text, followed by `.end`, is cut or padded to this many tokens; 0: no change.
 };
 

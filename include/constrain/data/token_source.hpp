@@ -32,8 +32,8 @@ public:
   /// The byte offset of the first token; 0 before `remember`.
   std::int64_t begin() const { return begin_; }
 
-  /// Fills `bytes` with the file's content at offset `first`. Throws `error` if the file has become too short or
-  /// cannot be read.
+  /// Fills `bytes` with the bytes of the file from offset `first` on. Throws `error` if the file has become too short
+  /// or cannot be read.
   void read(std::int64_t first, std::span<std::byte> bytes) const;
 
   /// Makes `begin` the offset of the first token: the content is the bytes from `begin` to `size()`. Calls

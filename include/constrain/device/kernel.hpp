@@ -50,7 +50,7 @@ struct call {
   constrain::attributes const& attributes; // packed options of the node; kernels read `call_of<op>::options` instead
   step_parameters const& parameters;       // parameters of this run of the entry program
   unsigned adds = 0;                       // bit j: add to output j instead of overwriting it
-  int random_key = 0;                      // key of the node's random numbers; shared by its gradient and recomputation
+  int random_key = 0;                      // random-number key, shared by the node, its gradient and its recomputation
   std::uint64_t iteration = 0;      // index of the iteration of the enclosing loops, without the micro-batch loop
   std::int64_t first_sample = 0;    // index of this micro-batch's first sample in the global batch
   std::byte* scratch = nullptr;     // the bytes that the kernel asks for (kernel_needs.hpp); valid during the call
@@ -76,7 +76,7 @@ template <class options> struct call_type { using type = call_with_options<optio
 template <> struct call_type<no_options> { using type = call; };
 } // namespace detail
 
-/// A call to `op`, the first argument of its kernel: `call_with_options`, or `call` if the op has no options.
+/// A call to `op`, the first argument of the op's kernel: `call_with_options`, or `call` if the op has no options.
 template <class op> using call_of = typename detail::call_type<options_of<op>>::type;
 
 /// The kernel of `op` on `device`. Each specialization has a static member function
@@ -93,7 +93,7 @@ template <class op, class device> concept has_kernel = requires { sizeof(kernel<
 struct cpu {
   static constexpr std::int64_t parameters = 0; // bytes of the arena for the step parameters; 0: they are not copied
   static constexpr std::int64_t alignment = 64; // alignment of buffers and scratch memory, in bytes: a cache line
-  static constexpr bool has_launches = false;   // every call to a kernel counts as one launch
+  static constexpr bool has_launches = false;   // false: a call to a kernel counts as one launch
 };
 
 /// A CUDA compute capability, times ten: sm<80> is 8.0.
@@ -102,11 +102,11 @@ template <int number> struct sm { static constexpr int capability = number; };
 /// The lowest compute capability for which there are kernels, times ten.
 inline constexpr int lowest_capability = 80;
 
-/// The kernel tag of a CUDA device with code for `architecture`.
+/// The kernel tag of CUDA devices, whose kernels are compiled for `architecture`.
 template <class architecture> struct cuda {
   static constexpr std::int64_t parameters = 256; // bytes of the arena for the step parameters
   static constexpr std::int64_t alignment = 256;  // alignment of buffers and scratch memory, in bytes, for cuBLASLt
-  static constexpr bool has_launches = true;      // a call counts as `kernel_needs::launches` launches
+  static constexpr bool has_launches = true;      // true: a call counts as `kernel_needs::launches` launches
 };
 
 } // namespace constrain

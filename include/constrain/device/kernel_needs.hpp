@@ -105,7 +105,7 @@ template <class op, class device> constexpr needs_rule find_needs_rule() {
   } else return nullptr;
 }
 
-/// The `needs_of` of a kernel; null if the kernel has none or is not defined at the first use.
+/// The `needs_of` of a kernel; null if the kernel has none, or is not defined at the first use of this constant.
 template <class op, class device> inline constexpr needs_rule needs_rule_of = find_needs_rule<op, device>();
 
 } // namespace detail

@@ -45,7 +45,7 @@ template <class... reals> CT_VECTORISED float polynomial(float x, float c0, real
   else return multiply_add(x, polynomial(x, rest...), c0);
 }
 
-/// `condition ? a : b`, computed on bits, so that compilers do not make it a branch.
+/// `condition ? a : b`, computed on bits, so that compilers do not emit a branch.
 CT_VECTORISED float select(bool condition, float a, float b) noexcept {
   std::uint32_t const mask = condition ? ~std::uint32_t{0} : 0;
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & mask) | (std::bit_cast<std::uint32_t>(b) & ~mask));
@@ -122,14 +122,14 @@ CT_VECTORISED float sqrt_host(float x) noexcept {
 #if defined(__NO_MATH_ERRNO__)
   return libm::sqrt(x);
 #else
-  bool const tiny = x < 0x1p-60f; // scaled up, since otherwise `rest` could be subnormal
+  bool const tiny = x < 0x1p-60f; // if so, x is scaled up, since otherwise `rest` could be subnormal
   float const scaled = x * select(tiny, 0x1p64f, 1.0f);
   float y = std::bit_cast<float>(0x5f3759dfu - (std::bit_cast<std::uint32_t>(scaled) >> 1)); // 1 / sqrt within 3.5 %
   y *= 1.5f - 0.5f * scaled * y * y;
   y *= 1.5f - 0.5f * scaled * y * y;
   y *= 1.5f - 0.5f * scaled * y * y;
   float const root = scaled * y;
-  float const high = std::bit_cast<float>(std::bit_cast<std::uint32_t>(root) & 0xfffff000u); // its square is exact
+  float const high = std::bit_cast<float>(std::bit_cast<std::uint32_t>(root) & 0xfffff000u); // high * high is exact
   float const low = root - high;
   float const rest = scaled - high * high - 2.0f * high * low - low * low;
   float const result = (root + 0.5f * y * rest) * select(tiny, 0x1p-32f, 1.0f);
@@ -160,7 +160,7 @@ CT_VECTORISED float sigmoid_host(float x) noexcept {
   float const e = exp_host(-magnitude(x)); // at most 1, so neither the sum nor the quotient overflows
   float const sum = 1.0f + e;
   float const y = select(x < 0.0f, e, 1.0f) / sum;
-  float const lost = e - (sum - 1.0f);                             // the rounding error of the sum, exact
+  float const lost = e - (sum - 1.0f);                             // the exact rounding error of the sum
   return multiply_add(y, -lost * multiply_add(e, -0.5f, 1.0f), y); // 1 - e/2 approximates 1 / sum well enough
 }
 

@@ -26,8 +26,8 @@ struct fit_callbacks {
 // clang-format off
 /// Defines, for a callback named X:
 /// - `names_X`: whether a class has a member X of any kind, even an overload set or a template. (In a class derived
-///   from both the class and `has_X`, the name X is ambiguous exactly if the class has such a member. In a final class,
-///   overloads and templates that cannot be called are not found.)
+///   from both the class and `has_X`, the name X is ambiguous if and only if the class has such a member. In a final
+///   class, overloads and templates that cannot be called are not found.)
 /// - `calls_X`: whether `o.X(context)` compiles and returns void.
 /// - `call_X`: returns a function that calls `o.X(context)`, or null if `calls_X` is false.
 #define CONSTRAIN_CALLBACK(name)                                                                                       \

@@ -19,12 +19,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// tokens, an example counts as one token.
 struct compare_options {
   token_count tokens = 100'000; // training tokens per row, at least 1, over all ranks; rounded up to whole steps
-  double learning_rate = 0; // for rows without a `strategy`, at least 0; replaces the learning rates of the optimizer
+  double learning_rate = 0; // at least 0; for rows without a `strategy`, replaces the learning rates of the optimizer
                             // and of its `base`, if they have any; 0: the defaults
   double clip_norm = 0;     // maximum L2 norm of all gradients together, at least 0; 0: no clipping;
                             // optimizer::in_backward needs 0
   double dropout = 0;       // probability with which ct::dropout zeroes an element, in [0, 1)
-  std::uint64_t seed = 0;   // of the initial weights, the order of samples, dropout and stochastic rounding
+  std::uint64_t seed = 0;   // seed of the initial weights, the order of samples, dropout and stochastic rounding
   double validation_fraction = 0.02; // maximum fraction of the data that is held out to measure a row's `loss`, above 0
                                      // and at most 1: the end of a corpus, or randomly drawn examples
   std::int64_t validation_tokens = 16'384; // maximum size of the held-out data, at least 1: in labels for a corpus, in

@@ -28,8 +28,8 @@ void print_waiting_threads(std::FILE* out);
 /// measured.
 [[gnu::cold]] void print_start(std::FILE* out, trainer_facts const& t, double peak);
 
-/// Prints progress lines; none if `out` is null. On a terminal, a step's line overwrites the previous line if that line
-/// is a step's too. All other lines stay.
+/// Prints progress lines; none if `out` is null. On a terminal, a step's line overwrites the previous line if that is
+/// also a step's line. All other lines stay.
 class step_lines {
 public:
   explicit step_lines(std::FILE* out) : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) == 1) {}

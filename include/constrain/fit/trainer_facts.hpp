@@ -14,17 +14,17 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// the trainer, so that these functions are compiled once for all trainers.
 struct trainer_facts {
   std::string policies;                          // names of the policies
-  std::span<parameter_info const> parameters;    // of the model
+  std::span<parameter_info const> parameters;    // the model's parameters
   std::int64_t parameter_count;                  // elements of all parameters
   std::int64_t micro_batches, sequences, tokens; // micro-batches per step on one rank, sequences per micro-batch, and
                                                  // tokens per sequence
-  std::int64_t batch_tokens;                     // of one step on one rank
-  int ranks, data_ranks;                         // data_ranks: ranks, or tensor groups, that train on different data
+  std::int64_t batch_tokens;                     // tokens of one step on one rank
+  int ranks, data_ranks;                         // all ranks; ranks, or tensor groups, that train on different data
   bool counts_correct;                           // whether evaluation counts correct predictions
-  int cuda_capability;                           // that the CUDA kernels are compiled for: 90 is 9.0; 0: on a CPU
+  int cuda_capability;                           // compute capability of the CUDA kernels, times ten; 0 on a CPU
   char const* launching;                         // name of the launch policy
-  memory_plan const& memory;                     // of the trainer
-  training_state const& state;                   // of the trainer
+  memory_plan const& memory;                     // the trainer's memory plan
+  training_state const& state;                   // the trainer's state
 };
 
 /// The facts about `t`. They refer to the training state of `t`, so `t` must outlive them.

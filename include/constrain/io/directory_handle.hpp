@@ -56,7 +56,7 @@ public:
     return directory_names(".", get()).value_or(std::vector<std::string>{});
   }
   /// Syncs the directory to disk (fsync), so that changes to its entries survive a power failure. On failure returns
-  /// false and sets `errno`. EINVAL, which file systems that cannot sync directories report, counts as success.
+  /// false and sets `errno`. EINVAL counts as success: file systems that cannot sync directories report it.
   bool sync() const { return ::fsync(get()) == 0 || errno == EINVAL; }
 
   /// Locks the directory (flock) until the handle is closed. Returns false if another handle holds the lock (`errno` is

@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include <vector>
 
-/// The mark: a hidden file ".constrain" in each directory that `directory_writer` saves. It lists the files that a
-/// later save may remove.
+/// The mark: a hidden file ".constrain" in each directory that `directory_writer` saves. The mark lists the files that
+/// a later save may remove.
 ///
 /// After a fixed first line, a mark contains the identity (inode, file handle) of its directory and of the parent
 /// directory, the final name of the saved directory, and the list of files. Each file is listed before it is created. A
@@ -54,9 +54,9 @@ private:
 };
 
 /// Returns the files that the library may remove from a directory in `holder`, with the mark last. The list is empty if
-/// the directory is empty. It contains only the mark if the directory has no other file and the mark's first lines are
-/// incomplete. Returns nullopt in all other cases without a valid mark, and if the directory's owner is not `owner`.
-/// `name`: see `mark_head`.
+/// the directory is empty. The list contains only the mark if the directory has no other file and the mark's first
+/// lines are incomplete. Returns nullopt in all other cases without a valid mark, and if the directory's owner is not
+/// `owner`. `name`: see `mark_head`.
 [[gnu::cold]] std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
                                                                    directory_handle const& holder,
                                                                    std::string_view name, uid_t owner);

@@ -104,7 +104,7 @@ private:
   void replace(detail::old_directory const& old);
 
   /// Removes the replaced directory, now called `name`, if it is the old directory that was checked, or one that
-  /// another writer has saved since. Renames any other directory to `kept()`.
+  /// another writer has saved since the check. Renames any other directory to `kept()`.
   [[gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name);
 
   /// Renames the temporary directory to the target. Returns the old directory's new name; "" if there was no old

@@ -12,10 +12,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A streaming JSON reader (RFC 8259): a view of the text and a position in it. The reader is strict: no comments, no
-/// trailing commas, only UTF-8, no lone surrogates. The caller must limit the nesting depth and check for duplicate
-/// names (`detail::refuse_duplicates`). A function that reads a value throws `error`, with the byte offset, if the text
-/// at the position is not a value of the expected kind.
+/// A streaming JSON reader (RFC 8259): a view of a text and a position in the text. The reader is strict: no comments,
+/// no trailing commas, only UTF-8, and no lone surrogates. The caller must limit the nesting depth and check for
+/// duplicate names (`detail::refuse_duplicates`). A function that reads a value throws `error`, with the byte offset,
+/// if the text at the position is not a value of the expected kind.
 class json_cursor : public json_tokens {
 public:
   using json_tokens::json_tokens;

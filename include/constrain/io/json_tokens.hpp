@@ -38,7 +38,7 @@ public:
     while (here() == ' ' || here() == '\n' || here() == '\r' || here() == '\t') ++at_;
   }
 
-  /// Skips the byte at the position if it equals `expected`. Returns whether it skipped a byte.
+  /// Skips the byte at the position if it equals `expected`. Returns whether a byte was skipped.
   bool take(char expected) {
     if (ended() || here() != expected) return false;
     ++at_;

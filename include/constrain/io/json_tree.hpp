@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// The node of an object is followed by two nodes for each member: the name (a string) and the value, with the value's
 /// descendants.
 struct json_node {
-  std::uint32_t first;  ///< Offset of the value in the text; for a string, after its opening quote.
-  std::uint32_t length; ///< Bytes of a scalar (decoded, if a string), elements of an array or members of an object.
+  std::uint32_t first;  ///< Offset of the value in the text; for a string, of the byte after its opening quote.
+  std::uint32_t length; ///< Bytes of a scalar (after decoding), or the number of elements or members.
   std::uint32_t next;   ///< Index of the first node after this node and its descendants.
   json_kind kind;       ///< Kind of this value.
 };

@@ -7,8 +7,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Opens or creates a file that is changed in place. `flags`: the access mode and other flags of open(2). Throws
-/// `error`, with a message that begins with `what` ("the log"), if the file cannot be opened, is not a regular file, is
-/// a symbolic link or has other hard links. (A change through a link would reach a file under another path.)
+/// `error`, with a message that begins with `what` (such as "the log"), if the file cannot be opened, is not a regular
+/// file, is a symbolic link or has other hard links. (A change through a link would reach a file under another path.)
 [[gnu::cold]] descriptor open_plain_file(std::string const& path, std::string const& what, int flags);
 
 } // namespace constrain::io

@@ -45,8 +45,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   return found;
 }
 
-/// Whether two results of `real_path` are the same directory or, if neither exists yet, have the same name in the same
-/// directory.
+/// Whether two results of `real_path` are equal or name the same directory or, if neither exists yet, have the same
+/// name in the same directory.
 [[gnu::cold]] CONSTRAIN_INLINE bool same_place(std::string const& a, std::string const& b) {
   if (a == b) return true;
   auto const at_a = status_of(a), at_b = status_of(b);

@@ -15,7 +15,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// The maximum number of tensors, and of metadata entries, in a safetensors file that this library reads or writes.
-/// Checking a header needs 4 bytes of memory per tensor or, if there are more metadata entries than tensors, per entry.
+/// Checking a header needs 4 bytes of memory per tensor or, if there are more metadata entries than tensors, per
+/// metadata entry.
 inline constexpr std::size_t safetensors_most_names = std::size_t{1} << 17;
 
 namespace detail {
@@ -23,7 +24,7 @@ namespace detail {
 /// A tensor's entry in the header.
 struct safetensors_entry {
   std::string_view name;                ///< As written, with escapes not decoded.
-  std::string dtype;                    ///< Such as "F32", with escapes decoded.
+  std::string dtype;                    ///< With escapes decoded, for example "F32".
   std::uint32_t shape = 0, offsets = 0; ///< Header positions of the shape array and the first data offset.
   std::uint64_t begin = 0, end = 0;     ///< Byte range in the data section.
 };
@@ -35,8 +36,8 @@ public:
   using tensor_function = function_ref<void(safetensors_entry const&)>;
   using metadata_function = function_ref<void(std::string_view name, std::string_view value)>;
 
-  /// `text` and `where`, the name of the file in errors, must outlive this object. `data`: size of the data section in
-  /// bytes.
+  /// `where`: the name of the file in errors. `data`: size of the data section in bytes. `text` and `where` must
+  /// outlive this object.
   safetensors_header(std::string_view text, std::string const& where, std::uint64_t data)
       : start_(text, where), where_(where), data_(data) {}
 

@@ -25,7 +25,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
        [&](std::string_view, std::string_view) {
          count(metadata, " entries of metadata; keep them in a separate file");
        });
-  // This memory, 4 bytes per name, is allocated only after the checks of the JSON and of the number of names.
+  // `positions` takes 4 bytes per name. It is allocated only after the checks of the JSON and of the number of names.
   std::vector<std::uint32_t> positions;
   positions.reserve(std::max(tensors, metadata));
   read([&](safetensors_entry const& entry) { positions.push_back(start_.position_of(entry.name)); }, nothing);

@@ -62,9 +62,9 @@ constexpr shape shape_of(port_spec const& spec, std::int64_t sequences, std::int
 
 } // namespace detail
 
-/// A training task. `model`: a function on values, from tokens [sequences, tokens] or the inputs that it lists, to
-/// logits, usually [..., classes]. `objective_`: the type of a function from logits and labels to the loss. `batch`:
-/// the size of a micro-batch.
+/// A training task. `model`: a function on values that maps tokens [sequences, tokens], or the inputs that the model
+/// lists, to logits, usually [..., classes]. `objective_`: the type of a function from logits and labels to the loss.
+/// `batch`: the size of a micro-batch.
 template <auto model, class objective_, micro_batch batch> struct task {
   using objective = objective_;               // the type of the loss function
   static constexpr auto architecture = model; // the model

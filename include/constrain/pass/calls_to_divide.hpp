@@ -40,7 +40,7 @@ public:
   /// Why the program is refused; `why::nothing` if it is not.
   constexpr diagnosis const& failure() const { return failure_; }
   constexpr how how_to_divide(int i) const { return how_[i]; }
-  /// Whether the value `r`, which is not a parameter, is divided over the ranks.
+  /// Whether the value `r` is divided over the ranks. `r` must not be a parameter.
   constexpr bool is_divided(ref r) const { return !values_[r.value].parts.extents.empty(); }
   /// The parts of a divided value along its innermost dimension.
   constexpr part_list const& parts_of(ref r) const { return values_[r.value].parts; }
@@ -84,8 +84,8 @@ private:
 
   /// Whether the rows of parameter v can be divided over the ranks: v is a table outside of repeats with enough rows
   /// for all ranks, and every call that reads v looks up rows or computes one feature for each row. If v is not a head,
-  /// at least one call must look up rows. A table with fewer rows than columns, such as one of token types, is not
-  /// divided, since it is cheaper to replicate.
+  /// at least one call must look up rows. A table with fewer rows than columns, such as a table of token types, is
+  /// not divided, since it is cheaper to replicate.
   constexpr bool can_be_vocabulary(int v) const {
     auto const& info = p_.values[v];
     auto const& s = info.shape;
@@ -102,7 +102,8 @@ private:
       }
     return is_read;
   }
-  /// Whether node i looks up rows in its input k, a table, and has a form that works on one rank's rows.
+  /// Whether input k of node i is a table in which the op looks up rows, and the op has a form that works on one rank's
+  /// rows.
   constexpr bool looks_up(int i, int k) const {
     auto const& op = *p_.nodes[i].op;
     return k == 0 && op.has_divided_form && (op.layouts.inputs.rows & 1u) == 0;
@@ -171,7 +172,7 @@ private:
     return n.kind == node_kind::call && !n.inputs.empty() && looks_up(i, 0) && is_vocabulary_[n.inputs[0].value];
   }
   /// Whether a value that is divided because of the calls in `begins_at` can be gathered for readers that cannot work
-  /// on one rank's ranges. Only heads allow this, so that all entries divide the same head, whatever op reads the
+  /// on one rank's ranges. Only heads allow this, so that all entries divide a head alike, whatever op reads the
   /// logits.
   constexpr bool can_gather(std::uint64_t begins_at) const { return (begins_at & ~begin_tables_) == 0; }
   /// Marks the calls in `begins_at`, except heads, as unable to begin. Returns false. `op`: the op that cannot work on
@@ -188,7 +189,7 @@ private:
     values_[p_.nodes[i].outputs[0].value] = {begin_parts_[i], std::uint64_t(1) << number_[i]};
   }
 
-  /// Whether node i, which reads divided values, can work on one rank's ranges.
+  /// Whether node i can work on one rank's ranges. Node i must read a divided value.
   constexpr bool follow(int i, std::uint64_t begins_at) {
     auto const& n = p_.nodes[i];
     auto const& rule = rule_of(i);

@@ -13,9 +13,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// entry program (step, evaluate, predict and generate). All other numbers describe only the step program of a trainer,
 /// or the evaluate program of an inference object.
 struct memory_plan {
-  bytes weights;         // of parameters as kernels read them: the compute copy where there is one
+  bytes weights;         // of parameters as kernels read them (the compute copy, if there is one)
   bytes master_weights;  // of parameters that have a compute copy; the optimizer updates these, not the copy
-  bytes gradients;       // of all trained parameters, added up even if they share memory (optimizer::in_backward)
+  bytes gradients;       // of all trained parameters: the sum, even if gradients share memory (optimizer::in_backward)
   bytes optimizer_state; // of all trained parameters
   bytes activations;     // the rest: values kept for the backward pass, temporaries, inputs and results
   bytes workspace;       // scratch of kernels and temporary copies (the maximum at any time), and `device_reserve`
@@ -43,7 +43,7 @@ constexpr bool is_copied(program const& p, int parameter) {
 /// The most bytes that values of one role need at the same time.
 constexpr bytes most_at_once(program const& p, memory_layout const& where, role wanted) {
   std::int64_t
-      change[program::maximum_nodes + 2]{}; // bytes first needed at a node, minus the bytes last needed one node before
+      change[program::maximum_nodes + 2]{}; // bytes first needed at a node, minus bytes last needed at the node before
   bool any = false;
   for (int v = 0; v < p.values.size(); ++v) {
     if (p.values[v].role != wanted) continue;
@@ -111,7 +111,8 @@ template <class function> constexpr void for_each_cost(program const& p, functio
   for (int i = 0; i < p.nodes.size(); ++i) {
     auto const& n = p.nodes[i];
     if (n.kind == node_kind::loop) {
-      // The loop over the iterations of a segment (recompute.hpp) can be shorter in the last segment: count the mean.
+      // The loop over a segment of a repeat (recompute.hpp) can have fewer iterations in the last segment: use the mean
+      // number of iterations.
       auto const& a = p.axes[n.axis];
       double const count = a.whole >= 0 && a.factor == 1
                                ? static_cast<double>(p.axes[a.whole].extent) /

@@ -230,11 +230,11 @@ private:
 
 /// Appends the backward pass (reverse-mode automatic differentiation). A parameter's gradient is an accumulating buffer
 /// with the parameter's axes: the first write of a step overwrites it, so nothing needs zeroing, and all later writes
-/// add to it. Tied weights, weights shared over iterations and gradient accumulation need no other rule. `scale_loss`:
-/// the backward pass starts with the setting "loss_scale" instead of 1, so that all gradients are multiplied by this
-/// setting (Micikevicius et al. 2018, section 3.2). Refused: an op without a gradient rule between a trained parameter
-/// and the loss, a gradient whose shape differs from its value's, a repeat that ignores its input, and a trained
-/// parameter that does not reach the loss.
+/// add to it. Tied weights, weights shared over iterations, and gradient accumulation need no special rule.
+/// `scale_loss`: the backward pass starts with the setting "loss_scale" instead of 1, so that all gradients are
+/// multiplied by this setting (Micikevicius et al. 2018, section 3.2). Refused: an op without a gradient rule between a
+/// trained parameter and the loss, a gradient whose shape differs from its value's, a repeat that ignores its input,
+/// and a trained parameter that does not reach the loss.
 constexpr program differentiate(program const& p, bool scale_loss = false) {
   if (!p.failure.ok()) return p;
   return detail::differentiation(p, scale_loss).run();

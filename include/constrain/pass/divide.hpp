@@ -59,8 +59,8 @@ private:
     out_.program.add_node(n);
   }
 
-  /// Appends a call that computes one rank's part of a sum, then the sum over the ranks, which also adds the bias, if
-  /// there is one.
+  /// Appends a call that computes one rank's part of a sum, and then a call that adds the parts of all ranks and, if
+  /// there is one, the bias.
   constexpr void append_sum(node n) {
     int const added = n.op->layouts.inputs.added;
     node sum;

@@ -22,9 +22,9 @@ struct buffer {
   std::int64_t size = 0;                             // bytes of the buffer
   fixed_vector<stride, axis_list::capacity> strides; // of the axes whose iterations have separate instances
   std::int64_t carried_stride = 0;                   // bytes from one instance of a loop-carried value to the next
-  std::int64_t carried_instances = 0;                // of a loop-carried value: instances in the buffer; a ring has two
-  // first and last node of the value's lifetime; -1: before the run; number of nodes: after the run; the first node of
-  // a persistent value is not used
+  std::int64_t carried_instances = 0;                // instances of a loop-carried value; two are used alternately
+  // First and last node of the value's lifetime. -1 is before the run, and the number of nodes is after the run. `born`
+  // of a persistent value is not used.
   int born = 0, dies = 0;
 };
 

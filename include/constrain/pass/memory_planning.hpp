@@ -145,8 +145,8 @@ private:
       else if (known.traversal != outermost) known.traversal = -2;
     } else {
       // A loop starts from one end (initial, or final if the loop is reversed) and leaves its result at the other end.
-      // A ring (two instances, used alternately) overwrites the first end. If a node uses that end again after the
-      // loop, all instances are needed.
+      // A ring (two instances, used alternately) overwrites the instance at the start. If a node uses this instance
+      // again after the loop, all instances are needed.
       bool const entering = known.traversal == -1;
       if (entering) entered_from_[r.value] = r.where;
       else if (r.where == entered_from_[r.value]) known.ends_break_ring = true;
@@ -252,7 +252,7 @@ private:
       int born, dies;
       std::int64_t begin, end;
     };
-    placed all[program::maximum_values]{}; // by `begin`
+    placed all[program::maximum_values]{}; // sorted by `begin`
     assignment found{.end = out_.end};
     auto const first_offset = out_.persistent_end + per_run_bytes_;
     for (int k = 0; k < count && found.end < limit; ++k) {
@@ -271,7 +271,7 @@ private:
     return found;
   }
 
-  /// An end that no order can go below: the most bytes of buffers that exist at the same time.
+  /// A lower bound on `assignment::end` for every order: the maximum total size of buffers that live at the same time.
   constexpr std::int64_t least_end() const {
     std::int64_t change[program::maximum_nodes + 3]{}; // by node + 1: bytes first needed there, minus bytes freed
     std::int64_t padding = 0;
@@ -291,7 +291,7 @@ private:
     return out_.persistent_end + per_run_bytes_ + most - padding;
   }
 
-  /// Sets the offsets of the order that needs less memory, or of `order::largest` if both need the same.
+  /// Sets the offsets of the order that needs less memory, or of `order::largest` if both need the same amount.
   constexpr void assign_offsets() {
     auto found = first_fit(order::largest, std::numeric_limits<std::int64_t>::max());
     if (found.end > least_end())

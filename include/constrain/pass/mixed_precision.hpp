@@ -40,7 +40,7 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
   if (!needs_casts(p, precision)) return p;
   auto out = without_nodes(p);
   auto& program = out.program;
-  // The host converts floating-point inputs to this type, so that both operands of a matmul have the same type.
+  // The host converts floating-point inputs to `compute`, so that both operands of a matmul have the same type.
   for (auto const& port : program.ports)
     if (auto& type = program.values[port.where.value].type; port.kind == port_kind::input && is_real(type))
       type = compute;

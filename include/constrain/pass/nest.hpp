@@ -8,8 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct nest {
   static constexpr int root = -1; // the parent of nodes outside all loops
 
-  int parent[program::maximum_nodes]{}; // of a node: the loop node around it; of an `end`: the parent of its loop
-  int end[program::maximum_nodes]{};    // of a loop: its `end` node; of any other node: the node itself
+  int parent[program::maximum_nodes]{}; // the loop node around each node; for an `end` node, the parent of its loop
+  int end[program::maximum_nodes]{};    // the `end` node of each loop node; for any other node, the node itself
 
   /// The loop nest of `p`; later changes to `p` do not update it.
   constexpr explicit nest(program const& p) {
@@ -55,8 +55,8 @@ struct nest {
 
 namespace detail {
 
-/// Of the loops around node i, the innermost with an instance of the value per iteration, or, for a value without axes,
-/// the loop over micro-batches. The root if there is no such loop.
+/// The innermost loop around node i in which each iteration has its own instance of the value; for a value without
+/// axes, the loop over micro-batches. Returns the root if no such loop is around node i.
 constexpr int level_of(program const& p, nest const& where, value_info const& info, int i) {
   for (int loop = where.parent[i]; loop != nest::root; loop = where.parent[loop]) {
     int const axis = p.nodes[loop].axis;

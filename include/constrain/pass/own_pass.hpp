@@ -21,14 +21,14 @@ namespace detail {
 
 template <class policy> concept says_after = requires { policy::after; };
 
-/// Whether the policy's pass runs after pass `at`. An invalid pass (`after` without a valid `pass`) counts as a pass
-/// after `built`.
+/// Whether the policy's pass runs after the library's pass `at`. If the policy has `after` but no valid `pass`, returns
+/// true for `built`.
 template <class policy, pass_name at> constexpr bool follows() {
   if constexpr (has_own_pass<policy>) return policy::after == at;
   else return says_after<policy> && at == pass_name::built; // `run_own_pass` refuses the program
 }
 
-/// Runs the policy's pass, or refuses the program if the policy has no valid one.
+/// Runs the policy's pass, or refuses the program if the policy has no valid pass.
 template <class policy> constexpr program run_own_pass(program p) {
   if (!p.failure.ok()) return p;
   if constexpr (has_own_pass<policy>) return policy::pass(p, policy::value);
@@ -56,8 +56,8 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
   }
 
   /// Runs the policies' passes that follow the library's pass `at`. `before`: the result of `at`, with static storage.
-  /// If no pass follows, returns a reference to `before` itself, which saves the compiler a copy. Refused: a pass that
-  /// is invalid or not a constant expression.
+  /// If no policy's pass follows `at`, returns a reference to `before` itself, which saves the compiler a copy.
+  /// Refused: a pass that is invalid or not a constant expression.
   template <pass_name at, program const& before> static constexpr decltype(auto) after() {
     if constexpr (!follow<at>) return (before);
     else if constexpr (detail::constant_passes<own_passes, at, before>) return run<at>(before);
@@ -89,8 +89,8 @@ private:
 };
 
 /// Runs the policies' passes that follow the library's pass `at`. `before`: the result of `at`, with static storage.
-/// If no pass follows, returns a reference to `before` itself, which saves the compiler a copy. Refused: a pass that is
-/// invalid or not a constant expression.
+/// If no policy's pass follows `at`, returns a reference to `before` itself, which saves the compiler a copy. Refused:
+/// a pass that is invalid or not a constant expression.
 template <class policies, pass_name at, program const& before> constexpr decltype(auto) with_own() {
   return own_passes<typename policies::in_order>::template after<at, before>();
 }

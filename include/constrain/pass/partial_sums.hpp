@@ -12,8 +12,9 @@ constexpr bool adds_contribution(node const& n, int j) {
   return (n.op->accumulating >> j & 1u) != 0 && !n.inputs.contains(n.outputs[j]);
 }
 
-/// Finds where a program's sums over ranks (the gradients and the loss) are reduced: each sum before the first node
-/// that uses the sum (reads or overwrites it). Call `contribute` and `use` in the order of the nodes.
+/// Finds where a program's sums over ranks (the gradients and the loss) are reduced. Each sum is reduced before the
+/// first node that uses the sum, that is, reads or overwrites it. Call `contribute` and `use` in the order of the
+/// nodes.
 class partial_sums {
 public:
   constexpr partial_sums(program const& p, nest const& where) : p_(p), where_(where), loss_(p.result("loss")) {
@@ -86,8 +87,8 @@ private:
     return sums_[k];
   }
 
-  /// Refuses a use in a loop that also contributes, since the sum is complete only after the loop. Loops over an
-  /// axis of the value are allowed, because each iteration has a separate sum.
+  /// Refuses a use in a loop that also contains a contribution, since the sum is complete only after the loop. Loops
+  /// over an axis of the value are allowed, because each iteration has a separate sum.
   constexpr void check_complete(int value, int contribution, int use) {
     if (contribution < 0 || use < 0) return;
     for (int loop = where_.common(contribution, use); loop != nest::root; loop = where_.parent[loop]) {

@@ -78,7 +78,7 @@ private:
     for (int k = 0; k < gathers_.size(); ++k) {
       auto const& g = gathers_[k];
       // A stacked tensor is gathered once per iteration of the loop. A tensor without axes is gathered for every use,
-      // so that the full tensor is freed in between.
+      // so that the full tensor is freed between uses.
       if (g.value == value && g.level == level && (!info.axes.empty() || g.before == child) &&
           !is_written_in(in_, value, g.before, i)) // after a write, the gathered tensor is stale
         return k;
@@ -143,8 +143,8 @@ private:
       too_large(in_.nodes[i]);
   }
 
-  /// Creates the full tensor that holds a sum of contributions to a gradient. If gradients are reduced once, this
-  /// tensor is a stack with the sums over all micro-batches, and the gradient's shards are a view of the first stack.
+  /// Creates the full tensor that holds a sum of contributions to a gradient. If gradients are reduced once per step,
+  /// this tensor is a stack of sums over all micro-batches, and the gradient's shards are a view of the first stack.
   constexpr int new_contributions(int gradient, int level, bool are_first) {
     int const full = new_full(gradient, level, true);
     out_.program.values[full].layout = layout::partial;
@@ -294,7 +294,7 @@ private:
     out_.close(opened);
   }
 
-  /// Reduces the sums that node i uses. Gradients in shards are reduced after their contributions instead.
+  /// Reduces the sums that node i uses. Sharded gradients are not reduced here, but after their contributions.
   constexpr void reduce_before(int i) {
     sums_.for_each_before(i, [&](int v) {
       ref const sum{v, at::current};
@@ -338,7 +338,7 @@ constexpr program partitioning::run() {
 /// tensors, and each gradient is all-reduced before a node reads it (Li et al. 2020). With ZeRO (Rajbhandari et al.
 /// 2020), `stored_layout` decides which tensors are sharded. The full tensor of a sharded parameter is gathered for the
 /// loop body that reads it and then freed. A gradient is reduce-scattered after the body that computes it, or in stage
-/// 1 after all micro-batches. Element-wise updates work on shards. The loss is all-reduced. Sums use rank order.
+/// 1 after all micro-batches. Element-wise updates work on shards. The loss is all-reduced. Sums add in rank order.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   if (p.tensor_ranks == 1) return detail::partitioning(p, parallelism).run();

@@ -227,7 +227,7 @@ template <class plans, std::int64_t limit> struct search_state<plans, limit, 0> 
   static constexpr recomputation_search value{};
 };
 
-/// The nodes that the search chooses to drop. No state before number `step` may be done.
+/// The nodes that the search chooses to drop. Precondition: no state before number `step` is done.
 template <class plans, std::int64_t limit, int step = 1> constexpr node_set searched() {
   if constexpr (constexpr auto const& state = search_state<plans, limit, step>::value; state.is_done)
     return estimate_of<plans>.nodes(state.choice());
@@ -254,8 +254,8 @@ template <class source> struct step_passes : passes_with_dropped<source, detail:
 
 namespace detail {
 
-/// The parallelism of an entry program without gradients: distributed only if parameters can be sharded and must
-/// then be gathered, since `partition` reduces nothing in such a program.
+/// The parallelism of an entry program without gradients. Such a program needs `partition` only to gather sharded
+/// parameters, so it is distributed only if there is more than one shard.
 constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
   p.distributed = p.shards > 1;
   return p;

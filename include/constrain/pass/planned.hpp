@@ -27,9 +27,9 @@ constexpr void read_averages(memory_layout& where, program const& p, program con
   }
 }
 
-/// Whether the parameters and settings of `p`, a program without gradients, are the first ones of `step`, in the same
-/// order, so that they have the same offsets in both programs. After the settings of `p`, `step` may have more
-/// settings.
+/// Whether the parameters and settings of `p` are also the first parameters and settings of `step`, in the same order,
+/// so that they have the same offsets in both programs. After them, `step` may have more settings. `p`: a program
+/// without gradients.
 constexpr bool shares_persistent_values(program const& p, program const& step) {
   auto const shared = [](value_info const& info) { return is_parameter(info.role) || info.role == role::setting; };
   int other = -1; // of `step`
@@ -45,7 +45,7 @@ constexpr bool shares_persistent_values(program const& p, program const& step) {
   return true;
 }
 
-/// The first error of a program. `step` as in `planned`.
+/// The first error of a program. `step`: see `planned`.
 template <class passes, class step> constexpr diagnosis failure_of_entry() {
   if (!passes::final.failure.ok()) return passes::final.failure;
   if constexpr (!std::is_void_v<step>)
@@ -54,7 +54,7 @@ template <class passes, class step> constexpr diagnosis failure_of_entry() {
   return verify(passes::final);
 }
 
-/// The memory layout of a program. `step` as in `planned`. `alignment`: the alignment of the device's buffers, in
+/// The memory layout of a program. `step`: see `planned`. `alignment`: the alignment of the device's buffers, in
 /// bytes.
 template <class passes, class step> constexpr memory_layout plan_entry(std::int64_t alignment) {
   if constexpr (std::is_void_v<step>) return plan_memory(passes::final, 0, alignment);
@@ -71,7 +71,7 @@ template <class passes, class step> constexpr memory_layout plan_entry(std::int6
 /// shares, at the same offsets. In a trainer, this is the plan of the step program; in an inference object, the plan of
 /// `evaluate`. For these two plans themselves, `step` is void. `device`: the device that holds the buffers.
 template <class passes, class step = void, class device = cpu> struct planned {
-  using before = step;                                // the plan that shares persistent values, or void
+  using before = step;                                // the plan whose persistent values this plan shares, or void
   static constexpr auto const& final = passes::final; // the program
   /// The first error of the program; `why::nothing` if there is none.
   static constexpr diagnosis failure = detail::failure_of_entry<passes, step>();

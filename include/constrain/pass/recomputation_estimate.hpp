@@ -10,17 +10,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Estimates the cost of dropping forward nodes (rematerialize.hpp), and the bytes that the program then needs, without
-/// making a program or a plan. A choice is a mask with one bit per group of droppable nodes; the bit of a dropped group
-/// is 1. A group is one node, unless a program has more than 64 droppable nodes: then nodes that call the same op and
-/// have the same cost and bytes are one group. A slice that becomes a view costs nothing, and belongs to the group of
-/// the value that it is a view of.
+/// Estimates the cost of dropping forward nodes (rematerialize.hpp), and the memory that the resulting program needs,
+/// without making this program or its memory plan. A choice is a mask with one bit per group of droppable nodes; the
+/// bit of a dropped group is 1. Each group is one node if the program has at most 64 droppable nodes. Otherwise, nodes
+/// that call the same op and have the same cost and bytes are one group. A slice that becomes a view costs nothing, and
+/// belongs to the group of the node whose result it reads.
 ///
 /// The estimate takes account of the lifetimes of all values and of ops that overwrite an input. It takes no account of
 /// fusion and of gaps between buffers.
 class recomputation_estimate {
 public:
-  static constexpr int most_groups = 64; // maximum number of groups; all further nodes join the last group
+  static constexpr int most_groups = 64; // maximum number of groups; nodes that need a further group join the last one
 
   /// The estimate of a choice.
   struct result {
@@ -29,7 +29,7 @@ public:
     std::int64_t bytes = 0;   // maximum, over time, of the bytes of all values that do not persist
   };
 
-  /// The estimate for the programs that dropping nodes makes of `p`, the program before activation checkpointing.
+  /// Prepares estimates for `p`, the program before activation checkpointing.
   constexpr explicit recomputation_estimate(program const& p) : nest_(p) {
     detail::rematerialization const forward(p);
     find_items(p, forward);
@@ -51,12 +51,12 @@ public:
   /// The approximate number of steps of a call to `of` in a constant expression.
   constexpr int steps() const { return 40 * items_.size() + 9 * segments_; }
 
-  /// The estimate of a choice. If its cost is at least `cost_limit`, the result has a part of the cost, which is at
-  /// least `cost_limit`, and no bytes.
+  /// The estimate of a choice. If the cost reaches `cost_limit`, the function stops early: the result's `cost` is at
+  /// least `cost_limit`, but may be too small, and its `choice` and `bytes` have no meaning.
   constexpr result of(std::uint64_t choice, double cost_limit = std::numeric_limits<double>::infinity()) const {
     result out{.choice = all()};
-    reading read[most_items];           // of the items; clones count as readers
-    std::int64_t change[most_segments]; // by segment: bytes of values that begin there, minus bytes of values that end
+    reading read[most_items];           // the reads of each item; clones count as readers
+    std::int64_t change[most_segments]; // by segment: its bytes minus the bytes of the segment before
     for (int s = 0; s < segments_; ++s) change[s] = 0;
     for (int k = 0; k < items_.size(); ++k) read[k] = items_[k].read;
     auto const add = [&](lifetime when, std::int64_t bytes) {
@@ -111,7 +111,7 @@ private:
     int last = -1;     // the same for the last reader
     int end = 0;       // the time when the last read is over
 
-    /// Adds the read of a clone before node `node`.
+    /// Adds the read by a clone that runs before node `node`.
     constexpr void by_clone(nest const& where, int node, input const& read) {
       for (int more = read.levels; more > 0; --more) node = where.parent[node];
       add(node, read.levels > 0 ? time_of(where.end[node]) + 1 : time_of(node) - (read.overwritten ? 1 : 0));
@@ -126,16 +126,16 @@ private:
   struct item {
     int node = 0, group = 0;
     double cost = 0;
-    std::int64_t bytes = 0, all_bytes = 0; // of one iteration; of all iterations of the loops around the node
-    int forward_end = 0;                   // time of the last read in the forward pass
-    reading read;                          // in the backward pass before any node is dropped
-    int first_input = 0, last_input = 0;   // the range of its `inputs_`
+    std::int64_t bytes = 0, all_bytes = 0; // of the results: of one iteration; of all iterations of a micro-batch
+    int forward_end = 0;                   // time when the node and its last reader in the forward pass are over
+    reading read;                          // the reads in the backward pass if no node is dropped
+    int first_input = 0, last_input = 0;   // the range of its inputs in `inputs_`
     std::uint64_t op = 0;                  // identity of its op
-    int view_of = -1;                      // the item that its result is a view of; -1: none
+    int view_of = -1;                      // the item whose result this item's result is a view of; -1: none
     constexpr bool is_in(std::uint64_t choice) const { return (choice >> group & 1u) != 0; }
   };
 
-  /// When the values of an item exist if they are kept for its last reader in the backward pass.
+  /// When the results of an item exist if they are kept for its last reader in the backward pass.
   constexpr lifetime lifetime_if_kept(item const& t, reading const& read) const {
     int home = nest_.parent[t.node];
     while (!nest_.contains(home, read.last)) home = nest_.parent[home];
@@ -186,14 +186,15 @@ private:
     item_[p.nodes[i].outputs[0].value] = static_cast<short>(items_.size());
     items_.push_back(t);
   }
-  /// The iterations of the value's axes, without that of micro-batches.
+  /// The number of iterations along the value's axes, without the axis of micro-batches.
   static constexpr std::int64_t iterations(program const& p, value_info const& info) {
     std::int64_t count = 1;
     for (int const axis : info.axes)
       if (axis != p.micro_batches) count *= p.axes[axis].extent;
     return count;
   }
-  /// The group of an earlier item that is like `t`, or the next group.
+  /// The group of an earlier item with the op, cost and bytes of `t`. If there is none, a new group, or the last group
+  /// if the maximum is reached.
   constexpr int group_of(item const& t) {
     for (auto const& other : items_) {
       if (other.node == t.node) break;
@@ -230,7 +231,8 @@ private:
     return {k, levels, overwritten};
   }
 
-  /// Marks the times when an item can begin or end, and makes a segment from each to the next.
+  /// Marks the times when the lifetime of an item's result can begin or end, and makes a segment from each of these
+  /// times to the next.
   constexpr void find_segments(program const& p) {
     bool is_event[most_times + 1]{};
     auto const mark = [&](int node) {

@@ -9,38 +9,38 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Searches for a choice of nodes to drop (recomputation_estimate.hpp) so that the plan takes at most `limit` bytes,
-/// with little recomputation. The caller makes the plan of each candidate:
+/// Searches for a cheap choice of nodes to drop (recomputation_estimate.hpp) with which the memory plan takes at most
+/// `limit` bytes. The caller makes the plan of each candidate:
 ///
 ///     recomputation_estimate const e(p);
 ///     recomputation_search s;
 ///     while (!s.is_done) s = s.after(e, bytes_of_plan(rematerialize(p, e.nodes(s.candidate))), limit);
 ///     // s.choice()
 ///
-/// The first candidate drops nothing; if its plan is refused, the search ends. Each further candidate costs at least
-/// 1 % less than the best choice so far. The plan of a candidate is expected to differ from its estimate by about as
-/// many bytes as the plan of the most similar earlier candidate. The next candidate is the cheapest that is expected to
-/// fit. If no candidate is expected to fit, the next candidate is the one with the smallest expected plan. A local
-/// search looks for the next candidate, so it may miss a better one. If none of the first four plans
-/// fits, the next candidate drops everything.
+/// The first candidate drops nothing; if its plan fits or cannot be made, the search ends. As soon as a plan fits, each
+/// further candidate costs at least 1 % less than the cheapest choice that fits. The plan of a candidate is expected to
+/// differ from its estimate by about as many bytes as the plan of the most similar earlier candidate did. The next
+/// candidate is the cheapest that is expected to fit. If no candidate is expected to fit, the next candidate is the one
+/// with the smallest expected plan. The search for the next candidate is local, so it may miss a better one. If none of
+/// the first four plans fits, the next candidate drops everything.
 struct recomputation_search {
-  static constexpr std::int64_t refused = std::numeric_limits<std::int64_t>::max(); // the bytes of a refused plan
+  static constexpr std::int64_t refused = std::numeric_limits<std::int64_t>::max(); // means: no plan can be made
   static constexpr int most_plans = 24;                                             // maximum number of plans made
 
-  /// A candidate whose plan was made.
+  /// A candidate and its plan.
   struct made_plan {
     std::uint64_t choice = 0;   // the candidate
-    double cost = 0;            // of its recomputation
+    double cost = 0;            // of the recomputation, by the estimate
     std::int64_t estimated = 0; // bytes by the estimate
-    std::int64_t bytes = 0;     // bytes of the plan; `refused` if it was refused
+    std::int64_t bytes = 0;     // bytes of the plan, or `refused`
   };
 
   fixed_vector<made_plan, most_plans> made; // in the order of the search
   std::uint64_t candidate = 0;              // the choice whose plan the caller makes next
-  int best = -1;                            // the cheapest plan that fits, by index; -1: none fits
+  int best = -1;                            // index in `made` of the cheapest choice that fits; -1: none fits
   bool is_done = false;                     // whether the search is over
 
-  /// The result of the search so far: the cheapest choice that fits; if none fits, that with the smallest plan.
+  /// The result of the search so far: the cheapest choice that fits; if none fits, the one with the smallest plan.
   constexpr std::uint64_t choice() const {
     int found = best;
     for (int k = 0; best < 0 && k < made.size(); ++k)
@@ -48,7 +48,7 @@ struct recomputation_search {
     return found < 0 ? 0 : made[found].choice;
   }
 
-  /// The next state of the search. `bytes`: the bytes that the plan of `candidate` takes.
+  /// The next state of the search. `bytes`: the bytes that the plan of `candidate` takes, or `refused`.
   constexpr recomputation_search after(recomputation_estimate const& estimate, std::int64_t bytes,
                                        std::int64_t limit) const;
 };
@@ -70,11 +70,12 @@ public:
       most = std::max(most, error_of(m));
     }
     error_ = std::max(most - least, (state.made[0].bytes - limit) / 32);
-    // As long as nothing fits, each further plan aims lower.
+    // As long as nothing fits, each plan after the fourth aims lower.
     if (state.best < 0) limit_ -= std::max(0, state.made.size() - 3) * error_ / 2;
   }
 
-  /// Looks near the best choice and near the latest.
+  /// Looks near the best choice and near the latest one. If no plan fits yet, also looks near the choice that drops
+  /// everything. If a plan fits but no candidate is expected to fit, also tries larger changes of the best choice.
   constexpr void run() {
     improve(state_.choice());
     improve(state_.made.back().choice);
@@ -85,8 +86,8 @@ public:
   /// Whether a candidate was found.
   constexpr bool found() const { return found_; }
   constexpr std::uint64_t choice() const { return best_.choice; }
-  /// Whether the plan of the candidate would exceed the limit by so much more than estimates are wrong that it is not
-  /// worth making.
+  /// Whether the candidate is not worth a plan: at least four plans were made, one of them fits, and the candidate's
+  /// plan is expected to exceed the limit by more than twice the error of the estimates.
   constexpr bool is_hopeless() const {
     return state_.best >= 0 && state_.made.size() >= 4 && best_.excess > 2 * error_;
   }
@@ -121,7 +122,7 @@ private:
     }
   }
 
-  /// Makes `choice` the candidate if it is new and better. Returns whether it is.
+  /// Makes `choice` the candidate if it is new and better. Returns whether the candidate changed.
   constexpr bool consider(std::uint64_t choice) {
     if (--estimates_left_ < 0) return false;
     auto const e = estimate_.of(choice, cost_limit_);
@@ -148,7 +149,7 @@ private:
   std::int64_t limit_; // the bytes that the plan of the candidate should take at most
   int estimates_left_;
   std::int64_t error_ = 0; // by how many bytes the estimates of similar choices can be wrong
-  double cost_limit_;      // candidates are cheaper
+  double cost_limit_;      // the candidate must be cheaper than this
   expected best_;
   bool found_ = false;
 };

@@ -135,7 +135,7 @@ template <diagnosis d> struct entries_differ {
                 "generate); make them independent of the number of sequences");
 };
 
-/// A trainer needs more than the limit of checkpoint::budget with the smallest plan that the search found.
+/// With the smallest plan that the search found, a trainer needs more memory than the limit of checkpoint::budget.
 template <diagnosis d> struct limit_is_too_small {
   static_assert(d.ok(),
                 "checkpoint::budget: the trainer needs `got` bytes more than the limit, `expected`, with the smallest "

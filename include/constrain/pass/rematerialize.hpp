@@ -28,13 +28,13 @@ struct node_set {
 
 namespace detail {
 
-/// Lets the backward pass recompute values of the forward pass. Each call of the forward pass is kept or dropped.
-/// Backward nodes read the results of a dropped call's clone instead of the call's own results. The clone comes before
-/// the first of these nodes, in loops of the backward pass over the axes of the loops around the call. Clones, too,
-/// read the results of clones.
+/// Lets the backward pass recompute values of the forward pass. Each call of the forward pass is kept or dropped. A
+/// clone in the backward pass repeats a dropped call. Backward nodes read the clone's results instead of the call's.
+/// The clone comes before the first of these nodes, in loops of the backward pass over the axes of the loops around
+/// the call. Clones, too, read the results of clones.
 class rematerialization {
 public:
-  static constexpr int never = std::numeric_limits<int>::max(); // after all nodes
+  static constexpr int never = std::numeric_limits<int>::max(); // above every node's index
 
   /// The clones that a choice of dropped calls needs.
   struct clones {
@@ -98,7 +98,7 @@ public:
     for (auto& node : first) node = -1;
     for (int i = first_backward_ - 1; i >= 0; --i)
       if (int const node = placed.before[i]; node != never) next[i] = first[node], first[node] = i;
-    int clone[program::maximum_values]{}; // of each value: the value that its clone writes; -1: none
+    int clone[program::maximum_values]{}; // of each value: the value that the clone of its writer writes; -1: none
     for (auto& value : clone) value = -1;
     auto const read_clones = [&](node& n) {
       for (auto& input : n.inputs)

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Those ops of flash attention that have no kernel for `source::device`.
+/// The ops of flash attention without a kernel for `source::device`.
 template <class source> constexpr op_set missing_for_attention() {
   return missing_of<source, op::flash_attention, op::flash_attention_gradient>();
 }

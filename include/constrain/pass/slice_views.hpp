@@ -68,7 +68,7 @@ private:
   /// Whether `locate` can follow all views, no strided view of `r` is reshaped, and every op that reads or writes such
   /// a view accepts strided rows.
   constexpr bool is_taken_in_rows(ref r) const {
-    bool strided[program::maximum_values]{}; // the value is a strided view of `r`
+    bool strided[program::maximum_values]{}; // whether the value is a strided view of `r`
     bool any = false;
     for (int v : views_) {
       if (!is_shallow(v)) return false;

@@ -13,9 +13,10 @@ constexpr bool refers_to(program const& p, int i, int value) {
   return false;
 }
 
-/// The node after which the parameter of a gradient can be updated: the gradient is complete, and no later node reads
-/// the parameter. All loops around the node run over the parameter's axes and contain all references to the gradient,
-/// so that no node reads an iteration's gradient after that iteration's update. -1: no node refers to the gradient.
+/// The node after which the parameter of a gradient can be updated, since the gradient is complete and no later node
+/// reads the parameter. All loops around the node run over the parameter's axes and contain all references to the
+/// gradient, so that no node reads an iteration's gradient after that iteration's update. -1: no node refers to the
+/// gradient.
 constexpr int update_place(program const& p, nest const& where, int gradient) {
   auto const& parameter_axes = p.values[gradient].axes;
   int level = nest::root - 1, last = -1; // level: the innermost loop around all references so far; initially none

@@ -26,8 +26,8 @@ public:
     }
     return found;
   }
-  /// Whether this input of node n has the pattern `*` (program/layout.hpp): an element of the outputs needs only the
-  /// same element of the input or, in a block-wise optimizer state, the element for its block.
+  /// Whether this input of node n has the pattern `*` (program/layout.hpp): element i of an output needs only element
+  /// i of the input or, if the input is a block-wise optimizer state, the element for the block that contains i.
   static constexpr bool by_element(node const& n, int input) {
     return (n.op->layouts.inputs.elements >> input & 1u) != 0;
   }

@@ -8,7 +8,7 @@ template <int micro_batches> struct accumulate;
 
 namespace slot_of {
 
-/// The slot of gradient accumulation; is_slot.hpp explains its members.
+/// The slot of gradient accumulation; is_slot.hpp explains the members of a slot.
 struct accumulation {
   int micro_batches = 1; // micro-batches per optimizer step
   friend constexpr bool operator==(accumulation const&, accumulation const&) = default;

@@ -14,7 +14,7 @@ struct flash;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// The slot of the attention algorithm; is_slot.hpp explains its members.
+/// The slot of the attention algorithm; is_slot.hpp explains the members of a slot.
 struct attention {
   bool tiled = false;             // whether the algorithm is flash attention
   bool only_with_kernels = false; // whether to use `reference` on a device without kernels for the algorithm

@@ -21,14 +21,14 @@ template <bytes limit> struct budget;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// The slot of activation checkpointing; is_slot.hpp explains its members.
+/// The slot of activation checkpointing; is_slot.hpp explains the members of a slot.
 struct checkpointing {
   bool recomputes = false;   // whether the policy is checkpoint::every or checkpoint::sqrt
   int iterations = 0;        // k of checkpoint::every<k>; 0 for other policies
   bool square_root = false;  // whether the policy is checkpoint::sqrt
   bool by_operation = false; // whether the policy is checkpoint::keep
   op_set kept{};             // the ops of checkpoint::keep
-  int unknown_ops = 0;       // number of arguments of checkpoint::keep that are not ops, plus 1 for more than 16
+  int unknown_ops = 0;       // number of checkpoint::keep's arguments that are not ops, plus 1 if it has more than 16
   bool has_limit = false;    // whether the policy is checkpoint::budget
   bytes limit{};             // maximum memory of a trainer with checkpoint::budget; 0 for other policies
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;

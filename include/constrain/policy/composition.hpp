@@ -24,10 +24,10 @@ template <class... list> constexpr auto composition_of() { return composition<li
 
 namespace detail {
 
-/// The base of `composition_is_legal` for a legal composition.
+/// The base class of `composition_is_legal` for a legal composition.
 struct nothing_refused {};
 
-// The refusal of rule `index`; `nothing_refused` if there is none. This is a function, because for a recursive class
+// The refusal of rule `index`; `nothing_refused` if `index` is -1. This is a function, because for a recursive class
 // template, compilers would list every class of the recursion, with all rules, in the error message.
 template <int index, class composition, class first, class... rest>
 constexpr auto find_refusal(rule_list<first, rest...>) {

@@ -14,7 +14,7 @@ template <class architecture> struct cuda;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// The slot of the device; is_slot.hpp explains its members.
+/// The slot of the device; is_slot.hpp explains the members of a slot.
 struct device {
   bool is_cuda = false; // whether the device is a CUDA device
   int capability = 0;   // CUDA compute capability that kernels are compiled for: 90 is 9.0; 0 on the CPU

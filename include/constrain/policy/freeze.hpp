@@ -11,8 +11,8 @@ template <role... roles> struct train_only;
 
 namespace slot_of {
 
-/// The slot of freezing: the roles (program/role.hpp) whose parameters are not trained. is_slot.hpp explains its
-/// members.
+/// The slot of freezing: the roles (program/role.hpp) whose parameters are not trained. is_slot.hpp explains the
+/// members of a slot.
 struct freezing {
   bool weight = false;    // role::weight is frozen
   bool bias = false;      // role::bias is frozen
@@ -79,8 +79,8 @@ struct freezes_by_role {
 
 } // namespace detail
 
-/// Does not train parameters of these roles. They have no gradient and no optimizer state, are not part of the gradient
-/// norm, and do not decay. The default, `freeze<>`, trains all parameters.
+/// Does not train parameters of these roles. These parameters have no gradient and no optimizer state, are not part of
+/// the gradient norm, and do not decay. The default, `freeze<>`, trains all parameters.
 template <role... roles> struct freeze : detail::freezes_by_role {
   using slot = slot_of::freezing;
   static constexpr slot value = slot::template of_roles<roles...>();

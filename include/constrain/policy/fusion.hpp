@@ -16,7 +16,7 @@ struct none;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// The slot of fusion; is_slot.hpp explains its members.
+/// The slot of fusion; is_slot.hpp explains the members of a slot.
 struct fusion {
   bool fuses = true;                // whether the pass `fuse` runs
   bool only_with_kernels = false;   // whether to fuse only into ops for which the device has a kernel
@@ -39,8 +39,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 /// The default. Fuses operations if the device has a kernel for the fused operation. If the logits of a micro-batch
 /// take 256 MiB or more, the head (the linear layer that computes the logits) and the loss become a loop over chunks of
-/// rows, under the conditions of `all`. With 128 or more rows, the loop stores at most an eighth of the logits at a
-/// time, but is slower than one call for all rows. The loop skips chunks without a valid label, as with `all`.
+/// rows, under the conditions of `all`. The loop is slower than one call for all rows, but with 128 or more rows, it
+/// stores at most an eighth of the logits at a time. The loop skips chunks without a valid label, as with `all`.
 struct automatic {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .only_with_kernels = true, .smallest_logits = 256 << 20};

@@ -12,7 +12,7 @@ struct graph;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// The slot of launching; is_slot.hpp explains its members.
+/// The slot of launching; is_slot.hpp explains the members of a slot.
 struct launching {
   bool captures = false; // whether kernel launches are captured in a CUDA graph
   friend constexpr bool operator==(launching const&, launching const&) = default;
@@ -39,8 +39,9 @@ struct eager {
 };
 
 /// After the first run of an entry program, the program's kernel launches are captured in one CUDA graph. Later runs
-/// replay the graph: the kernels of the first run, on the same memory, without the gaps between launches. Loops over
-/// chunks of logits skip no chunk (see fusion::all). In checked mode, the host launches each kernel separately.
+/// replay the graph: it runs the same kernels on the same memory as the first run, without the gaps between launches.
+/// Loops over chunks of logits skip no chunk (see fusion::all). In checked mode, the host launches each kernel
+/// separately.
 struct graph {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::graph";

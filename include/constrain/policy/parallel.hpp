@@ -4,7 +4,7 @@
 
 /// Training in several processes. With data parallelism, each process trains on a different part of each batch, and
 /// gradients are summed over the processes. With tensor parallelism, several processes train on the same batches, and
-/// each computes a part of every divided layer.
+/// each computes a part of the layers that can be divided.
 namespace constrain::inline CONSTRAIN_VARIANT::parallel {
 
 struct none;
@@ -17,13 +17,13 @@ template <class data, class layers> struct mesh;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// The slot of parallelism; is_slot.hpp explains its members.
+/// The slot of parallelism; is_slot.hpp explains the members of a slot.
 struct parallelism {
   bool distributed = false; // whether several processes train together
   bool same_data = false;   // whether all processes train on the same data
   int stage = 3;            // the stage of ZeRO: 1, 2 or 3
-  int shards = 1;           // processes over which tensors are sharded; 1: not sharded
-  int tensor = 1;           // processes over which layers are divided; 1: not divided
+  int shards = 1;           // number of processes over which tensors are sharded; 1: not sharded
+  int tensor = 1;           // number of processes over which layers are divided; 1: not divided
   bool combines = true;     // whether the policies of a mesh can be combined
 #if defined(CONSTRAIN_WITH_MPI)
   bool has_mpi = true; // whether the program is compiled with MPI
@@ -99,9 +99,9 @@ template <int stage, int ranks> struct zero {
 /// between them are divided together: each process computes a range of the first layer's features, or some of the
 /// heads. The second layer sums over these features, and the sums of all processes are added. Each process also has a
 /// range of the rows of a token embedding, and of the classes of the output layer. The weights of divided layers and
-/// tables are divided too, with their gradients and optimizer states; every process holds all other tensors. A layer is
-/// not divided if `ranks` does not divide the number of its features or heads. The number of processes is `ranks`.
-/// Refused at compile time: fewer heads than ranks, and a model without a layer that can be divided.
+/// embeddings are divided too, with their gradients and optimizer states; every process holds all other tensors. A
+/// layer is not divided if `ranks` does not divide the number of its features or heads. The number of processes is
+/// `ranks`. Refused at compile time: fewer heads than ranks, and a model without a layer that can be divided.
 template <int ranks> struct tensor {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true, .same_data = true, .tensor = ranks};

@@ -17,7 +17,7 @@ struct fp64;
 
 namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
-/// The slot of precision; is_slot.hpp explains its members.
+/// The slot of precision; is_slot.hpp explains the members of a slot.
 struct precision {
   dtype master = dtype::f32;  // of parameters, gradients and, unless the optimizer chooses a type, optimizer states
   dtype compute = dtype::f32; // of activations and of the operands of GEMMs

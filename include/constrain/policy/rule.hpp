@@ -27,7 +27,7 @@ template <class...> struct rule_list {};
   }
 // clang-format on
 
-/// The values of all slots. Converts to each slot and each `said<slot>`, the parameters of rules.
+/// The values of all slots. Converts to each slot and to each `said<slot>`, which are the parameters of rules.
 template <class... slots> struct choices : said<slots>... {
   friend constexpr bool operator==(choices const&, choices const&) = default;
 };

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The compile-time options of one call to an op, such as heads and epsilon, as `pack` stores them (options.hpp).
+/// The compile-time options (heads, epsilon, ...) of one call to an op, in the form that `pack` returns (options.hpp).
 struct attributes {
   static constexpr int capacity = 6; // maximum number of elements
 

@@ -5,7 +5,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The argument of an op's gradient rule: the node to differentiate, the gradient of the node's output 0, and functions
-/// that append nodes. The appended nodes call ops, as the nodes of the forward pass do, and compute the gradients of
+/// that append nodes. Like the nodes of the forward pass, the appended nodes call ops. They compute the gradients of
 /// the node's inputs (the vector-Jacobian product).
 class backward {
 public:

@@ -44,7 +44,7 @@ struct diagnosis {
   int called_from = 0;       // line where the model calls the outermost layer or repeat around this call; 0: none
   std::int64_t expected = 0; // the number that the sentence calls `expected`
   std::int64_t got = 0;      // the number that the sentence calls `got`
-  refusal_label const* refusal = nullptr; // if the reason is `refused`: the refusal with its sentence
+  refusal_label const* refusal = nullptr; // if the reason is `refused`: identifies the refusal
   op_label const* op = nullptr;           // of a layout error: the op that the sentence calls `op`
   layout held = layout::replicated;       // of a layout error: how the ranks hold a tensor
   layout needed = layout::replicated;     // of a layout error: how `op` needs the tensor

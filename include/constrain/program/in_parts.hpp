@@ -12,7 +12,7 @@ template <diagnosis d> struct parts_of_no_parameter {
   static_assert(d.ok(), "ct::in_parts: the value is not a parameter; pass the result of ct::parameter");
 };
 
-/// Parts along a dimension `got` of a parameter with `expected` dimensions.
+/// Parts along dimension `got`, which a parameter with `expected` dimensions does not have.
 template <diagnosis d> struct no_such_dimension_of_parts {
   static_assert(d.ok(), "ct::in_parts: the parameter has `expected` dimensions, but its parts lie along dimension "
                         "`got`; dimensions count from 0, the outermost");

@@ -40,8 +40,8 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///                                                       // 0 is divided over a tensor group (pass/divide.hpp)
 ///     static constexpr bool divide(options&, division&); // changes the options to those of one rank of a tensor
 ///                                                       // group; false: impossible (division.hpp)
-///     static constexpr layout_change change{layout::partial, layout::replicated}; // of a collective, or of an op that
-///                                                       // works only on shards: layouts of input 0 and output 0
+///     static constexpr layout_change change{layout::partial, layout::replicated}; // layouts of input 0 and output 0
+///                                                       // of a collective, or of an op that works only on shards
 ///     static constexpr bool exchanges = true;           // the kernel exchanges data between ranks
 ///     static constexpr bool same_data = true;           // the ranks that exchange data train on the same batches
 ///     static constexpr bool promotes_types = true;      // in mixed precision, inputs of several floating-point types

@@ -10,7 +10,7 @@ struct location {
   static constexpr int maximum_views = 12; // maximum length of a chain of views
 
   ref root;                    // the value that owns the buffer
-  std::int64_t begin = 0;      // elements of `root` before the first element
+  std::int64_t begin = 0;      // elements of `root` before the value's first element
   std::int64_t row_stride = 0; // elements of `root` from one row to the next; 0: the elements are contiguous
   int axis = -1;               // of the loop whose iterations move the location; -1: none
   std::int64_t step = 0;       // elements of `root` by which one iteration moves the location

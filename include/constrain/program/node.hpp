@@ -16,7 +16,7 @@ enum class node_kind : std::uint8_t { call, loop, end };
 /// One entry of a program: a call to an op, or the beginning or end of a loop.
 struct node {
   static constexpr int maximum_inputs = 8;  // of one call
-  static constexpr int maximum_outputs = 9; // of one call: a weight, and the codes and scales of 4 states
+  static constexpr int maximum_outputs = 9; // of one call: a weight, and codes and scales of four 8-bit states
 
   node_kind kind = node_kind::call; // decides which of the fields below apply
 
@@ -24,13 +24,13 @@ struct node {
   fixed_vector<ref, maximum_inputs> inputs;   // of a call: the values it reads, in the kernel's order
   fixed_vector<ref, maximum_outputs> outputs; // of a call: the values it writes, in the kernel's order
   constrain::attributes attributes;           // of a call: constant options of the op
-  int random_key = 0;                         // of a call's random numbers; shared by the gradient and recomputation
-  int line = 0;                               // source line in the model: of the call or of the parameter; 0: none
+  int random_key = 0;                         // of a call: random key, shared with its gradient and recomputation
+  int line = 0;                               // source line of the call or, in an update, of the parameter; 0: none
   int called_from = 0;                        // source line of the outermost layer or repeat around the call; 0: none
   bool backward = false;                      // whether `differentiate` or `rematerialize` appended the node
 
   int axis = -1;         // of the beginning of a loop: the axis that the loop traverses
-  bool reversed = false; // of the beginning of a loop: from the last iteration to the first
+  bool reversed = false; // of the beginning of a loop: whether the last iteration runs first
 };
 
 } // namespace constrain

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// One term of an address or a position (see `operand`): the current index of `axis` times `stride`.
 struct index_term {
-  int axis = -1;           // of a loop around the call
+  int axis = -1;           // the axis of a loop around the call
   std::int64_t stride = 0; // per iteration of that loop: bytes in an address, instances in a position
 };
 /// A sum of index terms.
@@ -27,14 +27,14 @@ using index_terms = fixed_vector<index_term, axis_list::capacity>;
 struct operand {
   std::int64_t offset = 0;          // bytes from the arena's start, with all indices 0
   index_terms strides;              // bytes per iteration of each loop
-  std::int64_t position = 0;        // of a loop-carried value: its instance, with all indices 0
+  std::int64_t position = 0;        // instance of a loop-carried value, with all indices 0
   index_terms position_factors;     // instances per iteration of each loop
   std::int64_t position_stride = 0; // bytes from one instance to the next; 0: not loop-carried
   std::int64_t ring = 0;            // number of buffers, used cyclically; 0: one per instance
   dtype type = dtype::f32;          // of an element
   constrain::shape shape;           // of one instance
-  // elements that the call works on: those of one instance, times the extents of the stacked axes that no loop around
-  // the call traverses
+  // number of elements that the call works on: the elements of one instance, times the extents of those axes of the
+  // value that no loop around the call traverses
   std::int64_t count = 0;
   std::int64_t row_stride = 0; // elements from one row to the next in a slice of wider rows; 0: contiguous
   int value = -1;              // index among the program's values
@@ -43,12 +43,12 @@ struct operand {
 /// One entry of the table that the executor runs: a call, or the beginning or end of a loop.
 struct step {
   node_kind kind = node_kind::call; // decides which of the fields below apply
-  op_label const* op = nullptr;     // of a call
+  op_label const* op = nullptr;     // label of the op of a call
   int first_operand = 0;            // index among the plan's operands: inputs first, then outputs
   int inputs = 0;                   // number of inputs
   int outputs = 0;                  // number of outputs
   constrain::attributes attributes; // the constant options of the op
-  int random_key = 0;               // of a call's random numbers, as in `node`
+  int random_key = 0;               // key of the call's random numbers, as in `node`
   // terms whose sum is the index of the iteration over all loops around the call except the loop over micro-batches
   index_terms iteration;
   unsigned accumulates = 0; // bit j: output j accumulates; `call::add_to(j)` is false only at the first write in a run
@@ -58,9 +58,9 @@ struct step {
   fixed_vector<int, axis_list::capacity> first[node::maximum_outputs];
   int source = 0; // index of the node in the program, for messages
 
-  int axis = -1;         // of the beginning and end of a loop: the axis that the loop traverses
-  bool reversed = false; // of the beginning and end of a loop: whether it runs from the last iteration to the first
-  int partner = 0;       // of the beginning and end of a loop: index of the step at the other end of the loop
+  int axis = -1;         // for a loop's beginning or end: the axis that the loop traverses
+  bool reversed = false; // for a loop's beginning or end: whether the loop runs from the last iteration to the first
+  int partner = 0;       // for a loop's beginning or end: index of the step at the other end of the loop
 };
 
 /// The part of an axis that the executor needs to count iterations. "Within a segment" marks an axis that strip-mining
@@ -69,10 +69,10 @@ struct plan_axis {
   std::int64_t extent = 0;       // number of iterations; within a segment: number in a full segment
   std::int64_t whole_extent = 0; // within a segment: extent of the axis that was split, to shorten the last segment
   int segments = -1;             // within a segment: the axis of the segments; -1 for every other axis
-  labelled_rows rows{};          // of a loop that skips rows whose labels are ignored
+  labelled_rows rows{};          // the rows of each iteration, for a loop that skips rows with ignored labels
 };
 
-/// A tensor in the arena that the host writes or reads. `elements` is 0 if the program has no such tensor, or if no
+/// A tensor that the host writes or reads in the arena. `elements` is 0 if the program has no such tensor, or if no
 /// node uses the tensor.
 struct host_view {
   std::int64_t offset = 0;   // bytes from the arena's start
@@ -85,7 +85,7 @@ struct plan_port {
   port_kind kind = port_kind::result; // whether the host writes or reads the tensor
   port_spec spec;                     // the name is unique among the ports of this kind; a result has only a name
   std::int64_t limit = 0;             // integers from the host must be in [0, limit); 0: not checked
-  bool ignorable = false;             // of labels: the host may pass `ignored_label` too
+  bool ignorable = false;             // for labels: whether the host may also pass `ignored_label`
   std::int64_t elements = 0;          // of all micro-batches
   host_view view;                     // the tensor; without elements if no node reads or writes it
 };
@@ -102,7 +102,7 @@ template <int step_count, int operand_count> struct plan {
 
   static constexpr int steps_size = step_count; // entries of `steps` in use
 
-  /// The tensor of a result, such as "logits" or "loss"; without elements if the program has no such result.
+  /// The tensor of the result `name` ("logits", "loss", ...); without elements if the program has no such result.
   constexpr host_view result(std::string_view name) const {
     for (auto const& p : ports)
       if (p.kind == port_kind::result && p.spec.name == name) return p.view;

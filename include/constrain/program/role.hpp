@@ -6,8 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The purpose of a value. Roles decide which parameters are trained, which parameters have weight decay, where memory
-/// is counted, and which values persist between steps. The library never infers a role from a name.
+/// The purpose of a value. Roles decide which parameters are trained, which parameters have weight decay, which line of
+/// the plan counts a value's memory, and which values persist between steps. The library never infers a role from a
+/// name.
 enum class role : std::uint8_t {
   activation,      // computed from inputs and parameters
   input,           // inputs, labels and the inverse label count, written by the host
@@ -44,8 +45,8 @@ constexpr bool is_parameter(role r) {
 /// Whether `r` is the role of a parameter that training changes.
 constexpr bool is_trainable(role r) { return is_parameter(r) && r != role::frozen; }
 
-/// Whether weight decay applies to role `r`: to matrices and embeddings, not to biases and norms, as is common with
-/// AdamW (Loshchilov & Hutter 2019).
+/// Whether weight decay applies to parameters of role `r`. Biases and norms do not decay, as is common with AdamW
+/// (Loshchilov & Hutter 2019).
 constexpr bool decays(role r) { return r == role::weight || r == role::embedding || r == role::head; }
 
 /// Whether a value of role `r` keeps its bytes from one run of an entry program (step, evaluate, ...) to the next.

@@ -11,7 +11,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Axes by index, outermost first.
+/// Indices of axes, outermost first.
 using axis_list = fixed_vector<int, 6>;
 
 /// The initial values of a parameter, an optimizer state or a setting: draws from a normal distribution.
@@ -30,23 +30,23 @@ struct value_info {
   bool accumulates = false;   // several nodes or iterations add to the value, write parts of it, or change it in place
   int belongs_to = -1;        // the parameter of a gradient, optimizer state, compute copy or working copy; -1: none
   int line = 0;               // source line in the model; 0: none
-  name_ref name;              // of a parameter or setting; of an optimizer state: within the parameter ("exp_avg")
+  name_ref name;              // of a parameter, setting or state; a state's name lacks the parameter's ("exp_avg")
   initial_value initial;      // of a parameter, an optimizer state or a setting
   bool per_run = false;       // of an input: one value for all micro-batches, which the trainer writes before each run
   bool decays = false;        // of a parameter: weight decay applies to it; set by `update_rule::decays`
   bool ends_with_update = false; // of a gradient: neither a node nor the host reads it after the parameter's update
   bool is_average = false;       // of an optimizer state: the average that evaluation reads instead of the parameter
-  bool is_of_value = false;      // of an optimizer state: it describes the parameter's value, and starts anew with it
-  int block = 1;                 // of an optimizer state or its shard: elements of the parameter per element
+  bool is_of_value = false;      // of an optimizer state: setting the parameter's value initializes the state again
+  int block = 1;                 // of an optimizer state or its shard: elements of the parameter per state element
   int parts = -1;                // of a parameter: index of its parts in `program::part_lists`; -1: it is one tensor
   ref overwritten_by;            // the value that an op writes in place over this value; the two share bytes
   constrain::view view;          // the value of which this value is a view; the two share bytes
   constrain::layout layout = layout::replicated; // how ranks hold one instance
   constrain::shape full_shape;                   // of one instance of the full tensor, if the layout is flat
   int divided = -1;        // of a parameter: the dimension that is divided over the ranks of a tensor group; -1: none
-  std::int64_t unused = 0; // of a divided value: elements of the divided dimension that the last rank lacks
+  std::int64_t unused = 0; // of a divided value: elements by which the last rank's range is shorter than the others
 
-  /// The shape of one instance before it is sharded; of one rank's ranges if the tensor is divided.
+  /// The shape of one instance before sharding. If the value is divided, this is the shape of one rank's ranges.
   constexpr constrain::shape shape_in_full() const { return layout == constrain::layout::flat ? full_shape : shape; }
   /// Whether this is a loop-carried value, such as the x of a repeat.
   constexpr bool is_loop_carried() const { return loop_carried_axis >= 0; }

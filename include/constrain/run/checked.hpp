@@ -16,7 +16,7 @@ struct checked_value {
   int loop_carried_axis = -1;         // axis of the loop that carries the value; -1: not loop-carried
   bool persistent = false;            // the value keeps its bytes between runs; its tags are not checked
   bool covers_all_iterations = false; // all instances share one tag: one call writes them, or iterations are summed
-  bool scaled = false;                // the loss scale (precision::fp16) multiplies the value, so it may overflow
+  bool scaled = false;                // the loss scale (precision::fp16) multiplies the value; the value may overflow
 };
 
 /// The `checked_value` of every value of a program.
@@ -32,8 +32,8 @@ constexpr int viewed(program const& p, int v) {
   return v;
 }
 
-/// Marks the values that are computed from the loss scale, except persistent ones: a step whose gradients overflow does
-/// not change those.
+/// Marks the values that are computed from the loss scale. Does not mark persistent values, since a step whose
+/// gradients overflow does not change them.
 template <int count> constexpr void mark_scaled(program const& p, checked_table<count>& table) {
   if (!p.loss_scale) return;
   auto const is_scaled = [&](int v) { return v == p.loss_scale.value || table.values[v].scaled; };
@@ -72,14 +72,15 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
 /// the value and the loop iterations. Every read of a value that is not persistent must find the tag of the value, or
 /// the tag of a host write. This detects values that are overwritten while still needed; filling memory with NaN does
 /// not always reveal them. The first output of each plan step (kernel call) must be finite if the output's dtype is
-/// floating-point, unless the loss scale of precision::fp16 multiplies it and can still fall: the step is then skipped,
-/// and the next one has a smaller scale. If a check fails, the hook throws an `error` that names the plan step.
+/// floating-point. An output that the loss scale of precision::fp16 multiplies is exempt while the loss scale can still
+/// fall: if the output overflows, the trainer skips the update and lowers the loss scale. If a check fails, the hook
+/// throws an `error` that names the plan step.
 class checked_hooks {
 public:
   static constexpr std::int64_t block = 64; // bytes that share one tag
 
-  /// `operands`: the operands of the plan. `values`: by the value's index in the program. The arena and both arrays
-  /// must outlive this object. `may_overflow`: values that the loss scale multiplies need not be finite.
+  /// `operands`: the operands of the plan. `values`: the array of the program's `checked_table`. The arena and both
+  /// arrays must outlive this object. `may_overflow`: whether values that the loss scale multiplies may be non-finite.
   checked_hooks(arena const& memory, operand const* operands, checked_value const* values, bool may_overflow = false);
 
   /// Tags memory that the host has written, so that any plan step may read it.

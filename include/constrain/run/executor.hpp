@@ -11,10 +11,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A view of a `plan` and of the kernels of its steps. Unlike the plan's type, this type does not depend on the plan's
 /// size.
 struct plan_view {
-  step const* steps = nullptr;               // in order of execution; a loop has a begin and an end step
+  step const* steps = nullptr;               // steps in order of execution; a loop has a begin and an end step
   int step_count = 0;                        // number of steps
   operand const* operands = nullptr;         // operands of all steps
-  plan_axis const* axes = nullptr;           // by axis index
+  plan_axis const* axes = nullptr;           // axes, by axis index
   int micro_batches = -1;                    // axis of the micro-batch loop; -1: none
   launcher const* launchers = nullptr;       // the kernel of each step; null: begin or end step of a loop
   device_step const* device_steps = nullptr; // scratch memory and merged calls of each step; null: none

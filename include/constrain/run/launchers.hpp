@@ -198,7 +198,7 @@ template <class holder, class device, int missing> constexpr auto error_to_repor
 
 } // namespace detail
 
-/// The compile-time error for a plan with missing kernels: it reports the first call that lacks one.
+/// The compile-time error for a plan with missing kernels: it reports the first call that lacks a kernel.
 template <class holder, class device, int missing = detail::missing_step<holder, device>> struct plan_has_kernels {
   using error = typename decltype(detail::error_to_report<holder, device, missing>())::type;
   static_assert(sizeof(error) > 0);

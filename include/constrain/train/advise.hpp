@@ -22,7 +22,7 @@ struct advice {
   std::vector<std::string> names;       // for each strategy: the names of its policies
   int index = -1;                       // index of the fastest strategy that fits; -1: none fits
   bytes missing;                        // excess of the smallest plan over the memory; 0 if a strategy fits
-  std::string text;                     // the table, then the choice or, if none fits, the missing bytes and what to do
+  std::string text;                     // the table, and the choice or, if nothing fits, what is missing and what to do
 };
 
 namespace detail {
@@ -43,7 +43,8 @@ using with_and_without_recomputation = set_list<policies<device, precision, opti
 /// AdamW with the fewest bytes: all states in 8 bits, and no gradient kept after its update.
 using smallest_adamw = optimizer::in_backward<optimizer::quantized<optimizer::adamw, optimizer::everything>>;
 
-/// The strategies that `advise` considers for a device, with ops for which the device has kernels.
+/// The strategies that `advise` considers for a device and a precision. The device has kernels for all ops of these
+/// strategies.
 template <class device, class precision> struct advised {
   using bf16_states = optimizer::states_in<dtype::bf16, optimizer::adamw>;
   using list = decltype(with_and_without_recomputation<device, precision, optimizer::adamw, bf16_states>{} +
@@ -88,7 +89,7 @@ template <class task> constexpr bytes largest_parameter() {
 /// Compares combinations of a precision, an optimizer, recomputation and fusion. Finds those whose step fits into
 /// `memory` bytes of one device, and the fastest of them by the cost model. If none fits, the text states how many
 /// bytes are missing and what to do. Throws `error` if `memory` is below 1 byte. The plans are made at compile time; no
-/// kernel is compiled. A strategy that needs a rate of 0 (device/rates.hpp) is a compile-time error.
+/// kernel is compiled. If a strategy needs a rate that is 0 (unknown; see device/rates.hpp), the call does not compile.
 ///
 ///     std::puts(ct::advise<task>(ct::device::cpu{}, ct::gibibytes(16)).text.c_str());
 template <class task, class device> advice advise(device, bytes memory) {

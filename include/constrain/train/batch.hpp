@@ -52,7 +52,7 @@ private:
 struct batch_arrays {
   array_list inputs;                     // one array for each input of the model
   array_list labels;                     // one array for each label of the objective
-  std::vector<std::int32_t> shifted;     // shifted copy of the caller's labels, which `labels` views; empty: none
+  std::vector<std::int32_t> shifted;     // shifted copy of the caller's labels; `labels` views this copy; empty: none
   std::unique_ptr<std::byte[]> memory{}; // of a batch of examples: the elements that `inputs` and `labels` view
 };
 
@@ -65,7 +65,7 @@ struct batch {
   std::span<std::int32_t const> labels;
   std::int64_t valid_labels = 0; // elements of the first labels other than `ignored_label`; every real number counts
   std::uint64_t corpus = 0;      // hash of the corpus or examples that the batch is from; 0: the caller's arrays
-  data::position next{};         // position in that data after the samples of all ranks
+  data::position next{};         // position in the corpus or examples after the samples of all ranks
   std::int64_t sequence = 0;     // tokens in a sequence; 0: unknown, not checked by `step`
   batch_ticket ticket{};         // valid until a `batch_range` refills or destroys the arrays
   std::shared_ptr<batch_arrays const> arrays{}; // all arrays; null: only `inputs` and `labels`

@@ -46,7 +46,7 @@ private:
   data::position position_;
   std::int64_t sequences_;
   data::tail tail_;
-  std::int64_t rank_, needed_, count_; // `needed_`, `count_`: samples in a full batch over all ranks, in an epoch
+  std::int64_t rank_, needed_, count_; // needed_: samples in a full batch, over all ranks; count_: in an epoch
   data::position next_{};
   std::int64_t taken_ = 0;
 };

@@ -20,7 +20,7 @@ struct strategy_estimate {
   bytes peak;                   // of the step's plan; equals the trainer's peak unless another entry needs more
   double seconds = 0;           // estimate for a step (`estimated_seconds` with `rates_of` the device)
   double tokens_per_second = 0; // estimate for one rank
-  bool fits = false;            // whether the peak is within the limit, and within the limit of checkpoint::budget
+  bool fits = false;            // whether the peak is within the caller's limit and that of checkpoint::budget
 };
 
 namespace detail {
@@ -33,7 +33,7 @@ template <class tag, bool is_rated> constexpr int with_rates_of(int index) {
   return index;
 }
 
-/// The smaller of `limit` and the limit of checkpoint::budget, if `set` has it.
+/// The smaller of `limit` and the limit of checkpoint::budget; `limit` if `set` does not have this policy.
 template <class set> constexpr bytes limit_with_budget(bytes limit) {
   constexpr auto const& checkpointing = set::checkpointing::value;
   return checkpointing.searches() && checkpointing.limit < limit ? checkpointing.limit : limit;
@@ -133,8 +133,9 @@ template <bytes limit, class task, class... sets> struct estimates {
   }
 };
 
-/// `estimates`. If a strategy is not `ct::policies<...>`, or there is none, `cheapest` reports this error, and the
-/// estimates are those of the default policies. If `task` is not a task, the estimates report this error.
+/// `estimates`, for arguments that may be invalid. If a strategy is not `ct::policies<...>`, or if there are not 1 to
+/// 64 strategies, `cheapest` reports the error, and the estimates are those of the default policies. If `task` is not a
+/// task, the estimates report the error.
 template <bytes limit, class task, class... sets> struct checked_estimates {
   static constexpr bool are_sets = sizeof...(sets) >= 1 && sizeof...(sets) <= 64 && (is_set<sets> && ...);
   static constexpr bool is_valid = are_sets && is_task<task>;
@@ -154,8 +155,8 @@ template <bytes limit, class task, class... sets> struct checked_estimates {
 
 /// Of the strategies whose trainers need at most `limit` bytes, chooses the one that a cost model estimates to be the
 /// fastest. The compiler makes the plan of every strategy's step, but compiles no kernel. `sets`: 1 to 64
-/// `ct::policies`. If no strategy fits, a compile-time error states how many bytes are missing. A strategy that needs a
-/// rate of 0 (device/rates.hpp) is a compile-time error, too.
+/// `ct::policies`. If no strategy fits, a compile-time error states how many bytes are missing. It is
+/// also a compile-time error if a strategy needs a device rate (device/rates.hpp) that is 0.
 ///
 ///     using choice = ct::cheapest<ct::gibibytes(4), task, ct::policies<>, ct::policies<ct::checkpoint::every<1>>,
 ///                                 ct::policies<ct::precision::bf16>>;

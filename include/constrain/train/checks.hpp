@@ -21,8 +21,8 @@ void check_run(run_options const& o);
 /// For optimizers that update before the norm of all gradients is known: throws `error` if `.clip_norm` is not 0.
 void check_no_clipping(run_options const& o);
 
-/// Throws `error` if the schedule makes a learning rate of `h` that is not finite in the first step or, with a schedule
-/// of the library, after its last step. (`scale_learning_rates` checks the rate of every step.)
+/// Throws `error` if the schedule makes a learning rate of `h` infinite or NaN. Checks the first step and, for a
+/// schedule of the library, the largest possible step. (`scale_learning_rates` checks the rate of every step.)
 template <class hyper> void check_scheduled(hyper const& h, schedule::any const& s) {
   auto const check = [&](hyper scaled, optimizer_steps step) { scale_learning_rates(scaled, s(step), 1); };
   check(h, 0);

@@ -109,7 +109,7 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
   static constexpr device_reserve reserve{target::parameters + scratch, target::alignment};
   static constexpr memory_plan memory =
       step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, reserve) : memory_plan{};
-  /// Whether `memory.peak` exceeds the limit of checkpoint::budget; `trainer` reports this error.
+  /// The error if `memory.peak` exceeds the limit of checkpoint::budget. `trainer` reports this error.
   static constexpr diagnosis failure_of_limit =
       detail::check_limit(policy_set::checkpointing::value, step::failure.ok() ? memory.peak : bytes(0));
   static_assert(has_aligned_buffers(step::final, step::where, target::alignment) &&
@@ -125,7 +125,7 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
   static constexpr std::int64_t shards = policy_set::parallelism::value.shards;
   static constexpr std::int64_t parameter_count = count_elements(parameters);
 
-  /// Whether evaluation counts correct predictions: the first labels are one class per row of logits.
+  /// Whether evaluation counts correct predictions. It does if the first labels are one class per row of logits.
   static constexpr bool counts_correct = evaluate::value.result("correct").elements > 0;
 };
 

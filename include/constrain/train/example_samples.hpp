@@ -9,7 +9,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The samples of `examples`, whose arrays are matched to the ports of a task. `needed`: the requirements of a
-/// micro-batch with labels, of `sequences` sequences. Throws `error`, which begins with `where`, unless there is an
+/// micro-batch of `sequences` sequences, labels included. Throws `error`, which begins with `where`, unless there is an
 /// array of the right type for each port, all arrays hold the same number of complete examples, and all values are in
 /// range. Also throws `error` if `examples` is empty, if a port's array for a micro-batch cannot be divided into
 /// `sequences` examples, if labels should be shifted but are not, or if labels cannot be shifted as requested.

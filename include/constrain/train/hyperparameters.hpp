@@ -35,15 +35,15 @@ template <class real, class hyper, class function>
   for (std::size_t i = 0; i < fields.size(); ++i) f(concat({"field ", i + 1, " of hyper"}), fields[i]);
 }
 
-/// The learning rate of an optimizer or, if it has none, of the optimizer that it wraps; 0 if there is none.
+/// The learning rate of an optimizer or, if it has none, of the optimizer that it wraps; 0 if neither has one.
 template <class hyper> double learning_rate_of(hyper const& h) {
   if constexpr (requires { h.learning_rate; }) return static_cast<double>(h.learning_rate);
   else if constexpr (requires { h.base; }) return learning_rate_of(h.base);
   else return 0;
 }
 
-/// The product of a learning rate, the schedule's factor and the factor of `scale_learning_rate`. Throws `error` if its
-/// absolute value is not at most `most`.
+/// The product of a learning rate, the schedule's factor and the factor of `scale_learning_rate`. Throws `error` if the
+/// product's absolute value is not at most `most`.
 double scaled_learning_rate(double rate, double schedule, double factor, double most);
 
 /// Multiplies the learning rates of an optimizer, and of the optimizers that it wraps, by `schedule` and by `factor`,
@@ -67,7 +67,7 @@ template <class hyper> void set_learning_rates(hyper& h, double rate) {
 
 /// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
 /// field by its position. Unless all fields are float or all are double, only fields of arithmetic or enumeration type
-/// are visited by position, or no fields if the struct has more than twelve fields, an array or a base class. The
+/// are visited by position, and none if the struct has more than twelve fields, an array or a base class. The
 /// fields of the wrapped optimizer follow in the same way, with " of the base" after their names.
 template <class hyper, class function>
 [[gnu::noinline, gnu::cold]] void for_each_hyperparameter(hyper const& h, function const& f) {

@@ -67,7 +67,7 @@ struct inference_entries
       make_parameter_table<count_parameters(evaluate_program::final)>(evaluate_program::final, evaluate::where);
   /// Elements of all parameters.
   static constexpr std::int64_t parameter_count = count_elements(parameters);
-  /// Whether evaluation counts correct predictions: the first labels are one class per row of logits.
+  /// Whether the first labels are one class per row of logits, so that evaluation counts correct predictions.
   static constexpr bool counts_correct = evaluate::value.result("correct").elements > 0;
 };
 

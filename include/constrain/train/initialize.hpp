@@ -11,12 +11,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// writes only the elements that rank `rank` of these ranks stores. `index`: the index of the parameter or setting;
 /// for a state, the index of the state's parameter. An element is a constant plus a normal draw (Philox, Box-Muller;
 /// see device/random.hpp) times a standard deviation. The draw depends only on the seed, `index` and the position of
-/// the element in the full tensor, counted through all iterations of a repeat (loop of the model).
+/// the element in the full tensor, counted through all iterations of a repeat (a loop of the model).
 void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory, int rank = 0);
 
-/// Starts the states that describe a parameter's value anew, because the host has set this value: averages become
-/// copies of it, and rounding errors ("compensation") become 0. `parameter`: the parameter's index. `rank`: as in
-/// `initialize`.
+/// Call this function after the host has set a parameter's value. Resets the states that describe this value: averages
+/// become copies of the value, and rounding errors ("compensation") become 0. `parameter`: the parameter's index.
+/// `rank`: as in `initialize`.
 void start_states_of_value(parameter_list const& all, int parameter, arena& memory, int rank);
 
 /// Writes the initial values of all parameters, optimizer states and settings.

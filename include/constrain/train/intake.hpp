@@ -26,7 +26,7 @@ batch own_arrays(char const* where, array_list const& inputs, array_list const& 
 /// `own_arrays` for one step. Also throws `error` for arrays that do not fit their ports.
 batch own_batch(array_list const& inputs, array_list const& labels, constrain::labels which, batch_needs const& needed);
 
-/// The arrays of micro-batch `index`. `ports`: of one micro-batch.
+/// The arrays of micro-batch `index`. `ports`: the ports of one micro-batch.
 array_list part_of(plan_ports ports, port_kind kind, array_list const& all, std::size_t index);
 
 /// Throws `error` unless batch `b` has the arrays that a step needs and a valid ticket.

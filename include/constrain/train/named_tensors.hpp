@@ -18,8 +18,8 @@ public:
 
   /// Views of all parameters, in the order in which the model creates them.
   std::vector<parameter_view> parameters() const;
-  /// The gradient of a parameter. The last step multiplied the gradient by `*loss_scale`; the view reads `*loss_scale`
-  /// at each copy to undo this. `kept`: whether the gradients of the last step are in the arena. Throws `error` if
+  /// The gradient of a parameter. In the arena, the gradient is multiplied by `*loss_scale` (see
+  /// tensor_view::multiplied_by). `kept`: whether the gradients of the last step are in the arena. Throws `error` if
   /// `kept` is false, for an unknown or frozen parameter, and with optimizer::in_backward.
   tensor_view gradient(std::string_view name, bool kept, double const* loss_scale) const;
   /// The optimizer state `name` of a parameter. Throws `error` if there is none.

@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A run of elements that are consecutive in a tensor and stored on one rank.
 struct stored_run {
   std::int64_t begin = 0;  // index of the first element in one iteration's full tensor
-  std::int64_t at = 0;     // index of this element among the elements of this iteration that the rank stores
+  std::int64_t at = 0;     // index of this element among those that the rank stores of the iteration's tensor
   std::int64_t length = 0; // number of elements
 };
 
@@ -26,7 +26,7 @@ struct tensor_info {
   std::int64_t shards = 1;              // number of ranks over which an iteration's tensor is sharded
   std::int64_t chunk = norm_chunk;      // in elements; each shard that is not empty begins at a multiple of `chunk`
   std::int64_t tensor_ranks = 1;        // number of ranks in a tensor group
-  int divided = -1;                     // dimension divided over these ranks; -1: none
+  int divided = -1;                     // dimension divided over a tensor group's ranks; -1: none
   part_list parts;                      // if divided: extents of a rank's ranges of the dimension, one range per part
   std::int64_t unused = 0;              // if divided: elements of this dimension that the last rank's range lacks
   dtype type = dtype::f32;              // of an element
@@ -60,7 +60,7 @@ struct tensor_info {
 
 /// A parameter: its weight as stored, and the offset of its gradient in the arena.
 struct parameter_info : tensor_info {
-  constrain::role role = role::weight; // purpose of the parameter, on which weight decay, for example, depends
+  constrain::role role = role::weight; // purpose of the parameter, such as weight, bias or norm
   std::int64_t gradient_offset = -1;   // arena offset of the gradient; -1: none that the host can read
   dtype gradient_type = dtype::f32;    // of the gradient's elements
   std::int64_t gradient_shards = 1;    // number of ranks over which an iteration's gradient is sharded
@@ -81,7 +81,7 @@ struct parameter_info : tensor_info {
 struct state_info : tensor_info {
   int parameter = 0;        // index of the parameter that the state belongs to
   bool is_average = false;  // whether this state is a moving average of the parameter, initially a copy of it
-  bool is_of_value = false; // whether this state describes the parameter's value: it starts anew when the host sets it
+  bool is_of_value = false; // whether setting the parameter's value resets this state (an average or a compensation)
 };
 
 /// A view of the `parameter_table` of a trainer or an inference object. The view's type is the same for tables of any

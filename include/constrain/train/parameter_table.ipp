@@ -14,8 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (int k = 0; k < divided; ++k) outer *= shape.extent[k];
   for (int k = divided + 1; k < shape.rank; ++k) inner *= shape.extent[k];
   auto const division = rank % tensor_ranks, lacks = division == tensor_ranks - 1 ? unused * inner : 0;
-  // `begin`: start of a part (the ranges of all ranks) in the full tensor; `at`: start of this rank's range of the part
-  // among the elements that this rank holds.
+  // Each part consists of one range per rank. `begin`: where the part begins in the full tensor. `at`: where this
+  // rank's range begins among the elements that this rank holds.
   std::int64_t begin = 0, at = 0;
   for (std::int64_t i = 0; i < outer; ++i)
     for (auto extent : parts.extents) {

@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Elements checked between two branches, so that the compiler can vectorize the check.
 inline constexpr std::size_t check_block = 64;
 
-/// An int32 is in [0, limit) if and only if, cast to unsigned, it is below the result.
+/// Returns a bound: an int32 is in [0, limit) if and only if its value, cast to unsigned, is below the bound.
 constexpr std::uint32_t unsigned_limit(std::int64_t limit) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(limit, 0, std::int64_t{1} << 31));
 }
@@ -165,8 +165,8 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
   }
 }
 
-/// The largest finite value of a floating-point type, and the smallest double that becomes infinite in it. A conversion
-/// to a type narrower than float rounds to float first.
+/// The largest finite value of a floating-point type, and the smallest double that converts to infinity in this type. A
+/// conversion to a type narrower than float rounds to float first.
 struct real_range {
   double most = std::numeric_limits<double>::max();
   double infinite = std::numeric_limits<double>::infinity();
@@ -180,7 +180,7 @@ constexpr real_range range_of(dtype type) {
   }
 }
 
-/// The range of the real numbers that a port accepts: all finite numbers if no node reads them.
+/// The range of the real numbers that a port accepts: all finite numbers if no node reads the port's array.
 constexpr real_range range_of(plan_port const& port) {
   return port.view.elements > 0 ? range_of(port.view.type) : real_range{};
 }
@@ -255,7 +255,7 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* where, plan_ports por
   return first;
 }
 
-/// Throws the error for an array that does not hold exactly `batches` micro-batches, as the first array does.
+/// Throws the error for an array that holds more or fewer than `batches` micro-batches, the number in the first array.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_count(plan_port const& port, std::size_t size,
                                                            std::size_t batches) {
   auto const needed = batches * static_cast<std::size_t>(port.elements);

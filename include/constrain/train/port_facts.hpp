@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Facts about a task's inputs, labels and logits that the host needs. `passes`: the passes of an entry program that
+/// Facts that the host needs about a task's inputs, labels and logits. `passes`: the passes of an entry program that
 /// has all three.
 template <class task, class passes> struct port_facts {
   // The first input and the first label. The host checks a corpus against them.
@@ -14,10 +14,10 @@ template <class task, class passes> struct port_facts {
   static constexpr shape logits = passes::built.values[passes::built.result("logits").value].shape;
   static constexpr std::int64_t labels =
       passes::built.values[first_label.where.value].shape.elements(); // elements in a micro-batch
-  /// Whether the only input is one array of tokens, as a corpus and `generate` provide it.
+  /// Whether the only input is one array of tokens. A corpus and `generate` provide no other inputs.
   static constexpr bool takes_tokens =
       passes::built.count(port_kind::input) == 1 && first_input.spec == port_spec{.name = first_input.spec.name};
-  /// Whether the only labels are one class per token, as a corpus provides them.
+  /// Whether the only labels are one class per token. A corpus provides no other labels.
   static constexpr bool labels_tokens = passes::built.count(port_kind::label) == 1 &&
                                         first_label.spec.type == port_type::ids &&
                                         labels == passes::built.values[first_input.where.value].shape.elements();

@@ -22,7 +22,7 @@ struct ranks {
   held<communicator> world = std::unique_ptr<communicator>(new self);   // all ranks
   held<communicator> holders = std::unique_ptr<communicator>(new self); // the ranks that together hold a tensor
   held<communicator> tensor = std::unique_ptr<communicator>(new self);  // the ranks that divide the layers
-  std::unique_ptr<communicator> data_axis, zero_axis;                   // with tensor parallelism; else null
+  std::unique_ptr<communicator> data_axis, zero_axis;                   // null without tensor parallelism
 
   /// The ranks that train on different data and have the same part of each layer as this rank.
   communicator& data() const { return data_axis ? *data_axis : *world; }
@@ -52,8 +52,8 @@ void form_groups(ranks& r, slot_of::parallelism const& p);
 
 } // namespace detail
 
-/// The communicators of this process. Each has a single rank unless this function uses MPI, which it does if
-/// `p.distributed` is true in a build with MPI. With MPI, throws `error` as the constructor of `mpi` does, if the world
+/// The communicators of this process. In a build without MPI, or if `p.distributed` is false, each has a single rank.
+/// Otherwise, this function uses MPI and throws the errors of `mpi`'s constructor. It also throws `error` if the world
 /// size is not a multiple of the number of ranks that hold a tensor together (without data parallelism: not equal to
 /// this number), or if `deadline` is not in (0, 1e9]. `deadline`: seconds to wait for other ranks.
 template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadline) {

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The dynamic loss scale of `precision::fp16` (Micikevicius et al. 2018), as in torch.amp.GradScaler. A step with a
 /// gradient that is not finite is skipped, and the scale is multiplied by `backoff`. After `interval` consecutive steps
-/// that were not skipped, the scale is multiplied by `growth`. The scale stays from 2^-24 to 2^127. The trainer's
+/// that were not skipped, the scale is multiplied by `growth`. The scale stays between 2^-24 and 2^127. The trainer's
 /// setting "loss_scale" is the scale of the next step.
 struct loss_scale_options {
   double initial = 65536;       // scale of the first step, from 2^-24 to 2^127

@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Options for how `generate` samples tokens. `generate` throws `error` for a field out of range.
 struct generate_options {
   double temperature = 1; // divides the logits, at least 0; 0: always the most likely token
-  int top_k = 0;          // number of most likely tokens to sample from, at least 0; 0: all tokens
+  int top_k = 0;          // how many of the most likely tokens to sample from, at least 0; 0: all tokens
   std::uint64_t seed = 0; // seed of the random draws
 };
 

@@ -39,7 +39,7 @@ public:
 
   /// Refers to no data set.
   sample_set() = default;
-  /// `data`: an object with the functions `labels`, `view`, `copy` and `pad`, as below. (This class uses function
+  /// `data`: an object with functions `labels`, `view`, `copy` and `pad`, like those below. (This class uses function
   /// pointers, because compilers generate code for virtual functions even if a program does not use the class.)
   template <class kind>
   sample_set(std::shared_ptr<kind const> data, facts const& of)
@@ -67,8 +67,8 @@ public:
   /// Whether every sample has a valid label.
   bool every_sample_has_a_label() const;
 
-  /// Makes `to.batch` a view of the arrays of `to`, which have `rows` rows, with `valid_labels` = 0. Allocates only in
-  /// the first call for a buffer.
+  /// Makes `to.batch` a view of the arrays of `to` and sets `to.batch.valid_labels` to 0. `rows`: the number of rows of
+  /// the arrays. Allocates only in the first call for a buffer.
   void view(std::int64_t rows, batch_buffer& to) const { view_(data_.get(), rows, to); }
   /// Copies a sample into a row. Throws `error` if the data cannot be read.
   void copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const { copy_(data_.get(), sample, row, to); }

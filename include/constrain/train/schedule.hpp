@@ -25,9 +25,9 @@ concept is_schedule = std::copy_constructible<type> && std::is_invocable_r_v<dou
 /// value is in range and equal on all ranks.
 struct field {
   char const* name;                             // with a leading dot
-  double value;                                 // of an integer field: `count` as a double, which may be inexact
+  double value;                                 // for an integer field, `count` as a double, which may be inexact
   number_range range = number_range::from_zero; // used if `least` is negative
-  std::int64_t least = -1;                      // smallest value of an integer field; negative: not an integer
+  std::int64_t least = -1;                      // smallest value of an integer field; negative: not an integer field
   std::int64_t count = 0;                       // value of an integer field
 };
 
@@ -77,8 +77,8 @@ private:
   double (*call_)(void const*, optimizer_steps) = [](void const*, optimizer_steps) { return 1.0; }; // null: empty
   char const* name_ = "constant";
   std::vector<field> fields_{steps_field(".warmup", 0, 0)};
-  char const* (*conflict_)(void const*) =
-      nullptr; // the schedule's `conflict`, called if all fields are in range; null: none
+  // Calls the schedule's `conflict`, if all fields are in range; null: the schedule has none.
+  char const* (*conflict_)(void const*) = nullptr;
 };
 
 /// The schedule's learning-rate factor at `step`.

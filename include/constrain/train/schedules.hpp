@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <vector>
 
-/// The library's learning-rate schedules. If `warmup` is above 0, all begin with a linear warm-up, in which the first
-/// step has the factor 1 / warmup. After the warm-up, up to step `steps`, the factors equal those of the corresponding
-/// schedules of Hugging Face Transformers, whose warm-up starts from 0 instead (from `minimum` in
+/// The library's learning-rate schedules. If `warmup` is above 0, every schedule begins with a linear warm-up, whose
+/// first step has the factor 1 / warmup. After the warm-up, up to step `steps`, the factors equal those of the
+/// corresponding schedules of Hugging Face Transformers, whose warm-up starts from 0 instead (from `minimum` in
 /// `warmup_stable_decay`).
 namespace constrain::inline CONSTRAIN_VARIANT::schedule {
 
@@ -28,7 +28,7 @@ constexpr double progress(optimizer_steps step, optimizer_steps begin, optimizer
 namespace detail {
 
 /// The error sentence if the warm-up is longer than the schedule; null if it is not. A warm-up of all steps is allowed,
-/// as in Transformers: the factor then falls to `minimum` at once.
+/// as in Transformers. In this case, the factor is `minimum` right after the warm-up.
 constexpr char const* warm_up_conflict(optimizer_steps warmup, optimizer_steps steps) {
   return warmup > steps ? ".warmup is longer than .steps, which include the warm-up; make .steps larger" : nullptr;
 }

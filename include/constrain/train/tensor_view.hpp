@@ -35,8 +35,8 @@ public:
     return view;
   }
 
-  /// The same view, for the value of parameter `parameter` of `all`: `copy_from` also starts the optimizer states that
-  /// describe this value anew.
+  /// The same view, for the value of parameter `parameter` of `all`: `copy_from` also sets the average and the
+  /// compensation of this value, if the optimizer has these states.
   tensor_view of_parameter(parameter_list const& all, int parameter) const {
     auto view = *this;
     view.all_ = all, view.parameter_ = parameter;
@@ -74,12 +74,12 @@ public:
     });
   }
   /// Copies the bytes of all elements, row-major, in the dtype of the arena. A gradient's elements are still
-  /// multiplied by the loss scale, if there is one. Throws `error` unless `to` has the bytes of `size()` elements.
+  /// multiplied by the loss scale, if there is one. Throws `error` unless `to` has as many bytes as all elements.
   void copy_bytes_to(std::span<std::byte> to) const;
   /// Sets all elements to those of `from`, row-major, converted from `real`. Each rank copies only the elements that it
   /// stores. For a parameter, its average (optimizer::averaged) becomes a copy of the new value, and its compensation
-  /// (optimizer::states_in with precision::pure_bf16) 0; other states keep their values. Throws `error` unless `from`
-  /// has `size()` elements and the tensor's elements are floating-point numbers.
+  /// (optimizer::states_in with precision::pure_bf16) becomes 0; other states keep their values. Throws `error` unless
+  /// `from` has `size()` elements and the tensor's elements are floating-point numbers.
   template <class real> void copy_from(std::span<real const> from) const {
     check(from.size()), check_real();
     double const factor = factor_ == nullptr ? 1 : *factor_;
@@ -123,8 +123,8 @@ private:
   tensor_info info_;
   communicator* group_;            // the ranks that together hold the tensor; null: every rank holds all of it
   double const* factor_ = nullptr; // the elements in memory are multiplied by `*factor_`; null: by 1
-  parameter_list all_;             // of the parameter whose value this is
-  int parameter_ = -1;             // its index; -1: not the value of a parameter
+  parameter_list all_;             // contains the parameter whose value this is
+  int parameter_ = -1;             // index of this parameter; -1: not the value of a parameter
 };
 
 /// A parameter's tensor with its name and role.

@@ -16,7 +16,7 @@ struct training_state {
   optimizer_steps steps = 0; // optimizer steps done, including skipped steps
   std::int64_t skipped = 0;  // steps skipped because a gradient was not finite
   std::uint64_t corpus = 0;  // hash of the corpus or examples read last; 0: none so far
-  data::position position;   // position in that data after the last batch
+  data::position position;   // position in the corpus or examples after the last batch
   double best_validation_loss = std::numeric_limits<double>::infinity(); // lowest so far; infinity: none yet
   std::int64_t evaluations_since_best = 0;                               // evaluations in a row without a lower loss
   double learning_rate_factor = 1;                                       // product of all `scale_learning_rate` factors
@@ -28,8 +28,8 @@ namespace detail {
 /// becomes 0. Throws `error` unless the factor is finite and above 0, and the product is at most 1e9.
 double scaled_factor(double before, double factor);
 
-/// Throws the error for a saved run `directory` whose state has an impossible value: the part `what` is `value`. The
-/// file was damaged or edited by hand.
+/// Throws the error for the saved run `directory`: the part `what` of its state has the impossible value `value`, since
+/// the file was damaged or edited by hand.
 [[noreturn]] void refuse_state(std::string const& directory, std::string const& what, std::string const& value);
 
 /// Calls `refuse_state` for the first part of `s` with an impossible value, if there is one.

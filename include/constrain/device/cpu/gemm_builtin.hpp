@@ -23,7 +23,7 @@ namespace detail {
 /// stay in the L2 cache.
 template <class real, int bytes = vector_bytes> struct gemm_blocking : vector_of<real, bytes> {
   static constexpr int lanes = vector_of<real, bytes>::lanes;
-  // The micro-tile, 2 vectors of B and 1 vector of A fit into 32 registers with AVX-512, otherwise into 16.
+  // Two vectors of B, one vector of A and the micro-tile fit into 32 registers with AVX-512, otherwise into 16.
   static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4;
   static constexpr int columns = 2 * lanes;
   // These sizes suit an L2 cache of 1 to 2 MiB with AVX-512, and of 512 KiB otherwise.
@@ -239,8 +239,8 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
   if (m <= 0 || n <= 0) return;
   if (alpha == real{}) k = 0;
 
-  // Each thread computes at most one tile. Choose the grid of tiles whose tiles cost least. Packing one element costs
-  // about as much as ten multiply-adds.
+  // Each thread computes at most one tile. The loop below chooses the grid whose tiles cost least. Packing one
+  // element costs about as much as ten multiply-adds.
   std::int64_t rows = 0, columns = 0, least = std::numeric_limits<std::int64_t>::max();
   std::int64_t const threads = thread_count();
   for (std::int64_t down = 1; down <= threads; ++down) {

@@ -6,11 +6,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// y[i] = sum over rows of x[row, i], x [rows, columns] row-major; if `add`, the sum is added to y[i]. Each thread sums
-/// some of the columns, so every column is summed in row order for any number of threads.
+/// y[i] = sum over rows of x[row, i], with x [rows, columns] row-major; if `add`, the sum is added to y[i]. Each thread
+/// sums some of the columns, so every column is summed in row order for any number of threads.
 template <class stored, class real>
 void sum_rows(stored const* x, std::int64_t rows, std::int64_t columns, real* y, bool add) {
-  constexpr std::int64_t width = 64; // columns per chunk: their sums stay in registers
+  constexpr std::int64_t width = 64; // columns per chunk; the sums of a chunk stay in registers
   parallel_chunks(columns, width, [=](std::int64_t begin, std::int64_t end) {
     real sum[width]{};
     auto const n = end - begin;

@@ -54,7 +54,7 @@ private:
 /// Every run of an entry program (step, evaluate, ...) on the CPU must call this function, since a signal handler that
 /// `fit` installs may run in any of these threads.
 inline void give_signal_stacks() {
-  thread_local int given = 0; // number of threads with a signal stack in this thread's parallel loops
+  thread_local int given = 0; // number of threads of this thread's parallel loops that have a signal stack
   if (given >= thread_count()) return;
   given = thread_count();
   // Later parallel regions reuse the threads of this one.

@@ -27,8 +27,8 @@ private:
 
 /// Elapsed real time; setting the system's clock does not change it.
 using stopwatch = stopwatch_of<CLOCK_MONOTONIC>;
-/// CPU time of the thread; does not advance while the thread is not running. Construct and read the stopwatch on the
-/// same thread.
+/// CPU time of the calling thread; it does not advance while that thread is not running. Construct and read the
+/// stopwatch on the same thread.
 using thread_stopwatch = stopwatch_of<CLOCK_THREAD_CPUTIME_ID>;
 
 } // namespace constrain

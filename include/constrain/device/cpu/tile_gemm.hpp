@@ -23,8 +23,8 @@ struct depth_range {
   std::int64_t begin, end;
 };
 
-/// The same range for every row. It is a named type, so that all calls that use it share one instantiation of
-/// `tile_gemm`.
+/// A `depth_of` for `tile_gemm`: the same part of the depth for every row. All calls with this type share one
+/// instantiation of `tile_gemm`, unlike calls with different lambdas.
 struct same_depth {
   depth_range range; // of every row
   depth_range operator()(std::int64_t) const { return range; }

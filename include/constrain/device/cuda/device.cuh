@@ -67,9 +67,9 @@ private:
 /// A kernel that does nothing. Its attributes show for which architecture the loaded code was compiled.
 template <class architecture> static __global__ void empty_kernel() {}
 
-/// Throws `error` if `device` has a lower compute capability than `architecture` (an `sm<...>`), if it cannot run the
-/// kernels of this translation unit, if these kernels were compiled for a lower capability than `architecture`, or if
-/// CUDA fails. `device` must be the current device.
+/// Throws `error` if `device` has a lower compute capability than `architecture` (an `sm<...>`), if `device` cannot run
+/// the kernels of this translation unit, if these kernels were compiled for a lower capability than `architecture`, or
+/// if CUDA fails. `device` must be the current device.
 template <class architecture> void check_code_for(cuda_device device) {
   constexpr int wanted = architecture::capability;
   int const has = device.capability();

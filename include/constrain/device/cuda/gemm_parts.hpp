@@ -25,10 +25,10 @@ inline constexpr std::int64_t gemm_limit = std::int64_t{1} << 31;
 
 namespace detail {
 
-/// Splits `rows` rows of `leading` elements into nearly equal parts, each of fewer than `limit` elements, but at least
-/// one row. With several parts, rounds the rows per part up to a multiple of 256 if each part still has fewer than
-/// `limit` elements, so that all parts have the alignment of the first. Returns the number of rows of every part except
-/// the last.
+/// Splits `rows` rows of `leading` elements into nearly equal parts. Each part has at least one row, and has fewer than
+/// `limit` elements if a row has fewer. With several parts, rounds the rows per part up to a multiple of 256 if each
+/// part still has fewer than `limit` elements, so that all parts have the alignment of the first. Returns the number of
+/// rows of every part except the last.
 constexpr std::int64_t rows_of_part(std::int64_t rows, std::int64_t leading, std::int64_t limit) {
   auto const most = leading < limit ? (limit - 1) / leading : 1;
   if (rows <= most) return rows;

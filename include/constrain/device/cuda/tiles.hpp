@@ -30,9 +30,9 @@ constexpr std::int64_t row_parts(std::int64_t rows) { return rows < 64 ? 1 : row
 struct matrix_batch {
   std::int64_t leading = 0;      // leading dimension: elements from one stored row to the next
   bool transposed = false;       // whether the matrices are stored transposed
-  std::int64_t inner = 1;        // number of matrices in a set, which are `inner_stride` apart
-  std::int64_t inner_stride = 0; // elements from one of these matrices to the next
-  std::int64_t outer_stride = 0; // elements from one set of `inner` matrices to the next
+  std::int64_t inner = 1;        // number of matrices in a set
+  std::int64_t inner_stride = 0; // elements from one matrix of a set to the next
+  std::int64_t outer_stride = 0; // elements from one set to the next
   std::int64_t group = 1;        // number of consecutive indices that refer to the same matrix
 
   /// Offset in the tensor, in elements, of the matrix that `index` refers to.

@@ -25,7 +25,7 @@ struct step_record {
   double loss = 0, gradient_norm = 0, learning_rate = 0; // of this step; the norm before clipping
   double seconds = 0;                                    // duration of this step, without the wait for data
   double tokens_per_second = 0; // `fit_result::tokens_per_second` over the steps of this call to `fit` up to this step
-  double labels_per_second = 0; // `fit_result::labels_per_second` over the same steps; 0 in older records
+  double labels_per_second = 0; // `fit_result::labels_per_second` over the same steps; 0 if steps.jsonl lacks it
   std::int64_t tokens = 0;      // valid labels of this step
   bool skipped = false;         // a gradient was not finite, so no weight or optimizer state was updated
   // Of the evaluation after this step, if any. An accuracy exists only if evaluation counts correct predictions.
@@ -52,7 +52,7 @@ public:
   [[gnu::cold]] records(std::string const& directory, std::int64_t last_step);
   ~records();
 
-  /// Appends a step to all files. Throws `error` if one cannot be written.
+  /// Appends a step to all files. Throws `error` if a file cannot be written.
   [[gnu::cold]] void write(step_record const& r);
 
   /// All recorded steps, including those before the run was resumed. Unreadable lines are skipped: a file edited by

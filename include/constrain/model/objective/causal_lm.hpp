@@ -19,7 +19,7 @@ struct causal_lm {
 
   /// The loss, a scalar in nats per valid label.
   constexpr value operator()(value logits, value labels) const { return loss(logits, labels, {}); }
-  /// The loss with these options of the cross-entropy.
+  /// The loss with `options` for the cross-entropy.
   static constexpr value loss(value logits, value labels, cross_entropy_options options) {
     auto& program = logits.owner().program;
     shape tokens; // [sequences, tokens]

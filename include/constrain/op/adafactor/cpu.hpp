@@ -123,7 +123,7 @@ template <class real> struct adafactor_matrix {
       return total;
     });
   }
-  /// Calls `store(index, update)` for each element of the matrix, with the update times `size`.
+  /// Calls `store(index, update)` for each element of the matrix, with the element's update times `size`.
   template <class function> void update(double size, function const& store) const {
     double const mean_of_rows = mean();
     parallel_chunks(rows, rows_per_chunk(columns), [=, m = *this](std::int64_t begin, std::int64_t end) {
@@ -146,7 +146,7 @@ private:
   }
 };
 
-/// Stores a new weight: the weight, decayed, minus its update. With a first moment, stores the moving average of the
+/// Stores a new weight: the decayed weight minus its update. With a first moment, also stores the moving average of the
 /// updates, and subtracts this average instead of the update.
 template <class real, bool first_moment> struct adafactor_store {
   real const *weight, *average;

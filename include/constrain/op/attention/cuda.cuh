@@ -94,7 +94,7 @@ template <class architecture> struct kernel<op::attention_gradient, cuda<archite
     detail::attention_heads const h(q.shape(), c.options);
     auto const batches = h.sequences * h.heads;
     auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
-    // dv = probabilities^T dy, summed over the query heads that share v
+    // dv = probabilities^T dy, summed over the query heads that share a head of v
     gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, detail::scores_of(h, true),
                  dy.data, detail::heads_in(dy, h), dv.data, detail::heads_in(dv, h, h.group));
     // dprobabilities = dy v^T; softmax_gradient_kernel turns them into the gradient of the scores in place.
@@ -102,7 +102,8 @@ template <class architecture> struct kernel<op::attention_gradient, cuda<archite
                  detail::heads_in(v, h, h.group, true), dscores.data, detail::scores_of(h));
     cuda_launch(context, dim3(static_cast<unsigned>(batches * h.tokens)), cuda_threads,
                 softmax_gradient_kernel<accumulate>, probabilities.data, dscores.data, h.tokens, c.options.causal);
-    // dq = dscores k / sqrt(head width); dk = dscores^T q / sqrt(head width), summed over the query heads that share k
+    // dq = dscores k / sqrt(head width)
+    // dk = dscores^T q / sqrt(head width), summed over the query heads that share a head of k
     gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, detail::scores_of(h), k.data,
                  detail::heads_in(k, h, h.group), dq.data, detail::heads_in(dq, h));
     gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, detail::scores_of(h, true),

@@ -27,7 +27,8 @@ static __global__ void __launch_bounds__(cuda_threads)
       labels[row] == ignored_label ? 0.0 : static_cast<double>(sum) - static_cast<double>(accumulate(x[labels[row]]));
 }
 
-// loss[0] = the sum of the rows' losses, times `inverse_count`; if `add`, the result is added to loss[0]. One block.
+// loss[0] = the sum of the rows' losses, times `inverse_count`. If `add`, the result is added to loss[0] instead. One
+// block.
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     mean_loss_kernel(accumulate const* row_loss, std::int64_t rows, accumulate const* inverse_count, accumulate* loss,

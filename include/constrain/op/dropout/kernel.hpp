@@ -8,7 +8,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Loop body of the kernel: computes the elements of y that draw i covers. The four random words of a draw are for four
-/// consecutive elements of one sample; the last draw of a sample may have fewer elements.
+/// consecutive elements of one sample; the last draw of a sample may cover fewer.
 template <class stored> struct dropout_quads {
   stored const* x;
   double const* rate;

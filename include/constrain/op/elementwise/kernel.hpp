@@ -19,8 +19,8 @@ template <class functor, class device> struct kernel<op::elementwise<functor>, d
   }
 };
 
-/// Loop body of the kernel: dx[i] = functor::gradient(x[i], y[i], dy[i]). Of x and y, an array that the derivative does
-/// not use is null, and the functor gets 0 instead of the array's elements.
+/// Loop body of the kernel: dx[i] = functor::gradient(x[i], y[i], dy[i]). If the derivative does not use x, the pointer
+/// `x` is null and the functor gets 0 instead of x[i]; the same holds for y.
 template <class functor, class stored> struct gradient_elements {
   using op = op::elementwise_gradient<functor>;
   using accumulate = arithmetic<stored>;

@@ -27,8 +27,9 @@ template <class architecture> struct kernel<op::embedding, cuda<architecture>> {
   }
 };
 
-// dtable[row] = the sum of dy over the positions whose token is `row`; if `add`, the sum is added to dtable[row]. One
-// block per row adds in the order of the positions, without atomics, so that all runs give bit-identical results.
+// dtable[row] = the sum of dy over the positions whose token is `row`. If `add`, the sum is added to dtable[row]
+// instead. One block per row adds in the order of the positions, without atomics, so that all runs give bit-identical
+// results.
 template <class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     embedding_gradient_kernel(stored const* dy, std::int32_t const* tokens, std::int64_t positions, std::int64_t width,

@@ -7,8 +7,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 struct embedding;
 
 /// The gradient of op::embedding_part from dy [..., width] and tokens: dtable[token - first] (+)= the sum of dy over
-/// all positions with that token, added in the order of the positions; `first` is the rank's first row. (+)=: the first
-/// write in a run of the program overwrites the output; later writes add to it.
+/// all positions with that token, added in the order of the positions; `first` is the index of the rank's first row.
+/// (+)=: the first write in a run of the program overwrites the output; later writes add to it.
 struct embedding_part_gradient {
   struct options {
     std::int64_t rows = 1; // rows of the table on one rank

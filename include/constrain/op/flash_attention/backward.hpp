@@ -110,7 +110,7 @@ private:
   }
 
   /// Computes the probabilities of the tile of queries at `query` and the tile of keys at `key`, and the gradient of
-  /// their scores. Then loads the columns from which dq, dk and dv are computed.
+  /// the scores. Then loads the columns from which dq, dk and dv are computed.
   void meet(std::int64_t query, std::int64_t key) {
     query_ = query, key_ = key;
     for (std::int64_t chunk = 0; chunk < head_width_; chunk += columns) {

@@ -20,7 +20,7 @@ inline double focal_loss_slope(double nats, double gamma) {
   return detail::libm::pow(rest, gamma) * (1 + gamma * quotient);
 }
 
-/// -log p of a row, or 0 if rounding of the logsumexp makes -log p negative.
+/// -log p of a row, but at least 0, since rounding of the logsumexp can make -log p negative; 0 for an ignored label.
 template <class stored> double nats_of(stored const* logits, std::int32_t label, arithmetic<stored> log_sum_exp) {
   double const nats = cross_entropy_of(logits, label, log_sum_exp);
   return nats < 0 ? 0 : nats; // NaN stays NaN

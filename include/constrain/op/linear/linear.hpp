@@ -42,8 +42,8 @@ struct linear_weight_gradient {
   }
 };
 
-/// db (+)= the sum of the rows of dy: dy [..., out] -> [out]. The order of the sum does not depend on the number of
-/// threads. (+)=: the first write in a run of the program overwrites the output; later writes add to it.
+/// db (+)= the sum of the rows of dy: dy [..., out] -> [out]. The order of the additions does not depend on the
+/// number of threads. (+)=: the first write in a run of the program overwrites the output; later writes add to it.
 struct linear_bias_gradient {
   static constexpr char const* name = "linear_bias_gradient";
   static constexpr unsigned accumulating = 0b1;
@@ -103,9 +103,9 @@ constexpr value linear(value x, value weight, int line = __builtin_LINE()) {
 }
 
 /// y = x W^T + b: x [..., in] -> [..., features]. The parameters are W, "name.weight" [features, in], and b,
-/// "name.bias" [features]; with `.bias = false` there is no b. If one matmul computes several layers that read the same
-/// x, such as queries, keys and values, `.parts` lists the features of each layer, for example {8, 2, 2}, so that
-/// optimizers treat W and b as several tensors (`in_parts`). Refused: token ids, a scalar x, fewer than one feature,
+/// "name.bias" [features]; with `.bias = false` there is no b. If one matmul computes several layers of x, such as
+/// queries, keys and values, `.parts` lists the features of each layer, for example {8, 2, 2}, so that optimizers treat
+/// W and b as several tensors (`in_parts`). Refused: token ids, a scalar x, fewer than one feature,
 /// and parts that `in_parts` refuses.
 constexpr value linear(std::string_view name, value x, std::int64_t features, linear_options options = {},
                        int line = __builtin_LINE()) {

@@ -27,8 +27,8 @@ template <class real> double frobenius_norm(tensor<real> matrix) {
   return math::sqrt(total);
 }
 
-/// One Newton-Schulz step: next = a X + b A X + c A A X with A = X X^T. A matrix with more rows than columns needs
-/// smaller GEMMs in the equivalent form X (a I + b A + c A A) with A = X^T X. `gram` and `polynomial` are scratch.
+/// One Newton-Schulz step: next = a X + b A X + c A A X with A = X X^T. If X has more rows than columns, uses the
+/// equivalent form X (a I + b A + c A A) with A = X^T X, whose GEMMs are smaller. `gram` and `polynomial` are scratch.
 template <class real, class prepared>
 void newton_schulz_step(prepared const& h, tensor<real> x, tensor<real> gram, tensor<real> polynomial,
                         tensor<real> next) {

@@ -28,7 +28,7 @@ struct round_stochastically_elements {
   bfloat16* y;
   std::int64_t first, count; // index of x[0]; number of elements
   int node;                  // random key of the parameter
-  std::uint64_t iteration;   // index of the iteration over all enclosing loops
+  std::uint64_t iteration;   // index of the iteration, counted over all enclosing loops
   step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: y[i] = x[i] + the table's element for the same position and feature.
+/// Loop body of the kernel: y[i] = x[i] + the table's element for the position and feature of x[i].
 template <class stored> struct position_embedding_elements {
   stored const* x;
   stored const* table;
@@ -23,8 +23,8 @@ template <class device> struct kernel<op::position_embedding, device> {
   }
 };
 
-/// Loop body of the kernel: dtable[i] = the sum of dy over the sequences, at the same position and feature. If `add`,
-/// the sum is added to dtable[i] instead.
+/// Loop body of the kernel: dtable[i] = the sum of dy over the sequences, at the position and feature of dtable[i]. If
+/// `add`, the sum is added to dtable[i] instead.
 template <class stored, class accumulate> struct position_embedding_gradient_elements {
   stored const* dy;
   accumulate* dtable;

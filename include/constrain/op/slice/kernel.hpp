@@ -15,7 +15,7 @@ struct slice_map {
   std::int64_t features;   // elements of a row of `rows`
   std::int64_t row_stride; // elements from one row of `rows` to the next
 
-  /// `part`: shape of the slice. `rows`: the tensor, full or slice, that may be strided.
+  /// `part`: shape of the slice. `rows`: the full tensor or the slice, whichever may be strided.
   template <class T>
   slice_map(shape const& part, int dimension, std::int64_t full_extent, std::int64_t first, tensor<T> const& rows)
       : inner(1), extent(part.extent[dimension]), full(full_extent), begin(first), features(rows.features()),

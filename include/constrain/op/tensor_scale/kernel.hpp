@@ -12,7 +12,7 @@ struct tensor_scale_element {
   double const* squared_norm;
   double* clip; // [norm, scale]
   double* squares;
-  std::int64_t gradients, index; // number of squared norms; index of this one
+  std::int64_t gradients, index; // number of elements of `squares`; index of the element to add to
   bool zeroes;                   // whether this is the first call in a run
 
   CT_HOST_DEVICE void operator()(std::int64_t) const {

@@ -14,8 +14,8 @@ template <class optimizer, class real> struct base_hyperparameters {
   template <class hyper> base_hyperparameters(hyper const&, optimizer_step) {}
 };
 
-/// The hyperparameters of one step, as kernels read them: the result of the optimizer's `prepare` for this step, once
-/// with and once without weight decay. The hyperparameters of the base optimizer come first, so that the kernels of the
+/// The hyperparameters that kernels read in one step: the result of the optimizer's `prepare` for this step, once with
+/// and once without weight decay. The hyperparameters of the base optimizer come first, so that the kernels of the
 /// base optimizer find them at the beginning of the same operand.
 template <class optimizer, class real> struct step_hyperparameters : base_hyperparameters<optimizer, real> {
   /// The result of the optimizer's `prepare`, or `hyper` itself if the optimizer has no `prepare`.

@@ -49,7 +49,7 @@ template <class optimizer> constexpr dtype state_type(dtype weights) {
 }
 
 /// Updates one weight and the fields of its state, and rounds the fields to their stored type. `gradient` is already
-/// multiplied by the clip coefficient.
+/// multiplied by the scale (see `update`).
 template <class optimizer, class real, class prepared, class... fields>
 CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step step, real gradient, real& weight,
                                           fields&... field) {

@@ -83,7 +83,7 @@ struct adafactor {
 };
 
 /// `adafactor` with a relative step size instead of a learning rate, like Hugging Face's
-/// transformers.Adafactor(relative_step=True), the default there. The step size depends only on the step t:
+/// transformers.Adafactor with its default relative_step=True. The step size depends only on the step t:
 /// min(0.01, 1 / sqrt(t)), or min(1e-6 t, 1 / sqrt(t)) with `warmup_init`. A schedule and `scale_learning_rate` have no
 /// effect.
 struct adafactor_relative_step {

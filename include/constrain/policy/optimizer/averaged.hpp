@@ -9,7 +9,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 /// Adds an exponential moving average of the weights to an optimizer (Polyak & Juditsky 1992; Tarvainen & Valpola
 /// 2017), like torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn:
 ///
-///     average = decay average + (1 - decay) w    after each update; average = w after the first update
+///     average = w                                after the first update
+///     average = decay average + (1 - decay) w    after each later update
 ///
 /// `evaluate`, `predict` and `generate` read the average instead of the weights. A saved run contains both. The
 /// trainer's `state(parameter, "average")` returns a view of the average. The average is one more value per weight: 4

@@ -15,8 +15,8 @@ template <bool decays> struct role_factors {
   float weight_decay = decays ? 1 : 0; // at least 0
 };
 
-/// An element-wise optimizer with a separate learning rate and weight decay for each role (program/role.hpp), like
-/// torch.optim's parameter groups. The factors multiply `base.learning_rate`, after the schedule, and
+/// Gives the element-wise optimizer `O` a separate learning rate and weight decay for each role (program/role.hpp), as
+/// parameter groups do in torch.optim. The factors of a role multiply `base.learning_rate`, after the schedule, and
 /// `base.weight_decay`. With the default factors, training gives the same weights as with `O`, bit for bit.
 ///
 ///     using optimizer = ct::optimizer::by_role<ct::optimizer::adamw>;

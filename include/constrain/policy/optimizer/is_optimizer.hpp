@@ -49,11 +49,11 @@ concept is_optimizer = (has_update_rule<type> || (has_state<type> && has_update<
 
 namespace detail {
 
-/// Whether an optimizer can wrap the type: it has hyperparameters.
+/// Whether an optimizer can wrap the type, that is, whether the type has hyperparameters.
 template <class type> concept can_be_wrapped = requires { typename type::hyper; };
 
-/// The base of an optimizer that wraps a type without hyperparameters, so that the compiler reports only the error of
-/// `base_fits`.
+/// The base class of an optimizer that wraps a type without hyperparameters. With this base class, the compiler reports
+/// only the error of `base_fits`.
 struct wraps_no_optimizer {
   static constexpr bool base_fits = false;
   static constexpr char const* name = "an optimizer that wraps another type";

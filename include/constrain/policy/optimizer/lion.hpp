@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 struct lion {
   static constexpr char const* name = "lion";
 
-  /// m of the equations: an exponential moving average of the gradient.
+  /// m in the equations above: an exponential moving average of the gradient.
   template <class real> struct state { real exp_avg; };
   static constexpr char const* state_names[] = {"exp_avg"};
   /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.

@@ -38,8 +38,8 @@ template <class optimizer> constexpr bool state_types_fit() {
 
 namespace slot_of {
 
-/// The slot of the optimizer; is_slot.hpp explains its members. Every type with a member type `hyper` is a policy of
-/// this slot.
+/// The slot of the optimizer; is_slot.hpp explains the members of a slot. Every type with a member type `hyper` is a
+/// policy of this slot.
 struct optimizer {
   bool has_state = true;    // false: an element-wise optimizer lacks a `state` template
   bool has_update = true;   // false: an element-wise optimizer with `state` lacks an `update` that can be called

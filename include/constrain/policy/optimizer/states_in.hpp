@@ -24,7 +24,7 @@ namespace optimizer {
 ///
 ///     using optimizer = ct::optimizer::states_in<ct::dtype::bf16, ct::optimizer::adamw>;
 template <dtype type, class O> struct states_in : O {
-  static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else a compile-time error
+  static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // false: compile-time error
   using base = O; // its name follows `name` in prints and saved runs: "states_in_bf16<adamw>"
   static constexpr char const* name = type == dtype::bf16 ? "states_in_bf16" : "states_in_fp32";
   static constexpr dtype state_type = type; // the stored type of the states

@@ -61,7 +61,7 @@ struct common_run {
 }
 
 /// Throws the error for a series without a saved run that all ranks have. The error names the lowest of the ranks'
-/// newest steps in `left`, since a rank with none left lacks that step. Collective.
+/// newest steps in `left`. At least one rank has no step left, and so lacks this step. Collective.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_found_by_some(communicator& world, saved_series const& series,
                                                                   steps_left left) {
   constexpr auto none = std::numeric_limits<std::int64_t>::max();

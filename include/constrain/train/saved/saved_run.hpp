@@ -17,7 +17,7 @@ struct saved_configuration {
   std::string precision;             // name of the precision policy
   std::string optimizer;             // name of the optimizer policy
   std::int64_t tokens = 0;           // sequence length; the data position counts samples of this length
-  std::string optimizer_state;       // state per weight: "2 x fp32"; empty for an optimizer with an update rule
+  std::string optimizer_state;       // state per weight, such as "2 x fp32"; empty for an optimizer with an update rule
   std::string optimizer_state_names; // names of the state fields; empty if the optimizer gives no names
   std::string policies;              // other policies that must match, such as "train_only<role::bias>"; empty: none
 };
@@ -28,8 +28,8 @@ namespace detail {
 [[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);
 
 /// Throws `error`, which names the field and both values, if a field of saved data (`saved`) differs from the same
-/// field of the loading object (`here`). `directory`: the path of the data, for the error. `owner`: names the loading
-/// object, with an article.
+/// field of the loading object (`here`). `directory`: the path of the data, for the error. `owner`: the loading
+/// object as the error names it.
 void check_field(std::string const& directory, std::string const& field, std::string const& saved,
                  std::string const& here, std::string_view owner = "a trainer");
 
@@ -37,7 +37,7 @@ void check_field(std::string const& directory, std::string const& field, std::st
 
 /// Saves weights, optimizer states, settings and the training state `s` to a directory, atomically: an older saved run
 /// in the directory stays intact until the new one is complete. `list`: the trainer's parameters. `format`: how other
-/// programs store the weights. `c`: also saved, for `load_run` to check. `group`: the ranks that hold the shards.
+/// programs store the weights. `c` is saved too, and `load_run` checks it. `group`: the ranks that hold the shards.
 /// Throws the same `error` on every rank if saving fails. Collective over `world`.
 void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
               saved_configuration const& c, training_state const& s, arena& memory, communicator& world,

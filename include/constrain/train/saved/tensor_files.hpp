@@ -39,7 +39,7 @@ struct file_tensor {
 [[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list);
 
 /// Full tensors in host memory, ready to be written. Sharded tensors are all-gathered and device tensors are copied.
-/// Full tensors that the host can address are only viewed: the arena must not change before they are written.
+/// Full tensors that the host can address are only viewed: the arena must not change before these tensors are written.
 class gathered_tensors {
 public:
   /// Gathers the tensors `what` of the arena `memory`. Collective over `group` if any tensor is sharded.
