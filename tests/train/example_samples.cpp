@@ -270,9 +270,10 @@ TEST_CASE("examples that do not fit are refused, each in a sentence") {
   CHECK(said({{a.tokens, a.score, a.score}, a.labels}) ==
         "batches: the input \"segments\" must hold integers, but the array given for it has elements of type double; "
         "pass an array of std::int32_t");
-  CHECK(said({{a.tokens, std::span(a.segments).first(17), a.score}, a.labels}) ==
-        "batches: the input \"segments\" has 17 elements, which is not a multiple of the 3 of one example; pass "
-        "complete examples");
+  CHECK(
+      said({{a.tokens, std::span(a.segments).first(17), a.score}, a.labels}) ==
+      "batches: the input \"segments\" has 17 elements, which is not a multiple of the 3 elements of one example; pass "
+      "complete examples");
   CHECK(
       said({{a.tokens, std::span(a.segments).first(15), a.score}, a.labels}) ==
       "batches: the input \"tokens\" has 6 examples, but the input \"segments\" has 5; pass arrays of the same number "

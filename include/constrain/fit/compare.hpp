@@ -25,10 +25,11 @@ struct compare_options {
                             // optimizer::in_backward needs 0
   double dropout = 0;       // probability with which ct::dropout zeroes an element, in [0, 1)
   std::uint64_t seed = 0;   // seed of the initial weights, the order of samples, dropout and stochastic rounding
-  double validation_fraction = 0.02; // maximum fraction of the data that is held out to measure a row's `loss`, above 0
-                                     // and at most 1: the end of a corpus, or randomly drawn examples
-  std::int64_t validation_tokens = 16'384; // maximum size of the held-out data, at least 1: in labels for a corpus, in
-                                           // tokens for examples; one example is always allowed
+  // A row's `loss` is measured on held-out data: the end of a corpus, or randomly drawn examples.
+  double validation_fraction = 0.02; // maximum fraction of the data to hold out, above 0 and at most 1
+  std::int64_t validation_tokens =
+      16'384; // maximum size of the held-out data (labels of a corpus, tokens of examples),
+              // at least 1; one example is always allowed
 };
 
 /// A row with hyperparameters and a name:
@@ -43,7 +44,7 @@ struct comparison {
   std::string name;             // name of the strategy, or of the policies
   double tokens_per_second = 0; // throughput of the median step, over all ranks, without the wait for data; tokens
                                 // count as in `compare_options`, even if their label is ignored
-  bytes planned_peak;           // size of the arena (the trainer's only memory block), planned at compile time
+  bytes planned_peak;           // size of the arena (the memory of all tensors), planned at compile time
   bytes used_peak;              // bytes of the arena up to the last one written to a buffer, plus step parameters
                                 // and scratch memory
   double loss = 0;              // mean over the valid labels of the validation data, after training

@@ -19,11 +19,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 struct split_path {
   std::string directory, name; // `directory` ends with '/' or is empty
 
-  /// Splits `path` or, if it is a symbolic link or ends in '.' or '..', its real path (realpath(3)). Throws `error` for
-  /// a broken link or a path without a name, such as "/".
+  /// Splits `path` or, if it is a symbolic link or its last component is '.' or '..', its real path (realpath(3)).
+  /// Throws `error` for a broken link or a path without a name, such as "/".
   [[gnu::cold]] explicit split_path(std::string path);
 
-  /// The path of the hidden file or directory '.<name>.<kind>' beside this path, and thus on this path's file system.
+  /// The path of the hidden file or directory '.<name>.<kind>' beside this path.
   std::string sibling(std::string const& kind) const { return directory + sibling_name(kind); }
   /// The name '.<name>.<kind>' without the directory.
   std::string sibling_name(std::string const& kind) const { return concat({".", name, ".", kind}); }

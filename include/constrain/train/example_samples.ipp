@@ -53,7 +53,8 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
                      ", so it cannot be divided into examples; write batch(inputs, labels)"});
       if (array.size() % each != 0)
         throw error({where, ": ", called(port), " has ", counted(array.size(), "element"),
-                     ", which is not a multiple of the ", each, " of one example; pass complete examples"});
+                     ", which is not a multiple of the ", counted(each, "element"),
+                     " of one example; pass complete examples"});
       arrays.push_back({&port, array, each});
     }
   }
@@ -130,7 +131,7 @@ CONSTRAIN_INLINE void example_samples::view(std::int64_t rows, batch_buffer& to)
     auto const made = std::make_shared<batch_arrays>();
     array_view views[example_arrays::capacity];
     std::size_t bytes = 0, i = 0;
-    auto const next = [&](example_array const& a) { // returns a multiple of 8 bytes, the largest size of an element
+    auto const next = [&](example_array const& a) { // returns the array's offset; an element has at most 8 bytes
       return std::exchange(bytes, (bytes + static_cast<std::size_t>(rows) * a.bytes() + 7) / 8 * 8);
     };
     for (auto const& each : arrays) next(each);
@@ -187,7 +188,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (index.size() == 0)
     throw error(
         {where, ": this part of the ", counted(count, "example"), " is empty; give more examples, or ", instead});
-  // Padding changes no result if all arrays of labels hold integers and the first one may hold ignored labels.
+  // Padding changes no result if all arrays of labels hold integers, the first one may hold ignored labels, and the
+  // objective ignores the rows of these labels.
   auto const first = static_cast<int>(examples.inputs().size());
   bool pads = arrays[first].port->ignorable;
   for (auto const& each : arrays) pads = pads && (!each.is_label() || each.is_integers());

@@ -61,7 +61,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (all_.name(state) == name) return tensor_view(*memory_, state, group_);
     append_name(known, all_.name(state));
   }
-  throw error({"state: ", parameter, " has no optimizer state ", name, "; its states are ", list_or_none(known)});
+  throw error({"state: ", parameter, " has no optimizer state ", name, "; its states: ", list_or_none(known)});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t named_tensors::offset_of_setting(std::string_view name,
@@ -71,7 +71,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (all_.name(all_.settings[i]) == name) return all_.settings[i].offset;
     append_name(known, all_.name(all_.settings[i]));
   }
-  throw error({call, ": the model has no setting ", name, "; its settings are ", list_or_none(known)});
+  throw error({call, ": the model has no setting ", name, "; its settings: ", list_or_none(known)});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE bool named_tensors::has_setting(std::string_view name) const {

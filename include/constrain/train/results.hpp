@@ -19,8 +19,8 @@ struct step_result {
   std::int64_t tokens = 0;     // number of valid labels in the batch
   bool skipped = false;        // a gradient was not finite, so weights and optimizer states are unchanged
   std::string_view not_finite; // name of the first parameter whose gradient was not finite; empty: all were finite.
-                               // With optimizer::in_backward, only tensors with such a gradient keep their values and
-                               // states, and `skipped` is false
+                               // With optimizer::in_backward, `skipped` is false, and all tensors are updated except
+                               // those whose gradient was not finite
 };
 
 /// Result of an evaluation. A valid label is a label other than `ignored_label` in the first array of labels.

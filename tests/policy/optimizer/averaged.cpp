@@ -148,5 +148,5 @@ TEST_CASE("a skipped step changes no average; wrong values are refused") {
                     doctest::Contains("averaged: .decay is 1"));
   CHECK_THROWS_WITH(averaged<ct::optimizer::adamw>(hyper{.base = {.beta1 = 2}}), doctest::Contains(".beta1 is 2"));
   CHECK_THROWS_WITH(t.state("token.weight", "mean"),
-                    "state: token.weight has no optimizer state mean; its states are exp_avg, exp_avg_sq, average");
+                    "state: token.weight has no optimizer state mean; its states: exp_avg, exp_avg_sq, average");
 }

@@ -35,7 +35,7 @@ struct flash_attention_gradient {
 };
 
 /// The same function as op::attention without lengths, but with memory linear in the number of tokens: each thread of
-/// the kernel stores only one tile of the scores at a time (Dao et al. 2022, algorithm 1). Output 1 keeps the logsumexp
+/// the kernel stores only one tile of the scores at a time (Dao 2023, algorithm 1). Output 1 keeps the logsumexp
 /// of the scaled scores of each query, [sequences, heads, tokens], for the backward pass.
 struct flash_attention {
   using options = attention_options;

@@ -29,8 +29,9 @@ CONSTRAIN_INLINE dynamic_map::dynamic_map(bool is_signed) {
       values_[at_zero + first + i] = value;
       if (is_signed) values_[at_zero - first - i] = -value;
     }
-    // The value nearest to a number is the midpoint of the interval around the number, except at the beginning of the
-    // decade: the intervals of the previous decade are narrower, so the last midpoint of that decade may be nearer.
+    // The value nearest to a number is the midpoint of the interval around the number, with two exceptions. At the
+    // beginning of a decade, the preceding value may be nearer: 0, or the last midpoint of the previous decade, whose
+    // intervals are narrower. At the end of the last decade, 1 may be nearer.
     nearest_.from_[decade] = (values_[at_zero + first - 1] + values_[at_zero + first]) / 2;
     nearest_.slope_[decade] = static_cast<float>(intervals / (0.9 * double{powers[decade]}));
     nearest_.intercept_[decade] = static_cast<float>(first - intervals / 9.0);
