@@ -110,3 +110,15 @@ TEST_CASE("recomputation_search: refused plans are never chosen, and a refused f
     CHECK(s.made.size() <= recomputation_search::most_plans);
   }
 }
+
+TEST_CASE("recomputation_search: if most plans are refused and nothing fits in one byte, the search still ends") {
+  // A constant expression, because overflow is an error there.
+  constexpr int plans = [] {
+    auto const p = updated(built<task_of<gated{}>>());
+    recomputation_estimate const estimate(p);
+    recomputation_search s;
+    while (!s.is_done) s = s.after(estimate, s.made.empty() ? 1 << 20 : recomputation_search::refused, 1);
+    return s.best == -1 ? s.made.size() : 0;
+  }();
+  CHECK(plans == recomputation_search::most_plans);
+}

@@ -27,9 +27,9 @@ struct compare_options {
   std::uint64_t seed = 0;   // seed of the initial weights, the order of samples, dropout and stochastic rounding
   // A row's `loss` is measured on held-out data: the end of a corpus, or randomly drawn examples.
   double validation_fraction = 0.02; // maximum fraction of the data to hold out, above 0 and at most 1
-  std::int64_t validation_tokens =
-      16'384; // maximum size of the held-out data (labels of a corpus, tokens of examples),
-              // at least 1; one example is always allowed
+  // Maximum size of the held-out data, at least 1: in labels for a corpus, in tokens for examples. One example is
+  // always allowed.
+  std::int64_t validation_tokens = 16'384;
 };
 
 /// A row with hyperparameters and a name:

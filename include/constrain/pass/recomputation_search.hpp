@@ -71,7 +71,7 @@ public:
     }
     error_ = std::max(most - least, (state.made[0].bytes - limit) / 32);
     // As long as nothing fits, each plan after the fourth aims lower.
-    if (state.best < 0) limit_ -= std::max(0, state.made.size() - 3) * error_ / 2;
+    if (state.best < 0) limit_ = std::max<std::int64_t>(limit - std::max(0, state.made.size() - 3) * error_ / 2, 0);
   }
 
   /// Looks near the best choice and near the latest one. If no plan fits yet, also looks near the choice that drops
