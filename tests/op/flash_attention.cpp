@@ -1,6 +1,6 @@
 #include "check_gradients.hpp"
 #include "fixtures.hpp"
-#include "op/qkv.hpp"
+#include "op/quadratic_attention.hpp"
 
 #include <cmath>
 
@@ -128,32 +128,6 @@ template <class T> struct flash {
     return dqkv.values();
   }
 };
-
-// The quadratic op on the same numbers.
-template <class real> struct quadratic {
-  std::vector<double> y, dqkv;
-
-  template <class T> quadratic(array<T> const& qkv, array<T> const& dy, ct::attention_options const& o) {
-    auto const s = qkv.in().shape();
-    auto const attributes = packed(o);
-    ct::call const c{attributes, no_parameters};
-    array<real> const in(s, qkv.values()), g(dy.in().shape(), dy.values());
-    array<real> result(g.in().shape()), out(s), p(shape(s.extent[0], o.heads, s.extent[1], s.extent[1]));
-    array<real> dp(p.in().shape());
-    qkv_operands<real const> const x(in[0], s, o);
-    qkv_operands<real> const dx(out[0], s, o);
-    call_kernel<ct::op::attention>(c, x.q(), x.k(), x.v(), result.out(), p.out());
-    call_kernel<ct::op::attention_gradient>(c, g.in(), x.q(), x.k(), x.v(), p.in(), dx.q(), dx.k(), dx.v(), dp.out());
-    y.assign(result.values().begin(), result.values().end());
-    dqkv.assign(out.values().begin(), out.values().end());
-  }
-};
-
-template <class T> std::vector<double> in_double(std::vector<T> const& values) {
-  std::vector<double> all;
-  for (auto const& x : values) all.push_back(static_cast<double>(real_of<T>(x)));
-  return all;
-}
 
 // No element is left as it was: a 16-bit array is poisoned with 77, the others with NaN, which no comparison passes.
 // `width`: of a head.

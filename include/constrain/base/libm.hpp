@@ -10,6 +10,10 @@ namespace libm {
 
 /// e^x.
 inline double exp(double x) noexcept { return __builtin_exp(x); }
+/// 2^x.
+inline double exp2(double x) noexcept { return __builtin_exp2(x); }
+/// 2^x.
+inline float exp2(float x) noexcept { return __builtin_exp2f(x); }
 /// e^x - 1, accurate near 0.
 inline double expm1(double x) noexcept { return __builtin_expm1(x); }
 /// The natural logarithm.

@@ -1,6 +1,6 @@
 #pragma once
 
-// The library's kernels for CUDA devices. Only the CPU has kernels for flash attention, attention with lengths,
+// The library's kernels for CUDA devices. Only the CPU has kernels for attention with lengths,
 // focal_loss, rms_norm, Adafactor, Muon, quantized states, round_to_tf32, the ops for several ranks (collectives,
 // sharding and tensor parallelism), and the fused ops that the pass `fuse` inserts.
 
@@ -16,6 +16,7 @@
 #include "constrain/op/dropout/kernel.hpp"
 #include "constrain/op/elementwise/kernel.hpp"
 #include "constrain/op/embedding/cuda.cuh"
+#include "constrain/op/flash_attention/cuda.cuh"
 #include "constrain/op/gather_rows/cuda.cuh"
 #include "constrain/op/gradient_norm/cuda.cuh"
 #include "constrain/op/layer_norm/cuda.cuh"

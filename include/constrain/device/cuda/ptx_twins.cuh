@@ -26,6 +26,11 @@ template <class real> __device__ inline float element(std::uint32_t pair, int ha
   return x;
 }
 
+/// cvt: two floats, rounded to `real`, in one register.
+template <class real> __device__ inline std::uint32_t pair_of(float low, float high) {
+  return real(low).bits | static_cast<std::uint32_t>(real(high).bits) << 16;
+}
+
 /// ldmatrix .x4. `row`: lane i passes the address of row i % 8 of matrix i / 8. A row has 8 elements of 16 bits. to[j]
 /// receives the elements in row lane / 4 and columns 2 (lane % 4) and 2 (lane % 4) + 1 of matrix j.
 __device__ inline void load_matrices(std::uint32_t (&to)[4], void const* row) {

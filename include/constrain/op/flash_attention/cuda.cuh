@@ -1,0 +1,45 @@
+#pragma once
+
+#include "constrain/op/flash_attention/backward.cuh"
+#include "constrain/op/flash_attention/flash_attention.hpp"
+#include "constrain/op/flash_attention/forward.cuh"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+template <class architecture> struct kernel<op::flash_attention, cuda<architecture>> {
+  template <class stored, class accumulate>
+  static void run(call_of<op::flash_attention> const& c, tensor<stored const> q, tensor<stored const> k,
+                  tensor<stored const> v, tensor<stored> y, tensor<accumulate> logsumexp) {
+    detail::attention_heads const h(q.shape(), c.options);
+    detail::flash_call<accumulate> const call(h, c.options.causal, q, k, v, y);
+    detail::with_flash_width<stored>(h.head_width, [&](auto width) {
+      detail::flash_launch<width()>(*c.parameters.context, h, h.heads,
+                                    flash_attention_kernel<stored, accumulate, width()>, call, q, k, v, y,
+                                    logsumexp.data);
+    });
+  }
+};
+
+template <class architecture> struct kernel<op::flash_attention_gradient, cuda<architecture>> {
+  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 2}; }
+  template <class stored, class accumulate>
+  static void run(call_of<op::flash_attention_gradient> const& c, tensor<stored const> dy, tensor<stored const> q,
+                  tensor<stored const> k, tensor<stored const> v, tensor<stored const> y,
+                  tensor<accumulate const> logsumexp, tensor<stored> dq, tensor<stored> dk, tensor<stored> dv,
+                  tensor<accumulate> scratch) {
+    detail::attention_heads const h(q.shape(), c.options);
+    detail::flash_call<accumulate> const call(h, c.options.causal, dy, q, k, v, y, dq, dk, dv);
+    detail::flash_gradient_operands<stored, accumulate> const operands{dy, q,  k,  v,  y,
+                                                                       dq, dk, dv, logsumexp.data, scratch.data};
+    auto& context = *c.parameters.context;
+    detail::with_flash_width<stored>(h.head_width, [&](auto width) {
+      // The kernel for dq leaves the sums of dy y for the kernel of dk and dv.
+      detail::flash_launch<width()>(context, h, h.heads, flash_gradient_kernel<false, stored, accumulate, width()>,
+                                    call, operands);
+      detail::flash_launch<width()>(context, h, h.heads / h.group,
+                                    flash_gradient_kernel<true, stored, accumulate, width()>, call, operands);
+    });
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,105 @@
+#pragma once
+
+#include "constrain/device/cuda/start_kernel.cuh"
+#include "constrain/device/cuda/tile/multiply.cuh"
+#include "constrain/device/math.hpp"
+#include "constrain/op/attention/head.hpp"
+
+#include <cstdint>
+
+/// What the CUDA kernels of flash attention share. A block computes `flash_rows` rows of its results; each warp
+/// computes 16 of them.
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+inline constexpr int flash_rows = 64;
+inline constexpr int flash_threads = flash_rows / 16 * 32;
+inline constexpr double log2_of_e = 1.4426950408889634;
+
+/// The largest number of columns of a tile. A tile of the results, and two of the same size, fill the 48 KiB of shared
+/// memory that every block may have.
+template <class stored> inline constexpr int flash_widest = 256 / static_cast<int>(sizeof(stored));
+
+/// The sizes of a call to flash attention.
+template <class accumulate> struct flash_call {
+  int tokens;
+  int heads; // of the queries
+  int group; // number of query heads that share one key-value head
+  int head_width;
+  bool causal;
+  bool aligned;     // whether all rows of all heads begin and end at multiples of 16 bytes
+  accumulate scale; // of the scores: 1 / sqrt(head width)
+
+  /// `operands`: the tensors whose elements the kernel loads or stores in tiles.
+  template <class... tensors>
+  flash_call(attention_heads const& h, bool is_causal, tensors const&... operands)
+      : tokens(static_cast<int>(h.tokens)), heads(static_cast<int>(h.heads)), group(static_cast<int>(h.group)),
+        head_width(static_cast<int>(h.head_width)), causal(is_causal), aligned((has_aligned_heads(operands) && ...)),
+        scale(1 / math::sqrt(static_cast<accumulate>(h.head_width))) {}
+
+  /// The scale of scores that are exponents of 2.
+  __device__ accumulate log2_scale() const { return scale * accumulate(log2_of_e); }
+  /// Whether query `query` attends to key `key`.
+  __device__ bool attends(int query, int key) const { return key < tokens && (!causal || key <= query); }
+
+private:
+  template <class T> bool has_aligned_heads(tensor<T> const& x) const {
+    auto const bytes = static_cast<std::int64_t>(sizeof(T));
+    return reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 && x.row_stride() * bytes % 16 == 0 &&
+           head_width * bytes % 16 == 0;
+  }
+};
+
+/// A tensor [sequences, tokens, heads * head width] as an operand of a kernel.
+template <class T> struct flash_operand {
+  T* data;
+  std::int64_t stride; // elements from one token to the next
+
+  flash_operand(tensor<T> const& x) : data(x.data), stride(x.row_stride()) {}
+
+  /// Tokens [token, ...) and columns [column, ...) of one head.
+  template <class accumulate>
+  __device__ matrix_window<T> window(flash_call<accumulate> const& c, int sequence, int head, int token,
+                                     int column) const {
+    auto* const first = data + (static_cast<std::int64_t>(sequence) * c.tokens + token) * stride;
+    return {first + head * c.head_width + column, stride, c.tokens - token, c.head_width - column, c.aligned};
+  }
+};
+
+/// The chunks of a head that is wider than the tiles, which have `width` columns. A block computes one chunk of its
+/// results. For the scores, it reads all chunks in turn, and its own chunk last.
+template <int width> struct flash_chunks {
+  int count, own;
+
+  __device__ explicit flash_chunks(int head_width)
+      : count((head_width + width - 1) / width), own(static_cast<int>(blockIdx.z)) {}
+
+  /// The first column of the chunk that is read in turn `turn`.
+  __device__ int column(int turn) const { return (own + 1 + turn) % count * width; }
+  /// The first column of this block's results.
+  __device__ int own_column() const { return own * width; }
+};
+
+/// Launches `kernel` with blocks for all chunks of all heads: blockIdx is {head of a sequence, tile of rows, chunk}.
+template <int width, class... parameters>
+void flash_launch(cuda_context& context, attention_heads const& h, std::int64_t heads, void (*kernel)(parameters...),
+                  std::type_identity_t<parameters>... arguments) {
+  auto const blocks = [](std::int64_t count, std::int64_t each) {
+    return static_cast<unsigned>((count + each - 1) / each);
+  };
+  cuda_launch(context, dim3(static_cast<unsigned>(h.sequences * heads), blocks(h.tokens, flash_rows),
+                            blocks(h.head_width, width)),
+              flash_threads, kernel, arguments...);
+}
+
+/// Calls `f` with the number of columns of the tiles, as a std::integral_constant: for 16-bit elements, the least that
+/// holds a head, for tensor cores; for wider elements, the largest.
+template <class stored, class function> void with_flash_width(std::int64_t head_width, function const& f) {
+  constexpr int widest = flash_widest<stored>;
+  if constexpr (for_tensor_cores<stored>) {
+    if (head_width <= widest / 4) return f(std::integral_constant<int, widest / 4>{});
+    if (head_width <= widest / 2) return f(std::integral_constant<int, widest / 2>{});
+  }
+  f(std::integral_constant<int, widest>{});
+}
+
+} // namespace constrain::detail

@@ -1,0 +1,126 @@
+#pragma once
+
+#include "cuda/tasks.hpp"
+#include "fixtures.hpp"
+#include "op/quadratic_attention.hpp"
+
+#include <constrain/device/cuda/stream.cuh>
+#include <constrain/run/cuda_arena.cuh>
+
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+namespace constrain::test {
+
+/// How far flash attention on a device may be from attention in fp64, relative to the norm of the tensor.
+template <class T> inline constexpr double flash_tolerance = std::is_same_v<T, double> ? 1e-10 : 2e-5;
+template <> inline constexpr double flash_tolerance<float16> = 2e-3;
+template <> inline constexpr double flash_tolerance<bfloat16> = 1e-2;
+
+/// A case of flash attention.
+struct flash_case {
+  std::int64_t sequences, tokens, head_width;
+  attention_options options;
+  bool aligned = true; // whether tensors begin at multiples of 256 bytes; otherwise, one element after
+};
+
+/// Runs flash attention and its gradient on a device: queries, keys and values side by side in one tensor, and so are
+/// their gradients.
+template <class T> class flash_on_device {
+public:
+  using real = arithmetic<T>;
+  std::vector<T> y, dqkv;
+  std::vector<real> logsumexp;
+
+  flash_on_device(flash_case const& f, array<T> const& qkv, array<T> const& dy)
+      : stream_(cuda_device()), memory_(bytes(bytes_of(qkv, f)), stream_), context_(stream_, memory_.data()) {
+    memory_.fill(0, memory_.size().count(), 0xFF); // every element is NaN
+    auto const wide = qkv.in().shape(), narrow = dy.in().shape();
+    shape const rows(f.sequences, f.options.heads, f.tokens);
+    std::int64_t const shift = f.aligned ? 0 : 1;
+    auto* const on_qkv = put(qkv.values(), shift);
+    auto* const on_dy = put(dy.values(), shift);
+    auto* const on_y = room<T>(narrow.elements(), shift);
+    auto* const on_dqkv = room<T>(wide.elements(), shift);
+    auto* const on_logsumexp = room<real>(rows.elements(), 0);
+    auto* const on_scratch = room<real>(rows.elements(), 0);
+    step_parameters parameters;
+    parameters.context = &context_;
+    auto const attributes = pack(f.options);
+    call const c{attributes, parameters};
+    qkv_operands<T const> const x(*on_qkv, wide, f.options);
+    qkv_operands<T> const dx(*on_dqkv, wide, f.options);
+    using forward = kernel<op::flash_attention, target>;
+    using backward = kernel<op::flash_attention_gradient, target>;
+    forward::run(call_of<op::flash_attention>(c), x.q(), x.k(), x.v(), tensor<T>{on_y, &narrow, narrow.elements()},
+                 tensor<real>{on_logsumexp, &rows, rows.elements()});
+    backward::run(call_of<op::flash_attention_gradient>(c), tensor<T const>{on_dy, &narrow, narrow.elements()}, x.q(),
+                  x.k(), x.v(), tensor<T const>{on_y, &narrow, narrow.elements()},
+                  tensor<real const>{on_logsumexp, &rows, rows.elements()}, dx.q(), dx.k(), dx.v(),
+                  tensor<real>{on_scratch, &rows, rows.elements()});
+    y = get(on_y, narrow.elements());
+    dqkv = get(on_dqkv, wide.elements());
+    logsumexp = get(on_logsumexp, rows.elements());
+  }
+
+private:
+  static std::int64_t bytes_of(array<T> const& qkv, flash_case const& f) {
+    auto const rows = f.sequences * f.options.heads * f.tokens;
+    return 4 * qkv.in().count * static_cast<std::int64_t>(sizeof(T)) +
+           2 * rows * static_cast<std::int64_t>(sizeof(real)) + 16 * 256;
+  }
+  template <class U> U* room(std::int64_t count, std::int64_t shift) {
+    auto* const begin = reinterpret_cast<U*>(memory_.data() + used_) + shift;
+    used_ += ((count + shift) * static_cast<std::int64_t>(sizeof(U)) + 255) / 256 * 256;
+    return begin;
+  }
+  template <class U> U* put(std::vector<U> const& x, std::int64_t shift) {
+    auto* const to = room<U>(static_cast<std::int64_t>(x.size()), shift);
+    memory_.write(offset(to), x.data(), static_cast<std::int64_t>(x.size() * sizeof(U)));
+    return to;
+  }
+  template <class U> std::vector<U> get(U const* from, std::int64_t count) {
+    std::vector<U> x(static_cast<std::size_t>(count));
+    memory_.read(offset(from), x.data(), count * static_cast<std::int64_t>(sizeof(U)));
+    return x;
+  }
+  std::int64_t offset(void const* x) const { return static_cast<std::byte const*>(x) - memory_.data(); }
+
+  cuda_stream stream_;
+  cuda_arena memory_;
+  std::int64_t used_ = target::parameters;
+  cuda_context context_;
+};
+
+/// The largest distances from attention in fp64, printed when the program ends.
+struct flash_distances {
+  char const* type;
+  double forward = 0, backward = 0;
+  ~flash_distances() { std::printf("distance of flash attention, %s: y %.2e, gradients %.2e\n", type, forward, backward); }
+};
+
+/// Checks one case against attention in fp64, and that a second run has the same bits.
+template <class T> void check_flash(flash_case const& f, flash_distances& distances) {
+  auto const& o = f.options;
+  shape const wide(f.sequences, f.tokens, (o.heads + 2 * detail::key_value_heads(o)) * f.head_width);
+  auto const qkv = array<T>::random(wide, 1), dy = array<T>::random(wide.with_features(o.heads * f.head_width), 2);
+  CAPTURE(f.tokens);
+  CAPTURE(f.head_width);
+  CAPTURE(o.heads);
+  CAPTURE(o.key_value_heads);
+  CAPTURE(o.causal);
+  quadratic<double> const expected(qkv, dy, o);
+  flash_on_device<T> const got(f, qkv, dy), again(f, qkv, dy);
+  auto const forward = relative_error(in_double(got.y), expected.y);
+  auto const backward = relative_error(in_double(got.dqkv), expected.dqkv);
+  CHECK(forward <= flash_tolerance<T>);
+  CHECK(backward <= flash_tolerance<T>);
+  CHECK(same_bits(got.y, again.y));
+  CHECK(same_bits(got.dqkv, again.dqkv));
+  CHECK(same_bits(got.logsumexp, again.logsumexp));
+  if (!(forward <= distances.forward)) distances.forward = forward; // a NaN stays
+  if (!(backward <= distances.backward)) distances.backward = backward;
+}
+
+} // namespace constrain::test
