@@ -62,7 +62,7 @@ static __global__ void hold_kernel(long long cycles) {
 inline void hold([[maybe_unused]] cudaStream_t stream) {
 #if !defined(CONSTRAIN_ON_HOST)
   hold_kernel<<<1, 1, 0, stream>>>(10'000'000);
-  cuda_check(cudaGetLastError(), "start a kernel");
+  cuda_check(cudaGetLastError(), "launch a kernel");
 #endif
 }
 

@@ -17,7 +17,7 @@ constexpr int factors(program const& p) {
   int count = 0;
   for (auto const& n : p.nodes)
     for (int k = 0; n.kind == node_kind::call && k < n.inputs.size(); ++k)
-      count += (n.op->multiplied >> k & 1u) != 0 ? 1 : 0;
+      count += (n.op->gemm_operands >> k & 1u) != 0 ? 1 : 0;
   return count;
 }
 
@@ -26,7 +26,7 @@ constexpr bool are_rounded(program const& p) {
   for (int i = 0; i < p.nodes.size(); ++i) {
     auto const& n = p.nodes[i];
     for (int k = 0; n.kind == node_kind::call && k < n.inputs.size(); ++k) {
-      if ((n.op->multiplied >> k & 1u) == 0) continue;
+      if ((n.op->gemm_operands >> k & 1u) == 0) continue;
       bool found = false;
       for (int before : {i - 1, i - 2})
         found =

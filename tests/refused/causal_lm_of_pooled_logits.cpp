@@ -1,5 +1,5 @@
 // refused: ct::causal_lm needs logits of shape [sequences, tokens, vocabulary]
-// shows: logits_have_no_tokens
+// shows: logits_are_not_per_token
 // diagnosis: refused, any, any, 3, 2
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -3,7 +3,7 @@
 #include "constrain/device/cpu/elements.hpp"
 #include "constrain/device/kernel.hpp"
 
-/// Two functions with one overload per device tag (`cpu` below, `cuda<>` in device/cuda/start_kernel.cuh), so that an
+/// Two functions with one overload per kernel tag (`cpu` below, `cuda<>` in device/cuda/start_kernel.cuh), so that an
 /// element-wise kernel is written once for all devices:
 ///
 ///   for_elements(device, call, count, f)   calls f(i) for i in [0, count), in any order

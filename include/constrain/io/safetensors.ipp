@@ -16,25 +16,25 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE safetensors parse_safetensors(std::span<std::byte const> file,
                                                              std::string const& where) {
   if (file.size() < 8) throw error({"'", where, "' is too short for a safetensors file; get the file again"});
-  std::uint64_t header = 0;
-  for (std::size_t i = 0; i < 8; ++i) header |= std::uint64_t(file[i]) << (8 * i);
-  if (header > file.size() - 8)
-    throw error({"'", where, "' declares a header of ", counted(header, "byte"), ", but has only ", file.size() - 8,
-                 " for it; get the file again"});
-  auto const data = file.subspan(8 + header);
-  std::string_view const text(reinterpret_cast<char const*>(file.data()) + 8, header);
+  std::uint64_t header_size = 0;
+  for (std::size_t i = 0; i < 8; ++i) header_size |= std::uint64_t(file[i]) << (8 * i);
+  if (header_size > file.size() - 8)
+    throw error({"'", where, "' declares a header of ", counted(header_size, "byte"), ", but has only ",
+                 file.size() - 8, " for it; get the file again"});
+  auto const data = file.subspan(8 + header_size);
+  std::string_view const text(reinterpret_cast<char const*>(file.data()) + 8, header_size);
   if (!text.starts_with('{'))
     throw error({"'", where, "' does not begin like a safetensors file; give a file of that format"});
-  detail::safetensors_header const sound(text, where, data.size());
-  sound.check();
+  detail::safetensors_header const header(text, where, data.size());
+  header.check();
   safetensors result;
-  sound.read(
+  header.read(
       [&](detail::safetensors_entry const& t) {
         result.tensors.push_back(
-            {sound.decoded(t.name), t.dtype, sound.shape(t), data.subspan(t.begin, t.end - t.begin)});
+            {header.decoded(t.name), t.dtype, header.shape(t), data.subspan(t.begin, t.end - t.begin)});
       },
       [&](std::string_view name, std::string_view value) {
-        result.metadata.push_back({sound.decoded(name), sound.decoded(value)});
+        result.metadata.push_back({header.decoded(name), header.decoded(value)});
       });
   return result;
 }

@@ -25,11 +25,11 @@ inline constexpr char const* configuration_file = "config.json";
 
 /// How the weights of a model are stored in files that this library shares with other programs.
 struct weight_format {
-  stored_names names{};                         // names of the parameters that files name differently
-  std::string configuration{};                  // the text of config.json; empty: the file is neither written nor read
-  std::string_view prefix{};                    // prefix of the stored names; files may omit it
-  std::span<std::string_view const> also{};     // name suffixes of the tensors to ignore in files
-  std::span<std::string_view const> required{}; // keys that a config.json must have; other keys may be missing
+  stored_names names{};        // names of the parameters that files name differently
+  std::string configuration{}; // the text of config.json; empty: the file is neither written nor read
+  std::string_view prefix{};   // prefix of the stored names; files may omit it
+  std::span<std::string_view const> ignored_suffixes{}; // name suffixes of the tensors to ignore in files
+  std::span<std::string_view const> required_keys{};    // keys that a config.json must have; other keys may be missing
 };
 
 /// The weight format of a model; specialize this template for your own model. By default, every parameter is one tensor

@@ -158,8 +158,8 @@ namespace detail {
 
 /// The FLOP/s of a call on a device with these rates.
 constexpr double speed_of(program const& p, node const& n, device_rates const& rates, bool tf32) {
-  if (n.op->multiplied == 0) return rates.operations;
-  auto const type = p.values[n.inputs[n.op->multiplied % 2 != 0 ? 0 : 1].value].type;
+  if (n.op->gemm_operands == 0) return rates.operations;
+  auto const type = p.values[n.inputs[n.op->gemm_operands % 2 != 0 ? 0 : 1].value].type;
   return type == dtype::f64    ? rates.gemm_64
          : type == dtype::bf16 ? rates.gemm_bf16
          : type == dtype::f16  ? rates.gemm_fp16

@@ -29,7 +29,7 @@ public:
       out.call<op::cast>({parameter_}, {copy_}, {.to = copy.type}, stored.line);
     } else {
       compensation_ = rule.state("compensation", rule.shape(), compensation).where();
-      out.program.values[compensation_.value].is_of_value = true;
+      out.program.values[compensation_.value].resets_with_parameter = true;
       out.call<op::compensated_sum>({parameter_, compensation_}, {copy_}, {}, stored.line);
     }
     rule.work_on(copy_);

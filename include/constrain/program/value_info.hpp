@@ -36,11 +36,11 @@ struct value_info {
   bool decays = false;        // of a parameter: weight decay applies to it; set by `update_rule::decays`
   bool ends_with_update = false; // of a gradient: neither a node nor the host reads it after the parameter's update
   bool is_average = false;       // of an optimizer state: the average that evaluation reads instead of the parameter
-  bool is_of_value = false;      // of an optimizer state: setting the parameter's value initializes the state again
-  int block = 1;                 // of an optimizer state or its shard: elements of the parameter per state element
-  int parts = -1;                // of a parameter: index of its parts in `program::part_lists`; -1: it is one tensor
-  ref overwritten_by;            // the value that an op writes in place over this value; the two share bytes
-  constrain::view view;          // the value of which this value is a view; the two share bytes
+  bool resets_with_parameter = false; // of an optimizer state: setting the parameter's value resets this state
+  int block = 1;                      // of an optimizer state or its shard: elements of the parameter per state element
+  int parts = -1;       // of a parameter: index of its parts in `program::part_lists`; -1: it is one tensor
+  ref overwritten_by;   // the value that an op writes in place over this value; the two share bytes
+  constrain::view view; // the value of which this value is a view; the two share bytes
   constrain::layout layout = layout::replicated; // how ranks hold one instance
   constrain::shape full_shape;                   // of one instance of the full tensor, if the layout is flat
   int divided = -1;        // of a parameter: the dimension that is divided over the ranks of a tensor group; -1: none

@@ -79,7 +79,7 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
   std::vector<std::byte> copy;
   for (int i = 0; i < all.states_size; ++i) {
     auto const& state = all.states[i];
-    if (state.parameter != parameter || !state.is_of_value) continue;
+    if (state.parameter != parameter || !state.resets_with_parameter) continue;
     if (!state.is_average) {
       initialize(state, parameter, 0, memory, rank);
       continue;

@@ -79,9 +79,9 @@ struct parameter_info : tensor_info {
 
 /// An optimizer state. Its name is unique within its parameter, for example "exp_avg".
 struct state_info : tensor_info {
-  int parameter = 0;        // index of the parameter that the state belongs to
-  bool is_average = false;  // whether this state is a moving average of the parameter, initially a copy of it
-  bool is_of_value = false; // whether setting the parameter's value resets this state (an average or a compensation)
+  int parameter = 0;                  // index of the parameter that the state belongs to
+  bool is_average = false;            // whether this state is a moving average of the parameter, initially a copy of it
+  bool resets_with_parameter = false; // whether setting the parameter's value resets this state (average, compensation)
 };
 
 /// A view of the `parameter_table` of a trainer or an inference object. The view's type is the same for tables of any
@@ -204,7 +204,7 @@ constexpr parameter_table<counts> make_parameter_table(program const& p, memory_
       detail::fill_tensor_info(state, p, where, other, table.names, used);
       state.parameter = next;
       state.is_average = p.values[other].is_average;
-      state.is_of_value = p.values[other].is_of_value;
+      state.resets_with_parameter = p.values[other].resets_with_parameter;
     }
     ++next;
   }

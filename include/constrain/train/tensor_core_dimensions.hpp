@@ -32,9 +32,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (!wanted.empty()) text += formatted("  %-34s %s\n", name.c_str(), wanted.c_str());
   };
   for (auto const& n : p.nodes) {
-    if (n.kind != node_kind::call || n.op->multiplied == 0) continue;
+    if (n.kind != node_kind::call || n.op->gemm_operands == 0) continue;
     for (int k = 0; k < n.inputs.size(); ++k) {
-      if ((n.op->multiplied >> k & 1u) == 0) continue;
+      if ((n.op->gemm_operands >> k & 1u) == 0) continue;
       auto const value = n.inputs[k].value;
       auto const& info = p.values[value];
       int const owner = info.role == role::compute_copy ? info.belongs_to : value;

@@ -18,7 +18,7 @@ void cuda_launch(cuda_context& context, dim3 blocks, int threads, void (*kernel)
   config.gridDim = blocks;
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.stream = context.stream();
-  cuda_check(cudaLaunchKernelEx(&config, kernel, arguments...), "start a kernel");
+  cuda_check(cudaLaunchKernelEx(&config, kernel, arguments...), "launch a kernel");
 }
 
 /// The kernel of `for_elements`: thread t of the grid handles the elements t, t + n, t + 2 n, ..., where n is the

@@ -31,11 +31,11 @@ template <> struct weight_format_of<gpt2> {
   };
   /// Suffixes of the names of tensors that the model does not need: the head, which is the token embedding, and the
   /// causal masks that old versions of Transformers stored.
-  static constexpr std::string_view also[] = {"lm_head.weight", ".attn.bias", ".attn.masked_bias"};
+  static constexpr std::string_view ignored_suffixes[] = {"lm_head.weight", ".attn.bias", ".attn.masked_bias"};
 
   /// Keys that a config.json must have. Transformers replaces a missing key with a default, which may be wrong for the
   /// model.
-  static constexpr std::string_view required[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};
+  static constexpr std::string_view required_keys[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};
 
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(gpt2 const& m);

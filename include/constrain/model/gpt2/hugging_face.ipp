@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (m.vocabulary <= 50256) // the vocabulary lacks the end-of-text token, id 50256
     json.member("bos_token_id", nullptr).member("eos_token_id", nullptr);
   json.end();
-  return {names, json.text(), "transformer.", also, required};
+  return {names, json.text(), "transformer.", ignored_suffixes, required_keys};
 }
 
 } // namespace constrain

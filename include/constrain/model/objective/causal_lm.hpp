@@ -11,7 +11,7 @@ struct causal_lm {
   static constexpr bool labels_are_next_tokens = true; // the trainer refuses labels that equal the inputs
 
   /// The labels, one per row of logits, do not have the shape of the tokens; the logits have `got` dimensions.
-  template <diagnosis d> struct logits_have_no_tokens {
+  template <diagnosis d> struct logits_are_not_per_token {
     static_assert(d.ok(), "ct::causal_lm needs logits of shape [sequences, tokens, vocabulary], but the model's logits "
                           "have `got` dimensions or other numbers of sequences or tokens; return one row of logits per "
                           "token, or use ct::classification for one label per sequence");
@@ -28,7 +28,7 @@ struct causal_lm {
         auto const& input = program.values[port.where.value].shape;
         tokens = shape(input.extent[0], input.extent[1]);
       }
-    if (labels.shape() != tokens) program.fail(diagnosis_with<logits_have_no_tokens>(0, 0, 3, logits.shape().rank));
+    if (labels.shape() != tokens) program.fail(diagnosis_with<logits_are_not_per_token>(0, 0, 3, logits.shape().rank));
     return cross_entropy(logits, labels, options);
   }
 };

@@ -11,7 +11,7 @@ namespace op {
 /// dx = dy W: dy [..., out], W [out, in] -> [..., in].
 struct linear_input_gradient {
   static constexpr char const* name = "linear_input_gradient";
-  static constexpr unsigned multiplied = 0b11;
+  static constexpr unsigned gemm_operands = 0b11;
   static constexpr char const* layouts = "..., - -> ...";
 
   static constexpr inferred infer(operand_types const& in) {
@@ -28,7 +28,7 @@ struct linear_input_gradient {
 /// the output; later writes add to it.
 struct linear_weight_gradient {
   static constexpr char const* name = "linear_weight_gradient";
-  static constexpr unsigned multiplied = 0b11;
+  static constexpr unsigned gemm_operands = 0b11;
   static constexpr unsigned accumulating = 0b1;
   static constexpr char const* layouts = "... -> -";
 
@@ -57,7 +57,7 @@ struct linear_bias_gradient {
 /// y = x W^T + b: x [..., in], W [out, in], b [out] or absent -> [..., out].
 struct linear {
   static constexpr char const* name = "linear";
-  static constexpr unsigned multiplied = 0b11;
+  static constexpr unsigned gemm_operands = 0b11;
   static constexpr char const* layouts = "...i, oi, +o -> ...o";
 
   /// Refused: a scalar x.

@@ -59,9 +59,9 @@ template <class stored> struct pad_elements {
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
     auto const outer = i / (map.inner * map.full);
-    auto const inside = i - (outer * map.full + map.begin) * map.inner;
-    bool const is_of_slice = inside >= 0 && inside < map.inner * map.extent;
-    dx[i] = is_of_slice ? dy[map.in_rows(outer * map.inner * map.extent + inside)] : stored(0);
+    auto const offset = i - (outer * map.full + map.begin) * map.inner;
+    bool const is_in_slice = offset >= 0 && offset < map.inner * map.extent;
+    dx[i] = is_in_slice ? dy[map.in_rows(outer * map.inner * map.extent + offset)] : stored(0);
   }
 };
 

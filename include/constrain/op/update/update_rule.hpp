@@ -9,10 +9,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The interface of an optimizer's update rule: the parameter to update, its gradient, its states, and functions that
-/// append nodes. A rule is called once for each trained parameter. For a parameter inside a repeat, the nodes that the
-/// rule appends are in a loop over the iterations of the repeat, so that the nodes work on one iteration's tensor at a
-/// time.
+/// The argument of an optimizer's update rule, the function `optimizer::update`: gives the rule the parameter to
+/// update, its gradient and its states, and appends nodes. A rule is called once for each trained parameter. For a
+/// parameter inside a repeat, the nodes that the rule appends are in a loop over the iterations of the repeat, so that
+/// the nodes work on one iteration's tensor at a time.
 ///
 /// For a parameter that holds several tensors (`in_parts`), the rule is called once for each part: `parameter`,
 /// `gradient` and `shape` refer to the part, and each part has its own states. The state "exp_avg" of the second part
@@ -52,7 +52,8 @@ public:
         scale_(scale), working_copy_{out.program.values[gradient].belongs_to, at::current}, hyper_(hyper) {}
 
   /// Shape of the parameter. Inside a repeat, it is the shape of one iteration's tensor. If the parameter is sharded,
-  /// it is the shape of the full tensor. If a tensor group divides the parameter, it is the shape of this rank's range.
+  /// it is the shape of the full tensor. If tensor parallelism splits the parameter, it is the shape of this rank's
+  /// share.
   constexpr constrain::shape shape() const { return parameter().shape(); }
   /// The type in which the parameter is updated: the type of the master weights, or fp32 for a parameter stored in 16
   /// bits.
@@ -69,9 +70,9 @@ public:
   /// The gradient of the batch's loss with respect to the parameter, before clipping. With precision::fp16, the
   /// gradient is multiplied by the loss scale.
   constexpr value gradient() const { return part_ < 0 ? value{out_, {gradient_, at::current}} : new_gradient_; }
-  /// [norm, scale] in fp64. Rules multiply the gradient by the scale, which clips by the norm of all gradients, undoes
-  /// the loss scale, and is 0 if the norm is not finite. With `optimizer::in_backward`, the norm is the norm of this
-  /// gradient only, and nothing is clipped.
+  /// [norm, scale] in fp64. Rules multiply the gradient by the second element, the scale, which clips by the norm of
+  /// all gradients, undoes the loss scale, and is 0 if the norm is not finite. With `optimizer::in_backward`, the norm
+  /// is the norm of this gradient only, and nothing is clipped.
   constexpr value scale() const { return {out_, scale_}; }
   /// The hyperparameters of this step: bytes that hold an `op::step_hyperparameters` of the optimizer.
   constexpr value hyper() const { return {out_, hyper_}; }
@@ -112,7 +113,7 @@ public:
   }
 
   /// Calls f(update_rule&) for each part of the parameter, then stores the values that the calls assign to the parts.
-  /// If the parameter has no parts or this object is already a part, calls f(*this).
+  /// If the parameter has no parts or this object already refers to a part, calls f(*this).
   template <class function> constexpr void for_each_part(function const& f) {
     if (part_ >= 0 || info().parts < 0) return f(*this);
     auto const parts = out_.program.part_lists[info().parts];
@@ -136,19 +137,19 @@ public:
     if (stores_gradient) assign(gradient(), joined(new_gradients, parts.dimension));
   }
 
-  /// Refuses the program if this object is a part of a parameter.
+  /// Refuses the program if this object refers to a part of a parameter.
   constexpr void needs_full_parameter() {
     if (part_ >= 0) out_.program.fail(diagnosis_with<part_is_updated_in_place>(info().line));
   }
 
-  /// The average of the parameter: a state "average" with the parameter's shape and type. Initially, the average is a
-  /// copy of the parameter. The entries without gradients (evaluate, predict and generate) read the average instead.
+  /// Adds a state "average" with the parameter's shape and type, and returns it. It is initially a copy of the
+  /// parameter; the rule must update it. `evaluate`, `predict` and `generate` read this state instead of the parameter.
   constexpr value average() {
     needs_full_parameter();
     if (is_narrow(info().type)) out_.program.fail(diagnosis_with<average_without_masters>(info().line));
     auto const average = state("average");
     auto& info = out_.program.values[average.where().value];
-    info.is_average = info.is_of_value = true;
+    info.is_average = info.resets_with_parameter = true;
     return average;
   }
 
@@ -184,8 +185,9 @@ private:
   }
   constexpr char index_of_part() const { return static_cast<char>('0' + part_); }
 
-  /// Replaces a part's tensor with new values, which `for_each_part` stores. Copies a source whose type differs, and a
-  /// source that later calls could change or confuse with another tensor of the part.
+  /// Replaces a part's tensor with new values, which `for_each_part` stores. Copies the source if its type differs, if
+  /// a later node may overwrite it (it is not an activation), or if it is the part's parameter or gradient itself:
+  /// `assign` recognizes its target by `where()`, so the two must not share one value.
   constexpr void replace(value& of_part, value source) {
     bool const is_fresh = source.info().role == role::activation && source.type() == of_part.type() &&
                           source.where() != new_parameter_.where() && source.where() != new_gradient_.where();
@@ -213,7 +215,7 @@ private:
   builder& out_;
   int gradient_, parameter_;
   ref scale_, working_copy_, hyper_;
-  int part_ = -1;                      // index of the part; -1: this is the full parameter
+  int part_ = -1;                      // index of the part; -1: the full parameter
   value new_parameter_, new_gradient_; // tensors of the part: first slices, later the values that the rule assigns
 };
 

@@ -45,12 +45,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
 }
 
-/// Throws `error` if a saved config.json lacks a `required` field, or if `check_members` finds that it contradicts the
-/// model's configuration (`here`).
+/// Throws `error` if a saved config.json lacks one of the `required_keys`, or if `check_members` finds that it
+/// contradicts the model's configuration (`here`).
 [[gnu::cold]] CONSTRAIN_INLINE void check_model(std::string const& directory, io::json const& saved,
-                                                io::json const& here, std::span<std::string_view const> required,
+                                                io::json const& here, std::span<std::string_view const> required_keys,
                                                 std::string_view owner) {
-  for (auto const& name : required)
+  for (auto const& name : required_keys)
     if (auto const found = saved.find(name); !found || found->is_null())
       throw error({"the configuration '", directory, "/", configuration_file, "' has no ", name,
                    "; use the file that was saved with the weights"});
@@ -82,7 +82,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     if (!format.configuration.empty() && io::detail::exists(configuration)) {
       io::mapped_file const text(configuration, "the configuration");
       detail::check_model(path, io::json::parse(text.text(), configuration), io::json::parse(format.configuration),
-                          format.required, list.owner);
+                          format.required_keys, list.owner);
     }
   }
   auto const opened = io::safetensors_file::open(file);
@@ -104,7 +104,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (auto const& t : saved.tensors) {
     bool known = false;
     for (auto const* f : found) known = known || f == &t;
-    for (auto end : format.also) known = known || t.name.ends_with(end);
+    for (auto end : format.ignored_suffixes) known = known || t.name.ends_with(end);
     if (!known)
       throw error({"the weights '", path, "' have a tensor '", t.name,
                    "' that the model does not have; load the weights of the same model"});
