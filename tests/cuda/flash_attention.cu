@@ -36,7 +36,8 @@ TEST_CASE("flash attention of 16-bit elements: heads that share keys, of any wid
 TEST_CASE("flash attention of wide elements") {
   for (bool const causal : {true, false}) {
     int i = 0;
-    for (std::int64_t tokens : {1, 31, 33, 64, 65, 129}) check_flash<float>({1, tokens, 16 << i++ % 3, {1, causal}}, fp32);
+    for (std::int64_t tokens : {1, 31, 33, 64, 65, 129})
+      check_flash<float>({1, tokens, 16 << i++ % 3, {1, causal}}, fp32);
     check_flash<float>({2, 41, 12, {4, causal, 2}}, fp32);
     check_flash<float>({1, 66, 150, {1, causal}, false}, fp32); // three chunks
     for (std::int64_t tokens : {1, 32, 65, 130}) check_flash<double>({1, tokens, 32, {1, causal}}, fp64);

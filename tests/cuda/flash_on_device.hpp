@@ -97,7 +97,9 @@ private:
 struct flash_distances {
   char const* type;
   double forward = 0, backward = 0;
-  ~flash_distances() { std::printf("distance of flash attention, %s: y %.2e, gradients %.2e\n", type, forward, backward); }
+  ~flash_distances() {
+    std::printf("distance of flash attention, %s: y %.2e, gradients %.2e\n", type, forward, backward);
+  }
 };
 
 /// Checks one case against attention in fp64, and that a second run has the same bits.

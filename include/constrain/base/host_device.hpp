@@ -5,11 +5,14 @@
 #define CONSTRAIN_WITH_CUDA
 #endif
 
-/// Unrolls the loop that follows, in CUDA compilation, so that arrays whose indices depend on the loop are in registers.
+/// In CUDA compilation, unrolls the loop that follows, so that arrays that the loop indexes can be in registers; or
+/// keeps the loop, so that fewer registers are needed.
 #if defined(__CUDACC__)
 #define CT_UNROLL _Pragma("unroll")
+#define CT_KEEP_LOOP _Pragma("unroll 1")
 #else
 #define CT_UNROLL
+#define CT_KEEP_LOOP
 #endif
 
 /// Marks a function that both CPU code and CUDA kernels can call.

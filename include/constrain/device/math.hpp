@@ -26,6 +26,9 @@ namespace libm = constrain::detail::libm;
 /// float or double.
 template <class real> concept real_number = std::is_same_v<real, float> || std::is_same_v<real, double>;
 
+/// Infinity, as a constant, since device code cannot call std::numeric_limits.
+template <real_number real> inline constexpr real infinity = std::numeric_limits<real>::infinity();
+
 /// a * b + c on the host, rounded once if the target has FMA. Unlike with contraction by the compiler, the result is
 /// the same with every compiler, and in vectorized and scalar iterations.
 template <real_number real>
@@ -206,12 +209,25 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp_or_zero(real x
     return exp(x);
 }
 
-/// 2^x. On CUDA devices, the float version is the fastest exponential function. The host uses the standard library.
+/// 2^x. On CUDA devices, the float version is one instruction, with a relative error of 2^-22 and 0 instead of subnormal
+/// results (PTX ISA, ex2.approx.ftz). The host uses the standard library.
 template <real_number real> CT_HOST_DEVICE real exp2(real x) noexcept {
 #if defined(__CUDA_ARCH__)
-  return ::exp2(x);
+  if constexpr (std::is_same_v<real, float>) {
+    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
+    return x;
+  } else return ::exp2(x);
 #else
   return libm::exp2(x);
+#endif
+}
+
+/// The larger of two numbers; if one of them is NaN, the other one.
+template <real_number real> CT_HOST_DEVICE real larger(real a, real b) noexcept {
+#if defined(__CUDA_ARCH__)
+  return ::fmax(a, b);
+#else
+  return a > b || b != b ? a : b;
 #endif
 }
 

@@ -62,17 +62,17 @@ requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ 
 
 /// Rounds two floats to `real`, and puts `low` into the lower and `high` into the upper half of a register (cvt).
 template <class real>
-requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ std::uint32_t pair_of(float low,
-                                                                                                     float high) {
+  requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ std::uint32_t pair_of(float low,
+                                                                                                        float high) {
 #if defined(__CUDACC__)
-  std::uint32_t pair = 0;
-  if constexpr (std::same_as<real, bfloat16>) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
+    std::uint32_t pair = 0;
+    if constexpr (std::same_as<real, bfloat16>) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
 #else
-  return twin::pair_of<real>(low, high);
+    return twin::pair_of<real>(low, high);
 #endif
-}
+  }
 
 /// Begins to copy 16 bytes from global to shared memory (cp.async). Both addresses must be multiples of 16. Only the
 /// first `valid` bytes are read; the other bytes of the copy become 0. This thread may read the copied bytes after

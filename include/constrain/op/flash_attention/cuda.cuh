@@ -13,9 +13,9 @@ template <class architecture> struct kernel<op::flash_attention, cuda<architectu
     detail::attention_heads const h(q.shape(), c.options);
     detail::flash_call<accumulate> const call(h, c.options.causal, q, k, v, y);
     detail::with_flash_width<stored>(h.head_width, [&](auto width) {
-      detail::flash_launch<width()>(*c.parameters.context, h, h.heads,
-                                    flash_attention_kernel<stored, accumulate, width()>, call, q, k, v, y,
-                                    logsumexp.data);
+      detail::flash_launch<detail::flash_tiling<stored, width()>::rows, width()>(
+          *c.parameters.context, h, h.heads, flash_attention_kernel<stored, accumulate, width()>, call, q, k, v, y,
+          logsumexp.data);
     });
   }
 };
@@ -29,15 +29,16 @@ template <class architecture> struct kernel<op::flash_attention_gradient, cuda<a
                   tensor<accumulate> scratch) {
     detail::attention_heads const h(q.shape(), c.options);
     detail::flash_call<accumulate> const call(h, c.options.causal, dy, q, k, v, y, dq, dk, dv);
-    detail::flash_gradient_operands<stored, accumulate> const operands{dy, q,  k,  v,  y,
-                                                                       dq, dk, dv, logsumexp.data, scratch.data};
+    detail::flash_gradient_operands<stored, accumulate> const operands{
+        dy, q, k, v, y, dq, dk, dv, logsumexp.data, scratch.data};
     auto& context = *c.parameters.context;
     detail::with_flash_width<stored>(h.head_width, [&](auto width) {
+      constexpr int rows = detail::flash_tiling<stored, width()>::rows;
       // The kernel for dq leaves the sums of dy y for the kernel of dk and dv.
-      detail::flash_launch<width()>(context, h, h.heads, flash_gradient_kernel<false, stored, accumulate, width()>,
-                                    call, operands);
-      detail::flash_launch<width()>(context, h, h.heads / h.group,
-                                    flash_gradient_kernel<true, stored, accumulate, width()>, call, operands);
+      detail::flash_launch<rows, width()>(context, h, h.heads,
+                                          flash_gradient_kernel<false, stored, accumulate, width()>, call, operands);
+      detail::flash_launch<rows, width()>(context, h, h.heads / h.group,
+                                          flash_gradient_kernel<true, stored, accumulate, width()>, call, operands);
     });
   }
 };

@@ -7,17 +7,28 @@
 
 #include <cstdint>
 
-/// What the CUDA kernels of flash attention share. A block computes `flash_rows` rows of its results; each warp
-/// computes 16 of them.
+/// What the CUDA kernels of flash attention share.
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-inline constexpr int flash_rows = 64;
-inline constexpr int flash_threads = flash_rows / 16 * 32;
+inline constexpr int flash_threads = 128;
 inline constexpr double log2_of_e = 1.4426950408889634;
 
-/// The largest number of columns of a tile. A tile of the results, and two of the same size, fill the 48 KiB of shared
-/// memory that every block may have.
+/// The largest number of columns of a tile: 256 bytes. With it, the tiles of a block fill the 48 KiB of shared memory
+/// that every block may have.
 template <class stored> inline constexpr int flash_widest = 256 / static_cast<int>(sizeof(stored));
+
+/// The tiles of a block, whose results have `width` columns.
+template <class stored, int width> struct flash_tiling {
+  static constexpr bool is_narrow = width < flash_widest<stored>;
+
+  // Rows per warp. With 32, tensor cores use what a warp loads from shared memory twice.
+  static constexpr int warp_rows = is_narrow ? 32 : 16;
+  static constexpr int rows = flash_threads / 32 * warp_rows; // rows per block
+  static constexpr int keys = sizeof(stored) == 8 ? 32 : 64;  // keys per tile in the forward pass
+  static constexpr int inner_rows = 32;                       // rows of the inner tiles of the gradient
+  // Narrow tiles leave shared memory for two stages: the next tiles arrive while the block multiplies the current ones.
+  static constexpr int stages = is_narrow ? 2 : 1;
+};
 
 /// The sizes of a call to flash attention.
 template <class accumulate> struct flash_call {
@@ -74,20 +85,24 @@ template <int width> struct flash_chunks {
       : count((head_width + width - 1) / width), own(static_cast<int>(blockIdx.z)) {}
 
   /// The first column of the chunk that is read in turn `turn`.
-  __device__ int column(int turn) const { return (own + 1 + turn) % count * width; }
+  __device__ int column(int turn) const {
+    int const chunk = own + 1 + turn;
+    return (chunk < count ? chunk : chunk - count) * width;
+  }
   /// The first column of this block's results.
   __device__ int own_column() const { return own * width; }
 };
 
 /// Launches `kernel` with blocks for all chunks of all heads: blockIdx is {head of a sequence, tile of rows, chunk}.
-template <int width, class... parameters>
+/// `heads`: heads of a sequence.
+template <int rows, int width, class... parameters>
 void flash_launch(cuda_context& context, attention_heads const& h, std::int64_t heads, void (*kernel)(parameters...),
                   std::type_identity_t<parameters>... arguments) {
   auto const blocks = [](std::int64_t count, std::int64_t each) {
     return static_cast<unsigned>((count + each - 1) / each);
   };
-  cuda_launch(context, dim3(static_cast<unsigned>(h.sequences * heads), blocks(h.tokens, flash_rows),
-                            blocks(h.head_width, width)),
+  cuda_launch(context,
+              dim3(static_cast<unsigned>(h.sequences * heads), blocks(h.tokens, rows), blocks(h.head_width, width)),
               flash_threads, kernel, arguments...);
 }
 

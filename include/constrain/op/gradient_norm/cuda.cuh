@@ -5,13 +5,11 @@
 #include "constrain/device/math.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 
-#include <limits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-template <class real> inline constexpr real infinite = std::numeric_limits<real>::infinity();
 inline constexpr std::int64_t square_blocks = 1024; // maximum number of blocks per gradient
 
 /// One gradient of a multi-tensor launch.
@@ -109,7 +107,7 @@ static __global__ void clip_coefficient_kernel(stored const* squares, std::int64
   stored const scale = (limit > 0 && share < 1 ? share : stored(1)) / loss;
   // The update may multiply in fp32, so the scale must also be finite in fp32.
   bool const usable = math::finite(norm) && math::finite(static_cast<float>(scale));
-  clip[0] = usable || !math::finite(norm) ? norm : detail::infinite<stored>; // infinity: the update is skipped
+  clip[0] = usable || !math::finite(norm) ? norm : math::infinity<stored>; // infinity: the update is skipped
   clip[1] = usable ? scale : stored(0);
 }
 

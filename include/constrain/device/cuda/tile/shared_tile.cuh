@@ -37,23 +37,38 @@ template <class element_, int rows_, int columns_> struct shared_tile {
 /// outside the matrix become 0. The tile is complete after `ptx::commit_copies`, `ptx::wait_for_copies` and a barrier.
 template <int threads, class tile>
 __device__ void begin_load(tile& to, matrix_window<typename tile::element const> const& from) {
-  for (int i = static_cast<int>(threadIdx.x); i < tile::rows * tile::units; i += threads) {
-    int const row = i / tile::units, unit = i % tile::units;
-    int const left = row < from.rows ? from.columns - unit * tile::in_unit : 0;
-    int const valid = left < 0 ? 0 : left < tile::in_unit ? left : tile::in_unit;
-    auto const* const source = valid == 0 ? from.data : from.data + row * from.stride + unit * tile::in_unit;
-    auto* const place = to.at(row, unit);
-    if (from.aligned) ptx::copy_async(place, source, valid * static_cast<int>(sizeof(typename tile::element)));
-    else
-      for (int j = 0; j < tile::in_unit; ++j) place[j] = j < valid ? source[j] : typename tile::element(0.0f);
+  using element = typename tile::element;
+  // Each thread loads the same unit of every `step`th row. These rows have the same permutation of units.
+  constexpr int step = threads / tile::units;
+  static_assert(threads % tile::units == 0 && tile::rows % step == 0 && step % 8 == 0);
+  int const unit = static_cast<int>(threadIdx.x) % tile::units, first = static_cast<int>(threadIdx.x) / tile::units;
+  int const left = from.columns - unit * tile::in_unit;
+  int const valid = left < 0 ? 0 : left < tile::in_unit ? left : tile::in_unit; // columns of this unit
+  auto const* source = from.data + first * from.stride + unit * tile::in_unit;
+  auto* place = to.at(first, unit);
+  if (from.aligned) {
+    CT_UNROLL
+    for (int row = 0; row < tile::rows; row += step) {
+      bool const copies = valid != 0 && first + row < from.rows;
+      ptx::copy_async(place + row * tile::columns, copies ? source : from.data, copies ? 16 : 0);
+      source += step * from.stride;
+    }
+  } else {
+    CT_KEEP_LOOP
+    for (int row = 0; row < tile::rows; row += step) {
+      CT_KEEP_LOOP
+      for (int j = 0; j < tile::in_unit; ++j)
+        place[row * tile::columns + j] = j < valid && first + row < from.rows ? source[j] : element(0.0f);
+      source += step * from.stride;
+    }
   }
 }
 
-/// Stores rows [first, first + 16) of a tile to the same rows of a matrix, except elements outside the matrix. The
+/// Stores rows [first, first + count) of a tile to the same rows of a matrix, except elements outside the matrix. The
 /// lanes of a warp call this function together, after `__syncwarp`.
-template <class tile>
+template <int count, class tile>
 __device__ void store_rows(tile const& from, int first, matrix_window<typename tile::element> const& to) {
-  for (int i = static_cast<int>(threadIdx.x % 32); i < 16 * tile::units; i += 32) {
+  for (int i = static_cast<int>(threadIdx.x % 32); i < count * tile::units; i += 32) {
     int const row = first + i / tile::units, unit = i % tile::units;
     if (row >= to.rows) continue;
     int const left = to.columns - unit * tile::in_unit;
