@@ -1,8 +1,8 @@
 #pragma once
 
 #include "cuda/tasks.hpp"
-#include "fixtures.hpp"
 #include "op/quadratic_attention.hpp"
+#include "relative_error.hpp"
 
 #include <constrain/device/cuda/stream.cuh>
 #include <constrain/run/cuda_arena.cuh>
@@ -51,6 +51,12 @@ public:
     call const c{attributes, parameters};
     qkv_operands<T const> const x(*on_qkv, wide, f.options);
     qkv_operands<T> const dx(*on_dqkv, wide, f.options);
+    allow({{on_qkv, qkv.values().size() * sizeof(T)},
+           {on_y, dy.values().size() * sizeof(T)},
+           {on_logsumexp, static_cast<std::size_t>(rows.elements()) * sizeof(real)},
+           {on_dy, dy.values().size() * sizeof(T)},
+           {on_dqkv, qkv.values().size() * sizeof(T)},
+           {on_scratch, static_cast<std::size_t>(rows.elements()) * sizeof(real)}});
     using forward = kernel<op::flash_attention, target>;
     using backward = kernel<op::flash_attention_gradient, target>;
     forward::run(call_of<op::flash_attention>(c), x.q(), x.k(), x.v(), tensor<T>{on_y, &narrow, narrow.elements()},
@@ -59,12 +65,34 @@ public:
                   x.k(), x.v(), tensor<T const>{on_y, &narrow, narrow.elements()},
                   tensor<real const>{on_logsumexp, &rows, rows.elements()}, dx.q(), dx.k(), dx.v(),
                   tensor<real>{on_scratch, &rows, rows.elements()});
+    allow_everything();
     y = get(on_y, narrow.elements());
     dqkv = get(on_dqkv, wide.elements());
     logsumexp = get(on_logsumexp, rows.elements());
   }
 
 private:
+  struct range {
+    void const* begin;
+    std::size_t bytes;
+  };
+  /// On the host and under AddressSanitizer, kernels may touch only these ranges from now on.
+  void allow(std::vector<range> const& ranges) {
+#if defined(CONSTRAIN_ON_HOST)
+    std::vector<on_host::byte_range> allowed;
+    for (auto const& r : ranges) allowed.push_back({r.begin, r.bytes});
+    on_host::allow_only(memory_.data(), static_cast<std::size_t>(memory_.size().count()), allowed);
+#else
+    static_cast<void>(ranges);
+#endif
+  }
+  void allow_everything() {
+#if defined(CONSTRAIN_ON_HOST)
+    cuda_check(cudaStreamSynchronize(stream_), "run the kernels");
+    on_host::allow_all(memory_.data(), static_cast<std::size_t>(memory_.size().count()));
+#endif
+  }
+
   static std::int64_t bytes_of(array<T> const& qkv, flash_case const& f) {
     auto const rows = f.sequences * f.options.heads * f.tokens;
     return 4 * qkv.in().count * static_cast<std::int64_t>(sizeof(T)) +

@@ -53,7 +53,8 @@ ct::program forward(model const& f, std::int64_t sequences, std::int64_t tokens,
 
 /// The program of a step, by the passes of ct::step_passes.
 ct::program step_of(ct::program const& built, recipe const& r) {
-  auto const accumulated = accumulate_over(dead_code_elimination(built), r.accumulation);
+  auto const selected = select_attention(built, ct::attention::automatic::value);
+  auto const accumulated = accumulate_over(dead_code_elimination(selected), r.accumulation);
   auto const cast = mixed_precision(accumulated, r.precision);
   auto const differentiated = join_slices(differentiate(cast, r.precision.loss_scale));
   auto const recomputed = recompute(r.update(differentiated), r.checkpointing);

@@ -8,8 +8,8 @@ namespace op {
 
 /// The gradient of op::flash_attention: dq, dk and dv from dy, q, k, v, y and the logsumexp of each query. The
 /// probabilities are recomputed tile by tile (Dao 2023, algorithm 2). dk and dv are summed over the query heads that
-/// share a key-value head, in the order of these heads. Output 3 is scratch: sum(dy * y) for each head and token, and
-/// the sums of dk and dv if the sums have a wider type than dk and dv.
+/// share a key-value head, in the order of these heads. Output 3 is scratch: sum(dy * y) for each head and token, and,
+/// on the CPU, the sums of dk and dv if the sums have a wider type than dk and dv.
 struct flash_attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "flash_attention_gradient";
@@ -35,7 +35,8 @@ struct flash_attention_gradient {
 };
 
 /// The same function as op::attention without lengths, but with memory linear in the number of tokens: each thread of
-/// the kernel stores only one tile of the scores at a time (Dao 2023, algorithm 1). Output 1 keeps the logsumexp
+/// the CPU kernel, and each block of the CUDA kernel, holds only one tile of the scores at a time (Dao 2023, algorithm
+/// 1). Output 1 keeps the logsumexp
 /// of the scaled scores of each query, [sequences, heads, tokens], for the backward pass.
 struct flash_attention {
   using options = attention_options;
@@ -68,9 +69,8 @@ struct flash_attention {
 
 } // namespace op
 
-/// `self_attention` of q, k and v with memory linear in the number of tokens. Only the CPU has kernels for this
-/// algorithm. Models usually call `self_attention`, for which the policy `attention::...` chooses the algorithm.
-/// Refused: the same inputs as for `self_attention`.
+/// `self_attention` of q, k and v with memory linear in the number of tokens. Models usually call `self_attention`, for
+/// which the policy `attention::...` chooses the algorithm. Refused: the same inputs as for `self_attention`.
 constexpr value flash_attention(value q, value k, value v, attention_options options, int line = __builtin_LINE()) {
   return emit<op::flash_attention>({q, k, v}, options, line);
 }
