@@ -14,7 +14,7 @@
 #include "constrain/op/copy/kernel.hpp"
 #include "constrain/op/cross_entropy/cuda.cuh"
 #include "constrain/op/dropout/kernel.hpp"
-#include "constrain/op/elementwise/kernel.hpp"
+#include "constrain/op/elementwise/cuda.cuh"
 #include "constrain/op/embedding/cuda.cuh"
 #include "constrain/op/flash_attention/cuda.cuh"
 #include "constrain/op/gather_rows/cuda.cuh"

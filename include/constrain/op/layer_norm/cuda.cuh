@@ -1,104 +1,249 @@
 #pragma once
 
+#include "constrain/device/cuda/packs.cuh"
 #include "constrain/device/cuda/reduce.cuh"
 #include "constrain/device/math.hpp"
-#include "constrain/op/layer_norm/layer_norm.hpp"
+#include "constrain/op/add_layer_norm/add_layer_norm.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// y = layer_norm(x), and the mean and rstd of each row; one block per row.
-template <class stored, class accumulate>
-static __global__ void __launch_bounds__(cuda_threads)
-    layer_norm_kernel(stored const* x, accumulate const* weight, accumulate const* bias, stored* y, accumulate* mean,
-                      accumulate* rstd, std::int64_t width, accumulate epsilon) {
-  __shared__ typename block_reduction<accumulate>::memory shared;
-  auto const row = static_cast<std::int64_t>(blockIdx.x);
-  stored const* from = x + row * width;
-  stored* to = y + row * width;
-  accumulate sum = 0;
-  for (std::int64_t i = threadIdx.x; i < width; i += cuda_threads) sum += from[i];
-  accumulate const m = block_reduction<accumulate>{shared}.sum(sum) / static_cast<accumulate>(width);
-  accumulate squares = 0;
-  for (std::int64_t i = threadIdx.x; i < width; i += cuda_threads) squares += (from[i] - m) * (from[i] - m);
-  accumulate const r =
-      1 / math::sqrt(block_reduction<accumulate>{shared}.sum(squares) / static_cast<accumulate>(width) + epsilon);
-  for (std::int64_t i = threadIdx.x; i < width; i += cuda_threads) to[i] = (from[i] - m) * r * weight[i] + bias[i];
-  if (threadIdx.x != 0) return;
-  mean[row] = m;
-  rstd[row] = r;
+namespace detail {
+
+inline constexpr int norm_warps = cuda_threads / 32;
+inline constexpr int norm_group = 4 * norm_warps; // rows that a block of the gradient's kernel handles at a time
+
+/// The arrays of layer_norm. Without a residual, `b` and `sum` are null, and `a` is x.
+template <class stored, class accumulate> struct layer_norm_arrays {
+  stored const *a, *b;
+  accumulate const *weight, *bias;
+  stored *sum, *y;
+  accumulate *mean, *rstd;
+};
+/// The arrays of layer_norm_gradient. Without a residual, `residual` is null.
+template <class stored, class accumulate> struct layer_norm_gradient_arrays {
+  stored const *residual, *dy, *x;
+  accumulate const *weight, *mean, *rstd;
+  stored* dx;
+  accumulate* partial; // [parts, 2, width]: sums of dweight and dbias over the rows of each block
+};
+
+/// The number of blocks of the gradient's kernel. It depends only on the shape, so that sums are reproducible.
+constexpr std::int64_t norm_parts(std::int64_t rows) {
+  auto const groups = (rows + norm_group - 1) / norm_group;
+  return groups < 256 ? groups : 256;
 }
+
+/// Loop body: adds the partial sums of dweight and dbias, [parts, 2, width], to the gradients.
+template <class accumulate> struct sum_of_norm_parts {
+  accumulate const* partial;
+  std::int64_t parts, width;
+  accumulate *dweight, *dbias;
+  bool add_weight, add_bias;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (i < width) sum_of_parts<accumulate>{partial, parts, 2 * width, dweight, add_weight}(i);
+    else sum_of_parts<accumulate>{partial + width, parts, 2 * width, dbias, add_bias}(i - width);
+  }
+};
+
+} // namespace detail
+
+// y = layer_norm(x), and the mean and rstd of each row; one warp per row, n elements per access. `adds`: x = a + b,
+// which is also stored.
+template <int n, bool adds, class stored, class accumulate>
+static __global__ void __launch_bounds__(cuda_threads)
+    layer_norm_kernel(detail::layer_norm_arrays<stored, accumulate> arrays, std::int64_t rows, std::int64_t width,
+                      accumulate epsilon) {
+  auto const row = static_cast<std::int64_t>(blockIdx.x) * detail::norm_warps + threadIdx.x / 32;
+  if (row >= rows) return;
+  auto const lane = static_cast<std::int64_t>(threadIdx.x % 32) * n;
+  stored const* const x = (adds ? arrays.sum : arrays.a) + row * width;
+  accumulate values[n], sum = 0, squares = 0;
+  for (auto i = lane; i < width; i += 32 * n) {
+    load_pack(arrays.a + row * width + i, values);
+    if constexpr (adds) {
+      accumulate others[n];
+      load_pack(arrays.b + row * width + i, others);
+      CT_UNROLL
+      for (int j = 0; j < n; ++j) values[j] = stored(values[j] + others[j]);
+      store_pack(values, arrays.sum + row * width + i);
+    }
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) sum += values[j];
+  }
+  accumulate const m = warp_sum(sum) / static_cast<accumulate>(width);
+  for (auto i = lane; i < width; i += 32 * n) {
+    load_pack(x + i, values);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) squares += (values[j] - m) * (values[j] - m);
+  }
+  accumulate const r = 1 / math::sqrt(warp_sum(squares) / static_cast<accumulate>(width) + epsilon);
+  for (auto i = lane; i < width; i += 32 * n) {
+    accumulate weight[n], bias[n];
+    load_pack(x + i, values), load_pack(arrays.weight + i, weight), load_pack(arrays.bias + i, bias);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) values[j] = (values[j] - m) * r * weight[j] + bias[j];
+    store_pack(values, arrays.y + row * width + i);
+  }
+  if (lane != 0) return;
+  arrays.mean[row] = m;
+  arrays.rstd[row] = r;
+}
+
+// dx = layer_norm_gradient(dy, x, weight, mean, rstd), plus the residual's gradient if `adds`, and partial sums of
+// dweight and dbias. A block handles groups of rows in three passes, of which only the first reads device memory: sums
+// of each row, sums of each column, and dx, which may overwrite dy or the residual's gradient.
+template <int n, bool adds, class stored, class accumulate>
+static __global__ void __launch_bounds__(cuda_threads)
+    layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, std::int64_t rows,
+                               std::int64_t width) {
+  constexpr int group = detail::norm_group, pair = n == 1 ? 1 : 2;
+  __shared__ accumulate mean[group], rstd[group], mean_of_gradient[group], mean_of_product[group];
+  auto const lane = static_cast<std::int64_t>(threadIdx.x % 32) * n;
+  int const warp = static_cast<int>(threadIdx.x / 32);
+  accumulate* const dweight = arrays.partial + blockIdx.x * (2 * width);
+  accumulate* const dbias = dweight + width;
+  accumulate g[n], x[n], weight[n];
+  for (auto begin = static_cast<std::int64_t>(blockIdx.x) * group; begin < rows;
+       begin += static_cast<std::int64_t>(gridDim.x) * group) {
+    int const count = static_cast<int>(rows - begin < group ? rows - begin : group);
+    stored const* const dy_rows = arrays.dy + begin * width;
+    stored const* const x_rows = arrays.x + begin * width;
+    for (int row = warp; row < count; row += detail::norm_warps) {
+      accumulate const m = arrays.mean[begin + row], r = arrays.rstd[begin + row];
+      accumulate sum = 0, product = 0;
+      for (auto i = lane; i < width; i += 32 * n) {
+        load_pack(dy_rows + row * width + i, g), load_pack(x_rows + row * width + i, x);
+        load_pack(arrays.weight + i, weight);
+        CT_UNROLL
+        for (int j = 0; j < n; ++j) {
+          sum += g[j] * weight[j];
+          product += g[j] * weight[j] * ((x[j] - m) * r);
+        }
+      }
+      sum = warp_sum(sum) / static_cast<accumulate>(width),
+      product = warp_sum(product) / static_cast<accumulate>(width);
+      if (lane == 0) mean[row] = m, rstd[row] = r, mean_of_gradient[row] = sum, mean_of_product[row] = product;
+    }
+    __syncthreads();
+    bool const is_first = begin == static_cast<std::int64_t>(blockIdx.x) * group;
+    for (auto i = static_cast<std::int64_t>(threadIdx.x) * pair; i < width; i += cuda_threads * pair) {
+      accumulate of_weight[pair]{}, of_bias[pair]{}, gradient[pair], input[pair];
+      if (!is_first) load_pack(dweight + i, of_weight), load_pack(dbias + i, of_bias);
+      for (int row = 0; row < count; ++row) {
+        load_pack(dy_rows + row * width + i, gradient), load_pack(x_rows + row * width + i, input);
+        CT_UNROLL
+        for (int j = 0; j < pair; ++j) {
+          of_weight[j] += gradient[j] * ((input[j] - mean[row]) * rstd[row]);
+          of_bias[j] += gradient[j];
+        }
+      }
+      store_pack(of_weight, dweight + i), store_pack(of_bias, dbias + i);
+    }
+    __syncthreads();
+    for (int row = warp; row < count; row += detail::norm_warps) {
+      auto const offset = (begin + row) * width;
+      for (auto i = lane; i < width; i += 32 * n) {
+        load_pack(arrays.dy + offset + i, g), load_pack(arrays.x + offset + i, x), load_pack(arrays.weight + i, weight);
+        CT_UNROLL
+        for (int j = 0; j < n; ++j)
+          g[j] = rstd[row] *
+                 (g[j] * weight[j] - mean_of_gradient[row] - ((x[j] - mean[row]) * rstd[row]) * mean_of_product[row]);
+        if constexpr (adds) {
+          load_pack(arrays.residual + offset + i, x);
+          CT_UNROLL
+          for (int j = 0; j < n; ++j) g[j] += x[j];
+        }
+        store_pack(g, arrays.dx + offset + i);
+      }
+    }
+    __syncthreads();
+  }
+}
+
+namespace detail {
+
+template <bool adds, class stored, class accumulate>
+void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& x, tensor<stored> y, double epsilon) {
+  auto const launch = [&](auto* kernel) {
+    auto const blocks = static_cast<unsigned>((y.rows() + norm_warps - 1) / norm_warps);
+    cuda_launch(*c.parameters.context, dim3(blocks), cuda_threads, kernel, x, y.rows(), y.features(),
+                static_cast<accumulate>(epsilon));
+  };
+  if (takes_packs<stored>(y.features(), x.a, x.b, x.weight, x.bias, x.sum, x.y))
+    launch(&layer_norm_kernel<pack_of<stored>, adds, stored, accumulate>);
+  else launch(&layer_norm_kernel<1, adds, stored, accumulate>);
+}
+
+template <bool adds, class architecture, class stored, class accumulate>
+void run_layer_norm_gradient(cuda<architecture> device, call const& c, layer_norm_gradient_arrays<stored, accumulate> x,
+                             tensor<stored> dx, tensor<accumulate> dweight, tensor<accumulate> dbias) {
+  auto const parts = norm_parts(dx.rows()), width = dx.features();
+  x.partial = c.scratch_as<accumulate>();
+  auto const launch = [&](auto* kernel) {
+    cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(parts)), cuda_threads, kernel, x, dx.rows(), width);
+  };
+  if (takes_packs<stored>(width, x.residual, x.dy, x.x, x.weight, x.dx))
+    launch(&layer_norm_gradient_kernel<pack_of<stored>, adds, stored, accumulate>);
+  else launch(&layer_norm_gradient_kernel<1, adds, stored, accumulate>);
+  for_elements(
+      device, c, 2 * width,
+      sum_of_norm_parts<accumulate>{x.partial, parts, width, dweight.data, dbias.data, c.add_to(1), c.add_to(2)});
+}
+
+/// The needs of layer_norm_gradient, with or without a residual.
+constexpr kernel_needs needs_of_norm_gradient(operand_extents const& out) {
+  return {.scratch = norm_parts(out[0].rows()) * 2 * out[0].features() * size_of(out[1].type), .launches = 2};
+}
+
+} // namespace detail
 
 template <class architecture> struct kernel<op::layer_norm, cuda<architecture>> {
   template <class stored, class accumulate>
   static void run(call_of<op::layer_norm> const& c, tensor<stored const> x, tensor<accumulate const> weight,
                   tensor<accumulate const> bias, tensor<stored> y, tensor<accumulate> mean, tensor<accumulate> rstd) {
-    cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(x.rows())), cuda_threads,
-                layer_norm_kernel<stored, accumulate>, x.data, weight.data, bias.data, y.data, mean.data, rstd.data,
-                x.features(), static_cast<accumulate>(c.options.epsilon));
+    detail::layer_norm_arrays<stored, accumulate> const arrays{x.data,  nullptr, weight.data, bias.data,
+                                                               nullptr, y.data,  mean.data,   rstd.data};
+    detail::run_layer_norm<false>(c, arrays, y, c.options.epsilon);
   }
 };
 
-// Partial sums of dweight and dbias, [chunks, 2, width]: one thread per column and chunk of rows. This kernel runs
-// before layer_norm_gradient_kernel, which may overwrite dy with dx.
-template <class stored, class accumulate>
-static __global__ void __launch_bounds__(cuda_threads)
-    layer_norm_sums_kernel(stored const* dy, stored const* x, accumulate const* mean, accumulate const* rstd,
-                           std::int64_t rows, std::int64_t width, accumulate* partial) {
-  auto const i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x;
-  auto const chunk = static_cast<std::int64_t>(blockIdx.y);
-  if (i >= width) return;
-  constexpr auto chunks = op::layer_norm_gradient::chunks;
-  accumulate dweight = 0, dbias = 0;
-  for (auto row = part_begin(rows, chunks, chunk); row < part_begin(rows, chunks, chunk + 1); ++row) {
-    accumulate const g = dy[row * width + i];
-    dweight += g * ((x[row * width + i] - mean[row]) * rstd[row]);
-    dbias += g;
+template <class architecture> struct kernel<op::add_layer_norm, cuda<architecture>> {
+  template <class stored, class accumulate>
+  static void run(call_of<op::add_layer_norm> const& c, tensor<stored const> a, tensor<stored const> b,
+                  tensor<accumulate const> weight, tensor<accumulate const> bias, tensor<stored> sum, tensor<stored> y,
+                  tensor<accumulate> mean, tensor<accumulate> rstd) {
+    detail::layer_norm_arrays<stored, accumulate> const arrays{a.data,   b.data, weight.data, bias.data,
+                                                               sum.data, y.data, mean.data,   rstd.data};
+    detail::run_layer_norm<true>(c, arrays, y, c.options.epsilon);
   }
-  partial[chunk * 2 * width + i] = dweight;
-  partial[chunk * 2 * width + width + i] = dbias;
-}
-
-// dx = layer_norm_gradient(dy, x, weight, mean, rstd), without dweight and dbias; one block per row.
-template <class stored, class accumulate>
-static __global__ void __launch_bounds__(cuda_threads)
-    layer_norm_gradient_kernel(stored const* dy, stored const* x, accumulate const* weight, accumulate const* mean,
-                               accumulate const* rstd, stored* dx, std::int64_t width) {
-  __shared__ typename block_reduction<accumulate>::memory shared;
-  auto const row = static_cast<std::int64_t>(blockIdx.x);
-  stored const* g = dy + row * width;
-  stored const* from = x + row * width;
-  accumulate const m = mean[row], r = rstd[row];
-  accumulate sum = 0, product = 0;
-  for (std::int64_t i = threadIdx.x; i < width; i += cuda_threads) {
-    sum += g[i] * weight[i];
-    product += g[i] * weight[i] * ((from[i] - m) * r);
-  }
-  accumulate const a = block_reduction<accumulate>{shared}.sum(sum) / static_cast<accumulate>(width);
-  accumulate const b = block_reduction<accumulate>{shared}.sum(product) / static_cast<accumulate>(width);
-  for (std::int64_t i = threadIdx.x; i < width; i += cuda_threads)
-    dx[row * width + i] = r * (g[i] * weight[i] - a - ((from[i] - m) * r) * b);
-}
+};
 
 template <class architecture> struct kernel<op::layer_norm_gradient, cuda<architecture>> {
-  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 4}; }
+  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const& out) {
+    return detail::needs_of_norm_gradient(out);
+  }
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<accumulate const> weight,
                   tensor<accumulate const> mean, tensor<accumulate const> rstd, tensor<stored> dx,
-                  tensor<accumulate> dweight, tensor<accumulate> dbias, tensor<accumulate> partial) {
-    auto& context = *c.parameters.context;
-    auto const width = x.features();
-    constexpr auto chunks = op::layer_norm_gradient::chunks;
-    dim3 const blocks(static_cast<unsigned>((width + cuda_threads - 1) / cuda_threads), static_cast<unsigned>(chunks));
-    cuda_launch(context, blocks, cuda_threads, layer_norm_sums_kernel<stored, accumulate>, dy.data, x.data, mean.data,
-                rstd.data, x.rows(), width, partial.data);
-    cuda<architecture> const device;
-    for_elements(device, c, width,
-                 sum_of_parts<accumulate>{partial.data, chunks, 2 * width, dweight.data, c.add_to(1)});
-    for_elements(device, c, width,
-                 sum_of_parts<accumulate>{partial.data + width, chunks, 2 * width, dbias.data, c.add_to(2)});
-    cuda_launch(context, dim3(static_cast<unsigned>(x.rows())), cuda_threads,
-                layer_norm_gradient_kernel<stored, accumulate>, dy.data, x.data, weight.data, mean.data, rstd.data,
-                dx.data, width);
+                  tensor<accumulate> dweight, tensor<accumulate> dbias, tensor<accumulate>) {
+    detail::layer_norm_gradient_arrays<stored, accumulate> const arrays{nullptr,   dy.data,   x.data,  weight.data,
+                                                                        mean.data, rstd.data, dx.data, nullptr};
+    detail::run_layer_norm_gradient<false>(cuda<architecture>{}, c, arrays, dx, dweight, dbias);
+  }
+};
+
+template <class architecture> struct kernel<op::layer_norm_gradient_add, cuda<architecture>> {
+  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const& out) {
+    return detail::needs_of_norm_gradient(out);
+  }
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dresidual, tensor<stored const> dy, tensor<stored const> x,
+                  tensor<accumulate const> weight, tensor<accumulate const> mean, tensor<accumulate const> rstd,
+                  tensor<stored> dx, tensor<accumulate> dweight, tensor<accumulate> dbias, tensor<accumulate>) {
+    detail::layer_norm_gradient_arrays<stored, accumulate> const arrays{dresidual.data, dy.data,   x.data,  weight.data,
+                                                                        mean.data,      rstd.data, dx.data, nullptr};
+    detail::run_layer_norm_gradient<true>(cuda<architecture>{}, c, arrays, dx, dweight, dbias);
   }
 };
 

@@ -75,11 +75,19 @@ template <class architecture> struct kernel<op::linear_weight_gradient, cuda<arc
 
 template <class architecture> struct kernel<op::linear_bias_gradient, cuda<architecture>> {
   static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const& out) {
-    return needs_of_sum_rows(in[0].rows(), in[0].features(), out[0].type);
+    return needs_of_sum_columns(in[0].rows(), in[0].features(), out[0].type);
   }
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<accumulate> dbias) {
-    sum_rows(cuda<architecture>{}, c, dy.data, dy.rows(), dy.features(), dbias.data, c.add_to(0));
+    constexpr int pack = pack_of<stored>;
+    cuda<architecture> const device;
+    auto const rows = dy.rows(), columns = dy.features();
+    if (takes_packs<stored>(columns, dy.data))
+      sum_columns<pack>(device, c, elements_of_array<pack, stored, accumulate>{dy.data}, rows, columns, dbias.data,
+                        c.add_to(0));
+    else
+      sum_columns<1>(device, c, elements_of_array<1, stored, accumulate>{dy.data}, rows, columns, dbias.data,
+                     c.add_to(0));
   }
 };
 

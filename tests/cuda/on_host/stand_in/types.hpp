@@ -66,7 +66,10 @@ struct dim3 {
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 
-/// CUDA's vector of 16 bytes, through which kernels load and store elements of other types.
+/// CUDA's vectors, through which kernels load and store elements of other types.
+struct [[gnu::may_alias]] alignas(8) uint2 {
+  unsigned x = 0, y = 0;
+};
 struct [[gnu::may_alias]] alignas(16) uint4 {
   unsigned x = 0, y = 0, z = 0, w = 0;
 };
