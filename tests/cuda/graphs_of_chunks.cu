@@ -9,8 +9,8 @@ namespace ct = constrain;
 using namespace constrain::test;
 
 TEST_CASE("a graph runs all chunks of rows, an eager run those with a valid label: bit for bit the same") {
-  ct::trainer<small, chunks_of_rows, device_policy> eager({}, numbers);
-  ct::trainer<small, chunks_of_rows, device_policy, ct::launch::graph> graph({}, numbers);
+  ct::trainer<small, ct::fusion::all, device_policy> eager({}, numbers);
+  ct::trainer<small, ct::fusion::all, device_policy, ct::launch::graph> graph({}, numbers);
   for (std::size_t const valid : {3u, 17u, 9u, 100u}) {
     auto w = tokens_for<decltype(eager)>(1);
     for (std::size_t i = valid; i < w.labels.size(); ++i) w.labels[i] = ct::ignored_label;

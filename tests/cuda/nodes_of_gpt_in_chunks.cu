@@ -7,7 +7,7 @@ using namespace constrain::test;
 
 TEST_CASE("every node of a GPT in chunks of rows, as on the CPU") {
   std::map<std::string, int> seen;
-  check_nodes<gpt<1, 2, 20, 31, 13, 3>, chunks_of_rows, ct::accumulate<2>>(seen);
-  check_nodes<gpt<1, 2, 20, 31, 13, 3>, chunks_of_rows, ct::precision::bf16>(seen);
+  check_nodes<gpt<1, 2, 20, 31, 13, 3>, ct::fusion::all, ct::accumulate<2>>(seen);
+  check_nodes<gpt<1, 2, 20, 31, 13, 3>, ct::fusion::all, ct::precision::bf16>(seen);
   check_ops_of_gpt(seen, {"cast", "valid_first", "gather_rows", "scatter_rows"});
 }

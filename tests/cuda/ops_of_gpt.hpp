@@ -9,7 +9,7 @@ namespace constrain::test {
 /// Checks that the ops of every GPT, and those that are `named`, were `seen`.
 inline void check_ops_of_gpt(std::map<std::string, int>& seen, std::initializer_list<char const*> named = {}) {
   auto const check = [&](char const* name) {
-    CAPTURE(name);
+    CAPTURE(std::string(name));
     CHECK(seen[name] > 0);
   };
   for (auto const* name : named) check(name);
@@ -21,12 +21,14 @@ inline void check_ops_of_gpt(std::map<std::string, int>& seen, std::initializer_
                            "flash_attention_gradient",
                            "layer_norm",
                            "layer_norm_gradient",
+                           "layer_norm_gradient_add",
+                           "add_layer_norm",
                            "embedding",
                            "embedding_gradient",
                            "position_embedding",
                            "position_embedding_gradient",
                            "elementwise",
-                           "elementwise_gradient",
+                           "elementwise_gradient_bias",
                            "cross_entropy",
                            "cross_entropy_gradient",
                            "correct_predictions",

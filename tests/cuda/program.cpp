@@ -1,4 +1,4 @@
-// The program of a device beside the CPU's, and the bytes of its plan: nothing of it runs.
+// The program of a device, which is the CPU's, and the bytes of its plan: nothing of it runs.
 
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
@@ -11,8 +11,7 @@ using namespace constrain::test;
 namespace {
 
 template <class task, class... policies> void same_program() {
-  // Only fusion differs from the CPU's program before memory planning.
-  using cpu = typename ct::trainer<task, policies..., ct::fusion::none>::entries;
+  using cpu = typename ct::trainer<task, policies...>::entries;
   using device = typename ct::trainer<task, policies..., device_policy>::entries;
   CHECK(ct::print(cpu::step_program::final) == ct::print(device::step_program::final));
   CHECK(ct::print(cpu::evaluate_program::final) == ct::print(device::evaluate_program::final));

@@ -58,7 +58,8 @@ ct::program step_of(ct::program const& built, recipe const& r) {
   auto const cast = mixed_precision(accumulated, r.precision);
   auto const differentiated = join_slices(differentiate(cast, r.precision.loss_scale));
   auto const recomputed = recompute(r.update(differentiated), r.checkpointing);
-  return ct::detail::share_bytes(r.in_chunks ? loop_over_rows(recomputed, 0) : recomputed);
+  auto const fusion = r.in_chunks ? ct::fusion::all::value : ct::fusion::automatic::value;
+  return ct::detail::share_bytes(fuse(recomputed, fusion));
 }
 
 /// Checks the address of every operand before its call.
@@ -140,7 +141,7 @@ template <class task, class... policies> void add_kernels(known_kernels& to) {
 template <class precision> void add_kernels_of(known_kernels& to) {
   using ct::optimizer::momentum;
   using ct::optimizer::sgd;
-  add_kernels<gpt<1, 2, 20, 31, 13, 3>, precision, chunks_of_rows, ct::accumulate<2>>(to);
+  add_kernels<gpt<1, 2, 20, 31, 13, 3>, precision, ct::fusion::all, ct::accumulate<2>>(to);
   add_kernels<classifier, precision, momentum>(to);
   add_kernels<gpt<1, 1, 4, 7, 3, 1>, precision, sgd>(to);
 }

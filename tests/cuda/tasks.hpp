@@ -32,12 +32,6 @@ struct gated {
 inline constexpr cross_entropy_options regularized{.label_smoothing = 0.1, .z_loss = 0.01};
 using classifier = task<gated{}, classification_with<regularized>, micro_batch{.sequences = 3, .tokens = 19}>;
 
-/// The head and the loss in chunks of rows, whatever the size of the logits.
-struct chunks_of_rows {
-  using slot = slot_of::fusion;
-  static constexpr slot value{.fuses = true, .only_with_kernels = true, .smallest_logits = 0};
-};
-
 /// A batch's arrays, every fifth label ignored.
 struct token_arrays {
   std::vector<std::int32_t> inputs, labels;

@@ -3,11 +3,12 @@
 #include "constrain/device/cpu/elements.hpp"
 #include "constrain/device/kernel.hpp"
 
-/// Two functions with one overload per kernel tag (`cpu` below, `cuda<>` in device/cuda/start_kernel.cuh), so that an
+/// Functions with one overload per kernel tag (`cpu` below, `cuda<>` in device/cuda/start_kernel.cuh), so that an
 /// element-wise kernel is written once for all devices:
 ///
-///   for_elements(device, call, count, f)   calls f(i) for i in [0, count), in any order
-///   parameters_on(device, call)            the device address of the step parameters, for reads by `f`
+///   for_elements(device, call, count, f)            calls f(i) for i in [0, count), in any order
+///   map_elements(device, call, count, f, y, x...)   sets y[i] = f(x[i]...) for i in [0, count)
+///   parameters_on(device, call)                     the device address of the step parameters, for reads by `f`
 ///
 /// `f` is an object of a named type with a CT_HOST_DEVICE call operator: without --extended-lambda, nvcc does not
 /// accept a lambda as a kernel's argument.
@@ -16,6 +17,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Calls f(i) for i in [0, count), vectorized, on up to `thread_count()` threads. The calls must be independent.
 template <class function> void for_elements(cpu, call const&, std::int64_t count, function const& f) {
   for_elements(count, f);
+}
+/// y[i] = f(x[i]...) for i in [0, count), vectorized, on up to `thread_count()` threads. `f` gets numbers of the type in
+/// which arrays of these elements are computed. y may be one of the arrays x.
+template <class function, class to, class... from>
+void map_elements(cpu, call const&, std::int64_t count, function const& f, to* y, from const*... x) {
+  for_elements(count, [=](std::int64_t i) { y[i] = f(arithmetic<from>(x[i])...); });
 }
 /// The address of the step parameters, in host memory.
 inline step_parameters const* parameters_on(cpu, call const& c) { return &c.parameters; }

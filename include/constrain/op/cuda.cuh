@@ -1,8 +1,8 @@
 #pragma once
 
 // The library's kernels for CUDA devices. Only the CPU has kernels for attention with lengths, focal_loss, rms_norm,
-// Adafactor, Muon, quantized states, round_to_tf32, the ops for several ranks (collectives, sharding and tensor
-// parallelism), and the fused ops that the pass `fuse` inserts.
+// Adafactor, Muon, quantized states, round_to_tf32, and the ops for several ranks (collectives, sharding and tensor
+// parallelism).
 
 #include "constrain/op/accuracy/cuda.cuh"
 #include "constrain/op/add/kernel.hpp"

@@ -46,9 +46,8 @@ struct automatic {
   static constexpr slot value{.fuses = true, .only_with_kernels = true, .smallest_logits = 256 << 20};
 };
 
-/// Fuses every group of operations for which the library has a fused op, even if the device has no kernel for this op.
-/// The fused ops have kernels only for the CPU: a trainer whose program has such a group, for example a residual add
-/// before a layer norm, does not compile for a GPU.
+/// Fuses every group of operations for which the library has a fused op, even if the device has no kernel for this op;
+/// then the trainer does not compile. The CPU and CUDA devices have kernels for all fused ops of the library.
 ///
 /// On every device, the head and the loss run in chunks of rows, whatever the size of the logits, if the head is a
 /// `linear`, if all ops that read the logits declare that they work row by row (`op_info::layouts`), and if there are

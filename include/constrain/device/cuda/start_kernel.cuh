@@ -1,9 +1,13 @@
 #pragma once
 
+#include "constrain/base/dtype.hpp"
 #include "constrain/base/host_device.hpp"
 #include "constrain/device/cuda/context.cuh"
+#include "constrain/device/cuda/packs.cuh"
 #include "constrain/device/cuda/tiles.hpp"
 #include "constrain/device/kernel_needs.hpp"
+
+#include <algorithm>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -36,6 +40,36 @@ void for_elements(cuda<architecture>, call const& c, std::int64_t count, functio
   if (count <= 0) return;
   cuda_launch(*c.parameters.context, dim3(blocks_for(count, cuda_threads)), cuda_threads, elements_kernel<function>,
               count, f);
+}
+
+/// The kernel of `map_elements`: n elements per access. The first threads also handle the elements after the last pack.
+template <int n, class function, class to, class... from>
+static __global__ void __launch_bounds__(cuda_threads)
+    map_kernel(std::int64_t count, function f, to* y, from const*... x) {
+  auto const thread = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x;
+  auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads * n;
+  auto const whole = count - count % n;
+  for (auto i = thread * n; i < whole; i += stride) {
+    arithmetic<to> results[n];
+    [&](auto const&... packs) {
+      CT_UNROLL
+      for (int j = 0; j < n; ++j) results[j] = f(packs.values[j]...);
+    }(loaded_pack<n>(x + i)...);
+    store_pack(results, y + i);
+  }
+  if (thread < count - whole) y[whole + thread] = f(arithmetic<from>(x[whole + thread])...);
+}
+
+/// y[i] = f(x[i]...) for i in [0, count) on the device, as in device/elements.hpp.
+template <class architecture, class function, class to, class... from>
+void map_elements(cuda<architecture>, call const& c, std::int64_t count, function const& f, to* y, from const*... x) {
+  if (count <= 0) return;
+  auto const launch = [&](std::int64_t packs, auto* kernel) {
+    cuda_launch(*c.parameters.context, dim3(blocks_for(packs, cuda_threads)), cuda_threads, kernel, count, f, y, x...);
+  };
+  constexpr int n = std::max({pack_of<to>, pack_of<from>...});
+  if (are_aligned(y, x...)) launch((count + n - 1) / n, &map_kernel<n, function, to, from...>);
+  else launch(count, &map_kernel<1, function, to, from...>);
 }
 
 /// The address of the step parameters, in device memory.

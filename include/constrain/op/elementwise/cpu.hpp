@@ -10,33 +10,34 @@ template <class functor> struct kernel<op::elementwise_gradient_bias<functor>, c
 
   // The inputs are dy, then those of x and y that the derivative uses.
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y,
-                  tensor<stored> dx, tensor<accumulate> dbias, tensor<accumulate> partial) {
-    run_rows(c, gradient_elements<functor, stored>{dy.data, x.data, y.data, dx.data}, dx, dbias, partial);
+  static void run(call const& c, tensor<stored const> dy, tensor<stored> dx, tensor<accumulate> dbias,
+                  tensor<accumulate> partial) {
+    run_rows(c, dx, dbias, partial, dy.data);
   }
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> kept, tensor<stored> dx,
                   tensor<accumulate> dbias, tensor<accumulate> partial) {
-    if constexpr (constrain::op::derivative_uses_input<functor>()) run(c, dy, kept, {}, dx, dbias, partial);
-    else run(c, dy, {}, kept, dx, dbias, partial);
+    run_rows(c, dx, dbias, partial, dy.data, kept.data);
   }
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored> dx, tensor<accumulate> dbias,
-                  tensor<accumulate> partial) {
-    run(c, dy, {}, {}, dx, dbias, partial);
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y,
+                  tensor<stored> dx, tensor<accumulate> dbias, tensor<accumulate> partial) {
+    run_rows(c, dx, dbias, partial, dy.data, x.data, y.data);
   }
 
 private:
-  template <class stored, class accumulate>
-  static void run_rows(call const& c, gradient_elements<functor, stored> const& element, tensor<stored> dx,
-                       tensor<accumulate> dbias, tensor<accumulate> partial) {
+  template <class stored, class accumulate, class... pointers>
+  static void run_rows(call const& c, tensor<stored> dx, tensor<accumulate> dbias, tensor<accumulate> partial,
+                       pointers... inputs) {
     auto const width = dx.features(), rows = dx.rows();
     parallel_for(op::chunks, [=](std::int64_t chunk) {
       accumulate* const sums = partial.data + chunk * width;
       for (std::int64_t i = 0; i < width; ++i) sums[i] = 0;
       for (std::int64_t row = rows * chunk / op::chunks; row < rows * (chunk + 1) / op::chunks; ++row) {
         auto const first = row * width;
-        simd_loop(width, [=](std::int64_t i) { element(first + i); });
+        simd_loop(width, [=](std::int64_t i) {
+          dx[first + i] = gradient_of<functor>{}(arithmetic<stored>(inputs[first + i])...);
+        });
         simd_loop(width, [=](std::int64_t i) { sums[i] += dx[first + i]; });
       }
     });

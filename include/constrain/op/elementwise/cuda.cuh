@@ -5,23 +5,23 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Computes and stores n consecutive elements of dx, as `gradient_elements` does; their values, for `sum_columns`, are
-/// the rounded elements.
-template <int n, class functor, class stored> struct gradient_packs {
-  using op = op::elementwise_gradient<functor>;
-  using accumulate = arithmetic<stored>;
-  stored const* dy;
-  stored const* x;
-  stored const* y;
+/// Computes and stores n consecutive elements of dx. Their values, for `sum_columns`, are the rounded elements.
+/// `inputs`: a pointer to dy, and pointers to those of x and y that the derivative uses.
+template <int n, class functor, class stored, int inputs> struct gradient_packs {
+  stored const* input[inputs];
   stored* dx;
 
-  __device__ void operator()(std::int64_t i, accumulate (&values)[n]) const {
-    accumulate at[n]{}, result[n]{};
-    load_pack(dy + i, values);
-    if constexpr (op::uses_input) load_pack(x + i, at);
-    if constexpr (op::uses_output) load_pack(y + i, result);
+  __device__ void operator()(std::int64_t i, arithmetic<stored> (&values)[n]) const {
+    arithmetic<stored> of[inputs][n];
     CT_UNROLL
-    for (int j = 0; j < n; ++j) values[j] = stored(functor::gradient(at[j], result[j], values[j]));
+    for (int k = 0; k < inputs; ++k) load_pack(input[k] + i, of[k]);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) {
+      gradient_of<functor> const gradient;
+      if constexpr (inputs == 1) values[j] = stored(gradient(of[0][j]));
+      else if constexpr (inputs == 2) values[j] = stored(gradient(of[0][j], of[1][j]));
+      else values[j] = stored(gradient(of[0][j], of[1][j], of[2][j]));
+    }
     store_pack(values, dx + i);
   }
 };
@@ -32,28 +32,30 @@ template <class functor, class architecture> struct kernel<op::elementwise_gradi
   }
   // The inputs are dy, then those of x and y that the derivative uses.
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y,
-                  tensor<stored> dx, tensor<accumulate> dbias, tensor<accumulate>) {
-    constexpr int pack = pack_of<stored>;
-    cuda<architecture> const device;
-    auto const rows = dx.rows(), columns = dx.features();
-    if (takes_packs<stored>(columns, dy.data, x.data, y.data, dx.data))
-      sum_columns<pack>(device, c, gradient_packs<pack, functor, stored>{dy.data, x.data, y.data, dx.data}, rows,
-                        columns, dbias.data, c.add_to(1));
-    else
-      sum_columns<1>(device, c, gradient_packs<1, functor, stored>{dy.data, x.data, y.data, dx.data}, rows, columns,
-                     dbias.data, c.add_to(1));
+  static void run(call const& c, tensor<stored const> dy, tensor<stored> dx, tensor<accumulate> dbias,
+                  tensor<accumulate>) {
+    run_columns(c, dx, dbias, dy.data);
   }
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> kept, tensor<stored> dx,
-                  tensor<accumulate> dbias, tensor<accumulate> scratch) {
-    if constexpr (op::derivative_uses_input<functor>()) run(c, dy, kept, {}, dx, dbias, scratch);
-    else run(c, dy, {}, kept, dx, dbias, scratch);
+                  tensor<accumulate> dbias, tensor<accumulate>) {
+    run_columns(c, dx, dbias, dy.data, kept.data);
   }
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored> dx, tensor<accumulate> dbias,
-                  tensor<accumulate> scratch) {
-    run(c, dy, {}, {}, dx, dbias, scratch);
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y,
+                  tensor<stored> dx, tensor<accumulate> dbias, tensor<accumulate>) {
+    run_columns(c, dx, dbias, dy.data, x.data, y.data);
+  }
+
+private:
+  template <class stored, class accumulate, class... pointers>
+  static void run_columns(call const& c, tensor<stored> dx, tensor<accumulate> dbias, pointers... inputs) {
+    auto const sum = [&]<int n>(std::integral_constant<int, n>) {
+      gradient_packs<n, functor, stored, sizeof...(inputs)> const packs{{inputs...}, dx.data};
+      sum_columns<n>(cuda<architecture>{}, c, packs, dx.rows(), dx.features(), dbias.data, c.add_to(1));
+    };
+    if (takes_packs<stored>(dx.features(), dx.data, inputs...)) sum(std::integral_constant<int, pack_of<stored>>{});
+    else sum(std::integral_constant<int, 1>{});
   }
 };
 

@@ -64,17 +64,17 @@ template <bool of_columns, class real, int rows, int columns> struct flash_query
 /// compute it together.
 template <class accumulate, class stored>
 __device__ accumulate sum_of_row(matrix_window<stored const> const& dy, matrix_window<stored const> const& y, int row) {
-  constexpr int in_unit = 16 / static_cast<int>(sizeof(stored));
+  constexpr int in_unit = pack_of<stored>;
   accumulate sum = 0;
   for (int column = static_cast<int>(threadIdx.x % 2) * in_unit; row < dy.rows && column < dy.columns;
        column += 2 * in_unit) {
     auto const* const left = dy.data + row * dy.stride + column;
     auto const* const right = y.data + row * y.stride + column;
     if (dy.aligned) {
-      auto const a = *reinterpret_cast<uint4 const*>(left), b = *reinterpret_cast<uint4 const*>(right);
-      auto const *x = reinterpret_cast<stored const*>(&a), *z = reinterpret_cast<stored const*>(&b);
+      accumulate a[in_unit], b[in_unit];
+      load_pack(left, a), load_pack(right, b);
       CT_UNROLL
-      for (int i = 0; i < in_unit; ++i) sum += accumulate(x[i]) * accumulate(z[i]);
+      for (int i = 0; i < in_unit; ++i) sum += a[i] * b[i];
     } else
       for (int i = 0; i < in_unit && column + i < dy.columns; ++i) sum += accumulate(left[i]) * accumulate(right[i]);
   }

@@ -4,16 +4,28 @@
 #include "constrain/device/cuda/reduce.cuh"
 #include "constrain/op/linear/linear.hpp"
 
+#include <algorithm>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: adds the bias of y[i]'s column to y[i].
-template <class stored, class accumulate> struct add_bias_elements {
-  stored* y;
-  accumulate const* bias;
-  std::int64_t width;
-
-  CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = y[i] + bias[i % width]; }
-};
+// y += bias, [rows, width] and [width], n elements per access. A block handles 32 n columns; its warps take the rows in
+// turn.
+template <int n, class stored, class accumulate>
+static __global__ void __launch_bounds__(cuda_threads)
+    add_bias_kernel(stored* y, accumulate const* bias, std::int64_t rows, std::int64_t width) {
+  constexpr int warps = cuda_threads / 32;
+  auto const column = (static_cast<std::int64_t>(blockIdx.x) * 32 + threadIdx.x % 32) * n;
+  if (column >= width) return;
+  accumulate of_columns[n], values[n];
+  load_pack(bias + column, of_columns);
+  for (auto row = static_cast<std::int64_t>(blockIdx.y) * warps + threadIdx.x / 32; row < rows;
+       row += static_cast<std::int64_t>(gridDim.y) * warps) {
+    load_pack(y + row * width + column, values);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) values[j] += of_columns[j];
+    store_pack(values, y + row * width + column);
+  }
+}
 
 namespace detail {
 
@@ -44,8 +56,16 @@ template <class architecture> struct kernel<op::linear, cuda<architecture>> {
   static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<accumulate const> bias,
                   tensor<stored> y) {
     run(c, x, weight, y);
-    for_elements(cuda<architecture>{}, c, y.count,
-                 add_bias_elements<stored, accumulate>{y.data, bias.data, y.features()});
+    auto const launch = [&](int n, auto* kernel) {
+      // Each warp handles eight rows, unless the grid would be too large.
+      auto const columns = static_cast<unsigned>((y.features() + 32 * n - 1) / (32 * n));
+      auto const blocks = static_cast<unsigned>(std::min<std::int64_t>((y.rows() + 63) / 64, 65535));
+      cuda_launch(*c.parameters.context, dim3(columns, blocks), cuda_threads, kernel, y.data, bias.data, y.rows(),
+                  y.features());
+    };
+    constexpr int pack = pack_of<stored>;
+    if (takes_packs<stored>(y.features(), y.data, bias.data)) launch(pack, &add_bias_kernel<pack, stored, accumulate>);
+    else launch(1, &add_bias_kernel<1, stored, accumulate>);
   }
 };
 

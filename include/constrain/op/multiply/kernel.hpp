@@ -5,19 +5,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: y[i] = a[i] * b[i].
-template <class stored> struct multiply_elements {
-  stored const* a;
-  stored const* b;
-  stored* y;
-
-  CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = a[i] * b[i]; }
+/// The result for one element.
+struct product_of {
+  template <class real> CT_HOST_DEVICE real operator()(real a, real b) const { return a * b; }
 };
 
 template <class device> struct kernel<op::multiply, device> {
   template <class stored>
   static void run(call const& c, tensor<stored const> a, tensor<stored const> b, tensor<stored> y) {
-    for_elements(device{}, c, y.count, multiply_elements<stored>{a.data, b.data, y.data});
+    map_elements(device{}, c, y.count, product_of{}, y.data, a.data, b.data);
   }
 };
 

@@ -66,14 +66,6 @@ struct dim3 {
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 
-/// CUDA's vectors, through which kernels load and store elements of other types.
-struct [[gnu::may_alias]] alignas(8) uint2 {
-  unsigned x = 0, y = 0;
-};
-struct [[gnu::may_alias]] alignas(16) uint4 {
-  unsigned x = 0, y = 0, z = 0, w = 0;
-};
-
 /// The attributes of a kernel, as `cudaFuncGetAttributes` returns them.
 struct cudaFuncAttributes {
   std::size_t sharedSizeBytes = 0, constSizeBytes = 0, localSizeBytes = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/device/cuda/packs.cuh"
 #include "constrain/device/cuda/ptx.cuh"
 #include "constrain/device/cuda/tile/swizzle.hpp"
 
@@ -76,7 +77,7 @@ __device__ void store_rows(tile const& from, int first, matrix_window<typename t
     auto* const place = to.data + row * to.stride + unit * tile::in_unit;
     if (!to.aligned)
       for (int j = 0; j < tile::in_unit && j < left; ++j) place[j] = source[j];
-    else if (left > 0) *reinterpret_cast<uint4*>(place) = *reinterpret_cast<uint4 const*>(source);
+    else if (left > 0) detail::copy_words<16>(source, place);
   }
 }
 
