@@ -105,7 +105,23 @@ TEST_CASE("numbers of the library's optimizers") {
           "adamw: .beta1 is " + text_of(bad) + "; give a number of at least 0 and below 1");
     CHECK(refused(ct::optimizer::adamw{}, [&](auto& h) { h.beta2 = bad; }).starts_with("adamw: .beta2 is "));
   }
-  CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.learning_rate = 0, h.beta1 = 0, h.epsilon = 0; }) == "");
+  CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.learning_rate = 0, h.beta1 = 0; }) == "");
+  CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.epsilon = 0; }) ==
+        "adamw: .epsilon is 0; give a finite number above 0");
+  CHECK(refused(ct::optimizer::adam{}, [](auto& h) { h.epsilon = 0; }).starts_with("adam: .epsilon is 0"));
+  // Finite hyperparameters whose products are not.
+  constexpr auto most = std::numeric_limits<float>::max();
+  CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.learning_rate = most; }) ==
+        "adamw: `prepare` makes inf of these hyperparameters for the first step; give hyperparameters closer to the "
+        "defaults");
+  CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.learning_rate = h.weight_decay = 1e30f; }) != "");
+  CHECK(refused(ct::optimizer::averaged<ct::optimizer::adamw>{}, [](auto& h) { h.base.learning_rate = most; }) != "");
+  using by_role = ct::optimizer::by_role<ct::optimizer::adamw>;
+  CHECK(refused(by_role{}, [](auto& h) { h.base.learning_rate = h.head.learning_rate = 1e30f; }) ==
+        "by_role: .head.learning_rate times the same field of .base is inf; make one of them smaller");
+  CHECK(refused(ct::optimizer::averaged<by_role>{}, [](auto& h) {
+          h.base.base.weight_decay = h.base.norm.weight_decay = 1e30f;
+        }).starts_with("by_role: .norm.weight_decay times"));
 }
 
 TEST_CASE("numbers of one's own optimizers") {

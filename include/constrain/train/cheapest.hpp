@@ -28,8 +28,9 @@ namespace detail {
 /// Returns `index`. Compile-time error unless `ct::rates_of<tag>` has the rates that an estimate needs (`is_rated`).
 template <class tag, bool is_rated> constexpr int with_rates_of(int index) {
   static_assert(is_rated,
-                "cheapest, advise: ct::rates_of for the device's kernel tag lacks a rate that the strategy needs; "
-                "specialize ct::rates_of for the tag, with every rate above 0");
+                "cheapest, advise: ct::rates_of for the device's kernel tag lacks a rate that the strategy needs, "
+                "or has one that is out of range; specialize ct::rates_of for the tag, with every rate from 1 to 1e30, "
+                "and .launch from 0 to 1e30");
   return index;
 }
 
