@@ -57,7 +57,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 CONSTRAIN_INLINE void corpus::for_runs(std::int64_t first, std::int64_t count,
                                        function_ref<void(std::int64_t, std::int64_t)> visit) const {
-  if (first < 0 || first > size() || count > size() - first)
+  if (first < 0 || count < 0 || first > size() || count > size() - first)
     throw error({"a corpus of ", counted(size(), "token"), " was read out of bounds: ", counted(count, "token"),
                  " starting at token ", first, "; read only tokens that it has"});
   auto const after = [](std::int64_t index, run const& r) { return index < r.begin; };

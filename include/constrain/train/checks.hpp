@@ -15,8 +15,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error` for an option out of range; the error names the option. (`find_ranks` checks `.deadline`, and
-/// `cuda_device` checks `.cuda_device`.)
+/// Throws `error` for an option out of range; the error names the option. (With MPI, `find_ranks` checks
+/// `.deadline` first. `cuda_device` checks that `.cuda_device` is there.)
 void check_run(run_options const& o);
 
 /// For optimizers that update before the norm of all gradients is known: throws `error` if `.clip_norm` is not 0.
