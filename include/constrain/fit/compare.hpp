@@ -49,7 +49,7 @@ template <class set> struct compared_set {
 /// `strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate = 0.1f}, .name = "sgd"}`.
 template <class set> struct strategy {
   typename detail::compared_set<set>::type::optimizer::hyper hyper{}; // hyperparameters of the set's optimizer
-  std::string name{};                     // name of the row; empty: the name of the policies
+  std::string name{}; // name of the row; empty: the name of the policies
 };
 
 /// Result of one row.
@@ -66,12 +66,10 @@ struct comparison {
 namespace detail {
 
 /// The trainer of a task with the policies of `set`.
-template <class task, class set>
-using trainer_with = trainer_of_set<task, typename compared_set<set>::type>;
+template <class task, class set> using trainer_with = trainer_of_set<task, typename compared_set<set>::type>;
 
 /// The tokens of a task's sequences. If `task` is not a task, the trainer reports the error.
-template <class task>
-inline constexpr std::int64_t tokens_of = task_or_refusal<task>::task::tokens;
+template <class task> inline constexpr std::int64_t compared_tokens = task_or_refusal<task>::task::tokens;
 
 /// Throws `error` for an option out of range; the error names the field.
 void check_comparison(compare_options const& o);
@@ -133,7 +131,7 @@ template <class task, class... sets, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options = {}) {
   static_assert(sizeof...(sets) > 0, "compare: there is no set of policies; write at least one, for example "
                                      "ct::compare<task, ct::policies<>>");
-  auto const parts = detail::parts_to_compare(d, options, detail::tokens_of<task>);
+  auto const parts = detail::parts_to_compare(d, options, detail::compared_tokens<task>);
   return {detail::measure<typename detail::trainer_with<task, sets>::type>(
       parts, options, detail::common_hyper<typename detail::trainer_with<task, sets>::type>(options), {})...};
 }
@@ -149,7 +147,7 @@ std::vector<comparison> compare(dataset const& d, compare_options const& options
                                 strategy<rest> const&... others) {
   if (options.learning_rate != 0)
     throw error({"compare: .learning_rate is set, but each strategy has its own in .hyper; leave .learning_rate out"});
-  auto const parts = detail::parts_to_compare(d, options, detail::tokens_of<task>);
+  auto const parts = detail::parts_to_compare(d, options, detail::compared_tokens<task>);
   return {
       detail::measure<typename detail::trainer_with<task, first>::type>(parts, options, one.hyper, one.name),
       detail::measure<typename detail::trainer_with<task, rest>::type>(parts, options, others.hyper, others.name)...};

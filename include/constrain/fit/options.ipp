@@ -33,7 +33,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     throw error("fit: .patience and .plateau count evaluations, but .evaluate_every is 0, so that there is one only at "
                 "the end; set .evaluate_every");
   if (options.directory.empty() && (!options.save_every.is_never() || options.keep_last > 0))
-    throw error("fit: .save_every and .keep_last save the run in .directory, but .directory is empty; name a directory");
+    throw error(
+        "fit: .save_every and .keep_last save the run in .directory, but .directory is empty; name a directory");
   if (options.load_best && options.best.empty())
     throw error({"fit: .load_best loads the saved run in .best, but .best is empty; name a directory"});
 }

@@ -12,7 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
       needed_(ranks * sequences), count_(samples_.size()) {
   check_count("batches", "the number of sequences", sequences, 1);
   if (rank < 0 || rank >= ranks)
-    throw error({"batches: rank ", rank, " of ", ranks, " does not exist; give a rank that is at least 0 and below the "
+    throw error({"batches: rank ", rank, " of ", ranks,
+                 " does not exist; give a rank that is at least 0 and below the "
                  "number of ranks"});
   auto const called = samples_.called();
   if (tail > data::tail::pad)

@@ -39,8 +39,7 @@ void check_prepared(op::step_hyperparameters<optimizer, real> const& step, std::
       throw error({name, ": `prepare` makes ", number_text(static_cast<double>(value)),
                    " of these hyperparameters for the first step; give hyperparameters closer to the defaults"});
   });
-  if constexpr (requires { typename optimizer::base; })
-    check_prepared<typename optimizer::base, real>(step.base, name);
+  if constexpr (requires { typename optimizer::base; }) check_prepared<typename optimizer::base, real>(step.base, name);
 }
 
 /// If the optimizer has a static function `check(hyper)`, calls this function, which may throw `error`. Throws `error`

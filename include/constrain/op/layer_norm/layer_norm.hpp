@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `layer_norm`.
 struct layer_norm_options {
-  double epsilon = 1e-5; // added to the variance, from 1e-37 to 1e38
+  double epsilon = 1e-5; // added to the variance, from 0 to 1e38
 };
 
 namespace op {
@@ -42,9 +42,9 @@ struct layer_norm {
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
-    if (!is_epsilon(o.epsilon)) return inferred::failure<epsilon_is_out_of_range>(0, 0);
     if (in[0].shape.features() != in[1].shape.features())
       return inferred::failure<widths_differ>(in[1].shape.features(), in[0].shape.features());
+    if (!is_epsilon(o.epsilon)) return inferred::failure<epsilon_is_out_of_range>(0, 0);
     auto const rows = shape(in[0].shape.rows());
     auto const statistic = accumulator_of(in[0].type);
     return inferred::one(in[0].type, in[0].shape).and_also(statistic, rows).and_also(statistic, rows);

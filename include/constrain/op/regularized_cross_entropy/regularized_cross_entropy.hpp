@@ -57,8 +57,7 @@ struct regularized_cross_entropy {
   static constexpr inferred infer(operand_types const& in, options const& o) {
     if (!constrain::detail::is_within(o.label_smoothing, number_range::below_one))
       return inferred::failure<label_smoothing_is_out_of_range>(0, 0);
-    if (!(o.z_loss >= 0 && o.z_loss <= 1e20))
-      return inferred::failure<z_loss_is_out_of_range>(0, 0);
+    if (!(o.z_loss >= 0 && o.z_loss <= 1e20)) return inferred::failure<z_loss_is_out_of_range>(0, 0);
     return cross_entropy::infer(in);
   }
   static constexpr void gradient(backward& b) {

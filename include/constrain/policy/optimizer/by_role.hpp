@@ -113,8 +113,8 @@ private:
   /// Throws `error` if `product`, of the factor `field` and the value of the same name in `base`, is not finite.
   static void check_product(char const* field, double product) {
     if (!constrain::detail::is_finite(product))
-      throw error({name, ": ", field, " times the same field of .base is ",
-                   constrain::detail::number_text(product), "; make one of them smaller"});
+      throw error({name, ": ", field, " times the same field of .base is ", constrain::detail::number_text(product),
+                   "; make one of them smaller"});
   }
 
   /// `h` with the factors of a role applied to the fields `learning_rate` and `weight_decay`, if `h` has them.
