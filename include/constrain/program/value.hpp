@@ -108,8 +108,8 @@ template <diagnosis d> struct initial_value_is_out_of_range {
 } // namespace refusals
 
 /// Adds a parameter with the name "scope.name" and the shape `s` to the program of `like`. Inside a repeat, the
-/// parameter has one instance per iteration. Refuses a role that is not for parameters, an initial value out
-/// of range, a taken name, invalid extents, and more names or values than the program can hold.
+/// parameter has one instance per iteration. Refuses a role that is not for parameters, an initial value out of
+/// range, a taken name, invalid extents, and more names or values than the program can hold.
 constexpr value parameter(value like, std::string_view name, shape s, role r, initial_value initial = {},
                           int line = __builtin_LINE()) {
   auto& owner = like.owner();
