@@ -19,8 +19,8 @@ template <class list> constexpr port_specs copy_ports(list const& from) {
   return out;
 }
 
-/// Whether there is at least one port, the types and units exist, the names are distinct and not empty, and the task can
-/// compute every port's shape. `of_model`: whether the ports are inputs, whose shapes cannot depend on the logits.
+/// Whether there is at least one port, the types and units exist, the names are distinct and not empty, and the task
+/// can compute every port's shape. `of_model`: whether the ports are inputs, whose shapes cannot depend on the logits.
 constexpr bool are_sound(port_specs const& ports, bool of_model) {
   for (int i = 0; i < ports.size(); ++i) {
     bool const of_logits = ports[i].each == per::row || ports[i].each == per::logit;

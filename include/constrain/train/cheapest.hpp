@@ -34,8 +34,8 @@ template <class tag, bool is_rated> constexpr int with_rates_of(int index) {
   return index;
 }
 
-/// The smaller of `limit` and the limit of checkpoint::budget; `limit` if `set` does not have this policy. A limit below
-/// 0 counts as 0.
+/// The smaller of `limit` and the limit of checkpoint::budget; `limit` if `set` does not have this policy. A limit
+/// below 0 counts as 0.
 template <class set> constexpr bytes limit_with_budget(bytes limit) {
   if (limit < bytes(0)) return {};
   constexpr auto const& checkpointing = set::checkpointing::value;
