@@ -69,7 +69,7 @@ template <class slot> judged_values<slot> values_of() {
   if constexpr (std::is_same_v<slot, slot_of::optimizer>)
     append(all,
            policy_list<no_state, no_update, optimizer::quantized<optimizer::adamw_8bit>,
-                       optimizer::states_in<dtype::i32, optimizer::adamw>,
+                       optimizer::states_in<dtype::i32, optimizer::adamw>, optimizer::muon<optimizer::muon<>>,
                        optimizer::averaged<optimizer::in_backward<optimizer::adamw>>>{},
            false);
   auto const count = all.size();
