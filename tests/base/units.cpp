@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <concepts>
+#include <cstdint>
+#include <type_traits>
 
 using namespace constrain;
 
@@ -34,6 +36,9 @@ static_assert(kibibytes(1) == bytes(1024) && mebibytes(3) == kibibytes(3 * 1024)
               gibibytes(8).count() == std::int64_t{8} << 30);
 static_assert(mebibytes(2) - kibibytes(1024) == mebibytes(1) && mebibytes(1) + mebibytes(1) <= mebibytes(2));
 static_assert(kibibytes(1536).mebibytes() == 1.5);
+template <std::int64_t n> concept fits_in_gibibytes = requires { typename std::bool_constant<(gibibytes(n), true)>; };
+static_assert(fits_in_gibibytes<(std::int64_t{1} << 33) - 1> && !fits_in_gibibytes<std::int64_t{1} << 33>);
+static_assert(fits_in_gibibytes<-(std::int64_t{1} << 33)> && !fits_in_gibibytes<-(std::int64_t{1} << 33) - 1>);
 
 // Whole multiples and parts of bytes are bytes, bytes over bytes are a ratio, and there are no half or square ones.
 constexpr bytes weights(1000);

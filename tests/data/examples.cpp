@@ -105,6 +105,8 @@ TEST_CASE("a share out of range and too many splits are refused") {
         "a validation fraction of 1.5 is out of range; give one from 0 to 1");
   CHECK(sentence([&] { examples(x, y).split(0.5, 0, -1); }) ==
         "split: a maximum of -1 examples is out of range; give 0 or more");
+  CHECK(sentence([&] { examples(x, y, static_cast<ct::labels>(7)); }) ==
+        "examples: the kind of labels is 7; give labels::shifted or labels::shift");
 }
 
 TEST_CASE("examples keep their storage alive") {

@@ -172,4 +172,11 @@ TEST_CASE("a corpus whose storage is changed to tokens that it had not") {
   CHECK(sentence([&] { corpus.copy(35, out); }) ==
         "the storage of a corpus was changed while in use: a token is now larger than the former maximum; do not "
         "change the storage while the corpus exists");
+  for (std::uint8_t const width : {std::uint8_t{0}, std::uint8_t{3}})
+    CHECK(
+        sentence([&] {
+          data::corpus::from_storage(storage, std::as_bytes(std::span(*storage)), data::token_width{width});
+        }).starts_with("corpus::from_storage: a token width of " + std::to_string(width) + " bytes is not supported"));
+  CHECK(sentence([&] { corpus.labels(1, -1); }) ==
+        "a corpus of 100 tokens was read out of bounds: -1 tokens starting at token 1; read only tokens that it has");
 }

@@ -79,6 +79,12 @@ TEST_CASE("an epoch of each tail") {
   CHECK(batches(tail::pad, 2) == 6);
   CHECK(batches(tail::carry, std::numeric_limits<std::int64_t>::max()) == std::numeric_limits<std::int64_t>::max());
   CHECK(ct::batches_until(3, corpus_of(10, {1}), 1, {}, 4, tokens, tail::carry, 2) == 2);
+  CHECK(sentence([&] { batches(tail::carry, 0); }) == "");
+  CHECK(sentence([&] { ct::batches_until(1, corpus, 1, {}, 0, tokens, tail::carry); }) ==
+        "batches: the number of sequences is 0; give an integer of at least 1");
+  CHECK(sentence([&] {
+          ct::batches_until(std::int64_t{1} << 50, corpus_of(10, {1}), 1, {}, 4, tokens, tail::carry);
+        }).starts_with("batches_until: 1125899906842624 epochs of 10 samples are too many to count one by one"));
   CHECK(sentence([&] {
           ct::batches_until(1, corpus, 1, {}, 11, tokens, tail::drop);
         }).find("so tail::drop would leave none") != std::string::npos);
@@ -128,5 +134,5 @@ TEST_CASE("fit trains for so many epochs, resumed or not, with whatever comes fi
   CHECK(said({.epochs = -1}) == "fit_options: .epochs is -1; give an integer of at least 0");
   CHECK(said({.steps = -2}) == "fit_options: .steps is -2; give an integer of at least 0");
   CHECK(said({.keep_last = -1}) == "fit_options: .keep_last is -1; give an integer of at least 0");
-  CHECK(said({.plateau_factor = 0}) == "fit_options: .plateau_factor is 0; give a finite number above 0");
+  CHECK(said({.plateau_factor = 0}) == "fit_options: .plateau_factor is 0; give a number above 0 and below 1");
 }

@@ -16,6 +16,12 @@ constexpr auto x_type = f32(shape(2, 5, 12)), width_type = f32(shape(12)), rows_
 constexpr auto outputs = rule.infer(types({x_type, width_type, width_type}), {}).outputs;
 static_assert(outputs.size() == 3 && outputs[0] == x_type && outputs[1] == rows_type && outputs[2] == rows_type);
 static_assert(refuses<ct::op::widths_differ>(rule.infer(types({x_type, f32(shape(11)), f32(shape(11))}), {}), 11, 12));
+constexpr bool refuses_epsilon(double epsilon) {
+  return refuses<ct::op::epsilon_is_out_of_range>(
+      rule.infer(types({x_type, f32(shape(12)), f32(shape(12))}), ct::pack(ct::layer_norm_options{epsilon})), 0, 0);
+}
+static_assert(refuses_epsilon(1e39) && refuses_epsilon(-1) && refuses_epsilon(__builtin_inf()));
+static_assert(refuses_epsilon(__builtin_nan("")) && !refuses_epsilon(0));
 constexpr auto gradients = gradient_rule.infer(types({x_type, x_type, width_type, rows_type, rows_type}), {}).outputs;
 static_assert(gradients.size() == 4 && gradients[0] == x_type);
 static_assert(gradients[1] == width_type && gradients[2] == width_type);

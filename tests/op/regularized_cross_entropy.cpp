@@ -27,7 +27,7 @@ static_assert(refuses<smoothing_refusal::z_loss_is_out_of_range>(infer({.z_loss 
 static_assert(refuses<smoothing_refusal::z_loss_is_out_of_range>(infer({.z_loss = inf}), 0, 0));
 static_assert(refuses<smoothing_refusal::z_loss_is_out_of_range>(infer({.z_loss = nan}), 0, 0));
 static_assert(refuses<smoothing_refusal::z_loss_is_out_of_range>(infer({.z_loss = 2e38}), 0, 0)); // twice: inf in fp32
-static_assert(infer({.z_loss = 1e38}).outputs.size() == 3);
+static_assert(infer({.z_loss = 1e20}).outputs.size() == 3);
 static_assert(rule.has_in_evaluation && !ct::info_of<ct::op::cross_entropy>.has_in_evaluation);
 
 constexpr options both{.label_smoothing = 0.25, .z_loss = 0.001};

@@ -17,6 +17,9 @@ constexpr auto outputs = rule.infer(types({x_type, width_type}), {}).outputs;
 static_assert(outputs.size() == 2 && outputs[0] == x_type && outputs[1] == rows_type);
 constexpr auto narrow = rule.infer(types({{ct::dtype::f16, shape(2, 5, 12)}, width_type}), {}).outputs;
 static_assert(narrow[0].type == ct::dtype::f16 && narrow[1] == rows_type);
+static_assert(refuses<ct::op::epsilon_is_out_of_range>(rule.infer(types({x_type, width_type}),
+                                                                  ct::pack(ct::rms_norm_options{.epsilon = -1})),
+                                                       0, 0));
 static_assert(refuses<ct::op::widths_differ>(rule.infer(types({x_type, f32(shape(11))}), {}), 11, 12));
 static_assert(refuses<ct::op::ids_are_no_numbers>(rule.infer(types({i32(shape(2, 12)), width_type}), {}), 0, 0));
 constexpr auto gradients = gradient_rule.infer(types({x_type, x_type, width_type, rows_type}), {}).outputs;

@@ -29,7 +29,7 @@ using small_task = task<gpt2{.layers = 2, .heads = 2, .width = 8, .vocabulary = 
 /// The tensors that an optimizer updates as a whole: none, only matrices of layers, or all.
 enum class whole { nothing, matrices, tensors };
 /// Of which parameters an optimizer stores an average.
-enum class averages { nothing, no_layers, all };
+enum class averages { nothing, all };
 
 /// An optimizer's update, and what it does not go with, said once more by hand.
 struct updating {
@@ -48,7 +48,7 @@ std::vector<updating> optimizers() {
   using in_bf16 = states_in<dtype::bf16, adamw>;
   using all_in_8_bits = quantized<adamw, everything>;
   constexpr auto tensors = whole::tensors, matrices = whole::matrices, nothing = whole::nothing;
-  constexpr auto all = averages::all, no_layers = averages::no_layers;
+  constexpr auto all = averages::all;
   return {of<adamw>(),
           of<adam>(),
           of<sgd>(),
@@ -74,7 +74,6 @@ std::vector<updating> optimizers() {
           of<muon<all_in_8_bits>>(tensors),
           of<muon<in_bf16>>(matrices),
           of<muon<by_role<adamw>>>(matrices),
-          of<muon<averaged<adamw>>>(matrices, no_layers),
           of<muon<adafactor>>(tensors),
           of<in_backward<all_in_8_bits>>(tensors),
           of<in_backward<in_bf16>>(),

@@ -69,7 +69,7 @@ template <class slot> judged_values<slot> values_of() {
   if constexpr (std::is_same_v<slot, slot_of::optimizer>)
     append(all,
            policy_list<no_state, no_update, optimizer::quantized<optimizer::adamw_8bit>,
-                       optimizer::states_in<dtype::i32, optimizer::adamw>,
+                       optimizer::states_in<dtype::i32, optimizer::adamw>, optimizer::muon<optimizer::muon<>>,
                        optimizer::averaged<optimizer::in_backward<optimizer::adamw>>>{},
            false);
   auto const count = all.size();
@@ -125,6 +125,13 @@ static_assert(broken(composition_of<checkpoint::budget<bytes(0)>>()) == "some_by
 static_assert(broken(composition_of<fusion::none, fusion::automatic>()) == "one_fusion");
 static_assert(broken(composition_of<bare>()) == "optimizer_state");
 static_assert(broken(composition_of<float>()) == "known_policies");
+static_assert(broken(composition_of<optimizer::muon<optimizer::averaged<optimizer::adamw>>>()) == "optimizer_nesting");
+static_assert(broken(composition_of<optimizer::averaged<optimizer::muon<optimizer::muon<>>>>()) == "optimizer_nesting");
+static_assert(broken(composition_of<optimizer::averaged<optimizer::muon<>>>()) == "");
+using states_twice = optimizer::states_in<dtype::bf16, optimizer::states_in<dtype::f32, optimizer::adamw>>;
+static_assert(broken(composition_of<states_twice>()) == "optimizer_nesting");
+static_assert(!value_of<parallel::mesh<int, accumulate<2>>>().combines &&
+              value_of<device::cuda<int>>().capability == 0);
 static_assert(composition_of<accumulate<2>, fusion::none>() == composition_of<fusion::none, accumulate<2>>());
 static_assert(!(composition_of<accumulate<2>>() == composition_of<accumulate<3>>()));
 

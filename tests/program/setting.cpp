@@ -65,6 +65,15 @@ constexpr bool taken = built<noisy_task<which>>().failure.refusal == refusal_wit
 static_assert(taken<1> && taken<2> && taken<3> && taken<4> && taken<5> && !taken<0>);
 
 static_assert(built<noisy_task<6>>().failure.refusal == refusal_with<refusals::setting_without_a_name>());
+struct of_nothing {
+  constexpr value operator()(value tokens) const {
+    auto const x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
+    setting(x, "noise", __builtin_nan(""));
+    return x;
+  }
+};
+static_assert(built<task<of_nothing{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>().failure.refusal ==
+              refusal_with<refusals::setting_is_not_finite>());
 
 } // namespace
 

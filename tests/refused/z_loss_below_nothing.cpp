@@ -1,4 +1,4 @@
-// refused: ct::cross_entropy: .z_loss is not in [0, 1e38]; give a number in this range
+// refused: ct::cross_entropy: .z_loss is not in [0, 1e20]; give a number in this range
 // shows: z_loss_is_out_of_range
 // diagnosis: refused, any, 0, 0, 0
 #include <constrain/constrain.hpp>

@@ -160,6 +160,12 @@ TEST_CASE("batches without a label are left out") {
     }
   }
   auto const nothing = corpus::from_bytes(bytes, std::vector<bool>(40, true));
+  for (std::int64_t const none : {0, -1})
+    CHECK(sentence([&] {
+            ct::batch_source(nothing, 1, {}, none, tokens, tail::carry, 0, 1);
+          }).starts_with("batches: the number of sequences is "));
+  CHECK(sentence([&] { ct::batch_source(nothing, 1, {}, 1, tokens, tail::carry, 5, 2); }) ==
+        "batches: rank 5 of 2 does not exist; give a rank that is at least 0 and below the number of ranks");
   CHECK(sentence([&] { ct::batch_source(nothing, 1, {}, 1, tokens, tail::carry, 0, 1); }) ==
         "batches: the corpus has no labels, because every token of its samples is a prompt token; give a corpus with "
         "text to learn");

@@ -57,6 +57,11 @@ static_assert(ct::estimated_seconds(step_of::final, {}) == infinity);
 static_assert(ct::estimated_seconds(step_of::final, {.gemm_32 = 1, .operations = 1}) == infinity);
 static_assert(ct::estimated_seconds(step_of::final, {.gemm_64 = 1, .operations = 1, .bytes = 1}) == infinity);
 static_assert(ct::estimated_seconds(step_of::final, {.gemm_32 = 1, .operations = 1, .bytes = 1}) < infinity);
+// Or if one is out of range.
+static_assert(ct::estimated_seconds(step_of::final, {.gemm_32 = infinity, .operations = 1, .bytes = 1}) == infinity);
+static_assert(ct::estimated_seconds(step_of::final, {.gemm_32 = 1, .operations = 1, .bytes = 1e-320}) == infinity);
+static_assert(ct::estimated_seconds(step_of::final, {.gemm_32 = 1, .operations = 1, .bytes = 1, .launch = -1}) ==
+              infinity);
 
 } // namespace
 

@@ -72,6 +72,15 @@ TEST_CASE("numbers of a run") {
   for (double const bad : {not_a_number, inf, -1.0, 1.0, 2.0})
     CHECK(sentence([&] { trainer({}, {.dropout = bad}); }) ==
           "run_options: .dropout is " + text_of(bad) + "; give a number of at least 0 and below 1");
+  for (double const bad : {not_a_number, -1.0, 0.0})
+    CHECK(sentence([&] { trainer({}, {.deadline = bad}); }) ==
+          "run_options: .deadline is " + text_of(bad) + " seconds; give more than 0 and at most 1e9");
+  CHECK(sentence([&] { trainer({}, {.cuda_device = -77}); }) ==
+        "run_options: .cuda_device is -77; give an integer of at least -1");
+  CHECK(sentence([&] {
+          trainer({}, {.schedule = ct::schedule::warmup_stable_decay{
+                           .steps = 3, .decay = 1, .form = static_cast<ct::schedule::decay_form>(-1)}});
+        }).starts_with("schedule::warmup_stable_decay: .form is neither "));
   CHECK(sentence([&] { trainer({}, {.schedule = ct::schedule::constant{.warmup = -1}}); }) ==
         "schedule::constant: .warmup is -1; give an integer of at least 0");
   CHECK(sentence([&] { trainer({}, {.schedule = ct::schedule::linear{.warmup = 3}}); }) ==
@@ -105,7 +114,23 @@ TEST_CASE("numbers of the library's optimizers") {
           "adamw: .beta1 is " + text_of(bad) + "; give a number of at least 0 and below 1");
     CHECK(refused(ct::optimizer::adamw{}, [&](auto& h) { h.beta2 = bad; }).starts_with("adamw: .beta2 is "));
   }
-  CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.learning_rate = 0, h.beta1 = 0, h.epsilon = 0; }) == "");
+  CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.learning_rate = 0, h.beta1 = 0; }) == "");
+  CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.epsilon = 0; }) ==
+        "adamw: .epsilon is 0; give a finite number above 0");
+  CHECK(refused(ct::optimizer::adam{}, [](auto& h) { h.epsilon = 0; }).starts_with("adam: .epsilon is 0"));
+  // Finite hyperparameters whose products are not.
+  constexpr auto most = std::numeric_limits<float>::max();
+  CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.learning_rate = most; }) ==
+        "adamw: `prepare` makes inf of these hyperparameters for the first step; give hyperparameters closer to the "
+        "defaults");
+  CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.learning_rate = h.weight_decay = 1e30f; }) != "");
+  CHECK(refused(ct::optimizer::averaged<ct::optimizer::adamw>{}, [](auto& h) { h.base.learning_rate = most; }) != "");
+  using by_role = ct::optimizer::by_role<ct::optimizer::adamw>;
+  CHECK(refused(by_role{}, [](auto& h) { h.base.learning_rate = h.head.learning_rate = 1e30f; }) ==
+        "by_role: .head.learning_rate times the same field of .base is inf; make one of them smaller");
+  CHECK(refused(ct::optimizer::averaged<by_role>{}, [](auto& h) {
+          h.base.base.weight_decay = h.base.norm.weight_decay = 1e30f;
+        }).starts_with("by_role: .norm.weight_decay times"));
 }
 
 TEST_CASE("numbers of one's own optimizers") {
@@ -143,17 +168,30 @@ TEST_CASE("numbers of fit, compare and generate") {
   CHECK(fit({.patience = -4}) == below("patience", -4));
   CHECK(fit({.plateau = -5}) == below("plateau", -5));
   CHECK(fit({.save_every = ct::part_of_run{1, 0}}) ==
-        "fit_options: .save_every is the part 1/0 of a run; give a numerator and a denominator of at least 1, for "
-        "example part_of_run{1, 10}");
-  for (double const bad : {not_a_number, inf, 0.0, -0.5})
+        "fit_options: .save_every is the part 1/0 of a run; give a numerator of at least 1 and a denominator of at "
+        "least the numerator, for example part_of_run{1, 10}");
+  CHECK(fit({.evaluate_every = ct::part_of_run{3, 1}}).starts_with("fit_options: .evaluate_every is the part 3/1 "));
+  for (double const bad : {not_a_number, inf, 0.0, -0.5, 1.0, 1e10})
     CHECK(fit({.plateau_factor = bad}) ==
-          "fit_options: .plateau_factor is " + text_of(bad) + "; give a finite number above 0");
+          "fit_options: .plateau_factor is " + text_of(bad) + "; give a number above 0 and below 1");
+  CHECK(fit({.steps = 0, .tail = static_cast<ct::data::tail>(9)}) ==
+        "fit_options: .tail is 9; give tail::carry, tail::drop or tail::pad");
+  CHECK(fit({.evaluate_every = 2}) ==
+        "fit: .evaluate_every evaluates, but .validation is not set; give a corpus or examples");
+  CHECK(fit({.save_every = 2}) ==
+        "fit: .save_every and .keep_last save the run in .directory, but .directory is empty; name a directory");
+  CHECK(fit({.keep_last = 2}).starts_with("fit: .save_every and .keep_last "));
+  CHECK(fit({.validation = &corpus, .patience = 2}) ==
+        "fit: .patience and .plateau count evaluations, but .evaluate_every is 0, so that there is one only at the "
+        "end; set .evaluate_every");
   CHECK(t.steps() == 0);
   auto const compared = [](ct::compare_options const& o) { return sentence([&] { ct::detail::check_comparison(o); }); };
   CHECK(compared({}) == "");
   CHECK(compared({.tokens = 0}) == "compare_options: .tokens is 0; give an integer of at least 1");
   CHECK(compared({.learning_rate = not_a_number}) ==
         "compare_options: .learning_rate is nan; give a finite number of at least 0");
+  CHECK(compared({.learning_rate = 1e39}) ==
+        "compare_options: .learning_rate is 1e+39; give a number that is finite in fp32");
   CHECK(compared({.validation_fraction = 1.5}) ==
         "compare_options: .validation_fraction is 1.5; give a number from 0 to 1");
   CHECK(compared({.validation_tokens = -1}) ==

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
 #include "constrain/base/variant.hpp"
 
 #include <compare>
@@ -46,10 +47,22 @@ struct bytes {
   template <std::integral integer> constexpr bytes& operator/=(integer n) { return *this = *this / n; }
 };
 
-/// n KiB, MiB and GiB: n times 2^10, 2^20 and 2^30 bytes.
-constexpr bytes kibibytes(std::int64_t n) { return bytes(n << 10); }
-constexpr bytes mebibytes(std::int64_t n) { return bytes(n << 20); }
-constexpr bytes gibibytes(std::int64_t n) { return bytes(n << 30); }
+namespace detail {
+
+/// n units of `unit` bytes. Throws `error` if the number of bytes exceeds 64 bits.
+constexpr bytes bytes_of(std::int64_t n, std::int64_t unit) {
+  if (n > INT64_MAX / unit || n < INT64_MIN / unit)
+    throw error("kibibytes, mebibytes, gibibytes: the number of bytes exceeds 64 bits; give a smaller number");
+  return bytes(n * unit);
+}
+
+} // namespace detail
+
+/// n KiB, MiB and GiB: n times 2^10, 2^20 and 2^30 bytes. They throw `error` if the number of bytes exceeds 64 bits; in
+/// a constant expression, that is a compile-time error.
+constexpr bytes kibibytes(std::int64_t n) { return detail::bytes_of(n, 1 << 10); }
+constexpr bytes mebibytes(std::int64_t n) { return detail::bytes_of(n, 1 << 20); }
+constexpr bytes gibibytes(std::int64_t n) { return detail::bytes_of(n, 1 << 30); }
 
 /// A count with a unit. Integers convert to a quantity, so that options are simple to write (`{.steps = 500}`).
 /// Quantities of different units do not convert to each other: micro-steps cannot be compared with optimizer steps.

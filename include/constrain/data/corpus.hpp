@@ -28,13 +28,13 @@ public:
   static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {});
 
   /// Tokens in memory (`view`) that `storage` keeps alive: bytes, or 16-bit little-endian integers. The memory must not
-  /// change while the corpus, a copy or a part exists. Throws `error` if there is no token or the last token is
-  /// incomplete.
+  /// change while the corpus, a copy or a part exists. Throws `error` if there is no token, the last token is
+  /// incomplete or the width is neither 1 nor 2.
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
   /// 16-bit little-endian tokens of a file, from byte `begin` to the end. This call scans the file once; later, the
-  /// file is read as tokens are used. Throws `error` if there is no token, the last token is incomplete or the file
-  /// cannot be read.
+  /// file is read as tokens are used. Throws `error` if `begin` is negative, there is no token, the last token is
+  /// incomplete or the file cannot be read.
   static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin);
 
   /// The number of tokens.
@@ -57,7 +57,7 @@ public:
   void copy_labels(std::int64_t first, std::span<std::int32_t> labels) const;
 
   /// The number of labels (tokens outside of prompts) among `count` tokens from `first` on. Throws `error` if the
-  /// corpus has too few tokens or `first` is negative.
+  /// corpus has too few tokens, or `first` or `count` is negative.
   std::int64_t labels(std::int64_t first, std::int64_t count) const;
 
   /// A hash of the content. Upper 32 bits: length in bytes, modulo 2^32. Lower 32 bits: CRC-32C of the tokens, XORed

@@ -28,6 +28,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 [[gnu::cold]] CONSTRAIN_INLINE corpus corpus::from_storage(std::shared_ptr<void const> storage,
                                                            std::span<std::byte const> view, token_width width) {
   auto const size = static_cast<std::size_t>(width);
+  if (width != token_width::byte && width != token_width::uint16)
+    throw error({"corpus::from_storage: a token width of ", counted(size, "byte"),
+                 " is not supported; give token_width::byte or token_width::uint16"});
   if (view.empty()) throw error("the corpus has no tokens; give it at least one");
   if (view.size() % size != 0)
     throw error({"a corpus of ", counted(view.size(), "byte"), " ends within a ", size,
@@ -39,6 +42,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE corpus corpus::from_file(std::shared_ptr<token_file> file, std::int64_t begin) {
+  check_count("corpus::from_file", "begin", begin, 0);
   if (begin >= file->size()) throw error("the corpus has no tokens; give it at least one");
   if ((file->size() - begin) % 2 != 0)
     throw error({"a corpus of ", counted(file->size() - begin, "byte"),
@@ -53,7 +57,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 CONSTRAIN_INLINE void corpus::for_runs(std::int64_t first, std::int64_t count,
                                        function_ref<void(std::int64_t, std::int64_t)> visit) const {
-  if (first < 0 || first > size() || count > size() - first)
+  if (first < 0 || count < 0 || first > size() || count > size() - first)
     throw error({"a corpus of ", counted(size(), "token"), " was read out of bounds: ", counted(count, "token"),
                  " starting at token ", first, "; read only tokens that it has"});
   auto const after = [](std::int64_t index, run const& r) { return index < r.begin; };

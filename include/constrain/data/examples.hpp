@@ -35,7 +35,8 @@ class examples {
 public:
   /// Makes examples from one array per input of the model and one per label of the objective. Each of `inputs` and
   /// `labels` is an array or a list of arrays, as in `trainer::batch`; a temporary std::vector or std::array does not
-  /// compile. `which`: as in `trainer::batch`. Reads all arrays to compute the fingerprint.
+  /// compile. `which`: as in `trainer::batch`; throws `error` for another number. Reads all arrays to compute the
+  /// fingerprint.
   examples(lasting_arrays const& inputs, lasting_arrays const& labels,
            constrain::labels which = constrain::labels::shifted);
 

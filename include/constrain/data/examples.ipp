@@ -30,6 +30,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 [[gnu::cold]] CONSTRAIN_INLINE examples::examples(lasting_arrays const& inputs, lasting_arrays const& labels,
                                                   constrain::labels which)
     : inputs_(inputs), labels_(labels), which_(which) {
+  if (which > constrain::labels::shift)
+    throw error(
+        {"examples: the kind of labels is ", static_cast<int>(which), "; give labels::shifted or labels::shift"});
   io::crc32c check;
   std::int64_t bytes = 0;
   for (auto const* list : {&inputs_, &labels_}) {

@@ -3,12 +3,14 @@
 #include "constrain/base/error.hpp"
 #include "constrain/device/cpu/stopwatch.hpp"
 #include "constrain/fit/fit.hpp"
+#include "constrain/train/cheapest.hpp"
 #include "constrain/train/hyperparameters.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -32,11 +34,22 @@ struct compare_options {
   std::int64_t validation_tokens = 16'384;
 };
 
+namespace detail {
+
+/// `set` or, after a compile-time error, the default policies if `set` is not `ct::policies<...>`.
+template <class set> struct compared_set {
+  static_assert(is_set<set>, "compare: a set of policies is not a ct::policies<...>; write for example "
+                             "ct::compare<task, ct::policies<>, ct::policies<ct::precision::bf16>>");
+  using type = std::conditional_t<is_set<set>, set, policies<>>;
+};
+
+} // namespace detail
+
 /// A row with hyperparameters and a name:
 /// `strategy<policies<optimizer::sgd>>{.hyper = {.learning_rate = 0.1f}, .name = "sgd"}`.
 template <class set> struct strategy {
-  typename set::optimizer::hyper hyper{}; // hyperparameters of the set's optimizer
-  std::string name{};                     // name of the row; empty: the name of the policies
+  typename detail::compared_set<set>::type::optimizer::hyper hyper{}; // hyperparameters of the set's optimizer
+  std::string name{}; // name of the row; empty: the name of the policies
 };
 
 /// Result of one row.
@@ -53,10 +66,10 @@ struct comparison {
 namespace detail {
 
 /// The trainer of a task with the policies of `set`.
-template <class task, class set> struct trainer_with;
-template <class task, class... list> struct trainer_with<task, policies<list...>> {
-  using type = trainer<task, list...>;
-};
+template <class task, class set> using trainer_with = trainer_of_set<task, typename compared_set<set>::type>;
+
+/// The tokens of a task's sequences. If `task` is not a task, the trainer reports the error.
+template <class task> inline constexpr std::int64_t compared_tokens = task_or_refusal<task>::task::tokens;
 
 /// Throws `error` for an option out of range; the error names the field.
 void check_comparison(compare_options const& o);
@@ -116,7 +129,9 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 /// the errors of `trainer`'s constructor, `batches`, `step` and `evaluate`.
 template <class task, class... sets, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options = {}) {
-  auto const parts = detail::parts_to_compare(d, options, task::tokens);
+  static_assert(sizeof...(sets) > 0, "compare: there is no set of policies; write at least one, for example "
+                                     "ct::compare<task, ct::policies<>>");
+  auto const parts = detail::parts_to_compare(d, options, detail::compared_tokens<task>);
   return {detail::measure<typename detail::trainer_with<task, sets>::type>(
       parts, options, detail::common_hyper<typename detail::trainer_with<task, sets>::type>(options), {})...};
 }
@@ -132,7 +147,7 @@ std::vector<comparison> compare(dataset const& d, compare_options const& options
                                 strategy<rest> const&... others) {
   if (options.learning_rate != 0)
     throw error({"compare: .learning_rate is set, but each strategy has its own in .hyper; leave .learning_rate out"});
-  auto const parts = detail::parts_to_compare(d, options, task::tokens);
+  auto const parts = detail::parts_to_compare(d, options, detail::compared_tokens<task>);
   return {
       detail::measure<typename detail::trainer_with<task, first>::type>(parts, options, one.hyper, one.name),
       detail::measure<typename detail::trainer_with<task, rest>::type>(parts, options, others.hyper, others.name)...};

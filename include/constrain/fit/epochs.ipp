@@ -12,9 +12,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   batch_source source(samples, seed, from, sequences, tail, 0, 1);
   if (from.epoch >= epochs) return 0;
   // A batch_source skips batches without a valid label. If any sample has no valid label, count batches one by one.
-  if (!samples.every_sample_has_a_label()) return source.count_before(epochs, limit);
   auto const size = samples.size();
   __extension__ using wide = __int128; // the products below can exceed 64 bits
+  if (!samples.every_sample_has_a_label()) {
+    constexpr wide most = wide{1} << 36; // samples that can be counted in hours
+    if (wide{epochs - from.epoch} * size > most && wide{limit} * sequences > most)
+      throw error({"batches_until: ", epochs, " epochs of ", counted(size, "sample"),
+                   " are too many to count one by one, as samples without labels require; give fewer epochs, or a "
+                   "number of steps"});
+    return source.count_before(epochs, limit);
+  }
   auto const in = [&](wide n) { return tail == data::tail::drop ? n / sequences : (n + sequences - 1) / sequences; };
   wide const whole_epochs = epochs - from.epoch - 1, rest = size - from.sample;
   wide const count = tail == data::tail::carry ? in(whole_epochs * size + rest) : whole_epochs * in(size) + in(rest);

@@ -37,7 +37,7 @@ struct fit_options {
                                // needs `.validation`; 0: never
   std::int64_t plateau = 0;    // scale the learning rate each time this many (at least 0) evaluations in a row had no
                                // lower loss; needs `.validation`; 0: never
-  double plateau_factor = 0.1; // factor by which `.plateau` scales the learning rate, above 0
+  double plateau_factor = 0.1; // factor by which `.plateau` scales the learning rate, in (0, 1)
   data::tail tail = data::tail::carry; // what happens to an epoch's last samples if they do not fill a batch
   std::string records{}; // directory for steps.jsonl, steps.csv, summary.json, report.html and events; empty: none
 };

@@ -2,6 +2,7 @@
 
 #include "constrain/fit/options.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
 #include "constrain/base/number_check.hpp"
 
@@ -16,14 +17,24 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   check_count("fit_options", ".keep_last", options.keep_last, 0);
   check_count("fit_options", ".patience", options.patience, 0);
   check_count("fit_options", ".plateau", options.plateau, 0);
-  check_number("fit_options", ".plateau_factor", options.plateau_factor, number_range::above_zero);
+  check_number("fit_options", ".plateau_factor", options.plateau_factor, number_range::above_zero_below_one);
+  if (options.tail > data::tail::pad)
+    refuse_number("fit_options", ".tail", concat({static_cast<int>(options.tail)}),
+                  "tail::carry, tail::drop or tail::pad");
   auto const needs_validation = [&](bool asked, char const* what) {
     if (asked && options.validation == nullptr)
       throw error({"fit: ", what, ", but .validation is not set; give a corpus or examples"});
   };
   needs_validation(!options.best.empty(), ".best saves the run with the lowest validation loss");
+  needs_validation(!options.evaluate_every.is_never(), ".evaluate_every evaluates");
   needs_validation(options.patience > 0, ".patience counts evaluations");
   needs_validation(options.plateau > 0, ".plateau counts evaluations");
+  if (options.evaluate_every.is_never() && (options.patience > 0 || options.plateau > 0))
+    throw error("fit: .patience and .plateau count evaluations, but .evaluate_every is 0, so that there is one only at "
+                "the end; set .evaluate_every");
+  if (options.directory.empty() && (!options.save_every.is_never() || options.keep_last > 0))
+    throw error(
+        "fit: .save_every and .keep_last save the run in .directory, but .directory is empty; name a directory");
   if (options.load_best && options.best.empty())
     throw error({"fit: .load_best loads the saved run in .best, but .best is empty; name a directory"});
 }

@@ -19,11 +19,12 @@ template <class list> constexpr port_specs copy_ports(list const& from) {
   return out;
 }
 
-/// Whether there is at least one port, the names are distinct and not empty, and the task can compute every port's
-/// shape. `of_model`: whether the ports are inputs, whose shapes cannot depend on the logits.
+/// Whether there is at least one port, the types and units exist, the names are distinct and not empty, and the task
+/// can compute every port's shape. `of_model`: whether the ports are inputs, whose shapes cannot depend on the logits.
 constexpr bool are_sound(port_specs const& ports, bool of_model) {
   for (int i = 0; i < ports.size(); ++i) {
     bool const of_logits = ports[i].each == per::row || ports[i].each == per::logit;
+    if (ports[i].each > per::logit || ports[i].type > port_type::real) return false;
     if (std::string_view(ports[i].name).empty() || ports[i].features < 0 || (of_model && of_logits)) return false;
     for (int j = 0; j < i; ++j)
       if (std::string_view(ports[i].name) == ports[j].name) return false;

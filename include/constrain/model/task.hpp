@@ -93,11 +93,11 @@ template <auto model, class objective_, micro_batch batch> struct task {
   /// The forward program of an entry, with parameters and activations of type `real`. If the program cannot be built,
   /// the result holds the error.
   static constexpr program build(entry e, dtype real) {
-    if constexpr (batch.sequences < 1 || requested_tokens < 1)
+    if constexpr (!is_model<decltype(model)> && !detail::takes_several<decltype(model)>)
+      return detail::refused_program(diagnosis_with<refusals::model_is_no_function>());
+    else if constexpr (batch.sequences < 1 || requested_tokens < 1)
       return detail::refused_program(
           diagnosis_with<refusals::micro_batch_is_empty>(0, 0, batch.sequences, requested_tokens));
-    else if constexpr (!is_model<decltype(model)> && !detail::takes_several<decltype(model)>)
-      return detail::refused_program(diagnosis_with<refusals::model_is_no_function>());
     else if constexpr (!detail::takes_values<decltype(model), inputs.size()>)
       return detail::refused_program(diagnosis_with<refusals::inputs_do_not_fit_the_model>(0, 0, 0, inputs.size()));
     else if constexpr (!detail::are_sound(inputs, true) || !detail::are_sound(labels, false))

@@ -1,10 +1,19 @@
 #pragma once
 
+#include "constrain/base/number_check.hpp"
 #include "constrain/program/op_info.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 // Refusals that several ops share.
+
+/// The epsilon of a normalization is negative, infinite in fp32 or not a number.
+template <diagnosis d> struct epsilon_is_out_of_range {
+  static_assert(d.ok(), "ct::layer_norm, ct::rms_norm: .epsilon is not in [0, 1e38]; give a number in this range, "
+                        "for example 1e-5");
+};
+/// Whether `epsilon` is in this range.
+constexpr bool is_epsilon(double epsilon) { return epsilon >= 0 && epsilon <= constrain::detail::largest_fp32_option; }
 
 /// The weight of an op has `got` dimensions, but must be a matrix.
 template <diagnosis d> struct weight_is_no_matrix {

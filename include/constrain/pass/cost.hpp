@@ -167,10 +167,12 @@ constexpr double speed_of(program const& p, node const& n, device_rates const& r
                                : rates.gemm_32;
 }
 
-/// Whether all rates by which a program's estimate divides are above 0.
+/// Whether all rates by which a program's estimate divides are from 1 to 1e30, so that estimates are finite, and the
+/// overhead per launch is from 0 to 1e30.
 constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32) {
-  bool has = rates.bytes > 0;
-  for (auto const& n : p.nodes) has = has && (n.kind != node_kind::call || speed_of(p, n, rates, tf32) > 0);
+  auto const is_rate = [](double x) { return x >= 1 && x <= 1e30; };
+  bool has = is_rate(rates.bytes) && rates.launch >= 0 && rates.launch <= 1e30;
+  for (auto const& n : p.nodes) has = has && (n.kind != node_kind::call || is_rate(speed_of(p, n, rates, tf32)));
   return has;
 }
 
@@ -179,7 +181,7 @@ constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32)
 /// Estimates the seconds that one run of a program takes on a device with these rates. By the roofline model (Williams
 /// et al. 2009), each call takes the time of its operations or of its bytes, whichever is longer, plus the time of a
 /// launch. `tf32`: whether GEMMs round fp32 operands to TF32. Returns infinity if a rate that the estimate needs is 0
-/// (unknown).
+/// (unknown) or out of range.
 constexpr double estimated_seconds(program const& p, device_rates const& rates, bool tf32 = false) {
   if (!detail::has_rates(p, rates, tf32)) return std::numeric_limits<double>::infinity();
   double total = 0;

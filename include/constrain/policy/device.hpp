@@ -61,7 +61,11 @@ struct cpu {
 template <class architecture> struct cuda {
   using slot = slot_of::device;
   using target = constrain::cuda<architecture>;
-  static constexpr slot value{.is_cuda = true, .capability = architecture::capability};
+  static constexpr slot value = [] {
+    slot cuda{.is_cuda = true}; // without a capability, which is refused, for what is not an architecture
+    if constexpr (requires { architecture::capability; }) cuda.capability = architecture::capability;
+    return cuda;
+  }();
 };
 
 } // namespace constrain::device

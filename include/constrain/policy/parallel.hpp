@@ -114,9 +114,12 @@ template <int ranks> struct tensor {
 template <class data, class layers> struct mesh {
   using slot = slot_of::parallelism;
   static constexpr slot value = [] {
-    auto both = data::value;
-    both.tensor = layers::value.tensor;
-    both.combines = data::value.distributed && data::value.tensor == 1 && layers::value.same_data;
+    slot both{.combines = false};
+    if constexpr (requires(slot s) { s = data::value, s = layers::value; }) {
+      both = data::value;
+      both.tensor = layers::value.tensor;
+      both.combines = data::value.distributed && data::value.tensor == 1 && layers::value.same_data;
+    }
     return both;
   }();
 };

@@ -19,6 +19,11 @@ template <diagnosis d> struct setting_without_a_name {
   static_assert(d.ok(), "setting: the name is empty; give the setting the name by which trainer::set changes it");
 };
 
+/// The initial value of a setting is not finite.
+template <diagnosis d> struct setting_is_not_finite {
+  static_assert(d.ok(), "setting: the initial value is not finite; give a finite number, for example 0");
+};
+
 } // namespace refusals
 
 namespace detail {
@@ -81,12 +86,15 @@ constexpr value setting_of(value like, setting_spec const& which, double initial
 /// A scalar in fp64 that ops read at run time, for example a noise level. Its first value is `initial`.
 /// `trainer::set(name, x)` changes it between steps, and a saved run contains it. `like`: any value of the model. All
 /// calls with the same name return the same setting; the first call decides the initial value. Scopes do not prefix the
-/// name. Refused: an empty name, the names of the library's settings, and more names than the program can hold.
+/// name. Refused: an empty name, an initial value that is not finite, the names of the library's settings, and more
+/// names than the program can hold.
 constexpr value setting(value like, std::string_view name, double initial, int line = __builtin_LINE()) {
   if (name.empty())
     like.owner().program.fail(diagnosis_with<refusals::setting_without_a_name>(line, like.owner().called_from));
   if (detail::find_library_setting(name) != nullptr)
     like.owner().program.fail(diagnosis_with<refusals::setting_is_taken>(line, like.owner().called_from));
+  if (!detail::is_finite(initial))
+    like.owner().program.fail(diagnosis_with<refusals::setting_is_not_finite>(line, like.owner().called_from));
   return detail::setting_of(like, {name}, initial, line);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/program/builder.hpp"
+#include "constrain/program/refusal.hpp"
 
 #include <initializer_list>
 
@@ -96,15 +97,27 @@ constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_l
   return outputs;
 }
 
+namespace refusals {
+
+/// The initial value of a parameter is not a number, or absurd.
+template <diagnosis d> struct initial_value_is_out_of_range {
+  static_assert(d.ok(), "ct::parameter: the initial .stddev is not in [0, 1e30], or the initial .constant not in "
+                        "[-1e30, 1e30]; give numbers in these ranges, for example .stddev = 0.02");
+};
+
+} // namespace refusals
+
 /// Adds a parameter with the name "scope.name" and the shape `s` to the program of `like`. Inside a repeat, the
-/// parameter has one instance per iteration. Refuses a role that is not for parameters, a taken name, invalid
-/// extents, and more names or values than the program can hold.
+/// parameter has one instance per iteration. Refuses a role that is not for parameters, an initial value out of
+/// range, a taken name, invalid extents, and more names or values than the program can hold.
 constexpr value parameter(value like, std::string_view name, shape s, role r, initial_value initial = {},
                           int line = __builtin_LINE()) {
   auto& owner = like.owner();
   auto& program = owner.program;
   if (!program.failure.ok()) return like;
   if (!is_parameter(r)) program.fail({why::role_of_no_parameter, line, owner.called_from, 0, static_cast<int>(r)});
+  if (!(initial.stddev >= 0 && initial.stddev <= 1e30 && initial.constant >= -1e30 && initial.constant <= 1e30))
+    program.fail(diagnosis_with<refusals::initial_value_is_out_of_range>(line, owner.called_from));
   value_info info;
   info.type = owner.real;
   info.role = r;

@@ -10,6 +10,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                                           std::int64_t sequences, data::tail tail, int rank, int ranks)
     : samples_(std::move(samples)), seed_(seed), position_(from), sequences_(sequences), tail_(tail), rank_(rank),
       needed_(ranks * sequences), count_(samples_.size()) {
+  check_count("batches", "the number of sequences", sequences, 1);
+  if (rank < 0 || rank >= ranks)
+    throw error({"batches: rank ", rank, " of ", ranks,
+                 " does not exist; give a rank that is at least 0 and below the "
+                 "number of ranks"});
   auto const called = samples_.called();
   if (tail > data::tail::pad)
     throw error({"batches: the tail is ", static_cast<int>(tail), "; give tail::carry, tail::drop or tail::pad"});

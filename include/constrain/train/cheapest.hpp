@@ -28,13 +28,16 @@ namespace detail {
 /// Returns `index`. Compile-time error unless `ct::rates_of<tag>` has the rates that an estimate needs (`is_rated`).
 template <class tag, bool is_rated> constexpr int with_rates_of(int index) {
   static_assert(is_rated,
-                "cheapest, advise: ct::rates_of for the device's kernel tag lacks a rate that the strategy needs; "
-                "specialize ct::rates_of for the tag, with every rate above 0");
+                "cheapest, advise: ct::rates_of for the device's kernel tag lacks a rate that the strategy needs, "
+                "or has one that is out of range; specialize ct::rates_of for the tag, with every rate from 1 to 1e30, "
+                "and .launch from 0 to 1e30");
   return index;
 }
 
-/// The smaller of `limit` and the limit of checkpoint::budget; `limit` if `set` does not have this policy.
+/// The smaller of `limit` and the limit of checkpoint::budget; `limit` if `set` does not have this policy. A limit
+/// below 0 counts as 0.
 template <class set> constexpr bytes limit_with_budget(bytes limit) {
+  if (limit < bytes(0)) return {};
   constexpr auto const& checkpointing = set::checkpointing::value;
   return checkpointing.searches() && checkpointing.limit < limit ? checkpointing.limit : limit;
 }

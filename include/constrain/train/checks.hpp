@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/number_check.hpp"
+#include "constrain/op/update/step_hyperparameters.hpp"
 #include "constrain/train/hyperparameters.hpp"
 #include "constrain/train/run_options.hpp"
 
@@ -14,8 +15,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error` for an option out of range; the error names the option. (`find_ranks` checks `.deadline`, and
-/// `cuda_device` checks `.cuda_device`.)
+/// Throws `error` for an option out of range; the error names the option. (With MPI, `find_ranks` checks
+/// `.deadline` first. `cuda_device` checks that `.cuda_device` is there.)
 void check_run(run_options const& o);
 
 /// For optimizers that update before the norm of all gradients is known: throws `error` if `.clip_norm` is not 0.
@@ -29,14 +30,29 @@ template <class hyper> void check_scheduled(hyper const& h, schedule::any const&
   if (!s.fields().empty()) check(h, std::numeric_limits<std::int64_t>::max());
 }
 
+/// Throws `error` if a number of the first step's hyperparameters is not finite, in the result of `prepare` of the
+/// optimizer or of one that it wraps. `name`: the optimizer's name in the error.
+template <class optimizer, class real>
+void check_prepared(op::step_hyperparameters<optimizer, real> const& step, std::string const& name) {
+  for_each_hyperparameter(step.decaying, [&]<class number>(std::string const&, number value) {
+    if (std::is_floating_point_v<number> && !is_finite(static_cast<double>(value)))
+      throw error({name, ": `prepare` makes ", number_text(static_cast<double>(value)),
+                   " of these hyperparameters for the first step; give hyperparameters closer to the defaults"});
+  });
+  if constexpr (requires { typename optimizer::base; }) check_prepared<typename optimizer::base, real>(step.base, name);
+}
+
 /// If the optimizer has a static function `check(hyper)`, calls this function, which may throw `error`. Throws `error`
-/// if a hyperparameter that `for_each_hyperparameter` visits is not finite. `name`: the optimizer's name in this error.
-template <class optimizer> void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
+/// if a hyperparameter that `for_each_hyperparameter` visits is not finite, or if `prepare` makes of them a number that
+/// is not. `real`: the type in which weights are updated. `name`: the optimizer's name in the errors.
+template <class optimizer, class real = float>
+void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
   if constexpr (requires { optimizer::check(h); }) optimizer::check(h);
   for_each_hyperparameter(h, [&]<class number>(std::string const& field, number value) {
     if constexpr (std::is_floating_point_v<number>)
       check_number(name.c_str(), field.c_str(), static_cast<double>(value), number_range::finite);
   });
+  check_prepared<optimizer, real>({h, {}}, name);
 }
 
 } // namespace constrain::detail

@@ -13,6 +13,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   check_number("run_options", ".loss_scale.growth", scale.growth, number_range::above_one);
   check_number("run_options", ".loss_scale.backoff", scale.backoff, number_range::above_zero_below_one);
   check_count("run_options", ".loss_scale.interval", scale.interval, 1);
+  if (!(o.deadline > 0 && o.deadline <= 1e9))
+    refuse_number("run_options", ".deadline", number_text(o.deadline) + " seconds", "more than 0 and at most 1e9");
+  check_count("run_options", ".cuda_device", o.cuda_device, -1);
   check_number("run_options", ".dropout", o.dropout, dropout_setting.range);
   o.schedule.check();
 }

@@ -47,6 +47,7 @@ public:
       runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch, o.cuda_device);
       runner_->context().use_tf32(policy_set::precision::value.tf32);
     }
+    valid_labels_.resize(micro_batches); // after the arena, whose error names the size
     if (o.measure_memory) arena().fill_pattern(bytes(entries::buffers_end));
   }
 
@@ -130,7 +131,7 @@ private:
   }
 
   held<runner_type> runner_;
-  std::vector<std::int64_t> valid_labels_ = std::vector<std::int64_t>(micro_batches); // of each micro-batch
+  std::vector<std::int64_t> valid_labels_; // of each micro-batch
   bool checked_ = false, gradients_kept_ = false;
 };
 

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A fraction of a run's steps: an `interval` of `part_of_run{1, 10}` is due after every tenth of the run.
 struct part_of_run {
-  std::int64_t numerator = 1, denominator = 1; // both at least 1
+  std::int64_t numerator = 1, denominator = 1; // 1 <= numerator <= denominator
 };
 
 /// How often an event (such as an evaluation) happens: every n steps, once per given fraction of the run, or never.
@@ -33,13 +33,17 @@ public:
     return parts(step) > parts(step - 1);
   }
 
-  /// Throws `error` for a negative number of steps, or a fraction whose numerator or denominator is below 1. `owner`,
-  /// `field`: the struct and its field, for the error.
+  /// Whether the event is never due, as by default.
+  constexpr bool is_never() const { return !of_run_ && steps_ == 0; }
+
+  /// Throws `error` for a negative number of steps, or a fraction that is above 1 or whose numerator or denominator is
+  /// below 1. `owner`, `field`: the struct and its field, for the error.
   void check(char const* owner, char const* field) const {
     if (!of_run_) return check_count(owner, field, steps_, 0);
-    if (part_.numerator < 1 || part_.denominator < 1)
+    if (part_.numerator < 1 || part_.denominator < part_.numerator)
       detail::refuse_number(owner, field, concat({"the part ", part_.numerator, "/", part_.denominator, " of a run"}),
-                            "a numerator and a denominator of at least 1, for example part_of_run{1, 10}");
+                            "a numerator of at least 1 and a denominator of at least the numerator, for example "
+                            "part_of_run{1, 10}");
   }
 
   /// Calls f(name, value) for each value of the interval, so that ranks can compare their intervals.

@@ -104,6 +104,7 @@ template <bytes limit, auto model, class objective, class policy_set> constexpr 
 ///     constexpr auto batch = ct::largest_batch<ct::mebibytes(4096), ct::gpt2{}, ct::causal_lm, ct::precision::bf16>;
 ///     ct::trainer<ct::task<ct::gpt2{}, ct::causal_lm, batch>, ct::precision::bf16> t;
 template <bytes limit, auto model, class objective, class... list>
-inline constexpr micro_batch largest_batch = detail::find_largest_batch<limit, model, objective, policies<list...>>();
+inline constexpr micro_batch largest_batch =
+    detail::find_largest_batch<(limit < bytes(0) ? bytes(0) : limit), model, objective, policies<list...>>();
 
 } // namespace constrain

@@ -7,14 +7,15 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE void detail::form_groups(ranks& r, slot_of::parallelism const& p) {
-  auto const size = r.world->size(), holders = p.shards * p.tensor;
+  auto const size = r.world->size();
+  auto const holders = std::int64_t{p.shards} * p.tensor; // can exceed 32 bits
   if (p.same_data && size != p.tensor)
     throw error({"parallel::tensor divides layers over ", p.tensor, " ranks, but the job has ", size, "; start ",
                  p.tensor, ", or write parallel::mesh and start a multiple of ", p.tensor});
   if (size % holders != 0)
     throw error({p.tensor > 1 ? "parallel::mesh" : "parallel::zero", " divides tensors over groups of ", holders,
                  " ranks, but the job has ", size, "; start a multiple of ", holders});
-  r.holders = r.world->groups_of(holders);
+  r.holders = r.world->groups_of(static_cast<int>(holders));
   if (p.tensor == 1) return;
   r.tensor = r.world->groups_of(p.tensor);
   r.data_axis = r.world->every(p.tensor);

@@ -162,7 +162,7 @@ struct warmup_stable_decay {
             steps_field(".steps", steps, 1),
             steps_field(".decay", decay, 1),
             {".minimum", minimum},
-            {".form", static_cast<double>(form)}};
+            {".form", static_cast<double>(form), number_range::finite}};
   }
   /// The error sentence if the fields contradict each other; null if they do not.
   char const* conflict() const {

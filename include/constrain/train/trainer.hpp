@@ -62,7 +62,7 @@ public:
   explicit trainer(hyper const& h = {}, run_options const& run = {}) : base(run), hyper_(h) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
-      detail::check_hyper<optimizer>(h, policy_set::optimizer_name());
+      detail::check_hyper<optimizer, storage<entries::master>>(h, policy_set::optimizer_name());
       detail::check_run(run);
       detail::check_scheduled(h, run.schedule);
       if constexpr (updates_in_backward<optimizer>) detail::check_no_clipping(run);

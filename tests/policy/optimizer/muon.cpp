@@ -89,7 +89,7 @@ TEST_CASE("muon: its name holds the name of its base, and a run resumes only wit
   using of_sgd = ct::optimizer::muon<ct::optimizer::sgd>;
   CHECK(ct::policy_name<muon>() == "muon<adamw>");
   CHECK(trainer<>::policy_set::name().find("muon<adamw>") != std::string::npos);
-  CHECK(ct::policy_name<ct::optimizer::muon<of_sgd>>() == "muon<muon<sgd>>");
+  CHECK(ct::policy_name<of_sgd>() == "muon<sgd>");
   CHECK(ct::policy_name<ct::optimizer::averaged<muon>>() == "averaged<muon<adamw>>");
   temporary_directory const directory;
   trainer<>{hyper}.save(directory / "run");
@@ -138,20 +138,14 @@ TEST_CASE("muon: trains in fp32 and in bf16, with accumulation") {
   train(trainer<ct::precision::bf16, ct::accumulate<2>>{faster});
 }
 
-TEST_CASE("muon: its base may be a rule, and it may be the base of another optimizer") {
+TEST_CASE("muon: it may be the base of another optimizer") {
   using average_of_muon = ct::optimizer::averaged<muon>;
-  using muon_on_average = ct::optimizer::muon<ct::optimizer::averaged<ct::optimizer::adamw>>;
   ct::trainer<model, muon> plain{hyper};
   ct::trainer<model, average_of_muon> outside{average_of_muon::hyper{.base = hyper}};
-  muon_on_average::hyper of_both{.learning_rate = 0.02f, .weight_decay = 0.1f};
-  of_both.base.base = hyper.base;
-  ct::trainer<model, muon_on_average> inside{of_both};
-  for (int i = 0; i < 3; ++i) step(plain, i), step(outside, i), step(inside, i);
+  for (int i = 0; i < 3; ++i) step(plain, i), step(outside, i);
   temporary_directory const directory;
-  plain.save(directory / "plain"), outside.save(directory / "outside"), inside.save(directory / "inside");
-  auto const expected = read_file(directory / "plain/model.safetensors");
-  CHECK(read_file(directory / "outside/model.safetensors") == expected);
-  CHECK(read_file(directory / "inside/model.safetensors") == expected);
+  plain.save(directory / "plain"), outside.save(directory / "outside");
+  CHECK(read_file(directory / "outside/model.safetensors") == read_file(directory / "plain/model.safetensors"));
 }
 
 TEST_CASE("muon: a hyperparameter outside its range is an error, of the base's too") {

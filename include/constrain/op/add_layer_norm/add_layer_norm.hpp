@@ -13,13 +13,13 @@ struct add_layer_norm {
   static constexpr char const* name = "add_layer_norm";
   static constexpr unsigned in_place = 0b11;
 
-  static constexpr inferred infer(operand_types const& in) {
+  static constexpr inferred infer(operand_types const& in, options const& o) {
     auto const sum = add::infer(in);
     if (sum.reason != why::nothing) return sum;
     operand_types norm_in;
     norm_in.push_back(sum.outputs[0]);
     norm_in.push_back(in[2]);
-    auto const norm = layer_norm::infer(norm_in);
+    auto const norm = layer_norm::infer(norm_in, o);
     if (norm.reason != why::nothing) return norm;
     auto result = sum;
     for (auto const& output : norm.outputs) result.outputs.push_back(output);

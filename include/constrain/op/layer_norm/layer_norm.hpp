@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `layer_norm`.
 struct layer_norm_options {
-  double epsilon = 1e-5; // added to the variance
+  double epsilon = 1e-5; // added to the variance, from 0 to 1e38
 };
 
 namespace op {
@@ -40,10 +40,11 @@ struct layer_norm {
   static constexpr char const* name = "layer_norm";
   static constexpr unsigned in_place = 0b1;
 
-  static constexpr inferred infer(operand_types const& in) {
+  static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     if (in[0].shape.features() != in[1].shape.features())
       return inferred::failure<widths_differ>(in[1].shape.features(), in[0].shape.features());
+    if (!is_epsilon(o.epsilon)) return inferred::failure<epsilon_is_out_of_range>(0, 0);
     auto const rows = shape(in[0].shape.rows());
     auto const statistic = accumulator_of(in[0].type);
     return inferred::one(in[0].type, in[0].shape).and_also(statistic, rows).and_also(statistic, rows);
@@ -57,7 +58,8 @@ struct layer_norm {
 
 /// Layer normalization (Ba et al. 2016): normalizes each row of x [..., width] to mean 0 and variance 1, then
 /// multiplies the row by the weight and adds the bias, element by element. Parameters "name.weight" (initially 1) and
-/// "name.bias" (initially 0), both [width]. Refused: token ids.
+/// "name.bias" (initially 0), both [width]. Refused: token ids, and an epsilon out of
+/// range.
 constexpr value layer_norm(std::string_view name, value x, layer_norm_options options = {},
                            int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

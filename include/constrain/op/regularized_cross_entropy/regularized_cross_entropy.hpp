@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Options of `cross_entropy` that change the loss in training. `evaluate` computes the plain cross-entropy.
 struct cross_entropy_options {
   double label_smoothing = 0; // share of the target that is spread evenly over all classes, in [0, 1); 0: none
-  double z_loss = 0;          // coefficient of the squared logsumexp, from 0 to 1e38; 0: none
+  double z_loss = 0;          // coefficient of the squared logsumexp, from 0 to 1e20; 0: none
 };
 
 namespace op {
@@ -48,17 +48,16 @@ struct regularized_cross_entropy {
     static_assert(d.ok(), "ct::cross_entropy: .label_smoothing is not in [0, 1); give a number in this range, for "
                           "example 0.1");
   };
-  /// Refused: a z_loss that is negative, infinite in fp32 or not a number.
+  /// Refused: a z_loss that is negative, not a number, or so large that the loss is infinite in fp32.
   template <diagnosis d> struct z_loss_is_out_of_range {
-    static_assert(d.ok(), "ct::cross_entropy: .z_loss is not in [0, 1e38]; give a number in this range, for example "
+    static_assert(d.ok(), "ct::cross_entropy: .z_loss is not in [0, 1e20]; give a number in this range, for example "
                           "1e-4");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     if (!constrain::detail::is_within(o.label_smoothing, number_range::below_one))
       return inferred::failure<label_smoothing_is_out_of_range>(0, 0);
-    if (!(o.z_loss >= 0 && o.z_loss <= constrain::detail::largest_fp32_option))
-      return inferred::failure<z_loss_is_out_of_range>(0, 0);
+    if (!(o.z_loss >= 0 && o.z_loss <= 1e20)) return inferred::failure<z_loss_is_out_of_range>(0, 0);
     return cross_entropy::infer(in);
   }
   static constexpr void gradient(backward& b) {

@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `rms_norm`.
 struct rms_norm_options {
-  double epsilon = 1e-5; // added to the mean square
+  double epsilon = 1e-5; // added to the mean square, from 0 to 1e38
 };
 
 namespace op {
@@ -41,10 +41,11 @@ struct rms_norm {
   static constexpr char const* name = "rms_norm";
   static constexpr unsigned in_place = 0b1;
 
-  static constexpr inferred infer(operand_types const& in) {
+  static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     if (in[0].shape.features() != in[1].shape.features())
       return inferred::failure<widths_differ>(in[1].shape.features(), in[0].shape.features());
+    if (!is_epsilon(o.epsilon)) return inferred::failure<epsilon_is_out_of_range>(0, 0);
     return inferred::one(in[0].type, in[0].shape).and_also(accumulator_of(in[0].type), shape(in[0].shape.rows()));
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
@@ -61,7 +62,8 @@ struct rms_norm {
 
 /// RMS normalization (Zhang & Sennrich 2019), like torch.nn.RMSNorm: divides each row of x [..., width] by the row's
 /// root mean square, and multiplies the result by the weight, element by element. Parameter "name.weight" (initially
-/// 1), [width]. Only the CPU has kernels for this op. Refused: token ids.
+/// 1), [width]. Only the CPU has kernels for this op. Refused: token ids, and an epsilon
+/// out of range.
 constexpr value rms_norm(std::string_view name, value x, rms_norm_options options = {}, int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
   auto const weight = parameter(x, "weight", shape(x.features()), role::norm, {.constant = 1}, line);

@@ -25,7 +25,7 @@ struct adam {
     float learning_rate = 1e-3f; // at least 0, before the schedule
     float beta1 = 0.9f;          // decay rate of m, in [0, 1)
     float beta2 = 0.999f;        // decay rate of v, in [0, 1)
-    float epsilon = 1e-8f;       // added to the root, at least 0
+    float epsilon = 1e-8f;       // added to the root, above 0
     float weight_decay = 0;      // at least 0; adds weight_decay w to the gradients of matrices and embeddings
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
@@ -33,7 +33,7 @@ struct adam {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".beta1", h.beta1, number_range::below_one);
     check_number(name, ".beta2", h.beta2, number_range::below_one);
-    check_number(name, ".epsilon", h.epsilon, number_range::from_zero);
+    check_number(name, ".epsilon", h.epsilon, number_range::above_zero);
     check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
   }
   /// Hyperparameters of one step.

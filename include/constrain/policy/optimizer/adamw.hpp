@@ -28,7 +28,7 @@ struct adamw {
     float learning_rate = 5e-5f; // at least 0, before the schedule
     float beta1 = 0.9f;          // decay rate of m, in [0, 1)
     float beta2 = 0.999f;        // decay rate of v, in [0, 1)
-    float epsilon = 1e-8f;       // added to the root, at least 0
+    float epsilon = 1e-8f;       // added to the root, above 0
     float weight_decay = 0;      // at least 0; decoupled and multiplied by the learning rate (by default,
                                  // biases and norms do not decay)
   };
@@ -37,7 +37,7 @@ struct adamw {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".beta1", h.beta1, number_range::below_one);
     check_number(name, ".beta2", h.beta2, number_range::below_one);
-    check_number(name, ".epsilon", h.epsilon, number_range::from_zero);
+    check_number(name, ".epsilon", h.epsilon, number_range::above_zero);
     check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
   }
   /// Hyperparameters of one step: keep = 1 - lr weight_decay, and the bias corrections (Kingma & Ba 2015, section 3)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
 #include "constrain/base/host_device.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/base/units.hpp"
@@ -38,12 +39,16 @@ template <class O> struct by_role {
     role_factors<true> embedding{}; // for role::embedding
     role_factors<true> head{};      // for role::head
   };
-  /// Throws `error` if a hyperparameter is outside its range or not finite.
+  /// Throws `error` if a hyperparameter, or its product with the hyperparameter of `base`, is outside its range or not
+  /// finite.
   static void check(hyper const& h) {
     if constexpr (requires { O::check(h.base); }) O::check(h.base);
-    auto const both = [](char const* rate, char const* decay, auto const& factors) {
+    auto const both = [&h](char const* rate, char const* decay, auto const& factors) {
       check_number(name, rate, factors.learning_rate, number_range::from_zero);
       check_number(name, decay, factors.weight_decay, number_range::from_zero);
+      auto const product = multiplied(h.base, factors);
+      if constexpr (requires { product.learning_rate; }) check_product(rate, product.learning_rate);
+      if constexpr (requires { product.weight_decay; }) check_product(decay, product.weight_decay);
     };
     both(".weight.learning_rate", ".weight.weight_decay", h.weight);
     both(".bias.learning_rate", ".bias.weight_decay", h.bias);
@@ -105,6 +110,13 @@ template <class O> struct by_role {
   }
 
 private:
+  /// Throws `error` if `product`, of the factor `field` and the value of the same name in `base`, is not finite.
+  static void check_product(char const* field, double product) {
+    if (!constrain::detail::is_finite(product))
+      throw error({name, ": ", field, " times the same field of .base is ", constrain::detail::number_text(product),
+                   "; make one of them smaller"});
+  }
+
   /// `h` with the factors of a role applied to the fields `learning_rate` and `weight_decay`, if `h` has them.
   template <class hyper_of_base, class factors>
   static hyper_of_base multiplied(hyper_of_base h, factors const& of_role) {

@@ -26,6 +26,19 @@ template <class optimizer> constexpr bool bases_fit() {
   return true;
 }
 
+/// Whether an optimizer can wrap its `base`, if both are wrappers that the library knows: muon updates no average, and
+/// neither muon nor states_in has a meaning twice.
+template <class type> inline constexpr bool nests_one = true;
+template <class O> inline constexpr bool nests_one<optimizer::muon<optimizer::muon<O>>> = false;
+template <class O> inline constexpr bool nests_one<optimizer::muon<optimizer::averaged<O>>> = false;
+template <dtype outer, dtype inner, class O>
+inline constexpr bool nests_one<optimizer::states_in<outer, optimizer::states_in<inner, O>>> = false;
+/// Whether this holds for the optimizer and for each optimizer inside it.
+template <class type> constexpr bool nests() {
+  if constexpr (requires { typename type::base; }) return nests_one<type> && nests<typename type::base>();
+  else return true;
+}
+
 /// Whether the optimizer, and each optimizer inside it, has the `state_type` bf16 or fp32, or has none.
 template <class optimizer> constexpr bool state_types_fit() {
   if constexpr (requires { optimizer::state_type; })
@@ -45,6 +58,7 @@ struct optimizer {
   bool has_update = true;   // false: an element-wise optimizer with `state` lacks an `update` that can be called
   bool base_fits = true;    // false: the optimizer, or one inside it, cannot wrap its `base`
   bool type_fits = true;    // false: the optimizer, or one inside it, has a `state_type` other than bf16 and fp32
+  bool nests = true;        // false: muon or states_in is inside itself, or averaged inside muon
   bool in_backward = false; // whether parameters are updated in the backward pass
   bool is_outermost = true; // false: the optimizer wraps one that updates in the backward pass
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
@@ -55,6 +69,7 @@ struct optimizer {
     optimizer o{.in_backward = updates_in_backward<policy>, .is_outermost = !detail::has_in_backward_inside<policy>()};
     o.base_fits = detail::bases_fit<policy>();
     o.type_fits = detail::state_types_fit<policy>();
+    o.nests = detail::nests<policy>();
     if constexpr (!requires { policy::base_fits; } && !has_update_rule<policy>) {
       o.has_state = constrain::has_state<policy>;
       o.has_update = !o.has_state || constrain::has_update<policy>;
@@ -87,11 +102,14 @@ struct optimizer {
   CONSTRAIN_RULE(optimizer_state_type, (optimizer const& o), o.type_fits,
                  "optimizer::states_in<type, O>: `type` must be dtype::bf16 or dtype::f32; write for example "
                  "states_in<dtype::bf16, O>");
+  CONSTRAIN_RULE(optimizer_nesting, (optimizer const& o), o.nests,
+                 "optimizer: the O of muon<O> is averaged or muon, or the O of states_in<type, O> is states_in; write "
+                 "averaged outside, as in averaged<muon<adamw>>, and muon and states_in once");
   CONSTRAIN_RULE(in_backward_outermost, (optimizer const& o), o.is_outermost,
                  "optimizer::in_backward<O>: another optimizer wraps it; write in_backward outermost, as in "
                  "in_backward<averaged<adamw>>");
   using rules = rule_list<one_optimizer, optimizer_state, optimizer_update, optimizer_base, optimizer_state_type,
-                          in_backward_outermost>;
+                          optimizer_nesting, in_backward_outermost>;
 };
 
 } // namespace slot_of

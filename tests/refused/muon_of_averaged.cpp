@@ -1,0 +1,12 @@
+// refused: optimizer: the O of muon<O> is averaged or muon, or the O of states_in<type, O> is states_in; write averaged
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+
+#ifdef CORRECT
+ct::trainer<task, ct::optimizer::averaged<ct::optimizer::muon<>>> t;
+#else
+ct::trainer<task, ct::optimizer::muon<ct::optimizer::averaged<ct::optimizer::adamw>>> t; // <- here
+#endif
