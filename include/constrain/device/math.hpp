@@ -209,8 +209,8 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp_or_zero(real x
     return exp(x);
 }
 
-/// 2^x. On CUDA devices, the float version is one instruction, with a relative error of 2^-22 and 0 instead of subnormal
-/// results (PTX ISA, ex2.approx.ftz). The host uses the standard library.
+/// 2^x. On CUDA devices, the float version is one instruction, with a relative error of 2^-22 and 0 instead of
+/// subnormal results (PTX ISA, ex2.approx.ftz). The host uses the standard library.
 template <real_number real> CT_HOST_DEVICE real exp2(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<real, float>) {

@@ -49,6 +49,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const thread = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x;
   auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads * n;
   auto const whole = count - count % n;
+  CT_KEEP_LOOP
   for (auto i = thread * n; i < whole; i += stride) {
     arithmetic<to> results[n];
     [&](auto const&... packs) {

@@ -22,7 +22,7 @@ template <class functor> struct gradient_of {
     return functor::gradient(real(0), real(0), dy);
   }
   template <class real> CT_HOST_DEVICE real operator()(real dy, real kept) const {
-    if constexpr (op::derivative_uses_input<functor>()) return functor::gradient(kept, real(0), dy);
+    if constexpr (op::elementwise_gradient<functor>::uses_input) return functor::gradient(kept, real(0), dy);
     else return functor::gradient(real(0), kept, dy);
   }
   template <class real> CT_HOST_DEVICE real operator()(real dy, real x, real y) const {

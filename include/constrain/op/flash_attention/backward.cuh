@@ -16,15 +16,16 @@ template <class stored, class accumulate> struct flash_gradient_operands {
   accumulate* row_sums;        // [sequences, heads, tokens]: sum(dy * y) of each query
 };
 
-/// The shared memory of a block that computes gradients of a tile of rows: queries for dq, keys for dk and dv. The other
-/// tokens, keys or queries, arrive in inner tiles.
+/// The shared memory of a block that computes gradients of a tile of rows: queries for dq, keys for dk and dv. The
+/// other tokens, keys or queries, arrive in inner tiles.
 template <class stored, int width, class tiling = flash_tiling<stored, width>> struct flash_gradient_tiles {
   shared_tile<stored, tiling::rows, width> rows[2];                        // q and dy, or k and v
   shared_tile<stored, tiling::inner_rows, width> inner[tiling::stages][2]; // k and v, or q and dy
 };
 
-/// The steps of a block, in order. In each step, the block reads one chunk of the columns of one inner tile. Inner tiles
-/// begin at `token`, and follow one another from `from` to `to`; `member` is the query head, of those that share keys.
+/// The steps of a block, in order. In each step, the block reads one chunk of the columns of one inner tile. Inner
+/// tiles begin at `token`, and follow one another from `from` to `to`; `member` is the query head, of those that share
+/// keys.
 struct flash_steps {
   int from, to, chunks, members;
   int turn = 0, token = from, member = 0;
@@ -41,8 +42,8 @@ struct flash_steps {
   }
 };
 
-/// What the gradient needs of each query of a strip [rows, columns]: the logsumexp of the scores, as an exponent of 2, and
-/// the sum of dy y. `of_columns`: whether the queries are the columns of the strip, or its rows.
+/// What the gradient needs of each query of a strip [rows, columns]: the logsumexp of the scores, as an exponent of 2,
+/// and the sum of dy y. `of_columns`: whether the queries are the columns of the strip, or its rows.
 template <bool of_columns, class real, int rows, int columns> struct flash_query_sums {
   static constexpr int count = of_columns ? columns / 4 : rows / 8;
   real log2_sums[count]{}, row_sums[count]{};

@@ -94,7 +94,7 @@ static __global__ void __launch_bounds__(cuda_threads)
 // dweight and dbias. A block handles groups of rows in three passes, of which only the first reads device memory: sums
 // of each row, sums of each column, and dx, which may overwrite dy or the residual's gradient.
 template <int n, bool adds, class stored, class accumulate>
-static __global__ void __launch_bounds__(cuda_threads)
+static __global__ void __launch_bounds__(cuda_threads, 2)
     layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, std::int64_t rows,
                                std::int64_t width) {
   constexpr int group = detail::norm_group, pair = n == 1 ? 1 : 2;

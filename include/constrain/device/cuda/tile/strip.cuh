@@ -11,8 +11,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A matrix [rows, columns] in the registers of a warp. Each 16 rows are laid out as the results of tensor cores
-/// (mma.sync.m16n8k16): with g = lane / 4 and t = lane % 4, a lane holds the elements of rows g, g + 8, g + 16, ... (its
-/// lines) in the columns whose remainder modulo 8 is 2t or 2t + 1.
+/// (mma.sync.m16n8k16): with g = lane / 4 and t = lane % 4, a lane holds the elements of rows g, g + 8, g + 16, ...
+/// (its lines) in the columns whose remainder modulo 8 is 2t or 2t + 1.
 template <class real_, int rows_, int columns_> struct strip {
   using real = real_;
   static constexpr int rows = rows_, columns = columns_;
