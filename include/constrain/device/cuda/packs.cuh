@@ -57,6 +57,7 @@ template <int n, class T, class real> __device__ void load_pack(T const* from, r
 }
 /// n consecutive elements as numbers, for use as a value.
 template <int n, class real> struct element_pack { real values[n]; };
+/// Like `load_pack`, but returns the numbers.
 template <int n, class T> __device__ element_pack<n, arithmetic<T>> loaded_pack(T const* from) {
   element_pack<n, arithmetic<T>> result;
   load_pack(from, result.values);

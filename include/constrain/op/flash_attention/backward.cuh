@@ -16,13 +16,6 @@ template <class stored, class accumulate> struct flash_gradient_operands {
   accumulate* row_sums;        // [sequences, heads, tokens]: sum(dy * y) of each query
 };
 
-/// The shared memory of a block that computes gradients of a tile of rows: queries for dq, keys for dk and dv. The
-/// other tokens, keys or queries, arrive in inner tiles.
-template <class stored, int width, class tiling = flash_tiling<stored, width>> struct flash_gradient_tiles {
-  shared_tile<stored, tiling::rows, width> rows[2];                        // q and dy, or k and v
-  shared_tile<stored, tiling::inner_rows, width> inner[tiling::stages][2]; // k and v, or q and dy
-};
-
 /// The steps of a block, in order. In each step, the block reads one chunk of the columns of one inner tile. Inner
 /// tiles begin at `token`, and follow one another from `from` to `to`; `member` is the query head, of those that share
 /// keys.
@@ -82,6 +75,162 @@ __device__ accumulate sum_of_row(matrix_window<stored const> const& dy, matrix_w
   return sum + __shfl_xor_sync(ptx::twin::all_lanes, sum, 1);
 }
 
+/// A block's work: the gradients of a tile of queries (dq), or of a tile of keys (`of_keys`: dk and dv). The other
+/// tokens, keys or queries, arrive in inner tiles.
+template <bool of_keys, class stored, class accumulate, int width> class flash_gradient_block {
+  using tiling = flash_tiling<stored, width>;
+  static constexpr int warp_rows = tiling::warp_rows, columns = tiling::inner_rows;
+  using outer_tile = shared_tile<stored, tiling::rows, width>;
+  using inner_tile = shared_tile<stored, columns, width>;
+
+public:
+  /// The block's shared memory.
+  struct memory {
+    outer_tile outer[2];                 // q and dy, or k and v
+    inner_tile inner[tiling::stages][2]; // k and v, or q and dy
+  };
+
+  __device__ flash_gradient_block(flash_call<accumulate> const& c, flash_gradient_operands<stored, accumulate> const& x,
+                                  memory& shared)
+      : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / heads()),
+        head_(static_cast<int>(blockIdx.x) % heads()), row_(static_cast<int>(threadIdx.x) / 32 * warp_rows),
+        // With a causal mask, the last queries and the first keys take the longest, so they begin first.
+        first_(static_cast<int>(of_keys ? blockIdx.y : gridDim.y - 1 - blockIdx.y) * tiling::rows) {}
+
+  __device__ void run() {
+    int const end = first_ + tiling::rows;
+    flash_steps step{of_keys && c_.causal ? first_ : 0, !of_keys && c_.causal && end < c_.tokens ? end : c_.tokens,
+                     chunks_.count, of_keys ? c_.group : 1};
+    if constexpr (!of_keys) sum_queries();
+    dscored_.clear(), dvalue_.clear();
+    begin(step);
+    for (int done = 0; step.goes_on(); ++done) {
+      auto const current = step;
+      step.template advance<columns>();
+      ptx::wait_for_copies<0>();
+      __syncthreads();
+      if (tiling::stages == 2 && step.goes_on()) begin(step);
+      add_products(current, shared_.inner[done % tiling::stages]);
+      if (tiling::stages == 1 && step.goes_on()) {
+        __syncthreads();
+        begin(step);
+      }
+    }
+    if constexpr (of_keys) {
+      store(dscored_, 0, x_.dk, c_.scale);
+      store(dvalue_, 1, x_.dv, 1);
+    } else store(dscored_, 0, x_.dq, c_.scale);
+  }
+
+private:
+  /// Heads of a sequence whose gradients the blocks compute.
+  __device__ int heads() const { return of_keys ? c_.heads / c_.group : c_.heads; }
+  /// The query head of a step, and the key-value head of the block.
+  __device__ int query_head(int member) const { return of_keys ? head_ * c_.group + member : head_; }
+  __device__ int key_head() const { return of_keys ? head_ : head_ / c_.group; }
+  /// Index of a query in an array [sequences, heads, tokens].
+  __device__ std::int64_t place_of(int member, int query) const {
+    return (static_cast<std::int64_t>(sequence_) * c_.heads + query_head(member)) * c_.tokens + query;
+  }
+
+  template <class tile>
+  __device__ void load(tile& to, flash_operand<stored const> const& from, int head, int token, int column) {
+    begin_load<flash_threads>(to, from.window(c_, sequence_, head, token, column));
+  }
+  /// Begins to load the tiles of a step.
+  __device__ void begin(flash_steps const& step) {
+    auto const column = chunks_.column(step.turn);
+    auto& inner = shared_.inner[loaded_ % tiling::stages];
+    auto& outer = shared_.outer;
+    if (loaded_ == 0 || chunks_.count > 1) {
+      load(outer[0], of_keys ? x_.k : x_.q, head_, first_, column);
+      load(outer[1], of_keys ? x_.v : x_.dy, head_, first_, column);
+    }
+    int const inner_head = of_keys ? query_head(step.member) : key_head();
+    load(inner[0], of_keys ? x_.q : x_.k, inner_head, step.token, column);
+    load(inner[1], of_keys ? x_.dy : x_.v, inner_head, step.token, column);
+    ptx::commit_copies();
+    ++loaded_;
+  }
+
+  /// Loads the logsumexp, and computes and stores sum(dy * y), of the queries in this lane's rows.
+  __device__ void sum_queries() {
+    auto const dy = x_.dy.window(c_, sequence_, head_, first_, 0), y = x_.y.window(c_, sequence_, head_, first_, 0);
+    CT_UNROLL
+    for (int line = 0; line < queries_.count; ++line) {
+      // Two lanes sum a row of 16, and then each lane gets the sum of its own row.
+      auto const sum = sum_of_row<accumulate>(dy, y, row_ + line / 2 * 16 + ptx::twin::lane() / 2);
+      auto const mine = p_.row(line);
+      queries_.row_sums[line] = __shfl_sync(ptx::twin::all_lanes, sum, mine % 16 * 2);
+      int const query = first_ + row_ + mine;
+      if (query >= c_.tokens) continue;
+      queries_.log2_sums[line] = x_.logsumexp[place_of(0, query)] * accumulate(log2_of_e);
+      if (chunks_.own == 0 && threadIdx.x % 4 == 0) x_.row_sums[place_of(0, query)] = queries_.row_sums[line];
+    }
+  }
+
+  /// Adds a chunk of columns to the scores and to the gradients of the probabilities; after the last chunk, adds the
+  /// pair of tiles to the gradients.
+  __device__ void add_products(flash_steps const& step, inner_tile const (&inner)[2]) {
+    // Queries after the last token have probability 0.
+    accumulate log2_sum = math::infinity<accumulate>, row_sum = 0;
+    if (int const query = step.token + ptx::twin::lane(); of_keys && query < c_.tokens) {
+      log2_sum = x_.logsumexp[place_of(step.member, query)] * accumulate(log2_of_e);
+      row_sum = x_.row_sums[place_of(step.member, query)];
+    }
+    if (step.turn == 0) p_.clear(), ds_.clear();
+    multiply_transposed(p_, tile_rows<outer_tile, warp_rows>(shared_.outer[0], row_), inner[0]);
+    multiply_transposed(ds_, tile_rows<outer_tile, warp_rows>(shared_.outer[1], row_), inner[1]);
+    if (step.turn != chunks_.count - 1) return;
+    mask(step.token);
+    if constexpr (of_keys) queries_.distribute(log2_sum, row_sum);
+    p_.for_each([&](accumulate& score, int line, int column) {
+      auto const query = queries_.index(line, column);
+      auto& gradient = ds_.at(line, column);
+      score = math::exp2(score * c_.log2_scale() - queries_.log2_sums[query]);
+      gradient = score * (gradient - queries_.row_sums[query]);
+    });
+    if constexpr (of_keys) multiply(dvalue_, p_, inner[1]);
+    multiply(dscored_, ds_, inner[0]);
+  }
+  /// Makes the probability and its gradient 0 where a query does not attend to a key. `token`: first inner token.
+  __device__ void mask(int token) {
+    int const mine = first_ + row_;
+    bool const some =
+        of_keys ? c_.causal && token < mine + warp_rows - 1 : token + columns > (c_.causal ? mine + 1 : c_.tokens);
+    if (!some) return;
+    p_.for_each([&](accumulate& score, int line, int column) {
+      int const own = mine + p_.row(line), inner = token + column;
+      if (of_keys ? c_.attends(inner, own) : c_.attends(own, inner)) return;
+      score = -math::infinity<accumulate>, ds_.at(line, column) = 0;
+    });
+  }
+
+  /// Stores this warp's rows of a gradient, times `scale`.
+  template <class rows>
+  __device__ void store(rows& gradient, int which, flash_operand<stored> const& to, accumulate scale) {
+    accumulate factor[gradient.lines];
+    CT_UNROLL
+    for (auto& f : factor) f = scale;
+    // This warp alone reads its rows of the tiles.
+    __syncwarp();
+    gradient.write(shared_.outer[which], row_, factor);
+    __syncwarp();
+    store_rows<warp_rows>(shared_.outer[which], row_, to.window(c_, sequence_, head_, first_, chunks_.own_column()));
+  }
+
+  flash_call<accumulate> const& c_;
+  flash_gradient_operands<stored, accumulate> const& x_;
+  memory& shared_;
+  flash_chunks<width> chunks_;
+  int sequence_, head_, row_, first_; // this warp's first row in the tile; the tile's first row
+  int loaded_ = 0;                    // steps whose tiles have begun to load
+  flash_query_sums<of_keys, accumulate, warp_rows, columns> queries_;
+  strip<accumulate, warp_rows, columns> p_, ds_;             // of the current pair of tiles
+  strip<accumulate, warp_rows, width> dscored_;              // dk, or dq
+  strip<accumulate, warp_rows, of_keys ? width : 8> dvalue_; // dv
+};
+
 } // namespace detail
 
 // The gradients of flash attention (Dao 2023, algorithm 2), without atomic additions: each block computes complete rows
@@ -90,124 +239,9 @@ __device__ accumulate sum_of_row(matrix_window<stored const> const& dy, matrix_w
 template <bool of_keys, class stored, class accumulate, int width>
 static __global__ void __launch_bounds__(detail::flash_threads, 2)
     flash_gradient_kernel(detail::flash_call<accumulate> c, detail::flash_gradient_operands<stored, accumulate> x) {
-  using tiling = detail::flash_tiling<stored, width>;
-  constexpr int rows = tiling::rows, warp_rows = tiling::warp_rows, columns = tiling::inner_rows;
-  __shared__ detail::flash_gradient_tiles<stored, width> shared;
-  detail::flash_chunks<width> const chunks(c.head_width);
-  auto const row = static_cast<int>(threadIdx.x) / 32 * warp_rows; // this warp's first row in the tile
-  int const heads = of_keys ? c.heads / c.group : c.heads;
-  auto const sequence = static_cast<int>(blockIdx.x) / heads, head = static_cast<int>(blockIdx.x) % heads;
-  int const first = static_cast<int>(of_keys ? blockIdx.y : gridDim.y - 1 - blockIdx.y) * rows;
-  // The inner tokens: queries that attend to this tile's keys, or keys to which this tile's queries attend.
-  int const from = of_keys && c.causal ? first : 0;
-  int const to = !of_keys && c.causal && first + rows < c.tokens ? first + rows : c.tokens;
-  detail::flash_steps step{from, to, chunks.count, of_keys ? c.group : 1};
-
-  auto const load = [&](auto& tile, auto const& operand, int which_head, int token, int column) {
-    begin_load<detail::flash_threads>(tile, operand.window(c, sequence, which_head, token, column));
-  };
-  int loaded = 0; // steps whose tiles have been loaded
-  auto const begin = [&](detail::flash_steps const& next) {
-    auto const column = chunks.column(next.turn);
-    auto& inner = shared.inner[loaded % tiling::stages];
-    auto& outer = shared.rows;
-    bool const rows_change = loaded == 0 || chunks.count > 1;
-    if constexpr (of_keys) {
-      if (rows_change) load(outer[0], x.k, head, first, column), load(outer[1], x.v, head, first, column);
-      load(inner[0], x.q, head * c.group + next.member, next.token, column);
-      load(inner[1], x.dy, head * c.group + next.member, next.token, column);
-    } else {
-      if (rows_change) load(outer[0], x.q, head, first, column), load(outer[1], x.dy, head, first, column);
-      load(inner[0], x.k, head / c.group, next.token, column);
-      load(inner[1], x.v, head / c.group, next.token, column);
-    }
-    ptx::commit_copies();
-    ++loaded;
-  };
-  auto const place_of = [&](int query_head, int query) {
-    return (static_cast<std::int64_t>(sequence) * c.heads + query_head) * c.tokens + query;
-  };
-
-  detail::flash_query_sums<of_keys, accumulate, warp_rows, columns> queries;
-  if constexpr (!of_keys) {
-    auto const dy = x.dy.window(c, sequence, head, first, 0), y = x.y.window(c, sequence, head, first, 0);
-    CT_UNROLL
-    for (int line = 0; line < queries.count; ++line) {
-      // Two lanes sum a row of 16, and then each lane gets the sum of its own row.
-      auto const sum = detail::sum_of_row<accumulate>(dy, y, row + line / 2 * 16 + ptx::twin::lane() / 2);
-      auto const mine = strip<accumulate, warp_rows, 8>::row(line);
-      queries.row_sums[line] = __shfl_sync(ptx::twin::all_lanes, sum, mine % 16 * 2);
-      int const query = first + row + mine;
-      if (query >= c.tokens) continue;
-      queries.log2_sums[line] = x.logsumexp[place_of(head, query)] * accumulate(detail::log2_of_e);
-      if (chunks.own == 0 && threadIdx.x % 4 == 0) x.row_sums[place_of(head, query)] = queries.row_sums[line];
-    }
-  }
-
-  using rows_type = tile_rows<shared_tile<stored, rows, width>, warp_rows>;
-  rows_type scored(shared.rows[0], row), weighed(shared.rows[1], row);
-  strip<accumulate, warp_rows, width> dscored;              // dk, or dq
-  strip<accumulate, warp_rows, of_keys ? width : 8> dvalue; // dv
-  dscored.clear(), dvalue.clear();
-  strip<accumulate, warp_rows, columns> p, ds; // of the current pair of tiles
-  begin(step);
-  for (int done = 0; step.goes_on(); ++done) {
-    auto const current = step;
-    step.template advance<columns>();
-    ptx::wait_for_copies<0>();
-    __syncthreads();
-    if (tiling::stages == 2 && step.goes_on()) begin(step);
-    // Queries after the last token have probability 0.
-    accumulate log2_sum = math::infinity<accumulate>, row_sum = 0;
-    if (int const query = current.token + ptx::twin::lane(); of_keys && query < c.tokens) {
-      auto const place = place_of(head * c.group + current.member, query);
-      log2_sum = x.logsumexp[place] * accumulate(detail::log2_of_e), row_sum = x.row_sums[place];
-    }
-    auto const& inner = shared.inner[done % tiling::stages];
-    if (current.turn == 0) p.clear(), ds.clear();
-    multiply_transposed(p, scored, inner[0]);
-    multiply_transposed(ds, weighed, inner[1]);
-    if (current.turn == chunks.count - 1) {
-      // The first tokens of this warp's rows and of the inner tile.
-      int const mine = first + row, other = current.token;
-      bool const some_are_masked =
-          of_keys ? c.causal && other < mine + warp_rows - 1 : other + columns > (c.causal ? mine + 1 : c.tokens);
-      if (some_are_masked)
-        p.for_each([&](accumulate& score, int line, int column) {
-          int const own = mine + p.row(line), inner_token = other + column;
-          if (of_keys ? c.attends(inner_token, own) : c.attends(own, inner_token)) return;
-          score = -math::infinity<accumulate>, ds.at(line, column) = 0;
-        });
-      if constexpr (of_keys) queries.distribute(log2_sum, row_sum);
-      p.for_each([&](accumulate& score, int line, int column) {
-        auto const query = queries.index(line, column);
-        auto& gradient = ds.at(line, column);
-        score = math::exp2(score * c.log2_scale() - queries.log2_sums[query]);
-        gradient = score * (gradient - queries.row_sums[query]);
-      });
-      if constexpr (of_keys) multiply(dvalue, p, inner[1]);
-      multiply(dscored, ds, inner[0]);
-    }
-    if (tiling::stages == 1 && step.goes_on()) {
-      __syncthreads();
-      begin(step);
-    }
-  }
-
-  // This warp alone reads its rows of the tiles.
-  auto const store = [&](auto& gradient, int which, auto const& operand, accumulate scale) {
-    accumulate factor[gradient.lines];
-    CT_UNROLL
-    for (auto& f : factor) f = scale;
-    __syncwarp();
-    gradient.write(shared.rows[which], row, factor);
-    __syncwarp();
-    store_rows<warp_rows>(shared.rows[which], row, operand.window(c, sequence, head, first, chunks.own_column()));
-  };
-  if constexpr (of_keys) {
-    store(dscored, 0, x.dk, c.scale);
-    store(dvalue, 1, x.dv, 1);
-  } else store(dscored, 0, x.dq, c.scale);
+  using block = detail::flash_gradient_block<of_keys, stored, accumulate, width>;
+  __shared__ typename block::memory shared;
+  block(c, x, shared).run();
 }
 
 } // namespace constrain

@@ -12,10 +12,11 @@ template <class architecture> struct kernel<op::flash_attention, cuda<architectu
                   tensor<stored const> v, tensor<stored> y, tensor<accumulate> logsumexp) {
     detail::attention_heads const h(q.shape(), c.options);
     detail::flash_call<accumulate> const call(h, c.options.causal, q, k, v, y);
+    detail::flash_operands<stored, accumulate> const operands{q, k, v, y, logsumexp.data};
     detail::with_flash_width<stored>(h.head_width, [&](auto width) {
-      detail::flash_launch<detail::flash_tiling<stored, width()>::rows, width()>(
-          *c.parameters.context, h, h.heads, flash_attention_kernel<stored, accumulate, width()>, call, q, k, v, y,
-          logsumexp.data);
+      constexpr int rows = detail::flash_tiling<stored, width()>::rows;
+      detail::flash_launch<rows, width()>(*c.parameters.context, h, h.heads,
+                                          flash_attention_kernel<stored, accumulate, width()>, call, operands);
     });
   }
 };

@@ -48,84 +48,122 @@ template <class real, int rows> struct online_softmax {
   }
 };
 
-} // namespace detail
+/// The operands of the kernel of flash attention.
+template <class stored, class accumulate> struct flash_operands {
+  flash_operand<stored const> q, k, v;
+  flash_operand<stored> y;
+  accumulate* logsumexp; // [sequences, heads, tokens]
+};
 
-// y = softmax(q k^T / sqrt(head width)) v, and the logsumexp of each query's scores (Dao 2023, algorithm 1). A block
-// computes a tile of queries of one head, and loads the next keys, or values, while it multiplies.
-template <class stored, class accumulate, int width>
-static __global__ void __launch_bounds__(detail::flash_threads, 2)
-    flash_attention_kernel(detail::flash_call<accumulate> c, detail::flash_operand<stored const> q,
-                           detail::flash_operand<stored const> k, detail::flash_operand<stored const> v,
-                           detail::flash_operand<stored> y, accumulate* logsumexp) {
-  using tiling = detail::flash_tiling<stored, width>;
-  constexpr int keys = tiling::keys, warp_rows = tiling::warp_rows;
-  using query_tile = shared_tile<stored, tiling::rows, width>;
-  using key_tile = shared_tile<stored, keys, width>;
-  __shared__ query_tile q_tile;
-  __shared__ key_tile k_tile, v_tile;
-  detail::flash_chunks<width> const chunks(c.head_width);
-  auto const row = static_cast<int>(threadIdx.x) / 32 * warp_rows; // this warp's first query in the tile
-  auto const sequence = static_cast<int>(blockIdx.x) / c.heads, head = static_cast<int>(blockIdx.x) % c.heads;
-  // With a causal mask, the last tiles take the longest, so they begin first.
-  auto const first = static_cast<int>(gridDim.y - 1 - blockIdx.y) * tiling::rows;
-  auto const last = c.causal && first + tiling::rows < c.tokens ? first + tiling::rows : c.tokens;
+/// A block's work: a tile of queries of one head. The next keys, or values, arrive while the block multiplies.
+template <class stored, class accumulate, int width> class flash_block {
+  using tiling = flash_tiling<stored, width>;
+  static constexpr int warp_rows = tiling::warp_rows;
+  using scores_strip = strip<accumulate, warp_rows, tiling::keys>;
 
-  auto const begin_scores = [&](int key, int turn) {
-    auto const column = chunks.column(turn);
-    if (key == 0 || chunks.count > 1)
-      begin_load<detail::flash_threads>(q_tile, q.window(c, sequence, head, first, column));
-    begin_load<detail::flash_threads>(k_tile, k.window(c, sequence, head / c.group, key, column));
-    ptx::commit_copies();
+public:
+  /// The block's shared memory.
+  struct memory {
+    shared_tile<stored, tiling::rows, width> q;
+    shared_tile<stored, tiling::keys, width> k, v;
   };
-  auto const all_have_arrived = [] {
+
+  __device__ flash_block(flash_call<accumulate> const& c, flash_operands<stored, accumulate> const& x, memory& shared)
+      : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / c.heads),
+        head_(static_cast<int>(blockIdx.x) % c.heads), row_(static_cast<int>(threadIdx.x) / 32 * warp_rows),
+        // With a causal mask, the last tiles take the longest, so they begin first.
+        first_(static_cast<int>(gridDim.y - 1 - blockIdx.y) * tiling::rows), softmax_(c.log2_scale()) {}
+
+  __device__ void run() {
+    int const last = c_.causal && first_ + tiling::rows < c_.tokens ? first_ + tiling::rows : c_.tokens;
+    sums_.clear();
+    begin_scores(0, 0);
+    for (int key = 0; key < last; key += tiling::keys) {
+      scores_strip scores;
+      compute_scores(scores, key);
+      mask(scores, key);
+      softmax_.add(scores, sums_);
+      wait_for_all();
+      if (key + tiling::keys < last) begin_scores(key + tiling::keys, 0);
+      multiply(sums_, scores, shared_.v);
+    }
+    store();
+  }
+
+private:
+  /// Begins to load a chunk of the columns of the keys, and of the queries if they change.
+  __device__ void begin_scores(int key, int turn) {
+    auto const column = chunks_.column(turn);
+    if (key == 0 || chunks_.count > 1)
+      begin_load<flash_threads>(shared_.q, x_.q.window(c_, sequence_, head_, first_, column));
+    begin_load<flash_threads>(shared_.k, x_.k.window(c_, sequence_, head_ / c_.group, key, column));
+    ptx::commit_copies();
+  }
+  /// Waits until all that has begun to load is there, and until no warp reads the tiles that were there before.
+  __device__ void wait_for_all() {
     ptx::wait_for_copies<0>();
     __syncthreads();
-  };
-
-  tile_rows<query_tile, warp_rows> queries(q_tile, row);
-  detail::online_softmax<accumulate, warp_rows> softmax(c.log2_scale());
-  strip<accumulate, warp_rows, width> sums;
-  sums.clear();
-  begin_scores(0, 0);
-  for (int key = 0; key < last; key += keys) {
-    strip<accumulate, warp_rows, keys> scores;
+  }
+  /// Computes the scores of a tile of keys, and begins to load the values.
+  __device__ void compute_scores(scores_strip& scores, int key) {
+    tile_rows<shared_tile<stored, tiling::rows, width>, warp_rows> const queries(shared_.q, row_);
     scores.clear();
-    for (int turn = 0; turn < chunks.count; ++turn) {
-      all_have_arrived();
-      if (turn == chunks.count - 1) {
-        begin_load<detail::flash_threads>(v_tile, v.window(c, sequence, head / c.group, key, chunks.own_column()));
+    for (int turn = 0; turn < chunks_.count; ++turn) {
+      wait_for_all();
+      if (turn == chunks_.count - 1) {
+        auto const values = x_.v.window(c_, sequence_, head_ / c_.group, key, chunks_.own_column());
+        begin_load<flash_threads>(shared_.v, values);
         ptx::commit_copies();
       }
-      multiply_transposed(scores, queries, k_tile);
-      if (turn == chunks.count - 1) continue;
+      multiply_transposed(scores, queries, shared_.k);
+      if (turn == chunks_.count - 1) continue;
       __syncthreads();
       begin_scores(key, turn + 1);
     }
-    if (key + keys > (c.causal ? first + row : c.tokens))
-      scores.for_each([&](accumulate& x, int line, int column) {
-        if (!c.attends(first + row + scores.row(line), key + column)) x = -math::infinity<accumulate>;
-      });
-    softmax.add(scores, sums);
-    all_have_arrived();
-    if (key + keys < last) begin_scores(key + keys, 0);
-    multiply(sums, scores, v_tile);
+  }
+  /// Sets the scores of keys to which a query does not attend to -infinity.
+  __device__ void mask(scores_strip& scores, int key) const {
+    if (key + tiling::keys <= (c_.causal ? first_ + row_ : c_.tokens)) return;
+    scores.for_each([&](accumulate& x, int line, int column) {
+      if (!c_.attends(first_ + row_ + scores.row(line), key + column)) x = -math::infinity<accumulate>;
+    });
+  }
+  __device__ void store() {
+    accumulate factor[sums_.lines];
+    CT_UNROLL
+    for (int line = 0; line < sums_.lines; ++line) {
+      auto const total = softmax_.total(line);
+      factor[line] = 1 / total;
+      auto const query = first_ + row_ + sums_.row(line);
+      if (chunks_.own == 0 && threadIdx.x % 4 == 0 && query < c_.tokens)
+        x_.logsumexp[static_cast<std::int64_t>(blockIdx.x) * c_.tokens + query] =
+            softmax_.row_max[line] * c_.scale + math::log(total);
+    }
+    // This warp alone reads its rows of the queries.
+    __syncwarp();
+    sums_.write(shared_.q, row_, factor);
+    __syncwarp();
+    store_rows<warp_rows>(shared_.q, row_, x_.y.window(c_, sequence_, head_, first_, chunks_.own_column()));
   }
 
-  accumulate factor[sums.lines];
-  CT_UNROLL
-  for (int line = 0; line < sums.lines; ++line) {
-    auto const total = softmax.total(line);
-    factor[line] = 1 / total;
-    auto const query = first + row + sums.row(line);
-    if (chunks.own == 0 && threadIdx.x % 4 == 0 && query < c.tokens)
-      logsumexp[static_cast<std::int64_t>(blockIdx.x) * c.tokens + query] =
-          softmax.row_max[line] * c.scale + math::log(total);
-  }
-  // This warp alone reads its rows of q_tile.
-  __syncwarp();
-  sums.write(q_tile, row, factor);
-  __syncwarp();
-  store_rows<warp_rows>(q_tile, row, y.window(c, sequence, head, first, chunks.own_column()));
+  flash_call<accumulate> const& c_;
+  flash_operands<stored, accumulate> const& x_;
+  memory& shared_;
+  flash_chunks<width> chunks_;
+  int sequence_, head_, row_, first_; // this warp's first query in the tile; the tile's first query
+  online_softmax<accumulate, warp_rows> softmax_;
+  strip<accumulate, warp_rows, width> sums_; // weighted sums of the values
+};
+
+} // namespace detail
+
+// y = softmax(q k^T / sqrt(head width)) v, and the logsumexp of each query's scores (Dao 2023, algorithm 1).
+template <class stored, class accumulate, int width>
+static __global__ void __launch_bounds__(detail::flash_threads, 2)
+    flash_attention_kernel(detail::flash_call<accumulate> c, detail::flash_operands<stored, accumulate> x) {
+  using block = detail::flash_block<stored, accumulate, width>;
+  __shared__ typename block::memory shared;
+  block(c, x, shared).run();
 }
 
 } // namespace constrain

@@ -5,7 +5,6 @@
 #include "constrain/device/math.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 
-
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {

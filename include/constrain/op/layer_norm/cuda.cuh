@@ -46,6 +46,25 @@ template <class accumulate> struct sum_of_norm_parts {
   }
 };
 
+/// Adds `count` rows to a block's sums of dweight and dbias, [2, width], or starts them. `pair`: columns per access.
+template <int pair, class stored, class accumulate>
+__device__ void add_norm_columns(stored const* dy, stored const* x, accumulate const* mean, accumulate const* rstd,
+                                 int count, std::int64_t width, bool starts, accumulate* sums) {
+  for (auto i = static_cast<std::int64_t>(threadIdx.x) * pair; i < width; i += cuda_threads * pair) {
+    accumulate of_weight[pair]{}, of_bias[pair]{}, gradient[pair], input[pair];
+    if (!starts) load_pack(sums + i, of_weight), load_pack(sums + width + i, of_bias);
+    for (int row = 0; row < count; ++row) {
+      load_pack(dy + row * width + i, gradient), load_pack(x + row * width + i, input);
+      CT_UNROLL
+      for (int j = 0; j < pair; ++j) {
+        of_weight[j] += gradient[j] * ((input[j] - mean[row]) * rstd[row]);
+        of_bias[j] += gradient[j];
+      }
+    }
+    store_pack(of_weight, sums + i), store_pack(of_bias, sums + width + i);
+  }
+}
+
 } // namespace detail
 
 // y = layer_norm(x), and the mean and rstd of each row; one warp per row, n elements per access. `adds`: x = a + b,
@@ -97,12 +116,11 @@ template <int n, bool adds, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, 2)
     layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, std::int64_t rows,
                                std::int64_t width) {
-  constexpr int group = detail::norm_group, pair = n == 1 ? 1 : 2;
+  constexpr int group = detail::norm_group;
   __shared__ accumulate mean[group], rstd[group], mean_of_gradient[group], mean_of_product[group];
   auto const lane = static_cast<std::int64_t>(threadIdx.x % 32) * n;
   int const warp = static_cast<int>(threadIdx.x / 32);
   accumulate* const dweight = arrays.partial + blockIdx.x * (2 * width);
-  accumulate* const dbias = dweight + width;
   accumulate g[n], x[n], weight[n];
   for (auto begin = static_cast<std::int64_t>(blockIdx.x) * group; begin < rows;
        begin += static_cast<std::int64_t>(gridDim.x) * group) {
@@ -127,19 +145,7 @@ static __global__ void __launch_bounds__(cuda_threads, 2)
     }
     __syncthreads();
     bool const is_first = begin == static_cast<std::int64_t>(blockIdx.x) * group;
-    for (auto i = static_cast<std::int64_t>(threadIdx.x) * pair; i < width; i += cuda_threads * pair) {
-      accumulate of_weight[pair]{}, of_bias[pair]{}, gradient[pair], input[pair];
-      if (!is_first) load_pack(dweight + i, of_weight), load_pack(dbias + i, of_bias);
-      for (int row = 0; row < count; ++row) {
-        load_pack(dy_rows + row * width + i, gradient), load_pack(x_rows + row * width + i, input);
-        CT_UNROLL
-        for (int j = 0; j < pair; ++j) {
-          of_weight[j] += gradient[j] * ((input[j] - mean[row]) * rstd[row]);
-          of_bias[j] += gradient[j];
-        }
-      }
-      store_pack(of_weight, dweight + i), store_pack(of_bias, dbias + i);
-    }
+    detail::add_norm_columns<n == 1 ? 1 : 2>(dy_rows, x_rows, mean, rstd, count, width, is_first, dweight);
     __syncthreads();
     for (int row = warp; row < count; row += detail::norm_warps) {
       auto const offset = (begin + row) * width;

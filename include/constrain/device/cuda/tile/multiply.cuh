@@ -16,6 +16,7 @@ template <class tile_, int rows> class tile_rows {
 public:
   using tile = tile_;
 
+  /// `first`: index of the first row.
   __device__ tile_rows(tile const& of, int first) : of_(of), first_(first) {}
 
   /// Rows [row, row + 16) and columns [16 step, 16 step + 16), as operand A of a tensor core.

@@ -25,6 +25,7 @@ template <class element_, int rows_, int columns_> struct shared_tile {
   static constexpr int in_unit = 16 / static_cast<int>(sizeof(element)); // elements per unit
   static constexpr int units = columns / in_unit;                        // units per row
 
+  /// The elements; bytes, since shared memory is not initialized.
   alignas(16) std::byte bytes[rows * columns * static_cast<int>(sizeof(element))];
 
   /// The first element of unit `unit` of row `row`.
