@@ -18,6 +18,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (column >= width) return;
   accumulate of_columns[n], values[n];
   load_pack(bias + column, of_columns);
+  CT_KEEP_LOOP
   for (auto row = static_cast<std::int64_t>(blockIdx.y) * warps + threadIdx.x / 32; row < rows;
        row += static_cast<std::int64_t>(gridDim.y) * warps) {
     load_pack(y + row * width + column, values);
