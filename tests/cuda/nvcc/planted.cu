@@ -45,6 +45,10 @@ static __global__ void calling_kernel(float const* x, float* y) { y[threadIdx.x]
 static __global__ void layer_norm_kernel(std::int64_t const* x, std::int64_t width, std::int64_t* y) {
   y[threadIdx.x] = x[threadIdx.x] / width;
 }
+#elif PLANTED == 8 // a kernel that should use tensor cores
+template <class real> static __global__ void layer_norm_kernel(real const* x, real* y) {
+  y[threadIdx.x] = x[threadIdx.x] + real(1);
+}
 #endif
 
 } // namespace constrain
@@ -67,5 +71,7 @@ void start(float* x, double* y, int* z, std::int64_t* n) {
   calling_kernel<<<1, 32>>>(x, x);
 #elif PLANTED == 7
   layer_norm_kernel<<<1, 32>>>(n, 3, n);
+#elif PLANTED == 8
+  layer_norm_kernel<<<1, 32>>>(x, x);
 #endif
 }

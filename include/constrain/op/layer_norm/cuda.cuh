@@ -139,7 +139,7 @@ static __global__ void __launch_bounds__(cuda_threads, 2)
           product += g[j] * weight[j] * ((x[j] - m) * r);
         }
       }
-      sum = warp_sum(sum) / static_cast<accumulate>(width),
+      sum = warp_sum(sum) / static_cast<accumulate>(width);
       product = warp_sum(product) / static_cast<accumulate>(width);
       if (lane == 0) mean[row] = m, rstd[row] = r, mean_of_gradient[row] = sum, mean_of_product[row] = product;
     }
