@@ -209,7 +209,7 @@ private:
   /// Stores this warp's rows of a gradient, times `scale`.
   template <class rows>
   __device__ void store(rows& gradient, int which, flash_operand<stored> const& to, accumulate scale) {
-    accumulate factor[gradient.lines];
+    accumulate factor[rows::lines];
     CT_UNROLL
     for (auto& f : factor) f = scale;
     // This warp alone reads its rows of the tiles.

@@ -129,9 +129,10 @@ private:
     });
   }
   __device__ void store() {
-    accumulate factor[sums_.lines];
+    constexpr int lines = warp_rows / 8;
+    accumulate factor[lines];
     CT_UNROLL
-    for (int line = 0; line < sums_.lines; ++line) {
+    for (int line = 0; line < lines; ++line) {
       auto const total = softmax_.total(line);
       factor[line] = 1 / total;
       auto const query = first_ + row_ + sums_.row(line);
