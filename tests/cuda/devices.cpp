@@ -92,7 +92,7 @@ TEST_CASE("errors do not change the current device either") {
 TEST_CASE("a device that is not there is named") {
   machine const two(std::vector<on_host::device_properties>(2));
   CHECK(contains(refusal(on_device(2)), "there is no CUDA device 2 here; choose `.cuda_device` from 0 to 1"));
-  CHECK(contains(refusal(on_device(-2)), "there is no CUDA device -2 here"));
+  CHECK(contains(refusal(on_device(-2)), "run_options: .cuda_device is -2"));
   on_host::devices.clear();
   CHECK(contains(refusal(), "device::cuda: there is no CUDA device here, or CUDA_VISIBLE_DEVICES hides it"));
 }
