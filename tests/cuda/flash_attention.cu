@@ -4,6 +4,10 @@
 
 #include "cuda/flash_on_device.hpp"
 
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
 namespace ct = constrain;
 using namespace constrain::test;
 
@@ -44,4 +48,40 @@ TEST_CASE("flash attention of wide elements") {
     check_flash<double>({1, 35, 9, {3, causal, 1}, false}, fp64);
     check_flash<double>({1, 34, 70, {1, causal}}, fp64);
   }
+}
+
+namespace {
+
+/// Whether flash attention and its gradient have finite results for head width `width`. `value(token, part)`: the
+/// elements of q (part 0), k (1) and v (2) of a token.
+template <class T, class function>
+bool is_finite(std::int64_t tokens, std::int64_t width, double dy, function const& value) {
+  std::vector<T> qkv;
+  for (std::int64_t token = 0; token < tokens; ++token)
+    for (int part = 0; part < 3; ++part)
+      qkv.insert(qkv.end(), static_cast<std::size_t>(width), static_cast<ct::arithmetic<T>>(value(token, part)));
+  ct::shape const wide(1, tokens, 3 * width), narrow(1, tokens, width);
+  std::vector<T> const gradient(static_cast<std::size_t>(tokens * width), static_cast<ct::arithmetic<T>>(dy));
+  flash_on_device<T> const got({1, tokens, width, {1, false}}, {wide, qkv}, {narrow, gradient});
+  for (auto const& all : {in_double(got.y), in_double(got.dqkv)})
+    for (auto const x : all)
+      if (!std::isfinite(x)) return false;
+  return true;
+}
+
+} // namespace
+
+TEST_CASE("the gradient of scores is scaled before it is rounded to fp16") {
+  // Each gradient of a score is 76800 before it is divided by sqrt(64).
+  CHECK(is_finite<ct::float16>(2, 64, 600, [](std::int64_t token, int part) {
+    bool const first = token == 0;
+    return part == 0 ? 0.01 : part == 1 ? (first ? 0.01 : 0.02) : first ? 4.0 : -4.0;
+  }));
+}
+
+TEST_CASE("keys whose scores are -infinity have probability 0") {
+  CHECK(is_finite<float>(65, 16, 1, [](std::int64_t token, int part) {
+    if (token == 64) return part == 0 ? 1e20 : part == 1 ? 1e-20 : 1.0;
+    return part == 0 ? 1e-20 : part == 1 ? -1e20 : 1.0;
+  }));
 }

@@ -8,7 +8,7 @@
 
 #include <cuda_runtime.h>
 
-/// Loads and stores of several consecutive elements (a pack) by one instruction, at most 16 bytes each.
+/// Loads and stores of several consecutive elements (a pack), up to 16 bytes per instruction.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
@@ -47,7 +47,7 @@ template <class T, class... pointers> bool takes_packs(std::int64_t columns, poi
   return columns % pack_of<T> == 0 && are_aligned(arrays...);
 }
 
-/// Loads n consecutive elements. If n is not 1, `from` must be a multiple of the bytes of n elements, or of 16.
+/// Loads n consecutive elements. If n is not 1, `from` must be a multiple of min(16, bytes of n elements).
 template <int n, class T, class real> __device__ void load_pack(T const* from, real (&to)[n]) {
   alignas(16) T elements[n];
   if constexpr (n == 1) elements[0] = *from;

@@ -78,7 +78,14 @@ template <class real>
 /// first `valid` bytes are read; the other bytes of the copy become 0. This thread may read the copied bytes after
 /// `wait_for_copies` has waited for them; other threads may read them only after a barrier that follows this wait.
 __device__ inline void copy_async(void* shared, void const* global, int valid = 16) {
+#if defined(__CUDACC__)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))), "l"(global), "r"(valid)
+               : "memory");
+#else
   __pipeline_memcpy_async(shared, global, 16, static_cast<std::size_t>(16 - valid));
+#endif
 }
 /// Ends a group of this thread's copies (cp.async.commit_group).
 __device__ inline void commit_copies() { __pipeline_commit(); }

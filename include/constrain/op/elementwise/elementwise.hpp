@@ -21,8 +21,9 @@ template <class functor> constexpr bool derivative_uses_output() {
 }
 
 /// elementwise_gradient fused with linear_bias_gradient: computes dx, and db (+)= the sum of the rows of dx, [..., out]
-/// -> [out]. The rows are added in a fixed number of chunks. (+)=: the first write in a run of the program overwrites
-/// db; later writes add to it. Output 2 is scratch for the sums of the chunks. The pass `fuse` inserts this op.
+/// -> [out]. The rows are added in chunks that depend only on the shape. (+)=: the first write in a run of the program
+/// overwrites db; later writes add to it. On the CPU, output 2 is scratch for the sums of the chunks. The pass `fuse`
+/// inserts this op.
 template <class functor> struct elementwise_gradient_bias {
   static constexpr char const* name = "elementwise_gradient_bias";
   static constexpr unsigned in_place = 0b111;

@@ -117,9 +117,9 @@ public:
       }
     }
     if constexpr (of_keys) {
-      store(dscored_, 0, x_.dk, c_.scale);
-      store(dvalue_, 1, x_.dv, 1);
-    } else store(dscored_, 0, x_.dq, c_.scale);
+      store(dscored_, 0, x_.dk);
+      store(dvalue_, 1, x_.dv);
+    } else store(dscored_, 0, x_.dq);
   }
 
 private:
@@ -156,10 +156,11 @@ private:
   /// Loads the logsumexp, and computes and stores sum(dy * y), of the queries in this lane's rows.
   __device__ void sum_queries() {
     auto const dy = x_.dy.window(c_, sequence_, head_, first_, 0), y = x_.y.window(c_, sequence_, head_, first_, 0);
+    accumulate sum = 0;
     CT_UNROLL
     for (int line = 0; line < queries_.count; ++line) {
-      // Two lanes sum a row of 16, and then each lane gets the sum of its own row.
-      auto const sum = sum_of_row<accumulate>(dy, y, row_ + line / 2 * 16 + ptx::twin::lane() / 2);
+      // Two lanes sum a row of 16, and then each lane gets the sums of its own rows.
+      if (line % 2 == 0) sum = sum_of_row<accumulate>(dy, y, row_ + line / 2 * 16 + ptx::twin::lane() / 2);
       auto const mine = p_.row(line);
       queries_.row_sums[line] = __shfl_sync(ptx::twin::all_lanes, sum, mine % 16 * 2);
       int const query = first_ + row_ + mine;
@@ -188,7 +189,7 @@ private:
       auto const query = queries_.index(line, column);
       auto& gradient = ds_.at(line, column);
       score = math::exp2(score * c_.log2_scale() - queries_.log2_sums[query]);
-      gradient = score * (gradient - queries_.row_sums[query]);
+      gradient = score * (gradient - queries_.row_sums[query]) * c_.scale; // the product rounds it to 16 bits
     });
     if constexpr (of_keys) multiply(dvalue_, p_, inner[1]);
     multiply(dscored_, ds_, inner[0]);
@@ -206,12 +207,11 @@ private:
     });
   }
 
-  /// Stores this warp's rows of a gradient, times `scale`.
-  template <class rows>
-  __device__ void store(rows& gradient, int which, flash_operand<stored> const& to, accumulate scale) {
+  /// Stores this warp's rows of a gradient.
+  template <class rows> __device__ void store(rows& gradient, int which, flash_operand<stored> const& to) {
     accumulate factor[rows::lines];
     CT_UNROLL
-    for (auto& f : factor) f = scale;
+    for (auto& f : factor) f = 1;
     // This warp alone reads its rows of the tiles.
     __syncwarp();
     gradient.write(shared_.outer[which], row_, factor);

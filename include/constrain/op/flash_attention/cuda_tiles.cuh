@@ -13,8 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 inline constexpr int flash_threads = 128;
 inline constexpr double log2_of_e = 1.4426950408889634;
 
-/// The largest number of columns of a tile: 256 bytes. With it, the tiles of a block fill the 48 KiB of shared memory
-/// that every block may have.
+/// The largest number of columns of a tile: 256 bytes. With it, the tiles of a block take at most the 48 KiB of shared
+/// memory that every block may have.
 template <class stored> inline constexpr int flash_widest = 256 / static_cast<int>(sizeof(stored));
 
 /// The tiles of a block, whose results have `width` columns.
@@ -26,7 +26,8 @@ template <class stored, int width> struct flash_tiling {
   static constexpr int rows = flash_threads / 32 * warp_rows; // rows per block
   static constexpr int keys = sizeof(stored) == 8 ? 32 : 64;  // keys per tile in the forward pass
   static constexpr int inner_rows = 32;                       // rows of the inner tiles of the gradient
-  // Narrow tiles leave shared memory for two stages: the next tiles arrive while the block multiplies the current ones.
+  // Of the gradient: narrow tiles leave shared memory for two stages, so the next tiles arrive while the block
+  // multiplies the current ones.
   static constexpr int stages = is_narrow ? 2 : 1;
 };
 
@@ -93,7 +94,7 @@ template <int width> struct flash_chunks {
   __device__ int own_column() const { return own * width; }
 };
 
-/// Launches `kernel` with blocks for all chunks of all heads: blockIdx is {head of a sequence, tile of rows, chunk}.
+/// Launches `kernel` with blocks for all chunks of all heads: blockIdx is {sequence * heads + head, tile, chunk}.
 /// `heads`: heads of a sequence.
 template <int rows, int width, class... parameters>
 void flash_launch(cuda_context& context, attention_heads const& h, std::int64_t heads, void (*kernel)(parameters...),
@@ -106,8 +107,8 @@ void flash_launch(cuda_context& context, attention_heads const& h, std::int64_t 
               flash_threads, kernel, arguments...);
 }
 
-/// Calls `f` with the number of columns of the tiles, as a std::integral_constant: for 16-bit elements, the least that
-/// holds a head, for tensor cores; for wider elements, the largest.
+/// Calls `f` with the number of columns of the tiles, as a std::integral_constant. With 16-bit elements, this is the
+/// smallest of 32, 64 and 128 that holds a head, or 128; with wider elements, it is always the largest.
 template <class stored, class function> void with_flash_width(std::int64_t head_width, function const& f) {
   constexpr int widest = flash_widest<stored>;
   if constexpr (for_tensor_cores<stored>) {

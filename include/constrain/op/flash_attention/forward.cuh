@@ -3,6 +3,7 @@
 #include "constrain/op/flash_attention/cuda_tiles.cuh"
 
 #include <cstdint>
+#include <limits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -12,6 +13,8 @@ namespace detail {
 /// scaled.
 template <class real, int rows> struct online_softmax {
   static constexpr int lines = rows / 8;
+  // Finite, so that scores of -infinity have probability 0 if others are larger; its product with `scale` is finite.
+  static constexpr real lowest = std::numeric_limits<real>::lowest() / 2;
 
   real scale;          // of the scores, as exponents of 2
   real row_max[lines]; // the largest score of each of this lane's rows
@@ -19,7 +22,7 @@ template <class real, int rows> struct online_softmax {
 
   __device__ explicit online_softmax(real log2_scale) : scale(log2_scale) {
     CT_UNROLL
-    for (int i = 0; i < lines; ++i) row_max[i] = -math::infinity<real>, sum[i] = 0;
+    for (int i = 0; i < lines; ++i) row_max[i] = lowest, sum[i] = 0;
   }
 
   /// Turns a tile of scores into exponentials relative to the largest score so far, and scales `y`, the weighted sums
@@ -121,7 +124,7 @@ private:
       begin_scores(key, turn + 1);
     }
   }
-  /// Sets the scores of keys to which a query does not attend to -infinity.
+  /// Gives keys that a query does not attend to the score -infinity.
   __device__ void mask(scores_strip& scores, int key) const {
     if (key + tiling::keys <= (c_.causal ? first_ + row_ : c_.tokens)) return;
     scores.for_each([&](accumulate& x, int line, int column) {

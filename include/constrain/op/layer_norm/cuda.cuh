@@ -33,7 +33,7 @@ constexpr std::int64_t norm_parts(std::int64_t rows) {
   return groups < 256 ? groups : 256;
 }
 
-/// Loop body: adds the partial sums of dweight and dbias, [parts, 2, width], to the gradients.
+/// Loop body: the sums of dweight and dbias over all parts, from partial sums [parts, 2, width].
 template <class accumulate> struct sum_of_norm_parts {
   accumulate const* partial;
   std::int64_t parts, width;
@@ -110,8 +110,8 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 // dx = layer_norm_gradient(dy, x, weight, mean, rstd), plus the residual's gradient if `adds`, and partial sums of
-// dweight and dbias. A block handles groups of rows in three passes, of which only the first reads device memory: sums
-// of each row, sums of each column, and dx, which may overwrite dy or the residual's gradient.
+// dweight and dbias. A block handles groups of rows in three passes: sums of each row, sums of each column, and dx,
+// which may overwrite dy or the residual's gradient. The later passes usually find the rows in a cache.
 template <int n, bool adds, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, 2)
     layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, std::int64_t rows,

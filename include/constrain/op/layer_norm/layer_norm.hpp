@@ -13,8 +13,9 @@ struct layer_norm_options {
 namespace op {
 
 /// The gradient of op::layer_norm: computes dx, dweight [width] and dbias [width] from dy, x, weight, and the mean and
-/// rstd of each row. dweight and dbias are summed in fixed chunks of rows. The first write in a run of the program
-/// overwrites dweight and dbias; later writes add to them. Output 3 is scratch for the sums of the chunks.
+/// rstd of each row. dweight and dbias are summed in chunks of rows that depend only on the shape. The first write in a
+/// run of the program overwrites dweight and dbias; later writes add to them. On the CPU, output 3 is scratch for the
+/// sums of the chunks.
 struct layer_norm_gradient {
   static constexpr char const* name = "layer_norm_gradient";
   static constexpr unsigned accumulating = 0b110;
