@@ -32,20 +32,17 @@ static __global__ void products_kernel(element const* a, element const* b, bool 
   ct::ptx::wait_for_copies<0>();
   __syncthreads();
   if (threadIdx.x >= 32) return;
-  real one[size::rows / 8];
-  CT_UNROLL
-  for (auto& scale : one) scale = 1;
   ct::strip<real, size::rows, size::columns> product;
   product.clear();
   ct::multiply_transposed(product, ct::tile_rows<decltype(a_tile), size::rows>(a_tile, 0), b_tile);
-  product.write(results, 0, one);
+  product.write(results, 0);
   __syncwarp();
   ct::store_rows<size::rows>(results, 0, {c, size::columns, size::rows, size::columns, aligned});
   __syncwarp();
   ct::strip<real, size::rows, size::depth> second;
   second.clear();
   ct::multiply(second, product, b_tile);
-  second.write(results, 0, one);
+  second.write(results, 0);
   __syncwarp();
   ct::store_rows<size::rows>(results, 0, {d, size::depth, size::rows, size::depth, aligned});
 }

@@ -209,12 +209,9 @@ private:
 
   /// Stores this warp's rows of a gradient.
   template <class rows> __device__ void store(rows& gradient, int which, flash_operand<stored> const& to) {
-    accumulate factor[rows::lines];
-    CT_UNROLL
-    for (auto& f : factor) f = 1;
     // This warp alone reads its rows of the tiles.
     __syncwarp();
-    gradient.write(shared_.outer[which], row_, factor);
+    gradient.write(shared_.outer[which], row_);
     __syncwarp();
     store_rows<warp_rows>(shared_.outer[which], row_, to.window(c_, sequence_, head_, first_, chunks_.own_column()));
   }

@@ -143,9 +143,10 @@ private:
         x_.logsumexp[static_cast<std::int64_t>(blockIdx.x) * c_.tokens + query] =
             softmax_.row_max[line] * c_.scale + math::log(total);
     }
+    sums_.for_each([&](accumulate& x, int line, int) { x *= factor[line]; });
     // This warp alone reads its rows of the queries.
     __syncwarp();
-    sums_.write(shared_.q, row_, factor);
+    sums_.write(shared_.q, row_);
     __syncwarp();
     store_rows<warp_rows>(shared_.q, row_, x_.y.window(c_, sequence_, head_, first_, chunks_.own_column()));
   }

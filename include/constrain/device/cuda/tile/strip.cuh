@@ -41,11 +41,11 @@ template <class real_, int rows_, int columns_> struct strip {
       }
     }
   }
-  /// Writes the elements, times `scale[line]`, to rows [first, first + rows) of a tile.
-  template <class tile> __device__ void write(tile& to, int first, real const (&scale)[lines]) {
+  /// Writes the elements to rows [first, first + rows) of a tile.
+  template <class tile> __device__ void write(tile& to, int first) {
     for_each([&](real x, int line, int column) {
       using element = typename tile::element;
-      to.at(first + row(line), column / tile::in_unit)[column % tile::in_unit] = element(x * scale[line]);
+      to.at(first + row(line), column / tile::in_unit)[column % tile::in_unit] = element(x);
     });
   }
 };
