@@ -32,14 +32,22 @@ template <auto model, class objective> using variant = task<model, objective, mi
 // The sum in front of a norm, and what comes past the norm on the way back: a block's first norm has its sum in the
 // iteration before, the last norm of all has no gradient past it.
 constexpr auto residual = fuse(accumulated, true);
-constexpr auto const* sum_and_norm = &info_of<op::add_layer_norm>;
+constexpr auto const* sum_and_norm = &info_of<op::dropout_add_layer_norm>;
 constexpr auto const* norm_and_sum = &info_of<op::layer_norm_gradient_add>;
 static_assert(calls(residual, sum_and_norm) == 1 && calls(residual, &info_of<op::layer_norm>) == 2);
 static_assert(calls(residual, norm_and_sum) == 2 && calls(residual, &info_of<op::layer_norm_gradient>) == 1);
-static_assert(calls(residual, &info_of<op::add>) == 1);            // at the end of a block
+static_assert(calls(residual, &info_of<op::dropout_add>) == 1);    // at the end of a block
 static_assert(calls(fuse(checkpointed, true), sum_and_norm) == 2); // once more in the clone
 static_assert(calls(sharded_fused, sum_and_norm) == 2 && calls(sharded_fused, norm_and_sum) == 2);
 static_assert(verify(residual).ok() && same(fuse(residual, true), residual));
+
+// A layer's output is dropped where it is added, and once more on the way back, where its bias is summed. The key of
+// the draws stays.
+static_assert(calls(residual, &info_of<op::add>) == 0 && calls(residual, &info_of<op::add_layer_norm>) == 0);
+static_assert(calls(residual, &info_of<op::dropout_bias_gradient>) == 2);
+static_assert(calls(residual, &info_of<op::dropout>) == 2); // of the embeddings, and back
+static_assert(only(residual, sum_and_norm).random_key == 2);
+static_assert(only(residual, &info_of<op::dropout_add>).random_key == 3);
 
 // A sum that only the norm reads would need its own buffer, and a sum with another reader in between is needed earlier.
 struct post_norm {
@@ -62,7 +70,7 @@ static_assert(untouched(predicted(variant<read_before{}, causal_lm>::build(entry
 
 // The bias in front of an activation is summed while the activation's gradient is made.
 constexpr auto const* with_bias = &info_of<op::elementwise_gradient_bias<op::gelu_tanh>>;
-static_assert(calls(residual, with_bias) == 1 && calls(residual, &info_of<op::linear_bias_gradient>) == 3);
+static_assert(calls(residual, with_bias) == 1 && calls(residual, &info_of<op::linear_bias_gradient>) == 1);
 static_assert(calls(residual, &info_of<op::elementwise_gradient<op::gelu_tanh>>) == 0);
 static_assert(only(residual, with_bias).outputs[1] == ref{gradient_of(residual, "block.mlp.up.bias"), at::current});
 static_assert(calls(sharded_fused, with_bias) == 1);

@@ -60,9 +60,11 @@ constexpr auto fused_for = constrain::fuse(separate, fusion::automatic::value,
                                            detail::missing_for_fusion<source_for<device>, passes>());
 using bias_op = op::elementwise_gradient_bias<op::gelu_tanh>;
 constexpr program all = constrain::fuse(separate, fusion::automatic::value);
-static_assert(calls(all, &info_of<op::add_layer_norm>) > 0 && calls(all, &info_of<op::layer_norm_gradient_add>) > 0);
+static_assert(calls(all, &info_of<op::dropout_add_layer_norm>) > 0 &&
+              calls(all, &info_of<op::layer_norm_gradient_add>) > 0);
 static_assert(calls(all, &info_of<bias_op>) == 1);
-static_assert(calls(fused_for<with_some>, &info_of<op::add_layer_norm>) == calls(all, &info_of<op::add_layer_norm>));
+static_assert(calls(fused_for<with_some>, &info_of<op::add_layer_norm>) ==
+              calls(all, &info_of<op::dropout_add_layer_norm>));
 static_assert(calls(fused_for<with_some>, &info_of<op::layer_norm_gradient_add>) == 0);
 static_assert(calls(fused_for<with_some>, &info_of<bias_op>) == 0);
 static_assert(same(fused_for<without_any>, separate));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/pass/fuse/bias_gradient.hpp"
+#include "constrain/pass/fuse/dropout_add.hpp"
 #include "constrain/pass/fuse/residual_layer_norm.hpp"
 #include "constrain/pass/missing_kernels.hpp"
 #include "constrain/pass/row_loop.hpp"
@@ -16,8 +17,8 @@ namespace detail {
 template <class passes> inline constexpr auto bias_gradient_ops_of = bias_gradient_ops(passes::before_fusion());
 
 template <class source, class passes, std::size_t... i> constexpr op_set missing_for_fusion(std::index_sequence<i...>) {
-  return missing_of<source, op::add_layer_norm, op::layer_norm_gradient_add,
-                    op_type<bias_gradient_ops_of<passes>.elements[i]>...>();
+  return missing_of<source, op::add_layer_norm, op::layer_norm_gradient_add, op::dropout_add,
+                    op::dropout_add_layer_norm, op_type<bias_gradient_ops_of<passes>.elements[i]>...>();
 }
 
 /// The fused ops without a kernel for `source::device` that `fuse` might put into the program
@@ -47,7 +48,7 @@ constexpr program fuse(program const& p, slot_of::fusion const& fusion, op_set c
     for (int i = 0; i < out.program.nodes.size(); ++i)
       while (i < out.program.nodes.size() &&
              (detail::fuse_add_layer_norm(out, i, avoided) || detail::fuse_layer_norm_gradient_add(out, i, avoided) ||
-              detail::fuse_bias_gradient(out, i, avoided)))
+              detail::fuse_bias_gradient(out, i, avoided) || detail::fuse_dropout_add(out, i, avoided)))
         changed = true;
   }
   return out.program;

@@ -46,9 +46,19 @@ template <class real> __device__ real warp_sum(real x) {
   return x;
 }
 
+namespace detail {
+
+/// f.started(), or f if it has no such member.
+template <class function> __device__ auto started(function const& f) {
+  if constexpr (requires { f.started(); }) return f.started();
+  else return f;
+}
+
+} // namespace detail
+
 /// Splits the rows of a matrix [rows, columns] into `parts` parts and sums each column over each part: partial [parts,
 /// columns]. `f(i, values)` gets the index of the first of n consecutive elements and sets their values; the matrix
-/// need not be in memory. A block sums 32 n columns; its warps take the rows of a part in turn.
+/// need not be in memory. If `f` has a member function `started`, each thread calls the function that it returns. A block sums 32 n columns; its warps take the rows of a part in turn.
 template <int n, class real, class function>
 static __global__ void __launch_bounds__(cuda_threads)
     column_sums_kernel(function f, std::int64_t rows, std::int64_t columns, std::int64_t parts, real* partial) {
@@ -58,9 +68,10 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const column = (static_cast<std::int64_t>(blockIdx.x) * 32 + lane) * n;
   auto const part = static_cast<std::int64_t>(blockIdx.y);
   real sums[n]{}, values[n];
+  auto const values_of = detail::started(f);
   auto const end = part_begin(rows, parts, part + 1);
   for (auto row = part_begin(rows, parts, part) + warp; column < columns && row < end; row += warps) {
-    f(row * columns + column, values);
+    values_of(row * columns + column, values);
     CT_UNROLL
     for (int j = 0; j < n; ++j) sums[j] += values[j];
   }

@@ -8,6 +8,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
+/// dropout fused with linear_bias_gradient: dy [..., out], p -> dx = dropout(dy, p), and db (+)= the sum of the rows of
+/// dx, [..., out] -> [out]. (+)=: the first write in a run of the program overwrites db; later writes add to it. The
+/// pass `fuse` inserts this op.
+struct dropout_bias_gradient {
+  static constexpr char const* name = "dropout_bias_gradient";
+  static constexpr unsigned in_place = 0b1;
+  static constexpr unsigned accumulating = 0b10;
+
+  static constexpr inferred infer(operand_types const& in) {
+    return inferred::one(in[0].type, in[0].shape).and_also(accumulator_of(in[0].type), shape(in[0].shape.features()));
+  }
+};
+
 /// x, p -> y: zeroes each element of x with probability p (fp64, a scalar), and multiplies the other elements by
 /// 1 / (1 - p) (Srivastava et al. 2014). A counter-based generator (Philox: Salmon et al. 2011) computes the mask from
 /// the seed, the optimizer step, a key that the node shares with its gradient and its recomputation, the iterations of
@@ -18,6 +31,7 @@ struct dropout {
   static constexpr unsigned in_place = 0b1;
   static constexpr bool only_in_training = true;
   static constexpr bool draws_random = true;
+  using with_bias_gradient = dropout_bias_gradient;
 
   static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;

@@ -12,13 +12,25 @@ namespace detail {
 inline constexpr int norm_warps = cuda_threads / 32;
 inline constexpr int norm_group = 4 * norm_warps; // rows that a block of the gradient's kernel handles at a time
 
-/// The arrays of layer_norm. Without a residual, `b` and `sum` are null, and `a` is x.
+/// The arrays of layer_norm. If nothing is added, `b` and `sum` are null, and `a` is x.
 template <class stored, class accumulate> struct layer_norm_arrays {
   stored const *a, *b;
   accumulate const *weight, *bias;
   stored *sum, *y;
   accumulate *mean, *rstd;
 };
+/// What layer_norm_kernel adds to x before it normalizes the sum: nothing, b, or what another argument of a kernel
+/// (dropout_argument) makes of b. All have the interface of `all_of_b`.
+struct nothing {};
+struct all_of_b {
+  /// What a thread applies to the elements of b.
+  __device__ all_of_b started() const { return *this; }
+  /// Changes the n consecutive elements that begin at element i of b.
+  template <int n, class real> __device__ void apply(std::int64_t, real (&)[n]) const {}
+  /// Whether a kernel may handle the elements in packs of 16 bytes.
+  bool takes_packs() const { return true; }
+};
+
 /// The arrays of layer_norm_gradient. Without a residual, `residual` is null.
 template <class stored, class accumulate> struct layer_norm_gradient_arrays {
   stored const *residual, *dy, *x;
@@ -67,28 +79,34 @@ __device__ void add_norm_columns(stored const* dy, stored const* x, accumulate c
 
 } // namespace detail
 
-// y = layer_norm(x), and the mean and rstd of each row; one warp per row, n elements per access. `adds`: x = a + b,
-// which is also stored.
-template <int n, bool adds, class stored, class accumulate>
+// y = layer_norm(x), and the mean and rstd of each row; one warp per row, n elements per access. Unless `addend` is
+// `nothing`, x = a + addend(b), which is also stored.
+template <int n, class addend, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    layer_norm_kernel(detail::layer_norm_arrays<stored, accumulate> arrays, std::int64_t rows, std::int64_t width,
-                      accumulate epsilon) {
+    layer_norm_kernel(detail::layer_norm_arrays<stored, accumulate> arrays, addend argument, std::int64_t rows,
+                      std::int64_t width, accumulate epsilon) {
+  constexpr bool adds = !std::is_same_v<addend, detail::nothing>;
   auto const row = static_cast<std::int64_t>(blockIdx.x) * detail::norm_warps + threadIdx.x / 32;
   if (row >= rows) return;
   auto const lane = static_cast<std::int64_t>(threadIdx.x % 32) * n;
   stored const* const x = (adds ? arrays.sum : arrays.a) + row * width;
   accumulate values[n], sum = 0, squares = 0;
-  for (auto i = lane; i < width; i += 32 * n) {
-    load_pack(arrays.a + row * width + i, values);
-    if constexpr (adds) {
-      accumulate others[n];
-      load_pack(arrays.b + row * width + i, others);
+  if constexpr (adds) {
+    accumulate others[n];
+    auto const started = argument.started();
+    for (auto i = lane; i < width; i += 32 * n) {
+      load_pack(arrays.a + row * width + i, values), load_pack(arrays.b + row * width + i, others);
+      started.apply(row * width + i, others);
       CT_UNROLL
-      for (int j = 0; j < n; ++j) values[j] = stored(values[j] + others[j]);
+      for (int j = 0; j < n; ++j) sum += values[j] = stored(values[j] + others[j]);
       store_pack(values, arrays.sum + row * width + i);
     }
-    CT_UNROLL
-    for (int j = 0; j < n; ++j) sum += values[j];
+  } else {
+    for (auto i = lane; i < width; i += 32 * n) {
+      load_pack(x + i, values);
+      CT_UNROLL
+      for (int j = 0; j < n; ++j) sum += values[j];
+    }
   }
   accumulate const m = warp_sum(sum) / static_cast<accumulate>(width);
   for (auto i = lane; i < width; i += 32 * n) {
@@ -169,16 +187,18 @@ static __global__ void __launch_bounds__(cuda_threads, 2)
 
 namespace detail {
 
-template <bool adds, class stored, class accumulate>
-void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& x, tensor<stored> y, double epsilon) {
+template <class addend, class stored, class accumulate>
+void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& x, addend const& argument,
+                    tensor<stored> y, double epsilon) {
   auto const launch = [&](auto* kernel) {
     auto const blocks = static_cast<unsigned>((y.rows() + norm_warps - 1) / norm_warps);
-    cuda_launch(*c.parameters.context, dim3(blocks), cuda_threads, kernel, x, y.rows(), y.features(),
+    cuda_launch(*c.parameters.context, dim3(blocks), cuda_threads, kernel, x, argument, y.rows(), y.features(),
                 static_cast<accumulate>(epsilon));
   };
-  if (takes_packs<stored>(y.features(), x.a, x.b, x.weight, x.bias, x.sum, x.y))
-    launch(&layer_norm_kernel<pack_of<stored>, adds, stored, accumulate>);
-  else launch(&layer_norm_kernel<1, adds, stored, accumulate>);
+  bool packs = takes_packs<stored>(y.features(), x.a, x.b, x.weight, x.bias, x.sum, x.y);
+  if constexpr (!std::is_same_v<addend, nothing>) packs = packs && argument.takes_packs();
+  if (packs) launch(&layer_norm_kernel<pack_of<stored>, addend, stored, accumulate>);
+  else launch(&layer_norm_kernel<1, addend, stored, accumulate>);
 }
 
 template <bool adds, class architecture, class stored, class accumulate>
@@ -210,7 +230,7 @@ template <class architecture> struct kernel<op::layer_norm, cuda<architecture>> 
                   tensor<accumulate const> bias, tensor<stored> y, tensor<accumulate> mean, tensor<accumulate> rstd) {
     detail::layer_norm_arrays<stored, accumulate> const arrays{x.data,  nullptr, weight.data, bias.data,
                                                                nullptr, y.data,  mean.data,   rstd.data};
-    detail::run_layer_norm<false>(c, arrays, y, c.options.epsilon);
+    detail::run_layer_norm(c, arrays, detail::nothing{}, y, c.options.epsilon);
   }
 };
 
@@ -221,7 +241,7 @@ template <class architecture> struct kernel<op::add_layer_norm, cuda<architectur
                   tensor<accumulate> mean, tensor<accumulate> rstd) {
     detail::layer_norm_arrays<stored, accumulate> const arrays{a.data,   b.data, weight.data, bias.data,
                                                                sum.data, y.data, mean.data,   rstd.data};
-    detail::run_layer_norm<true>(c, arrays, y, c.options.epsilon);
+    detail::run_layer_norm(c, arrays, detail::all_of_b{}, y, c.options.epsilon);
   }
 };
 

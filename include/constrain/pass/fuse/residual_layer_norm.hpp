@@ -1,29 +1,33 @@
 #pragma once
 
 #include "constrain/op/add_layer_norm/add_layer_norm.hpp"
+#include "constrain/op/dropout_add/dropout_add.hpp"
 #include "constrain/pass/fuse/uses.hpp"
 #include "constrain/pass/missing_kernels.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Fuses the add at node i with the layer norm of the sum, if the sum is also used elsewhere (the residual stream), and
+/// Fuses the add, or dropout and add, at node i with the layer norm of the sum, if the sum is also used elsewhere (the residual stream), and
 /// no node between the two nodes reads or writes the sum or an addend. Does nothing if `avoided` contains the fused op.
 /// Returns whether the nodes were fused.
 constexpr bool fuse_add_layer_norm(builder& out, int i, op_set const& avoided) {
   auto const& p = out.program;
-  if (!is_call(p, i, info_of<op::add>) || avoided.contain(info_of<op::add_layer_norm>)) return false;
+  bool const drops = is_call(p, i, info_of<op::dropout_add>);
+  auto const& op = drops ? info_of<op::dropout_add_layer_norm> : info_of<op::add_layer_norm>;
+  if ((!drops && !is_call(p, i, info_of<op::add>)) || avoided.contain(op)) return false;
   auto const sum = p.nodes[i].outputs[0];
   int const j = reader_of(p, sum, info_of<op::layer_norm>, 0);
   if (!in_same_iteration(p, i, j) || read_by_only(p, sum, {j}) || touched_between(p, sum, i, j)) return false;
   for (auto const& part : p.nodes[i].inputs)
     if (touched_between(p, part, i, j)) return false;
   node fused = p.nodes[j];
+  fused.random_key = p.nodes[i].random_key;
   fused.inputs = p.nodes[i].inputs;
   fused.inputs.push_back(p.nodes[j].inputs[1]);
   fused.inputs.push_back(p.nodes[j].inputs[2]);
   fused.outputs = p.nodes[i].outputs;
   for (auto const& output : p.nodes[j].outputs) fused.outputs.push_back(output);
-  fuse_at(out, j, info_of<op::add_layer_norm>, fused, i);
+  fuse_at(out, j, op, fused, i);
   return true;
 }
 

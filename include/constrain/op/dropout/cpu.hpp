@@ -1,0 +1,48 @@
+#pragma once
+
+#include "constrain/device/cpu/elements.hpp"
+#include "constrain/device/cpu/reduce.hpp"
+#include "constrain/device/random_stream.hpp"
+#include "constrain/op/dropout/dropout.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// y = finish(i, dropout(x[i], rate)) for every element i of x [samples, ...], where finish gets the rounded result.
+/// The four random words of a draw are for four consecutive elements of one sample; the last draw of a sample may cover
+/// fewer.
+template <class stored, class function>
+void dropout_elements(call const& c, tensor<stored const> x, double rate, tensor<stored> y, function const& finish) {
+  if (rate == 0) return for_elements(y.count, [=](std::int64_t i) { y[i] = finish(i, x[i]); });
+  auto const samples = x.shape().rank == 0 ? 1 : x.shape().extent[0];
+  auto const per_sample = y.count / samples, quads = (per_sample + 3) / 4;
+  auto const probability = static_cast<float>(rate);
+  auto const scale = static_cast<arithmetic<stored>>(1 / (1 - rate));
+  random_stream const stream{c.parameters.seed, c.parameters.step, c.random_key, c.iteration};
+  auto const first_sample = c.first_sample;
+  for_elements(samples * quads, [=](std::int64_t i) {
+    auto const sample = i / quads, quad = i % quads;
+    auto const bits = stream.draw(first_sample + sample, quad);
+    auto const from = sample * per_sample + quad * 4, left = per_sample - quad * 4;
+    for (std::int64_t k = 0; k < (left < 4 ? left : 4); ++k)
+      y[from + k] = finish(from + k, stored(uniform(bits.word[k]) < probability ? 0 : x[from + k] * scale));
+  });
+}
+
+template <> struct kernel<op::dropout, cpu> {
+  template <class stored>
+  static void run(call const& c, tensor<stored const> x, tensor<double const> rate, tensor<stored> y) {
+    if (rate[0] == 0 && x.data == y.data) return;
+    dropout_elements(c, x, rate[0], y, [](std::int64_t, stored result) { return result; });
+  }
+};
+
+template <> struct kernel<op::dropout_bias_gradient, cpu> {
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<double const> rate, tensor<stored> dx,
+                  tensor<accumulate> dbias) {
+    kernel<op::dropout, cpu>::run(c, dy, rate, dx);
+    sum_rows(dx.data, dx.rows(), dx.features(), dbias.data, c.add_to(1));
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,163 @@
+#pragma once
+
+#include "constrain/device/cuda/divisor.hpp"
+#include "constrain/device/cuda/reduce.cuh"
+#include "constrain/device/random_stream.hpp"
+#include "constrain/op/dropout/dropout.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Dropout of a tensor [samples, ...], in one thread.
+template <class stored> struct dropout_of_thread {
+  random_stream stream;
+  divisor per_sample;
+  std::int64_t sample_elements, first_sample;
+  float probability;
+  arithmetic<stored> scale;
+
+  /// Applies dropout to the n consecutive elements that begin at element i of the tensor. If n is a multiple of 4, n
+  /// must divide i and the elements of a sample. The results are rounded to `stored`.
+  template <int n> __device__ void apply(std::int64_t i, arithmetic<stored> (&x)[n]) const {
+    if (probability == 0) return;
+    auto const sample = per_sample.quotient(i), element = i - sample * sample_elements;
+    if constexpr (n % 4 == 0) {
+      CT_UNROLL
+      for (int quad = 0; quad < n / 4; ++quad) {
+        auto const bits = stream.draw(first_sample + sample, element / 4 + quad);
+        CT_UNROLL
+        for (int k = 0; k < 4; ++k) apply(bits.word[k], x[quad * 4 + k]);
+      }
+    } else {
+      CT_UNROLL
+      for (int k = 0; k < n; ++k) {
+        auto const bits = stream.draw(first_sample + sample, (element + k) / 4);
+        auto const word = (element + k) % 4; // not an index, so that the words stay in registers
+        apply(word < 2 ? word == 0 ? bits.word[0] : bits.word[1] : word == 2 ? bits.word[2] : bits.word[3], x[k]);
+      }
+    }
+  }
+
+private:
+  __device__ void apply(std::uint32_t word, arithmetic<stored>& x) const {
+    x = stored(uniform(word) < probability ? 0 : x * scale);
+  }
+};
+
+/// Dropout of a tensor x [samples, ...], as an argument of a kernel.
+template <class stored> struct dropout_argument {
+  double const* rate;
+  step_parameters const* parameters;
+  divisor per_sample;
+  std::int64_t sample_elements, first_sample; // elements of a sample; index of the first in the global batch
+  int random_key;
+  std::uint64_t iteration;
+
+  dropout_argument(call const& c, tensor<stored const> x, tensor<double const> probability)
+      : rate(probability.data), parameters(c.parameters.context->parameters()), per_sample(elements_per_sample(x)),
+        sample_elements(elements_per_sample(x)), first_sample(c.first_sample), random_key(c.random_key),
+        iteration(c.iteration) {}
+
+  /// Reads what is the same for all elements.
+  __device__ dropout_of_thread<stored> started() const {
+    return {{parameters->seed, parameters->step, random_key, iteration},
+            per_sample,
+            sample_elements,
+            first_sample,
+            static_cast<float>(*rate),
+            static_cast<arithmetic<stored>>(1 / (1 - *rate))};
+  }
+  /// Whether a kernel may handle the elements in packs of 16 bytes, each within a sample.
+  bool takes_packs() const { return sample_elements % pack_of<stored> == 0; }
+
+private:
+  static std::int64_t elements_per_sample(tensor<stored const> x) {
+    return x.shape().rank == 0 ? x.count : x.count / x.shape().extent[0];
+  }
+};
+
+// y = dropout(x), or residual + dropout(x) if `adds`; n elements per access. The first threads also handle the elements
+// after the last pack.
+template <int n, bool adds, class stored>
+static __global__ void __launch_bounds__(cuda_threads)
+    dropout_kernel(std::int64_t count, dropout_argument<stored> argument, stored const* residual, stored const* x,
+                   stored* y) {
+  auto const dropout = argument.started();
+  if (!adds && dropout.probability == 0 && x == y) return;
+  auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads * n;
+  arithmetic<stored> values[n], others[n];
+  CT_KEEP_LOOP
+  for (auto i = (static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x) * n; i < count; i += stride) {
+    load_pack(x + i, values);
+    dropout.apply(i, values);
+    if constexpr (adds) {
+      load_pack(residual + i, others);
+      CT_UNROLL
+      for (int j = 0; j < n; ++j) values[j] += others[j];
+    }
+    store_pack(values, y + i);
+  }
+}
+
+/// y = dropout(x, rate), or residual + dropout(x, rate) if `adds`.
+template <bool adds, class stored>
+void run_dropout(call const& c, stored const* residual, tensor<stored const> x, tensor<double const> rate,
+                 tensor<stored> y) {
+  dropout_argument<stored> const argument(c, x, rate);
+  auto const launch = [&](std::int64_t packs, auto* kernel) {
+    cuda_launch(*c.parameters.context, dim3(blocks_for(packs, cuda_threads)), cuda_threads, kernel, y.count, argument,
+                residual, x.data, y.data);
+  };
+  constexpr int n = pack_of<stored>;
+  if (argument.takes_packs() && are_aligned(residual, x.data, y.data))
+    launch(y.count / n, &dropout_kernel<n, adds, stored>);
+  else launch(y.count, &dropout_kernel<1, adds, stored>);
+}
+
+template <class architecture> struct kernel<op::dropout, cuda<architecture>> {
+  template <class stored>
+  static void run(call const& c, tensor<stored const> x, tensor<double const> rate, tensor<stored> y) {
+    run_dropout<false, stored>(c, nullptr, x, rate, y);
+  }
+};
+
+/// Computes and stores n consecutive elements of dx = dropout(dy). Their values, for `sum_columns`, are the rounded
+/// elements.
+template <int n, class stored> struct dropout_packs {
+  dropout_argument<stored> argument;
+  stored const* dy;
+  stored* dx;
+
+  /// The same in one thread.
+  struct of_thread {
+    dropout_of_thread<stored> dropout;
+    stored const* dy;
+    stored* dx;
+
+    __device__ void operator()(std::int64_t i, arithmetic<stored> (&values)[n]) const {
+      load_pack(dy + i, values);
+      dropout.apply(i, values);
+      store_pack(values, dx + i);
+    }
+  };
+  __device__ of_thread started() const { return {argument.started(), dy, dx}; }
+};
+
+template <class architecture> struct kernel<op::dropout_bias_gradient, cuda<architecture>> {
+  static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const& out) {
+    return needs_of_sum_columns(in[0].rows(), in[0].features(), out[1].type);
+  }
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<double const> rate, tensor<stored> dx,
+                  tensor<accumulate> dbias) {
+    dropout_argument<stored> const argument(c, dy, rate);
+    auto const sum = [&]<int n>(std::integral_constant<int, n>) {
+      sum_columns<n>(cuda<architecture>{}, c, dropout_packs<n, stored>{argument, dy.data, dx.data}, dx.rows(),
+                     dx.features(), dbias.data, c.add_to(1));
+    };
+    if (argument.takes_packs() && takes_packs<stored>(dx.features(), dy.data, dx.data))
+      sum(std::integral_constant<int, pack_of<stored>>{});
+    else sum(std::integral_constant<int, 1>{});
+  }
+};
+
+} // namespace constrain
