@@ -30,7 +30,7 @@ std::vector<double> seconds_of_algorithms(laboratory<device> const& here, plan_g
     constrain::detail::cuda_gemm const one(handle, shape, choice);
     if (!one.exists()) break;
     auto const run = [&](bfloat16 const* left, bfloat16 const* right, std::byte* to) {
-      one.run(handle, left, right, to, g.adds, here.make_call().scratch, here.stream());
+      one.run(handle, left, right, to, g.adds, nullptr, here.make_call().scratch, here.stream());
     };
     seconds.push_back(seconds_on_random_data(here, g, size, run));
   }

@@ -89,7 +89,7 @@ TEST_CASE("a GEMM in parts gives the bits of one GEMM, whatever the alignment of
         auto const run = [&](bool adds, std::int64_t limit) {
           on_device.write(2, integers(e.m * e.n, 3), shift);
           ct::gemm(on_device.make_call(), ta, tb, e, on_device.at(0, shift), on_device.at(1, shift), adds,
-                   on_device.at(2, shift), limit);
+                   on_device.at(2, shift), nullptr, limit);
           return on_device.read(2, static_cast<std::size_t>(e.m * e.n), shift);
         };
         CAPTURE(flags);
@@ -104,6 +104,39 @@ TEST_CASE("a GEMM in parts gives the bits of one GEMM, whatever the alignment of
 #if defined(CONSTRAIN_ON_HOST)
           CHECK(on_host::gemms - before == ct::gemm_parts(ta, tb, e, 70));
 #endif
+        }
+      }
+}
+
+TEST_CASE("a GEMM adds a bias once, in parts too") {
+  arrays on_device;
+  constexpr std::int64_t place_of_bias = 8192; // behind the first operand
+  for (auto const& e : {ct::gemm_extents{9, 12, 17}, {40, 8, 24}, {3, 64, 5}, {5, 13, 7}})
+    for (int const flags : {0, 1, 2, 3})
+      for (std::int64_t const shift : {0, 4}) {
+        auto const ta = (flags & 1) != 0 ? transpose::yes : transpose::no;
+        auto const tb = (flags & 2) != 0 ? transpose::yes : transpose::no;
+        auto const bias = integers(e.n, 4);
+        on_device.write(0, integers(e.m * e.k, 1));
+        on_device.write(1, integers(e.k * e.n, 2));
+        on_device.write(0, bias, place_of_bias + shift);
+        auto const run = [&](bool adds, float const* b, std::int64_t limit) {
+          on_device.write(2, integers(e.m * e.n, 3));
+          ct::gemm(on_device.make_call(), ta, tb, e, on_device.at(0), on_device.at(1), adds, on_device.at(2), b, limit);
+          return on_device.read(2, static_cast<std::size_t>(e.m * e.n));
+        };
+        CAPTURE(flags);
+        CAPTURE(e.n);
+        for (bool const adds : {false, true}) {
+          auto expected = run(adds, nullptr, ct::gemm_limit);
+          for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % static_cast<std::size_t>(e.n)];
+          for (std::int64_t const limit : {ct::gemm_limit, std::int64_t{70}}) {
+            CHECK(ct::allows_bias(ta, tb, e, 8, limit) ==
+                  (e.n % 2 == 0 && ct::part_of_gemm(ta, tb, e, limit).n % 2 == 0));
+            if (ct::allows_bias(ta, tb, e, sizeof(float), limit))
+              CHECK(run(adds, on_device.at(0, place_of_bias + shift), limit) == expected);
+            else CHECK((e.n == 13 || limit == 70));
+          }
         }
       }
 }

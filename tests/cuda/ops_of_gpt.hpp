@@ -22,6 +22,7 @@ inline void check_ops_of_gpt(std::map<std::string, int>& seen, std::initializer_
                            "layer_norm",
                            "layer_norm_gradient",
                            "layer_norm_gradient_add",
+                           "sum_parts",
                            "add_layer_norm",
                            "dropout_add",
                            "dropout_add_layer_norm",

@@ -1,4 +1,4 @@
-// The program of a device, which is the CPU's, and the bytes of its plan: nothing of it runs.
+// The program of a device, which is nearly the CPU's, and the bytes of its plan: nothing of it runs.
 
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
@@ -13,10 +13,24 @@ namespace {
 template <class task, class... policies> void same_program() {
   using cpu = typename ct::trainer<task, policies...>::entries;
   using device = typename ct::trainer<task, policies..., device_policy>::entries;
-  CHECK(ct::print(cpu::step_program::final) == ct::print(device::step_program::final));
+  CHECK(ct::print(cpu::step_program::fused) == ct::print(device::step_program::fused));
   CHECK(ct::print(cpu::evaluate_program::final) == ct::print(device::evaluate_program::final));
   CHECK(ct::print(cpu::predict_program::final) == ct::print(device::predict_program::final));
   CHECK(ct::print(cpu::generate_program::final) == ct::print(device::generate_program::final));
+}
+
+/// The number of calls to an op.
+int calls_of(ct::program const& p, ct::op_info const& op) {
+  int count = 0;
+  for (auto const& n : p.nodes) count += ct::calls(n, op) ? 1 : 0;
+  return count;
+}
+/// The number of vectors that the program casts.
+int cast_vectors(ct::program const& p) {
+  int count = 0;
+  for (auto const& n : p.nodes)
+    count += ct::calls(n, ct::info_of<ct::op::cast>) && p.values[n.inputs[0].value].shape.rank == 1 ? 1 : 0;
+  return count;
 }
 
 /// Bytes for the sums of the squares of all gradients, of which one launch takes each chunk of 1024 elements.
@@ -54,7 +68,22 @@ static_assert(bytes_of_norm<gpt2_124m<16>>() < gemm);
 
 } // namespace
 
-TEST_CASE("the program is the CPU's up to its addresses") {
-  same_program<small, ct::precision::bf16, ct::accumulate<2>, ct::checkpoint::every<2>>();
+TEST_CASE("the program is the CPU's up to its addresses, and to the sums over rows in the step") {
+  same_program<small, ct::accumulate<2>, ct::checkpoint::every<2>>();
   same_program<classifier>();
+  using device = ct::trainer<small, device_policy>::entries;
+  auto const sums = calls_of(device::step_program::final, ct::info_of<ct::op::sum_parts>);
+  CHECK(sums == 4 + 2 * 2 + 2); // the biases and norms of a block, and the last norm
+  auto const nodes = [](ct::program const& p) { return p.nodes.size(); };
+  CHECK(nodes(device::step_program::final) == nodes(ct::trainer<small>::entries::step_program::final) + sums);
+}
+
+TEST_CASE("a device casts the biases of linear layers, which cuBLASLt adds, once for all layers") {
+  using cpu = ct::trainer<small, ct::precision::bf16>::entries;
+  using device = ct::trainer<small, ct::precision::bf16, device_policy>::entries;
+  CHECK(cast_vectors(cpu::step_program::final) == 0);
+  CHECK(cast_vectors(device::step_program::final) == 4);
+  CHECK(cast_vectors(device::evaluate_program::final) == 4);
+  // Without master weights, biases are stored in fp32 only.
+  CHECK(cast_vectors(ct::trainer<small, ct::precision::pure_bf16, device_policy>::entries::step_program::final) == 0);
 }

@@ -42,6 +42,7 @@
 #include "constrain/op/soft_cap/kernel.hpp"
 #include "constrain/op/squared_error/kernel.hpp"
 #include "constrain/op/stack/kernel.hpp"
+#include "constrain/op/sum_parts/cpu.hpp"
 #include "constrain/op/tensor_gather/cpu.hpp"
 #include "constrain/op/tensor_scale/kernel.hpp"
 #include "constrain/op/tensor_sum/cpu.hpp"

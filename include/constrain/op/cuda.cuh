@@ -34,6 +34,7 @@
 #include "constrain/op/soft_cap/kernel.hpp"
 #include "constrain/op/squared_error/kernel.hpp"
 #include "constrain/op/stack/kernel.hpp"
+#include "constrain/op/sum_parts/cuda.cuh"
 #include "constrain/op/tensor_scale/kernel.hpp"
 #include "constrain/op/update/cuda.cuh"
 #include "constrain/op/valid_first/cuda.cuh"

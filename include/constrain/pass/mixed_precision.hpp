@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/op/cast/cast.hpp"
+#include "constrain/op/linear/linear.hpp"
 #include "constrain/pass/refusals.hpp"
 #include "constrain/pass/rewrite.hpp"
 #include "constrain/policy/precision.hpp"
@@ -10,6 +11,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Whether `info` is a parameter of two or more dimensions. Kernels read such parameters in the compute type, and
 /// vectors (biases, norms) in their stored type.
 constexpr bool has_compute_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
+
+/// Whether value v is a parameter that all its readers read as the bias of a linear layer.
+constexpr bool is_linear_bias(program const& p, int v) {
+  if (!is_parameter(p.values[v].role) || p.values[v].shape.rank != 1) return false;
+  bool is_read = false;
+  for (auto const& n : p.nodes)
+    for (int k = 0; k < n.inputs.size(); ++k) {
+      if (n.inputs[k].value != v) continue;
+      if (k != 2 || !calls(n, info_of<op::linear>)) return false;
+      is_read = true;
+    }
+  return is_read;
+}
 
 /// Whether `mixed_precision` changes the program `p`.
 constexpr bool needs_casts(program const& p, slot_of::precision const& precision) {
@@ -33,9 +47,10 @@ constexpr void promote_inputs(builder& out, node& n) {
 /// once per run of the program, before the micro-batches, and lets all readers of the parameter read the copy. The
 /// parameters keep their type: they are the master weights. Without `precision.masters`, there is no copy: these
 /// parameters are stored in the compute type. The types of all activations follow from the ops' shape rules.
-/// Floating-point labels keep their type, so that ops that promote types compute a loss in fp32. Refused: a repeat
+/// Floating-point labels keep their type, so that ops that promote types compute a loss in fp32. `copies_biases`:
+/// whether the biases of linear layers are cast too, as cuBLASLt needs in order to add them in a GEMM. Refused: a repeat
 /// whose body, after the casts, returns a type other than the type of its argument.
-constexpr program mixed_precision(program const& p, slot_of::precision const& precision) {
+constexpr program mixed_precision(program const& p, slot_of::precision const& precision, bool copies_biases = false) {
   auto const compute = precision.compute;
   if (!needs_casts(p, precision)) return p;
   auto out = without_nodes(p);
@@ -46,7 +61,8 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
       type = compute;
   ref copy_of[program::maximum_values]{};
   for (int v = 0; v < p.values.size(); ++v) {
-    if (!has_compute_copy(p.values[v])) continue;
+    bool const is_copied_bias = copies_biases && precision.masters && is_linear_bias(p, v);
+    if (!has_compute_copy(p.values[v]) && !is_copied_bias) continue;
     if (!precision.masters) {
       program.values[v].type = compute;
       continue;

@@ -19,6 +19,7 @@
 #include "constrain/pass/round_operands.hpp"
 #include "constrain/pass/select.hpp"
 #include "constrain/pass/slice_views.hpp"
+#include "constrain/pass/sum_parts_together.hpp"
 #include "constrain/pass/update.hpp"
 #include "constrain/program/sound.hpp"
 
@@ -55,9 +56,15 @@ template <class passes>
 inline constexpr program rounded_program =
     round_operands(with_own<typename passes::set, pass_name::fused, passes::fused>());
 
+/// The fused step program for a CUDA device, with the sums of gradients over parts of the rows together.
+template <class passes>
+inline constexpr program summed_program =
+    sum_parts_together(with_own<typename passes::set, pass_name::fused, passes::fused>());
+
 /// The program before it is partitioned over ranks. On a CUDA device, GEMMs round their operands themselves.
 template <class passes> constexpr decltype(auto) before_partition() {
-  if constexpr (passes::set::precision::value.tf32 && !passes::set::device::value.is_cuda)
+  if constexpr (passes::set::device::value.is_cuda && requires { passes::updated; }) return (summed_program<passes>);
+  else if constexpr (passes::set::precision::value.tf32 && !passes::set::device::value.is_cuda)
     return (rounded_program<passes>);
   else return with_own<typename passes::set, pass_name::fused, passes::fused>();
 }
@@ -117,7 +124,7 @@ template <class source> struct passes_before_gradients {
   static constexpr program accumulated = accumulate_over(divided(), set::accumulation::value);
   /// The program before mixed precision.
   static constexpr decltype(auto) before_cast() { return detail::before_cast<passes_before_gradients>(); }
-  static constexpr program cast = mixed_precision(before_cast(), set::precision::value);
+  static constexpr program cast = mixed_precision(before_cast(), set::precision::value, set::device::value.is_cuda);
 };
 
 namespace detail {
@@ -197,6 +204,7 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
     report_own<set, pass_name::updated>(f, to_update::updated);
     report_own<set, pass_name::recomputed>(f, recomputed);
     report_own<set, pass_name::fused>(f, fused);
+    if constexpr (set::device::value.is_cuda) f("sums together", detail::before_partition<passes_with_dropped>());
     report_own<set, pass_name::sharded>(f, sharded);
     f("coalesced", coalesce(before_sharing())), f("in place", final);
   }
@@ -295,7 +303,7 @@ template <class source> struct forward_passes {
   static constexpr decltype(auto) divided() { return detail::divided_without_training_ops<forward_passes>(); }
   /// The program before mixed precision.
   static constexpr decltype(auto) before_cast() { return divided(); }
-  static constexpr program cast = mixed_precision(before_cast(), set::precision::value);
+  static constexpr program cast = mixed_precision(before_cast(), set::precision::value, set::device::value.is_cuda);
   /// The program before fusion.
   static constexpr decltype(auto) before_fusion() { return detail::after_cast<forward_passes>(); }
   static constexpr program fused =

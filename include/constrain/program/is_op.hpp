@@ -24,6 +24,8 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr unsigned in_place = 1u << 0;     // bit i: output 0 may be written over input i
 ///     static constexpr unsigned accumulating = 1u << 0; // bit j: the kernel can add to output j ("(+)=" in docs)
 ///     static constexpr unsigned workspace = 1u << 1;    // bit j: output j is scratch
+///     static constexpr unsigned row_sums = 1u << 0;     // bit j: output j is a sum over rows, and `options` is
+///                                                       // `row_sum_options` (op/sum_parts/sum_parts.hpp)
 ///     static constexpr unsigned strided_inputs = 1u << 0;  // bit i: input i may be strided (tensor::row_stride)
 ///     static constexpr unsigned strided_outputs = 1u << 0; // bit j: output j may be strided
 ///     static constexpr char const* layouts = "..., - -> ..."; // which elements depend on which (layout.hpp)

@@ -92,6 +92,7 @@ struct op_info : op_label {
   unsigned in_place = 0;                 // bit i: output 0 may be written over input i
   unsigned accumulating = 0;             // bit j: the kernel can add to output j
   unsigned workspace = 0;                // bit j: output j is scratch
+  unsigned row_sums = 0;                 // bit j: output j is a sum over rows; the options are `row_sum_options`
   unsigned gemm_operands = 0;            // bit i: input i is an operand of a GEMM
   unsigned strided_inputs = 0;           // bit i: input i may be strided
   unsigned strided_outputs = 0;          // bit j: output j may be strided
@@ -217,6 +218,7 @@ template <class op> constexpr op_info make_op_info() {
     info.in_evaluation = address_of_info<typename op::in_evaluation>();
     info.has_in_evaluation = true;
   }
+  if constexpr (requires { op::row_sums; }) info.row_sums = op::row_sums;
   if constexpr (requires { op::gemm_operands; }) info.gemm_operands = op::gemm_operands;
   if constexpr (requires { op::draws_random; }) info.draws_random = op::draws_random;
   if constexpr (requires { op::promotes_types; }) info.promotes_types = op::promotes_types;

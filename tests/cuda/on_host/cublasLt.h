@@ -17,7 +17,12 @@ enum cublasStatus_t {
   CUBLAS_STATUS_INTERNAL_ERROR = 14,
   CUBLAS_STATUS_NOT_SUPPORTED = 15
 };
-enum cublasLtMatmulDescAttributes_t { CUBLASLT_MATMUL_DESC_TRANSA = 3, CUBLASLT_MATMUL_DESC_TRANSB = 4 };
+enum cublasLtMatmulDescAttributes_t {
+  CUBLASLT_MATMUL_DESC_TRANSA = 3,
+  CUBLASLT_MATMUL_DESC_TRANSB = 4,
+  CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
+  CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8
+};
 enum cublasLtReductionScheme_t {
   CUBLASLT_REDUCTION_SCHEME_NONE = 0,
   CUBLASLT_REDUCTION_SCHEME_INPLACE = 1,
@@ -108,6 +113,16 @@ inline cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cub
                                                      void const* value, std::size_t bytes) {
   constexpr auto call = "cublasLtMatmulDescSetAttribute";
   auto& product = on_host::handles<on_host_product>::use(call, d);
+  if (a == CUBLASLT_MATMUL_DESC_BIAS_POINTER) {
+    product.bias = on_host::attribute<void const*>(call, value, bytes);
+    return on_host::fails(call) ? CUBLAS_STATUS_INTERNAL_ERROR : CUBLAS_STATUS_SUCCESS;
+  }
+  if (a == CUBLASLT_MATMUL_DESC_EPILOGUE) {
+    product.epilogue = on_host::attribute<std::uint32_t>(call, value, bytes);
+    if (product.epilogue != CUBLASLT_EPILOGUE_DEFAULT && product.epilogue != CUBLASLT_EPILOGUE_BIAS)
+      on_host::violated(call, on_host::text("epilogue ", product.epilogue), "the library uses two");
+    return on_host::fails(call) ? CUBLAS_STATUS_INTERNAL_ERROR : CUBLAS_STATUS_SUCCESS;
+  }
   auto const operation = on_host::attribute<std::int32_t>(call, value, bytes);
   if (operation != CUBLAS_OP_N && operation != CUBLAS_OP_T)
     on_host::violated(call, on_host::text("operation ", operation), "a matrix is taken as it is or transposed");
@@ -172,6 +187,8 @@ inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasL
                                    layouts::use(call, d),
                                    preference.workspace};
   std::memcpy(chosen.alignment, preference.alignment, sizeof chosen.alignment);
+  chosen.epilogue = product.epilogue;
+  chosen.alignment_of_bias = on_host::alignment_of(product.bias);
   on_host::check_layouts(call, product, chosen.a, chosen.b, chosen.c, chosen.d);
   if (wanted < 1) on_host::violated(call, "no algorithm is asked for", "one at least is");
   *count = 0;
@@ -193,12 +210,13 @@ inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t de
                       "a handle is one of the device it was made on");
   auto const& product = on_host::handles<on_host_product>::use(call, desc);
   auto const& chosen = *algorithm;
-  bool const as_chosen = chosen.is_chosen && chosen.compute == product.compute &&
+  bool const as_chosen = chosen.is_chosen && chosen.compute == product.compute && chosen.epilogue == product.epilogue &&
                          chosen.operation[0] == product.operation[0] && chosen.operation[1] == product.operation[1] &&
                          chosen.a == layouts::use(call, a_layout) && chosen.b == layouts::use(call, b_layout) &&
                          chosen.c == layouts::use(call, c_layout) && chosen.d == layouts::use(call, d_layout);
   if (!as_chosen) on_host::violated(call, "the algorithm was chosen for another product", "it is good for one alone");
-  on_host::matmul_operands const operands{a, b, c, d, static_cast<char*>(workspace), workspace_bytes};
+  on_host::matmul_operands const operands{a, b, c, d, product.bias, static_cast<char*>(workspace), workspace_bytes};
+  on_host::check_bias(call, chosen, product.bias, s.device);
   on_host::check_operands(call, chosen, operands, s.device);
   if (on_host::fails(call)) return CUBLAS_STATUS_EXECUTION_FAILED;
   auto const number = [&](void const* x) { // in host memory: the default pointer mode

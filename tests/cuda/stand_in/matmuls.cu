@@ -19,6 +19,9 @@ struct product {
   std::uint32_t alignment_of_a = 256;
   std::size_t offset_of_a = 0, offset_of_d = 0, offset_of_workspace = 0, bytes_of_workspace = workspace_bytes;
   bool workspace_over_d = false, another_algorithm = false;
+  // -1: no bias; otherwise the offset of the bias that is added, and of the one that the heuristic saw
+  std::int64_t offset_of_bias = -1, offset_of_first_bias = 0;
+  bool another_epilogue = false;
 
   float run() const {
     stream const s;
@@ -40,10 +43,20 @@ struct product {
                                          sizeof workspace_bytes);
     cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &alignment_of_a,
                                          sizeof alignment_of_a);
+    auto const set_bias = [&](std::int64_t offset) {
+      void const* const bias = memory.data + 3072 + offset;
+      cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    };
+    auto const set_epilogue = [&](std::uint32_t epilogue) {
+      cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    };
+    if (offset_of_bias >= 0) set_epilogue(CUBLASLT_EPILOGUE_BIAS), set_bias(offset_of_first_bias);
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
     cublasLtMatmulAlgoGetHeuristic(handle, operation, a, b, d, d, preference, 1, &found, &count);
     if (another_algorithm) found.algo = {};
+    if (offset_of_bias >= 0) set_bias(offset_of_bias);
+    if (another_epilogue) set_epilogue(CUBLASLT_EPILOGUE_BIAS);
     float const alpha = 1, beta = 0;
     auto* const to = memory.data + 2048 + offset_of_d;
     void* const workspace =
@@ -83,6 +96,12 @@ TEST_CASE("a product, and what is wrong with others") {
   FOUND("a workspace of 4096 bytes for an algorithm that may need 8192", product{.bytes_of_workspace = 4096}.run());
   FOUND("C lies in the workspace", product{.workspace_over_d = true}.run());
   FOUND("the algorithm was chosen for another product", product{.another_algorithm = true}.run());
+  CHECK(product{.offset_of_bias = 0}.run() == 4);
+  CHECK(product{.offset_of_bias = 4, .offset_of_first_bias = 4}.run() == 4);
+  FOUND("the bias is aligned to 8 bytes", product{.offset_of_bias = 2, .offset_of_first_bias = 2}.run());
+  FOUND("the bias is aligned to 16 bytes", product{.offset_of_bias = 4}.run());
+  FOUND("the bias has 20 bytes from byte 16368 of an allocation of 16384", product{.offset_of_bias = 1020}.run());
+  FOUND("the algorithm was chosen for another product", product{.another_epilogue = true}.run());
 }
 
 TEST_CASE("attributes have their size, handles their life") {

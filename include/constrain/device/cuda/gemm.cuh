@@ -8,7 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// y = op(A) op(B), or y += op(A) op(B) if `adds`, by cuBLASLt. The matrices are row-major and contiguous: op(A) [m,
+/// y = op(A) op(B), or y += op(A) op(B) if `adds`, by cuBLASLt. A `bias` [n] that is not null is added to every row; it
+/// must be allowed (`allows_bias`), and begin at a multiple of 16 bytes. The matrices are row-major and contiguous: op(A) [m,
 /// k], op(B) [k, n], y [m, n]. op transposes its matrix if the matrix's flag is `transpose::yes`. fp32 operands are
 /// rounded to TF32 if `uses_tf32()` of the context is true. Sums are accumulated in float for 16-bit elements,
 /// otherwise in the elements' type. Starts `gemm_parts(...)` GEMMs; parts along k accumulate in y, in order. The call
@@ -16,7 +17,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// `error` if cuBLASLt fails.
 template <class input, class output>
 void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_extents const& e, input const* a,
-          input const* b, bool adds, output* y, std::int64_t limit = gemm_limit) {
+          input const* b, bool adds, output* y, std::type_identity_t<output> const* bias = nullptr,
+          std::int64_t limit = gemm_limit) {
   if (e.m <= 0 || e.n <= 0) return;
   bool const ta = a_transposed == transpose::yes, tb = b_transposed == transpose::yes;
   auto const aligned = [](auto const* p) { return alignment_class(reinterpret_cast<std::uintptr_t>(p)); };
@@ -32,8 +34,10 @@ void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_ex
         input const* const a_part = a + (ta ? k * s.lda + m : m * s.lda + k);
         input const* const b_part = b + (tb ? n * s.ldb + k : k * s.ldb + n);
         output* const y_part = y + m * s.ldc + n;
+        output const* const bias_part = bias == nullptr || k > 0 ? nullptr : bias + n;
+        s.bias_alignment = bias_part == nullptr ? 0 : aligned(bias_part);
         s.a_alignment = aligned(a_part), s.b_alignment = aligned(b_part), s.c_alignment = aligned(y_part);
-        context.gemms().run(s, a_part, b_part, y_part, c.scratch, context.stream());
+        context.gemms().run(s, a_part, b_part, y_part, bias_part, c.scratch, context.stream());
       }
 }
 

@@ -11,7 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Describes a row-major GEMM C = op(A) op(B) + beta C, with op(A) [m, k] and op(B) [k, n]. The leading dimensions lda,
+/// Describes a row-major GEMM C = op(A) op(B) + beta C, with op(A) [m, k] and op(B) [k, n]. A bias [n], of C's type, can
+/// be added to every row. The leading dimensions lda,
 /// ldb and ldc are the numbers of elements from one stored row to the next.
 struct gemm_shape {
   bool a_transposed = false, b_transposed = false;
@@ -20,7 +21,8 @@ struct gemm_shape {
   dtype inputs = dtype::f32, output = dtype::f32;
   // alignment of the matrices' addresses, in bytes (`alignment_class`)
   int a_alignment = 256, b_alignment = 256, c_alignment = 256;
-  bool tf32 = false; // whether fp32 operands are rounded to TF32
+  int bias_alignment = 0; // of the bias's address, likewise; 0: there is no bias
+  bool tf32 = false;      // whether fp32 operands are rounded to TF32
 
   friend constexpr auto operator<=>(gemm_shape const&, gemm_shape const&) = default;
 };
@@ -78,6 +80,7 @@ public:
     cublasOperation_t const second = s.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first), what);
     cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second), what);
+    if (s.bias_alignment > 0) set_bias(s, what);
     auto const rows = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
     cublas_check(cublasLtMatrixLayoutCreate(b_.address(), cuda_type(s.inputs), rows(s.b_transposed ? s.k : s.n),
                                             rows(s.b_transposed ? s.n : s.k), s.ldb),
@@ -103,9 +106,13 @@ public:
   cuda_gemm(cuda_gemm const&) = delete;
   cuda_gemm& operator=(cuda_gemm const&) = delete;
 
-  /// Runs the GEMM on device pointers. `workspace`: `gemm_workspace` bytes. Throws `error` if cuBLASLt fails.
-  void run(cublasLtHandle_t handle, void const* a, void const* b, void* c, bool adds, std::byte* workspace,
-           cudaStream_t stream) const {
+  /// Runs the GEMM on device pointers. `bias`: null if the GEMM was prepared without one. `workspace`: `gemm_workspace`
+  /// bytes. Throws `error` if cuBLASLt fails.
+  void run(cublasLtHandle_t handle, void const* a, void const* b, void* c, bool adds, void const* bias,
+           std::byte* workspace, cudaStream_t stream) const {
+    if (bias != nullptr)
+      cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
+                   "multiply two matrices");
     double const ones[] = {1, adds ? 1.0 : 0.0};
     float const narrow[] = {1, adds ? 1.0f : 0.0f};
     void const* const alpha = double_ ? static_cast<void const*>(&ones[0]) : &narrow[0];
@@ -116,6 +123,17 @@ public:
   }
 
 private:
+  /// Lets the GEMM add a bias.
+  void set_bias(gemm_shape const& s, std::string const& what) {
+    auto const epilogue = static_cast<std::uint32_t>(CUBLASLT_EPILOGUE_BIAS);
+    // The heuristic takes the alignment of this address for that of every bias.
+    auto const* const bias = reinterpret_cast<void const*>(static_cast<std::uintptr_t>(s.bias_alignment));
+    cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
+                 what);
+    cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
+                 what);
+  }
+
   /// Restricts the algorithms that the heuristic may choose. By default, the heuristic assumes that addresses are
   /// multiples of 256, and may choose an algorithm that rounds partial sums to the type of C.
   static void set_preferences(cublasLtMatmulPreference_t preference, gemm_shape const& s, std::string const& what) {
@@ -154,10 +172,12 @@ public:
   gemm_cache(gemm_cache const&) = delete;
   gemm_cache& operator=(gemm_cache const&) = delete;
 
-  /// Runs a GEMM on device pointers. `workspace`: `gemm_workspace` bytes. Throws `error` if cuBLASLt fails.
-  void run(gemm_shape const& s, void const* a, void const* b, void* c, std::byte* workspace, cudaStream_t stream) {
+  /// Runs a GEMM on device pointers. `bias`: null if `s` has none. `workspace`: `gemm_workspace` bytes. Throws `error`
+  /// if cuBLASLt fails.
+  void run(gemm_shape const& s, void const* a, void const* b, void* c, void const* bias, std::byte* workspace,
+           cudaStream_t stream) {
     auto const found = known_.try_emplace(s, handle_, s).first;
-    found->second.run(handle_, a, b, c, s.adds, workspace, stream);
+    found->second.run(handle_, a, b, c, s.adds, bias, workspace, stream);
   }
 
 private:

@@ -59,6 +59,13 @@ constexpr int gemm_parts(transpose a, transpose b, gemm_extents const& e, std::i
   return static_cast<int>(count(e.m, part.m) * count(e.n, part.n) * count(e.k, part.k));
 }
 
+/// Whether cuBLASLt can add a bias [n] of elements of `element` bytes: whether it begins at a multiple of 16 bytes in
+/// every part, and in every matrix of a stack of biases.
+constexpr bool allows_bias(transpose a, transpose b, gemm_extents const& e, std::int64_t element,
+                           std::int64_t limit = gemm_limit) {
+  return e.n * element % 16 == 0 && part_of_gemm(a, b, e, limit).n * element % 16 == 0;
+}
+
 /// The alignment that is passed to cuBLASLt for an address: 256, 16, 8, 4, 2 or 1 bytes. With less than 16 bytes,
 /// cuBLASLt cannot use its fast kernels. There are few classes, because the heuristic runs again for each new
 /// combination of shape and classes.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/device/cuda/divisor.hpp"
 #include "constrain/device/cuda/packs.cuh"
 #include "constrain/device/cuda/start_kernel.cuh"
 
@@ -56,33 +57,45 @@ template <class function> __device__ auto started(function const& f) {
 
 } // namespace detail
 
-/// Splits the rows of a matrix [rows, columns] into `parts` parts and sums each column over each part: partial [parts,
-/// columns]. `f(i, values)` gets the index of the first of n consecutive elements and sets their values; the matrix
-/// need not be in memory. If `f` has a member function `started`, each thread calls the function that it returns. A block sums 32 n columns; its warps take the rows of a part in turn.
+/// The rows of a matrix, split into parts: part i holds the rows from begin(i) to begin(i + 1).
+class row_partition {
+public:
+  row_partition(std::int64_t rows, std::int64_t parts) : rows_(rows), parts_(parts) {}
+  __device__ std::int64_t begin(std::int64_t part) const { return parts_.quotient(rows_ * part); }
+
+private:
+  std::int64_t rows_;
+  divisor parts_;
+};
+
+/// Sums each column of a matrix [rows, columns] over each part of the rows: sums [parts, columns]. `f(i, values)` gets
+/// the index of the first of n consecutive elements and sets their values; the matrix need not be in memory. If `f` has
+/// a member function `started`, each thread calls the function that it returns. A block sums 32 n columns; its warps
+/// take the rows of a part in turn.
 template <int n, class real, class function>
 static __global__ void __launch_bounds__(cuda_threads)
-    column_sums_kernel(function f, std::int64_t rows, std::int64_t columns, std::int64_t parts, real* partial) {
+    column_sums_kernel(function f, row_partition rows, std::int64_t columns, real* sums) {
   constexpr int warps = cuda_threads / 32;
   __shared__ real of_warp[warps][32][n];
   int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   auto const column = (static_cast<std::int64_t>(blockIdx.x) * 32 + lane) * n;
   auto const part = static_cast<std::int64_t>(blockIdx.y);
-  real sums[n]{}, values[n];
+  real of_thread[n]{}, values[n];
   auto const values_of = detail::started(f);
-  auto const end = part_begin(rows, parts, part + 1);
-  for (auto row = part_begin(rows, parts, part) + warp; column < columns && row < end; row += warps) {
+  auto const end = rows.begin(part + 1);
+  for (auto row = rows.begin(part) + warp; column < columns && row < end; row += warps) {
     values_of(row * columns + column, values);
     CT_UNROLL
-    for (int j = 0; j < n; ++j) sums[j] += values[j];
+    for (int j = 0; j < n; ++j) of_thread[j] += values[j];
   }
   CT_UNROLL
-  for (int j = 0; j < n; ++j) of_warp[warp][lane][j] = sums[j];
+  for (int j = 0; j < n; ++j) of_warp[warp][lane][j] = of_thread[j];
   __syncthreads();
   auto const first = static_cast<std::int64_t>(blockIdx.x) * 32 * n;
   for (int i = static_cast<int>(threadIdx.x); i < 32 * n && first + i < columns; i += cuda_threads) {
     real sum = 0;
     for (int from = 0; from < warps; ++from) sum += of_warp[from][i / n][i % n];
-    partial[part * columns + first + i] = sum;
+    sums[part * columns + first + i] = sum;
   }
 }
 
@@ -92,38 +105,79 @@ template <int n, class stored, class real> struct elements_of_array {
   __device__ void operator()(std::int64_t i, real (&values)[n]) const { load_pack(x + i, values); }
 };
 
-/// to[i] = sum over parts, in order, of partial[part * stride + i]; if `add`, the sum is added to to[i].
-template <class real> struct sum_of_parts {
-  real const* partial;
-  std::int64_t parts, stride;
-  real* to;
-  bool add;
-
-  CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    real sum = 0;
-    for (std::int64_t part = 0; part < parts; ++part) sum += partial[part * stride + i];
-    to[i] = add ? to[i] + sum : sum;
-  }
+/// Sums [parts, width] of the parts of several matrices, and where their sums over the parts go.
+template <class real> struct parts_to_sum {
+  real const* x; // [instances, parts, width], with `stride` elements between parts
+  real* y;       // [instances, width]
+  std::int64_t width, stride, parts, instances;
+  std::int64_t adds; // whether the sums are added to y; 64 bits, so that the struct has no padding
 };
 
-/// The needs of a call to `sum_columns`, for a matrix [rows, columns] and sums of type `sums`.
-constexpr kernel_needs needs_of_sum_columns(std::int64_t rows, std::int64_t columns, dtype sums) {
-  return {.scratch = row_parts(rows) * columns * size_of(sums), .launches = 2};
+// y (+)= the sum of x over its parts. Block (i, j, k) handles 32 columns of instance k of entry j; its warps take the
+// parts in turn.
+template <class entries> static __global__ void __launch_bounds__(cuda_threads) sum_parts_kernel(entries all) {
+  using real = std::remove_cvref_t<decltype(*all.entries[0].y)>;
+  constexpr int warps = cuda_threads / 32;
+  __shared__ real of_warp[warps][32];
+  auto const& entry = all.entries[blockIdx.y];
+  auto const first = static_cast<std::int64_t>(blockIdx.x) * 32, instance = static_cast<std::int64_t>(blockIdx.z);
+  if (first >= entry.width || instance >= entry.instances) return; // the whole block
+  auto const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+  auto const column = first + lane;
+  real const* const x = entry.x + instance * entry.parts * entry.stride + column;
+  real sum = 0;
+  if (column < entry.width)
+    for (std::int64_t part = warp; part < entry.parts; part += warps) sum += x[part * entry.stride];
+  of_warp[warp][lane] = sum;
+  __syncthreads();
+  if (warp != 0 || column >= entry.width) return;
+  real total = 0;
+  CT_UNROLL
+  for (int from = 0; from < warps; ++from) total += of_warp[from][lane];
+  real& y = entry.y[instance * entry.width + column];
+  y = entry.adds ? y + total : total;
 }
 
-/// y[i] = sum over rows of column i of a matrix [rows, columns], whose elements `f` computes (column_sums_kernel), n at
-/// a time; n must divide the columns. If `add`, the sum is added to y[i]. The rows are summed in parts that depend only
-/// on the shape, so the result is reproducible. The call must have the scratch memory that `needs_of_sum_columns`
-/// returns.
-template <int n, class architecture, class function, class real>
-void sum_columns(cuda<architecture> device, call const& c, function const& f, std::int64_t rows, std::int64_t columns,
-                 real* y, bool add) {
-  auto const parts = row_parts(rows);
-  auto* const partial = c.scratch_as<real>();
+/// Launches sum_parts_kernel for the first `count` entries; at most 65535 instances each.
+template <class entries> void start_sum_parts(cuda_context& context, entries const& all, int count) {
+  std::int64_t width = 0, instances = 0;
+  for (int i = 0; i < count; ++i) {
+    width = all.entries[i].width > width ? all.entries[i].width : width;
+    instances = all.entries[i].instances > instances ? all.entries[i].instances : instances;
+  }
+  dim3 const blocks(static_cast<unsigned>((width + 31) / 32), static_cast<unsigned>(count),
+                    static_cast<unsigned>(instances));
+  cuda_launch(context, blocks, cuda_threads, sum_parts_kernel<entries>, all);
+}
+
+namespace detail {
+
+/// A few `parts_to_sum` as an argument of a kernel.
+template <class real, int count> struct few_parts { parts_to_sum<real> entries[count]; };
+
+} // namespace detail
+
+/// The needs of a call to `sum_columns`, for a matrix [rows, columns] and the extent of the sums.
+constexpr kernel_needs needs_of_sum_columns(std::int64_t rows, std::int64_t columns, operand_extent const& sums) {
+  if (sums.shape.rank == 2) return {};
+  return {.scratch = row_parts(rows) * columns * size_of(sums.type), .launches = 2};
+}
+
+/// y = the sums of the columns of a matrix [rows, columns], whose elements `f` computes (column_sums_kernel), n at a
+/// time; n must divide the columns. y is [columns], the sums over all rows, or [parts, columns]. If `add`, the sums are
+/// added to y [columns]. Sums over all rows are summed in parts that depend only on the shape, so the result is
+/// reproducible. The call must have the scratch memory that `needs_of_sum_columns` returns.
+template <int n, class function, class real>
+void sum_columns(call const& c, function const& f, std::int64_t rows, std::int64_t columns, tensor<real> y, bool add) {
+  auto& context = *c.parameters.context;
+  bool const stays_in_parts = y.shape().rank == 2;
+  auto const parts = stays_in_parts ? y.shape().extent[0] : row_parts(rows);
+  auto* const sums = stays_in_parts ? y.data : c.scratch_as<real>();
   dim3 const blocks(static_cast<unsigned>((columns + 32 * n - 1) / (32 * n)), static_cast<unsigned>(parts));
-  cuda_launch(*c.parameters.context, blocks, cuda_threads, column_sums_kernel<n, real, function>, f, rows, columns,
-              parts, partial);
-  for_elements(device, c, columns, sum_of_parts<real>{partial, parts, columns, y, add});
+  cuda_launch(context, blocks, cuda_threads, column_sums_kernel<n, real, function>, f, row_partition(rows, parts),
+              columns, sums);
+  if (stays_in_parts) return;
+  start_sum_parts(context, detail::few_parts<real, 1>{{{sums, y.data, columns, columns, parts, 1, add ? 1 : 0}}}, 1);
 }
 
 } // namespace constrain

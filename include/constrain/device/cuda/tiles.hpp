@@ -23,7 +23,7 @@ CT_HOST_DEVICE constexpr std::int64_t part_begin(std::int64_t count, std::int64_
 }
 
 /// Number of parts of a sum over rows. It depends only on the shape, so that the result is reproducible.
-constexpr std::int64_t row_parts(std::int64_t rows) { return rows < 64 ? 1 : rows < 64 * 128 ? rows / 64 : 128; }
+constexpr std::int64_t row_parts(std::int64_t rows) { return rows < 64 ? 1 : rows < 64 * 256 ? rows / 64 : 256; }
 
 /// The layout of many row-major matrices in one tensor, with two strides. In attention, matrix i is head i % `inner` of
 /// sequence i / `inner`. For keys and values, `group` consecutive indices, one per query head, refer to one matrix.

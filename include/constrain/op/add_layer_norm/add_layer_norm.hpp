@@ -31,16 +31,18 @@ struct add_layer_norm {
 /// layer_norm_gradient(dy, x, weight, mean, rstd), with dresidual [..., width]. The other outputs are the same as for
 /// layer_norm_gradient. The pass `fuse` inserts this op.
 struct layer_norm_gradient_add {
+  using options = row_sum_options;
   static constexpr char const* name = "layer_norm_gradient_add";
   static constexpr unsigned accumulating = layer_norm_gradient::accumulating;
+  static constexpr unsigned row_sums = layer_norm_gradient::row_sums;
   static constexpr unsigned workspace = layer_norm_gradient::workspace;
   static constexpr unsigned in_place = 0b11;
 
-  static constexpr inferred infer(operand_types const& in) {
+  static constexpr inferred infer(operand_types const& in, options const& o) {
     operand_types norm_in;
     for (int i = 1; i < in.size(); ++i) norm_in.push_back(in[i]);
     auto const sum = add::infer(in);
-    return sum.reason != why::nothing ? sum : layer_norm_gradient::infer(norm_in);
+    return sum.reason != why::nothing ? sum : layer_norm_gradient::infer(norm_in, o);
   }
 };
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "constrain/device/cpu/elements.hpp"
-#include "constrain/device/cpu/reduce.hpp"
 #include "constrain/device/random_stream.hpp"
 #include "constrain/op/dropout/dropout.hpp"
+#include "constrain/op/sum_parts/cpu.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -41,7 +41,10 @@ template <> struct kernel<op::dropout_bias_gradient, cpu> {
   static void run(call const& c, tensor<stored const> dy, tensor<double const> rate, tensor<stored> dx,
                   tensor<accumulate> dbias) {
     kernel<op::dropout, cpu>::run(c, dy, rate, dx);
-    sum_rows(dx.data, dx.rows(), dx.features(), dbias.data, c.add_to(1));
+    auto const width = dx.features();
+    for_row_parts(dx.rows(), dbias, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+      sum_rows(dx.data + begin * width, end - begin, width, dbias.data + part * width, c.add_to(1));
+    });
   }
 };
 

@@ -144,15 +144,15 @@ template <int n, class stored> struct dropout_packs {
 
 template <class architecture> struct kernel<op::dropout_bias_gradient, cuda<architecture>> {
   static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const& out) {
-    return needs_of_sum_columns(in[0].rows(), in[0].features(), out[1].type);
+    return needs_of_sum_columns(in[0].rows(), in[0].features(), out[1]);
   }
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<double const> rate, tensor<stored> dx,
                   tensor<accumulate> dbias) {
     dropout_argument<stored> const argument(c, dy, rate);
     auto const sum = [&]<int n>(std::integral_constant<int, n>) {
-      sum_columns<n>(cuda<architecture>{}, c, dropout_packs<n, stored>{argument, dy.data, dx.data}, dx.rows(),
-                     dx.features(), dbias.data, c.add_to(1));
+      sum_columns<n>(c, dropout_packs<n, stored>{argument, dy.data, dx.data}, dx.rows(), dx.features(), dbias,
+                     c.add_to(1));
     };
     if (argument.takes_packs() && takes_packs<stored>(dx.features(), dy.data, dx.data))
       sum(std::integral_constant<int, pack_of<stored>>{});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/op/refusals.hpp"
+#include "constrain/op/sum_parts/sum_parts.hpp"
 #include "constrain/program/backward.hpp"
 #include "constrain/program/setting.hpp"
 
@@ -12,12 +13,15 @@ namespace op {
 /// dx, [..., out] -> [out]. (+)=: the first write in a run of the program overwrites db; later writes add to it. The
 /// pass `fuse` inserts this op.
 struct dropout_bias_gradient {
+  using options = row_sum_options;
   static constexpr char const* name = "dropout_bias_gradient";
   static constexpr unsigned in_place = 0b1;
   static constexpr unsigned accumulating = 0b10;
+  static constexpr unsigned row_sums = 0b10;
 
-  static constexpr inferred infer(operand_types const& in) {
-    return inferred::one(in[0].type, in[0].shape).and_also(accumulator_of(in[0].type), shape(in[0].shape.features()));
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(in[0].type, in[0].shape)
+        .and_also(accumulator_of(in[0].type), o.sums_of(in[0].shape.features()));
   }
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "constrain/device/cpu/reduce.hpp"
 #include "constrain/op/elementwise/kernel.hpp"
+#include "constrain/op/sum_parts/cpu.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -29,11 +29,18 @@ private:
   template <class stored, class accumulate, class... pointers>
   static void run_rows(call const& c, tensor<stored> dx, tensor<accumulate> dbias, tensor<accumulate> partial,
                        pointers... inputs) {
-    auto const width = dx.features(), rows = dx.rows();
+    for_row_parts(dx.rows(), dbias, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+      run_part(c, dx, begin, end, dbias.data + part * dx.features(), partial, inputs...);
+    });
+  }
+  template <class stored, class accumulate, class... pointers>
+  static void run_part(call const& c, tensor<stored> dx, std::int64_t begin, std::int64_t end, accumulate* dbias,
+                       tensor<accumulate> partial, pointers... inputs) {
+    auto const width = dx.features(), rows = end - begin;
     parallel_for(op::chunks, [=](std::int64_t chunk) {
       accumulate* const sums = partial.data + chunk * width;
       for (std::int64_t i = 0; i < width; ++i) sums[i] = 0;
-      for (std::int64_t row = rows * chunk / op::chunks; row < rows * (chunk + 1) / op::chunks; ++row) {
+      for (auto row = begin + rows * chunk / op::chunks; row < begin + rows * (chunk + 1) / op::chunks; ++row) {
         auto const first = row * width;
         simd_loop(width, [=](std::int64_t i) {
           dx[first + i] = gradient_of<functor>{}(arithmetic<stored>(inputs[first + i])...);
@@ -41,7 +48,7 @@ private:
         simd_loop(width, [=](std::int64_t i) { sums[i] += dx[first + i]; });
       }
     });
-    add_up_chunks(partial.data, op::chunks, width, width, dbias.data, c.add_to(1));
+    add_up_chunks(partial.data, op::chunks, width, width, dbias, c.add_to(1));
   }
 };
 

@@ -28,7 +28,7 @@ template <int n, class functor, class stored, int inputs> struct gradient_packs 
 
 template <class functor, class architecture> struct kernel<op::elementwise_gradient_bias<functor>, cuda<architecture>> {
   static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const& out) {
-    return needs_of_sum_columns(in[0].rows(), in[0].features(), out[1].type);
+    return needs_of_sum_columns(in[0].rows(), in[0].features(), out[1]);
   }
   // The inputs are dy, then those of x and y that the derivative uses.
   template <class stored, class accumulate>
@@ -52,7 +52,7 @@ private:
   static void run_columns(call const& c, tensor<stored> dx, tensor<accumulate> dbias, pointers... inputs) {
     auto const sum = [&]<int n>(std::integral_constant<int, n>) {
       gradient_packs<n, functor, stored, sizeof...(inputs)> const packs{{inputs...}, dx.data};
-      sum_columns<n>(cuda<architecture>{}, c, packs, dx.rows(), dx.features(), dbias.data, c.add_to(1));
+      sum_columns<n>(c, packs, dx.rows(), dx.features(), dbias, c.add_to(1));
     };
     if (takes_packs<stored>(dx.features(), dx.data, inputs...)) sum(std::integral_constant<int, pack_of<stored>>{});
     else sum(std::integral_constant<int, 1>{});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/op/refusals.hpp"
+#include "constrain/op/sum_parts/sum_parts.hpp"
 #include "constrain/program/backward.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -25,16 +26,18 @@ template <class functor> constexpr bool derivative_uses_output() {
 /// overwrites db; later writes add to it. On the CPU, output 2 is scratch for the sums of the chunks. The pass `fuse`
 /// inserts this op.
 template <class functor> struct elementwise_gradient_bias {
+  using options = row_sum_options;
   static constexpr char const* name = "elementwise_gradient_bias";
   static constexpr unsigned in_place = 0b111;
   static constexpr unsigned accumulating = 0b10;
+  static constexpr unsigned row_sums = 0b10;
   static constexpr unsigned workspace = 0b100;
   static constexpr std::int64_t chunks = 16; // number of chunks of rows, for any number of threads
 
-  static constexpr inferred infer(operand_types const& in) {
+  static constexpr inferred infer(operand_types const& in, options const& o) {
     auto const sum = accumulator_of(in[0].type);
     auto const width = in[0].shape.features();
-    return inferred::one(in[0].type, in[0].shape).and_also(sum, shape(width)).and_also(sum, shape(chunks, width));
+    return inferred::one(in[0].type, in[0].shape).and_also(sum, o.sums_of(width)).and_also(sum, shape(chunks, width));
   }
 };
 

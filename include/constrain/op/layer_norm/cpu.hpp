@@ -1,9 +1,9 @@
 #pragma once
 
 #include "constrain/device/cpu/elements.hpp"
-#include "constrain/device/cpu/reduce.hpp"
 #include "constrain/device/math.hpp"
 #include "constrain/op/layer_norm/layer_norm.hpp"
+#include "constrain/op/sum_parts/cpu.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -22,19 +22,19 @@ void layer_norm_row(stored const* from, std::int64_t width, accumulate const* we
   rstd = r;
 }
 
-/// Computes layer_norm_gradient of all rows. dx[i] = finish(i, g), where g is the gradient with respect to x[i].
+/// Computes dx of layer_norm_gradient for the rows in [begin, end), and the sums of dweight and dbias over chunks of
+/// these rows: partial [chunks, 2, width]. dx[i] = finish(i, g), where g is the gradient with respect to x[i].
 template <class stored, class accumulate, class function>
-void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<stored const> x,
+void layer_norm_part_gradient(std::int64_t begin, std::int64_t end, tensor<stored const> dy, tensor<stored const> x,
                               tensor<accumulate const> weight, tensor<accumulate const> mean,
-                              tensor<accumulate const> rstd, tensor<stored> dx, tensor<accumulate> dweight,
-                              tensor<accumulate> dbias, tensor<accumulate> partial, function const& finish) {
-  auto const width = x.features();
-  auto const rows = x.rows();
+                              tensor<accumulate const> rstd, tensor<stored> dx, tensor<accumulate> partial,
+                              function const& finish) {
+  auto const width = x.features(), rows = end - begin;
   constexpr auto chunks = op::layer_norm_gradient::chunks;
   parallel_for(chunks, [=](std::int64_t chunk) {
     accumulate* const sums = partial.data + chunk * 2 * width; // partial sums of this chunk: dweight, then dbias
     for (std::int64_t i = 0; i < 2 * width; ++i) sums[i] = 0;
-    for (std::int64_t row = rows * chunk / chunks; row < rows * (chunk + 1) / chunks; ++row) {
+    for (auto row = begin + rows * chunk / chunks; row < begin + rows * (chunk + 1) / chunks; ++row) {
       stored const* g = dy.data + row * width;
       stored const* from = x.data + row * width;
       stored* to = dx.data + row * width;
@@ -55,8 +55,21 @@ void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<sto
       });
     }
   });
-  add_up_chunks(partial.data, chunks, 2 * width, width, dweight.data, c.add_to(1));
-  add_up_chunks(partial.data + width, chunks, 2 * width, width, dbias.data, c.add_to(2));
+}
+
+/// Computes layer_norm_gradient of all rows. dx[i] = finish(i, g), where g is the gradient with respect to x[i].
+template <class stored, class accumulate, class function>
+void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<stored const> x,
+                              tensor<accumulate const> weight, tensor<accumulate const> mean,
+                              tensor<accumulate const> rstd, tensor<stored> dx, tensor<accumulate> dweight,
+                              tensor<accumulate> dbias, tensor<accumulate> partial, function const& finish) {
+  auto const width = x.features();
+  constexpr auto chunks = op::layer_norm_gradient::chunks;
+  for_row_parts(x.rows(), dweight, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+    layer_norm_part_gradient(begin, end, dy, x, weight, mean, rstd, dx, partial, finish);
+    add_up_chunks(partial.data, chunks, 2 * width, width, dweight.data + part * width, c.add_to(1));
+    add_up_chunks(partial.data + width, chunks, 2 * width, width, dbias.data + part * width, c.add_to(2));
+  });
 }
 
 template <> struct kernel<op::layer_norm, cpu> {

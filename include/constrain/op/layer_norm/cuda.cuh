@@ -36,35 +36,16 @@ template <class stored, class accumulate> struct layer_norm_gradient_arrays {
   stored const *residual, *dy, *x;
   accumulate const *weight, *mean, *rstd;
   stored* dx;
-  accumulate* partial; // [parts, 2, width]: sums of dweight and dbias over the rows of each block
+  accumulate *dweight, *dbias; // [parts, width]: the sums over the rows of each block
 };
 
-/// The number of blocks of the gradient's kernel. It depends only on the shape, so that sums are reproducible.
-constexpr std::int64_t norm_parts(std::int64_t rows) {
-  auto const groups = (rows + norm_group - 1) / norm_group;
-  return groups < 256 ? groups : 256;
-}
-
-/// Loop body: the sums of dweight and dbias over all parts, from partial sums [parts, 2, width].
-template <class accumulate> struct sum_of_norm_parts {
-  accumulate const* partial;
-  std::int64_t parts, width;
-  accumulate *dweight, *dbias;
-  bool add_weight, add_bias;
-
-  CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    if (i < width) sum_of_parts<accumulate>{partial, parts, 2 * width, dweight, add_weight}(i);
-    else sum_of_parts<accumulate>{partial + width, parts, 2 * width, dbias, add_bias}(i - width);
-  }
-};
-
-/// Adds `count` rows to a block's sums of dweight and dbias, [2, width], or starts them. `pair`: columns per access.
+/// Adds `count` rows to a block's sums of dweight and dbias, or starts them. `pair`: columns per access.
 template <int pair, class stored, class accumulate>
 __device__ void add_norm_columns(stored const* dy, stored const* x, accumulate const* mean, accumulate const* rstd,
-                                 int count, std::int64_t width, bool starts, accumulate* sums) {
+                                 int count, std::int64_t width, bool starts, accumulate* dweight, accumulate* dbias) {
   for (auto i = static_cast<std::int64_t>(threadIdx.x) * pair; i < width; i += cuda_threads * pair) {
     accumulate of_weight[pair]{}, of_bias[pair]{}, gradient[pair], input[pair];
-    if (!starts) load_pack(sums + i, of_weight), load_pack(sums + width + i, of_bias);
+    if (!starts) load_pack(dweight + i, of_weight), load_pack(dbias + i, of_bias);
     for (int row = 0; row < count; ++row) {
       load_pack(dy + row * width + i, gradient), load_pack(x + row * width + i, input);
       CT_UNROLL
@@ -73,7 +54,7 @@ __device__ void add_norm_columns(stored const* dy, stored const* x, accumulate c
         of_bias[j] += gradient[j];
       }
     }
-    store_pack(of_weight, sums + i), store_pack(of_bias, sums + width + i);
+    store_pack(of_weight, dweight + i), store_pack(of_bias, dbias + i);
   }
 }
 
@@ -128,21 +109,20 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 // dx = layer_norm_gradient(dy, x, weight, mean, rstd), plus the residual's gradient if `adds`, and partial sums of
-// dweight and dbias. A block handles groups of rows in three passes: sums of each row, sums of each column, and dx,
+// dweight and dbias. A block handles a part of the rows, in groups, in three passes: sums of each row, sums of each column, and dx,
 // which may overwrite dy or the residual's gradient. The later passes usually find the rows in a cache.
 template <int n, bool adds, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, 2)
-    layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, std::int64_t rows,
+    layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, row_partition rows,
                                std::int64_t width) {
   constexpr int group = detail::norm_group;
   __shared__ accumulate mean[group], rstd[group], mean_of_gradient[group], mean_of_product[group];
   auto const lane = static_cast<std::int64_t>(threadIdx.x % 32) * n;
   int const warp = static_cast<int>(threadIdx.x / 32);
-  accumulate* const dweight = arrays.partial + blockIdx.x * (2 * width);
+  auto const first = rows.begin(blockIdx.x), end = rows.begin(blockIdx.x + 1);
   accumulate g[n], x[n], weight[n];
-  for (auto begin = static_cast<std::int64_t>(blockIdx.x) * group; begin < rows;
-       begin += static_cast<std::int64_t>(gridDim.x) * group) {
-    int const count = static_cast<int>(rows - begin < group ? rows - begin : group);
+  for (auto begin = first; begin < end; begin += group) {
+    int const count = static_cast<int>(end - begin < group ? end - begin : group);
     stored const* const dy_rows = arrays.dy + begin * width;
     stored const* const x_rows = arrays.x + begin * width;
     for (int row = warp; row < count; row += detail::norm_warps) {
@@ -162,8 +142,8 @@ static __global__ void __launch_bounds__(cuda_threads, 2)
       if (lane == 0) mean[row] = m, rstd[row] = r, mean_of_gradient[row] = sum, mean_of_product[row] = product;
     }
     __syncthreads();
-    bool const is_first = begin == static_cast<std::int64_t>(blockIdx.x) * group;
-    detail::add_norm_columns<n == 1 ? 1 : 2>(dy_rows, x_rows, mean, rstd, count, width, is_first, dweight);
+    detail::add_norm_columns<n == 1 ? 1 : 2>(dy_rows, x_rows, mean, rstd, count, width, begin == first,
+                                             arrays.dweight + blockIdx.x * width, arrays.dbias + blockIdx.x * width);
     __syncthreads();
     for (int row = warp; row < count; row += detail::norm_warps) {
       auto const offset = (begin + row) * width;
@@ -201,25 +181,31 @@ void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& 
   else launch(&layer_norm_kernel<1, addend, stored, accumulate>);
 }
 
-template <bool adds, class architecture, class stored, class accumulate>
-void run_layer_norm_gradient(cuda<architecture> device, call const& c, layer_norm_gradient_arrays<stored, accumulate> x,
-                             tensor<stored> dx, tensor<accumulate> dweight, tensor<accumulate> dbias) {
-  auto const parts = norm_parts(dx.rows()), width = dx.features();
-  x.partial = c.scratch_as<accumulate>();
+template <bool adds, class stored, class accumulate>
+void run_layer_norm_gradient(call const& c, layer_norm_gradient_arrays<stored, accumulate> x, tensor<stored> dx,
+                             tensor<accumulate> dweight, tensor<accumulate> dbias) {
+  bool const stays_in_parts = dweight.shape().rank == 2;
+  auto const parts = stays_in_parts ? dweight.shape().extent[0] : row_parts(dx.rows()), width = dx.features();
+  x.dweight = stays_in_parts ? dweight.data : c.scratch_as<accumulate>();
+  x.dbias = stays_in_parts ? dbias.data : x.dweight + parts * width;
   auto const launch = [&](auto* kernel) {
-    cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(parts)), cuda_threads, kernel, x, dx.rows(), width);
+    cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(parts)), cuda_threads, kernel, x,
+                row_partition(dx.rows(), parts), width);
   };
-  if (takes_packs<stored>(width, x.residual, x.dy, x.x, x.weight, x.dx))
+  if (takes_packs<stored>(width, x.residual, x.dy, x.x, x.weight, x.dx, x.dweight, x.dbias))
     launch(&layer_norm_gradient_kernel<pack_of<stored>, adds, stored, accumulate>);
   else launch(&layer_norm_gradient_kernel<1, adds, stored, accumulate>);
-  for_elements(
-      device, c, 2 * width,
-      sum_of_norm_parts<accumulate>{x.partial, parts, width, dweight.data, dbias.data, c.add_to(1), c.add_to(2)});
+  if (stays_in_parts) return;
+  start_sum_parts(*c.parameters.context,
+                  few_parts<accumulate, 2>{{{x.dweight, dweight.data, width, width, parts, 1, c.add_to(1) ? 1 : 0},
+                                            {x.dbias, dbias.data, width, width, parts, 1, c.add_to(2) ? 1 : 0}}},
+                  2);
 }
 
 /// The needs of layer_norm_gradient, with or without a residual.
 constexpr kernel_needs needs_of_norm_gradient(operand_extents const& out) {
-  return {.scratch = norm_parts(out[0].rows()) * 2 * out[0].features() * size_of(out[1].type), .launches = 2};
+  if (out[1].shape.rank == 2) return {};
+  return {.scratch = row_parts(out[0].rows()) * 2 * out[0].features() * size_of(out[1].type), .launches = 2};
 }
 
 } // namespace detail
@@ -253,9 +239,9 @@ template <class architecture> struct kernel<op::layer_norm_gradient, cuda<archit
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<accumulate const> weight,
                   tensor<accumulate const> mean, tensor<accumulate const> rstd, tensor<stored> dx,
                   tensor<accumulate> dweight, tensor<accumulate> dbias, tensor<accumulate>) {
-    detail::layer_norm_gradient_arrays<stored, accumulate> const arrays{nullptr,   dy.data,   x.data,  weight.data,
-                                                                        mean.data, rstd.data, dx.data, nullptr};
-    detail::run_layer_norm_gradient<false>(cuda<architecture>{}, c, arrays, dx, dweight, dbias);
+    detail::layer_norm_gradient_arrays<stored, accumulate> const arrays{
+        nullptr, dy.data, x.data, weight.data, mean.data, rstd.data, dx.data, nullptr, nullptr};
+    detail::run_layer_norm_gradient<false>(c, arrays, dx, dweight, dbias);
   }
 };
 
@@ -267,9 +253,9 @@ template <class architecture> struct kernel<op::layer_norm_gradient_add, cuda<ar
   static void run(call const& c, tensor<stored const> dresidual, tensor<stored const> dy, tensor<stored const> x,
                   tensor<accumulate const> weight, tensor<accumulate const> mean, tensor<accumulate const> rstd,
                   tensor<stored> dx, tensor<accumulate> dweight, tensor<accumulate> dbias, tensor<accumulate>) {
-    detail::layer_norm_gradient_arrays<stored, accumulate> const arrays{dresidual.data, dy.data,   x.data,  weight.data,
-                                                                        mean.data,      rstd.data, dx.data, nullptr};
-    detail::run_layer_norm_gradient<true>(cuda<architecture>{}, c, arrays, dx, dweight, dbias);
+    detail::layer_norm_gradient_arrays<stored, accumulate> const arrays{
+        dresidual.data, dy.data, x.data, weight.data, mean.data, rstd.data, dx.data, nullptr, nullptr};
+    detail::run_layer_norm_gradient<true>(c, arrays, dx, dweight, dbias);
   }
 };
 

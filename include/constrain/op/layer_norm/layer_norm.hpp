@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/op/refusals.hpp"
+#include "constrain/op/sum_parts/sum_parts.hpp"
 #include "constrain/program/backward.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -17,18 +18,20 @@ namespace op {
 /// run of the program overwrites dweight and dbias; later writes add to them. On the CPU, output 3 is scratch for the
 /// sums of the chunks.
 struct layer_norm_gradient {
+  using options = row_sum_options;
   static constexpr char const* name = "layer_norm_gradient";
   static constexpr unsigned accumulating = 0b110;
+  static constexpr unsigned row_sums = 0b110;
   static constexpr unsigned workspace = 0b1000;
   static constexpr unsigned in_place = 0b1;
   static constexpr std::int64_t chunks = 16; // number of chunks of rows, for any number of threads
 
-  static constexpr inferred infer(operand_types const& in) {
+  static constexpr inferred infer(operand_types const& in, options const& o) {
     auto const width = in[1].shape.features();
     auto const sum = accumulator_of(in[0].type);
     return inferred::one(in[0].type, in[0].shape)
-        .and_also(sum, shape(width))
-        .and_also(sum, shape(width))
+        .and_also(sum, o.sums_of(width))
+        .and_also(sum, o.sums_of(width))
         .and_also(sum, shape(chunks, 2, width));
   }
 };

@@ -4,6 +4,7 @@
 #include "constrain/device/cpu/gemm.hpp"
 #include "constrain/device/cpu/reduce.hpp"
 #include "constrain/op/linear/linear.hpp"
+#include "constrain/op/sum_parts/cpu.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -46,7 +47,10 @@ template <> struct kernel<op::linear_weight_gradient, cpu> {
 template <> struct kernel<op::linear_bias_gradient, cpu> {
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<accumulate> dbias) {
-    sum_rows(dy.data, dy.rows(), dy.features(), dbias.data, c.add_to(0));
+    auto const width = dy.features();
+    for_row_parts(dy.rows(), dbias, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+      sum_rows(dy.data + begin * width, end - begin, width, dbias.data + part * width, c.add_to(0));
+    });
   }
 };
 

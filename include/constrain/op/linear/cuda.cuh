@@ -8,15 +8,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// y += bias, [rows, width] and [width], n elements per access. A block handles 32 n columns; its warps take the rows in
+// y += bias, [rows, width] and [width], n elements per access, where the GEMM cannot add the bias. A block handles 32 n columns; its warps take the rows in
 // turn.
-template <int n, class stored, class accumulate>
+template <int n, class stored, class bias_type>
 static __global__ void __launch_bounds__(cuda_threads)
-    add_bias_kernel(stored* y, accumulate const* bias, std::int64_t rows, std::int64_t width) {
+    add_bias_kernel(stored* y, bias_type const* bias, std::int64_t rows, std::int64_t width) {
   constexpr int warps = cuda_threads / 32;
   auto const column = (static_cast<std::int64_t>(blockIdx.x) * 32 + threadIdx.x % 32) * n;
   if (column >= width) return;
-  accumulate of_columns[n], values[n];
+  arithmetic<bias_type> of_columns[n], values[n];
   load_pack(bias + column, of_columns);
   CT_KEEP_LOOP
   for (auto row = static_cast<std::int64_t>(blockIdx.y) * warps + threadIdx.x / 32; row < rows;
@@ -46,8 +46,10 @@ constexpr gemm_extents extents_of_weight_gradient(auto const& dy, auto const& x)
 
 template <class architecture> struct kernel<op::linear, cuda<architecture>> {
   static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const& out) {
-    auto const gemms = gemm_parts(transpose::no, transpose::yes, detail::extents_of_linear(in[0], out[0]));
-    return {.scratch = gemm_workspace, .launches = in.size() == 3 ? gemms + 1 : gemms};
+    auto const extents = detail::extents_of_linear(in[0], out[0]);
+    auto const gemms = gemm_parts(transpose::no, transpose::yes, extents);
+    bool const adds_bias = in.size() == 3 && !(in[2].type == out[0].type && gemm_adds_bias(extents, out[0].type));
+    return {.scratch = gemm_workspace, .launches = adds_bias ? gemms + 1 : gemms};
   }
   template <class stored>
   static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<stored> y) {
@@ -56,6 +58,10 @@ template <class architecture> struct kernel<op::linear, cuda<architecture>> {
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> x, tensor<stored const> weight, tensor<accumulate const> bias,
                   tensor<stored> y) {
+    auto const extents = detail::extents_of_linear(x, y);
+    if constexpr (std::is_same_v<stored, accumulate>)
+      if (gemm_adds_bias(extents, dtype_of<stored>) && are_aligned(bias.data))
+        return gemm(c, transpose::no, transpose::yes, extents, x.data, weight.data, false, y.data, bias.data);
     run(c, x, weight, y);
     auto const launch = [&](int n, auto* kernel) {
       // Each warp handles eight rows, unless the grid would be too large.
@@ -67,6 +73,12 @@ template <class architecture> struct kernel<op::linear, cuda<architecture>> {
     constexpr int pack = pack_of<stored>;
     if (takes_packs<stored>(y.features(), y.data, bias.data)) launch(pack, &add_bias_kernel<pack, stored, accumulate>);
     else launch(1, &add_bias_kernel<1, stored, accumulate>);
+  }
+
+private:
+  /// Whether the GEMM can add a bias of the type of its result.
+  static constexpr bool gemm_adds_bias(gemm_extents const& extents, dtype type) {
+    return allows_bias(transpose::no, transpose::yes, extents, size_of(type));
   }
 };
 
@@ -96,19 +108,15 @@ template <class architecture> struct kernel<op::linear_weight_gradient, cuda<arc
 
 template <class architecture> struct kernel<op::linear_bias_gradient, cuda<architecture>> {
   static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const& out) {
-    return needs_of_sum_columns(in[0].rows(), in[0].features(), out[0].type);
+    return needs_of_sum_columns(in[0].rows(), in[0].features(), out[0]);
   }
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<accumulate> dbias) {
     constexpr int pack = pack_of<stored>;
-    cuda<architecture> const device;
     auto const rows = dy.rows(), columns = dy.features();
     if (takes_packs<stored>(columns, dy.data))
-      sum_columns<pack>(device, c, elements_of_array<pack, stored, accumulate>{dy.data}, rows, columns, dbias.data,
-                        c.add_to(0));
-    else
-      sum_columns<1>(device, c, elements_of_array<1, stored, accumulate>{dy.data}, rows, columns, dbias.data,
-                     c.add_to(0));
+      sum_columns<pack>(c, elements_of_array<pack, stored, accumulate>{dy.data}, rows, columns, dbias, c.add_to(0));
+    else sum_columns<1>(c, elements_of_array<1, stored, accumulate>{dy.data}, rows, columns, dbias, c.add_to(0));
   }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/op/refusals.hpp"
+#include "constrain/op/sum_parts/sum_parts.hpp"
 #include "constrain/program/backward.hpp"
 #include "constrain/program/in_parts.hpp"
 
@@ -45,12 +46,14 @@ struct linear_weight_gradient {
 /// db (+)= the sum of the rows of dy: dy [..., out] -> [out]. The order of the additions does not depend on the
 /// number of threads. (+)=: the first write in a run of the program overwrites the output; later writes add to it.
 struct linear_bias_gradient {
+  using options = row_sum_options;
   static constexpr char const* name = "linear_bias_gradient";
   static constexpr unsigned accumulating = 0b1;
+  static constexpr unsigned row_sums = 0b1;
   static constexpr char const* layouts = "... -> -";
 
-  static constexpr inferred infer(operand_types const& in) {
-    return inferred::one(accumulator_of(in[0].type), shape(in[0].shape.features()));
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return inferred::one(accumulator_of(in[0].type), o.sums_of(in[0].shape.features()));
   }
 };
 

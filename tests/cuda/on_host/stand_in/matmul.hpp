@@ -16,6 +16,8 @@ struct chosen_algorithm {
   on_host_layout a{}, b{}, c{}, d{};
   std::uint64_t workspace = 0;                       // bytes it may need
   std::uint32_t alignment[4] = {256, 256, 256, 256}; // of A, B, C and D: cuBLASLt's default
+  std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  std::uintptr_t alignment_of_bias = 1; // of the bias that the heuristic saw, at most 256
 };
 
 /// Elements that no matrix may span: cuBLASLt 13.6 has algorithms that its heuristic returns, but that fail from there
@@ -56,9 +58,28 @@ inline void check_layouts(char const* call, on_host_product const& p, on_host_la
 struct matmul_operands {
   void const *a, *b, *c;
   void* d;
+  void const* bias;
   char* workspace;
   std::size_t workspace_bytes;
 };
+
+/// The alignment of an address, at most 256.
+inline std::uintptr_t alignment_of(void const* p) {
+  auto const address = reinterpret_cast<std::uintptr_t>(p);
+  return address == 0 || address % 256 == 0 ? 256 : address & (~address + 1);
+}
+
+/// Refuses a bias that is not where, or not as aligned as, the algorithm was promised.
+inline void check_bias(char const* call, chosen_algorithm const& chosen, void const* bias, int device) {
+  if (chosen.epilogue != CUBLASLT_EPILOGUE_BIAS) return;
+  if (bias == nullptr) violated(call, "the bias is null", "CUBLASLT_EPILOGUE_BIAS adds a bias");
+  auto const bytes = static_cast<std::size_t>(chosen.d.rows) * chosen.d.element();
+  device_memory::check(call, "the bias", bias, bytes, device);
+  auto const is = alignment_of(bias);
+  if (is < 16 || is < chosen.alignment_of_bias)
+    violated(call, text("the bias is aligned to ", is, " bytes"),
+             "it begins at a multiple of 16 bytes, and is as aligned as the bias that the heuristic saw");
+}
 
 /// Refuses operands that are not where, or not as aligned as, the algorithm was promised.
 inline void check_operands(char const* call, chosen_algorithm const& chosen, matmul_operands const& o, int device) {
@@ -101,7 +122,7 @@ inline double in_tf32(double x) {
   return static_cast<double>(__builtin_bit_cast(float, (bits + 0xFFFu + (bits >> 13 & 1u)) & ~0x1FFFu));
 }
 
-/// D = alpha op(A) op(B) + beta C, summed in double; the operands are rounded if the algorithm computes in TF32.
+/// D = alpha op(A) op(B) + beta C, plus the bias in every column, summed in double; the operands are rounded if the algorithm computes in TF32.
 inline void multiply(chosen_algorithm const& chosen, matmul_operands const& o, double alpha, double beta) {
   auto const ends = o.workspace_bytes < 4096 ? o.workspace_bytes : 4096; // whoever kept something there sees it
   std::memset(o.workspace, 0xEE, ends);
@@ -117,7 +138,9 @@ inline void multiply(chosen_algorithm const& chosen, matmul_operands const& o, d
       for (std::int64_t k = 0; k < depth; ++k)
         sum += factor(ta ? a.get(o.a, k, row) : a.get(o.a, row, k)) *
                factor(tb ? b.get(o.b, column, k) : b.get(o.b, k, column));
-      d.set(o.d, row, column, alpha * sum + (beta != 0 ? beta * c.get(o.c, row, column) : 0));
+      sum = alpha * sum + (beta != 0 ? beta * c.get(o.c, row, column) : 0);
+      if (chosen.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += d.get(o.bias, row, 0);
+      d.set(o.d, row, column, sum);
     }
 }
 

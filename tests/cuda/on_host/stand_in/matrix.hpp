@@ -11,12 +11,16 @@ enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_64F = 70, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 };
 enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16F = 2, CUDA_R_16BF = 14 };
 
-/// The kind of a GEMM: the type in which it computes, and which of A and B are transposed.
+enum cublasLtEpilogue_t { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_BIAS = 4 };
+
+/// The kind of a GEMM: the type in which it computes, which of A and B are transposed, and what it does with the sums.
 struct on_host_product {
   static constexpr char const* name = "matmul descriptor";
   cublasComputeType_t compute;
   cudaDataType_t scale;
   cublasOperation_t operation[2] = {CUBLAS_OP_N, CUBLAS_OP_N};
+  std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  void const* bias = nullptr;
 
   void end() const {}
 };

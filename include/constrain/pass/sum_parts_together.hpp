@@ -1,0 +1,85 @@
+#pragma once
+
+#include "constrain/device/cuda/tiles.hpp"
+#include "constrain/op/sum_parts/sum_parts.hpp"
+#include "constrain/pass/rewrite.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// A gradient that is summed over its parts later.
+struct later_sum {
+  ref parts, gradient;
+  int line = 0, called_from = 0;
+};
+
+/// Rewrites nodes whose outputs are sums over rows, and appends the sums of their parts later.
+class later_sums {
+public:
+  constexpr explicit later_sums(program const& p) : p_(p) {}
+
+  /// Whether the call n sums rows, and all these sums are gradients.
+  constexpr bool sums_gradients(node const& n) const {
+    if (n.kind != node_kind::call || n.op->row_sums == 0) return false;
+    for (int j = 0; j < n.outputs.size(); ++j)
+      if ((n.op->row_sums >> j & 1u) != 0 && p_.values[n.outputs[j].value].role != role::gradient) return false;
+    return true;
+  }
+
+  /// Appends the call n, which leaves its sums in parts.
+  constexpr void append_in_parts(builder& out, node n) {
+    node const original = n;
+    n.attributes = pack(row_sum_options{row_parts(p_.values[n.inputs[0].value].shape.rows())});
+    for (int j = 0; j < n.outputs.size(); ++j)
+      if ((n.op->row_sums >> j & 1u) != 0) n.outputs[j] = {};
+    out.called_from = n.called_from;
+    n = out.append(*n.op, n);
+    for (int j = 0; j < n.outputs.size(); ++j)
+      if ((n.op->row_sums >> j & 1u) != 0) sums_.push_back({n.outputs[j], original.outputs[j], n.line, n.called_from});
+  }
+
+  /// Whether the node n reads or writes a gradient that a later sum writes.
+  constexpr bool are_needed_by(node const& n) const {
+    for (auto const& sum : sums_)
+      if (n.inputs.contains(sum.gradient) || n.outputs.contains(sum.gradient)) return true;
+    return false;
+  }
+
+  /// Appends all later sums, one after another.
+  constexpr void append_sums(builder& out) {
+    for (auto const& sum : sums_) {
+      node n;
+      n.line = sum.line;
+      n.backward = true;
+      n.inputs.push_back(sum.parts), n.outputs.push_back(sum.gradient);
+      out.called_from = sum.called_from;
+      out.append(info_of<op::sum_parts>, n);
+    }
+    sums_.count = 0;
+  }
+
+private:
+  program const& p_;
+  fixed_vector<later_sum, program::maximum_nodes> sums_;
+};
+
+} // namespace detail
+
+/// For a device whose kernels sum rows in parts, one part per block: lets calls leave their sums in parts
+/// (`op_info::row_sums`) and appends the sums of the parts of all gradients together, at the end of an iteration or
+/// before the first node that needs one of these gradients. The device merges these calls into one launch.
+constexpr program sum_parts_together(program const& p) {
+  if (!p.failure.ok()) return p;
+  auto out = without_nodes(p);
+  detail::later_sums later(p);
+  rewrite_nodes(out, p, 0, p.nodes.size(), [&](builder&, node const& n, int) {
+    if (n.kind != node_kind::call || later.are_needed_by(n)) later.append_sums(out);
+    if (later.sums_gradients(n)) later.append_in_parts(out, n);
+    else out.program.add_node(n);
+  });
+  later.append_sums(out);
+  return out.program;
+}
+
+} // namespace constrain

@@ -1,0 +1,55 @@
+#include "programs.hpp"
+
+#include <constrain/pass/mixed_precision.hpp>
+#include <constrain/pass/verify.hpp>
+#include <doctest/doctest.h>
+
+using namespace constrain;
+using namespace constrain::test;
+
+namespace {
+
+/// The role of the value that the only call of `op` reads as input k, in the order of the calls.
+constexpr role role_read(program const& p, op_info const& op, int call, int k) {
+  for (auto const& n : p.nodes)
+    if (calls(n, op) && call-- == 0) return p.values[n.inputs[k].value].role;
+  return role::input;
+}
+
+constexpr program model = built<gpt2_task>();
+constexpr program matrices = constrain::mixed_precision(model, {.compute = dtype::bf16});
+constexpr program with_biases = constrain::mixed_precision(model, {.compute = dtype::bf16}, true);
+constexpr program stored_narrow = constrain::mixed_precision(model, {.compute = dtype::bf16, .masters = false}, true);
+
+// Matrices are cast: the tables of tokens and positions, and the four weights of a block. Biases only if asked for.
+static_assert(calls(matrices, &info_of<op::cast>) == 6 && calls(with_biases, &info_of<op::cast>) == 10);
+static_assert(role_read(matrices, info_of<op::linear>, 0, 1) == role::compute_copy);
+static_assert(role_read(matrices, info_of<op::linear>, 0, 2) == role::bias);
+static_assert(role_read(with_biases, info_of<op::linear>, 0, 2) == role::compute_copy);
+static_assert(role_read(with_biases, info_of<op::layer_norm>, 0, 1) == role::norm);
+// The gradient of a bias is its parameter's, in fp32.
+constexpr program trained = update<optimizer::adamw>(differentiate(with_biases));
+static_assert(trained.failure.ok() && trained.values[gradient_of(trained, "block.mlp.up.bias")].type == dtype::f32);
+// Without masters, nothing is cast.
+static_assert(calls(stored_narrow, &info_of<op::cast>) == 0);
+
+// A bias that something else reads too keeps its type.
+struct read_twice {
+  constexpr value operator()(value tokens) const {
+    auto const x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
+    auto const weight = parameter(x, "weight", shape(4, 4), role::weight);
+    auto const both = parameter(x, "bias", shape(4), role::bias);
+    auto const y = emit<op::linear>({x, weight, both});
+    return linear("head", emit<op::layer_norm>({y, both, both}, layer_norm_options{}), 5);
+  }
+};
+using read_twice_task = task<read_twice{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
+constexpr program twice = constrain::mixed_precision(built<read_twice_task>(), {.compute = dtype::bf16}, true);
+static_assert(role_read(twice, info_of<op::linear>, 0, 2) == role::bias);
+static_assert(role_read(twice, info_of<op::linear>, 1, 2) == role::compute_copy); // the head's
+
+} // namespace
+
+TEST_CASE("mixed precision: every type is one that the ops accept") {
+  for (auto const& p : {matrices, with_biases, stored_narrow, trained, twice}) CHECK(verify(p).ok());
+}
