@@ -34,7 +34,7 @@ inline void check_ops_of_gpt(std::map<std::string, int>& seen, std::initializer_
                            "elementwise",
                            "elementwise_gradient_bias",
                            "cross_entropy",
-                           "cross_entropy_gradient",
+                           "cross_entropy_and_gradient",
                            "correct_predictions",
                            "add",
                            "constant",

@@ -75,6 +75,16 @@ static_assert(calls(residual, &info_of<op::elementwise_gradient<op::gelu_tanh>>)
 static_assert(only(residual, with_bias).outputs[1] == ref{gradient_of(residual, "block.mlp.up.bias"), at::current});
 static_assert(calls(sharded_fused, with_bias) == 1);
 
+// The loss and its gradient are computed together. The constant gradient of the loss then comes first.
+constexpr auto const* loss_and_gradient = &info_of<op::cross_entropy_and_gradient>;
+static_assert(calls(residual, loss_and_gradient) == 1 && calls(residual, &info_of<op::cross_entropy>) == 0);
+static_assert(calls(residual, &info_of<op::cross_entropy_gradient>) == 0);
+static_assert(place_of(residual, &info_of<op::constant_like>) + 1 == place_of(residual, loss_and_gradient));
+static_assert(only(residual, &info_of<op::constant_like>).inputs[0] == only(residual, loss_and_gradient).inputs[2]);
+static_assert(only(residual, &info_of<op::constant_like>).outputs[0] == only(residual, loss_and_gradient).inputs[3]);
+// A loss without a gradient, and logsumexps that something else reads, stay.
+static_assert(untouched(predicted(variant<post_norm{}, causal_lm>::build(entry::evaluate, dtype::f32))));
+
 // Without a bias there is nothing to sum; a bias shared by two products is added to by both.
 static_assert(calls(fuse(updated(built<chain_task<3>>()), true), &info_of<op::elementwise_gradient<op::silu>>) == 1);
 struct shared_bias {

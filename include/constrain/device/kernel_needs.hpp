@@ -18,10 +18,13 @@ struct operand_extent {
   dtype type = dtype::f32; // type of the elements in memory
   constrain::shape shape;  // shape of one instance
   std::int64_t count = 0;  // elements of all instances in this operand
+  std::int64_t stride = 0; // elements from one row to the next; 0: the operand is contiguous
 
   /// The innermost extent of the shape, and the number of rows of this length in all instances.
   constexpr std::int64_t features() const { return shape.features(); }
   constexpr std::int64_t rows() const { return count / (features() == 0 ? 1 : features()); }
+  /// Elements from the first element of a row to the first element of the next row.
+  constexpr std::int64_t row_stride() const { return stride == 0 ? features() : stride; }
   /// Number of instances (the tensors of a stack).
   constexpr std::int64_t instances() const { return count / (shape.elements() == 0 ? 1 : shape.elements()); }
 };

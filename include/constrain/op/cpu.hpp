@@ -14,6 +14,7 @@
 #include "constrain/op/constant/kernel.hpp"
 #include "constrain/op/copy/kernel.hpp"
 #include "constrain/op/cross_entropy/cpu.hpp"
+#include "constrain/op/cross_entropy_and_gradient/cpu.hpp"
 #include "constrain/op/cross_entropy_parts/cpu.hpp"
 #include "constrain/op/dropout/cpu.hpp"
 #include "constrain/op/dropout_add/cpu.hpp"

@@ -13,6 +13,7 @@
 #include "constrain/op/constant/kernel.hpp"
 #include "constrain/op/copy/kernel.hpp"
 #include "constrain/op/cross_entropy/cuda.cuh"
+#include "constrain/op/cross_entropy_and_gradient/cuda.cuh"
 #include "constrain/op/dropout/cuda.cuh"
 #include "constrain/op/dropout_add/cuda.cuh"
 #include "constrain/op/elementwise/cuda.cuh"

@@ -2,6 +2,7 @@
 
 #include "constrain/pass/fuse/bias_gradient.hpp"
 #include "constrain/pass/fuse/dropout_add.hpp"
+#include "constrain/pass/fuse/loss_and_gradient.hpp"
 #include "constrain/pass/fuse/residual_layer_norm.hpp"
 #include "constrain/pass/missing_kernels.hpp"
 #include "constrain/pass/row_loop.hpp"
@@ -18,7 +19,8 @@ template <class passes> inline constexpr auto bias_gradient_ops_of = bias_gradie
 
 template <class source, class passes, std::size_t... i> constexpr op_set missing_for_fusion(std::index_sequence<i...>) {
   return missing_of<source, op::add_layer_norm, op::layer_norm_gradient_add, op::dropout_add,
-                    op::dropout_add_layer_norm, op_type<bias_gradient_ops_of<passes>.elements[i]>...>();
+                    op::dropout_add_layer_norm, op::cross_entropy_and_gradient,
+                    op_type<bias_gradient_ops_of<passes>.elements[i]>...>();
 }
 
 /// The fused ops without a kernel for `source::device` that `fuse` might put into the program
@@ -48,7 +50,8 @@ constexpr program fuse(program const& p, slot_of::fusion const& fusion, op_set c
     for (int i = 0; i < out.program.nodes.size(); ++i)
       while (i < out.program.nodes.size() &&
              (detail::fuse_add_layer_norm(out, i, avoided) || detail::fuse_layer_norm_gradient_add(out, i, avoided) ||
-              detail::fuse_bias_gradient(out, i, avoided) || detail::fuse_dropout_add(out, i, avoided)))
+              detail::fuse_bias_gradient(out, i, avoided) || detail::fuse_dropout_add(out, i, avoided) ||
+              detail::fuse_loss_and_gradient(out, i, avoided)))
         changed = true;
   }
   return out.program;

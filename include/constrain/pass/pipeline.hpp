@@ -11,6 +11,7 @@
 #include "constrain/pass/join_slices.hpp"
 #include "constrain/pass/mixed_precision.hpp"
 #include "constrain/pass/own_pass.hpp"
+#include "constrain/pass/pad_rows.hpp"
 #include "constrain/pass/partition.hpp"
 #include "constrain/pass/planned.hpp"
 #include "constrain/pass/recomputation_search.hpp"
@@ -33,8 +34,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The passes that let values share bytes: copy elision, views of slices, and in-place results.
-constexpr program share_bytes(program const& p) { return in_place(slice_views(coalesce(p))); }
+/// The passes that let values share bytes: copy elision, views of slices, and in-place results. On a CUDA device
+/// (`is_cuda`), they also pad rows.
+constexpr program share_bytes(program const& p, bool is_cuda = false) {
+  auto const shared = in_place(slice_views(coalesce(p)));
+  return is_cuda ? pad_rows(shared) : shared;
+}
 
 /// The program `passes::without_dead_code`, divided over the ranks of a tensor group.
 template <class passes>
@@ -190,7 +195,7 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
   static constexpr decltype(auto) before_sharing() {
     return detail::before_sharing<passes_with_dropped, set::parallelism::value.distributed>();
   }
-  static constexpr program final = detail::share_bytes(before_sharing());
+  static constexpr program final = detail::share_bytes(before_sharing(), set::device::value.is_cuda);
 
   /// Calls f(name, program) with the results that can be printed, in order, including those of the policies' passes.
   template <class function> static void for_each(function const& f) {
@@ -313,7 +318,7 @@ template <class source> struct forward_passes {
       partition(detail::before_partition<forward_passes>(), detail::without_gradients(set::parallelism::value));
   /// The program before values share bytes.
   static constexpr decltype(auto) before_sharing() { return detail::before_sharing<forward_passes, is_partitioned>(); }
-  static constexpr program final = detail::share_bytes(before_sharing());
+  static constexpr program final = detail::share_bytes(before_sharing(), set::device::value.is_cuda);
 
   /// Calls f(name, program) with the results that can be printed, in order, including those of the policies' passes.
   template <class function> static void for_each(function const& f) {

@@ -36,7 +36,7 @@ template <class plan> constexpr kernel_needs needs_of_step(plan const& p, step c
   operand_extents inputs, outputs;
   for (int k = 0; k < s.inputs + s.outputs; ++k) {
     operand const& o = p.operands[s.first_operand + k];
-    (k < s.inputs ? inputs : outputs).push_back({o.type, o.shape, o.count});
+    (k < s.inputs ? inputs : outputs).push_back({o.type, o.shape, o.count, o.row_stride});
   }
   return rule(inputs, outputs, s.attributes);
 }

@@ -6,16 +6,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// y[i] = sum over rows of x[row, i], with x [rows, columns] row-major; if `add`, the sum is added to y[i]. Each thread
-/// sums some of the columns, so every column is summed in row order for any number of threads.
+/// y[i] = sum over rows of x[row, i], with x [rows, columns] row-major; if `add`, the sum is added to y[i]. `stride`:
+/// elements from one row to the next; 0: the rows are contiguous. Each thread sums some of the columns, so every column
+/// is summed in row order for any number of threads.
 template <class stored, class real>
-void sum_rows(stored const* x, std::int64_t rows, std::int64_t columns, real* y, bool add) {
+void sum_rows(stored const* x, std::int64_t rows, std::int64_t columns, real* y, bool add, std::int64_t stride = 0) {
+  if (stride == 0) stride = columns;
   constexpr std::int64_t width = 64; // columns per chunk; the sums of a chunk stay in registers
   parallel_chunks(columns, width, [=](std::int64_t begin, std::int64_t end) {
     real sum[width]{};
     auto const n = end - begin;
     for (std::int64_t row = 0; row < rows; ++row) {
-      stored const* from = x + row * columns + begin;
+      stored const* from = x + row * stride + begin;
       CONSTRAIN_SIMD
       for (std::int64_t i = 0; i < n; ++i) sum[i] += from[i];
     }

@@ -9,7 +9,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// y = op(A) op(B), or y += op(A) op(B) if `adds`, by cuBLASLt. A `bias` [n] that is not null is added to every row; it
-/// must be allowed (`allows_bias`), and begin at a multiple of 16 bytes. The matrices are row-major and contiguous: op(A) [m,
+/// must be allowed (`allows_bias`), and begin at a multiple of 16 bytes. The matrices are row-major: op(A) [m,
 /// k], op(B) [k, n], y [m, n]. op transposes its matrix if the matrix's flag is `transpose::yes`. fp32 operands are
 /// rounded to TF32 if `uses_tf32()` of the context is true. Sums are accumulated in float for 16-bit elements,
 /// otherwise in the elements' type. Starts `gemm_parts(...)` GEMMs; parts along k accumulate in y, in order. The call
@@ -24,7 +24,7 @@ void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_ex
   auto const aligned = [](auto const* p) { return alignment_class(reinterpret_cast<std::uintptr_t>(p)); };
   auto& context = *c.parameters.context;
   auto const part = part_of_gemm(a_transposed, b_transposed, e, limit);
-  gemm_shape s{ta, tb, 0, 0, 0, ta ? e.m : e.k, tb ? e.k : e.n, e.n, adds, dtype_of<input>, dtype_of<output>};
+  gemm_shape s{ta, tb, 0, 0, 0, part.lda, part.ldb, part.ldc, adds, dtype_of<input>, dtype_of<output>};
   s.tf32 = context.uses_tf32();
   for (std::int64_t m = 0; m < e.m; m += part.m)
     for (std::int64_t n = 0; n < e.n; n += part.n)

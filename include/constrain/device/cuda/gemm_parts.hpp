@@ -15,9 +15,19 @@ struct gemm_extents {
   std::int64_t m = 0; // rows of op(A) and C
   std::int64_t n = 0; // columns of op(B) and C
   std::int64_t k = 0; // columns of op(A), rows of op(B)
+  // elements from one stored row to the next; 0: the rows are contiguous
+  std::int64_t lda = 0, ldb = 0, ldc = 0;
 
   friend constexpr bool operator==(gemm_extents const&, gemm_extents const&) = default;
 };
+
+/// The extents with the distances of contiguous rows in place of zeros.
+constexpr gemm_extents with_distances(transpose a, transpose b, gemm_extents e) {
+  if (e.lda == 0) e.lda = a == transpose::yes ? e.m : e.k;
+  if (e.ldb == 0) e.ldb = b == transpose::yes ? e.k : e.n;
+  if (e.ldc == 0) e.ldc = e.n;
+  return e;
+}
 
 /// Every matrix of a part spans fewer elements than this, from its first element to its last, including the gaps
 /// between rows. A matrix with a single stored row is an exception.
@@ -45,11 +55,14 @@ constexpr std::int64_t rows_of_part(std::int64_t rows, std::int64_t leading, std
 constexpr gemm_extents part_of_gemm(transpose a, transpose b, gemm_extents const& e, std::int64_t limit = gemm_limit) {
   bool const ta = a == transpose::yes, tb = b == transpose::yes;
   auto const longest = [](std::int64_t x, std::int64_t y) { return x > y ? x : y; };
-  auto const lda = ta ? e.m : e.k, ldb = tb ? e.k : e.n, ldc = e.n;
+  auto const [m, n, k, lda, ldb, ldc] = with_distances(a, b, e);
   auto const leading_of_k = longest(ta ? lda : 0, tb ? 0 : ldb); // 0: neither A nor B is cut along k
-  return {detail::rows_of_part(e.m, ta ? ldc : longest(lda, ldc), limit),
-          tb ? detail::rows_of_part(e.n, ldb, limit) : e.n,
-          leading_of_k == 0 ? e.k : detail::rows_of_part(e.k, leading_of_k, limit)};
+  return {detail::rows_of_part(m, ta ? ldc : longest(lda, ldc), limit),
+          tb ? detail::rows_of_part(n, ldb, limit) : n,
+          leading_of_k == 0 ? k : detail::rows_of_part(k, leading_of_k, limit),
+          lda,
+          ldb,
+          ldc};
 }
 
 /// The number of parts of a GEMM, each of which is one GEMM of cuBLASLt.

@@ -68,8 +68,8 @@ private:
   divisor parts_;
 };
 
-/// Sums each column of a matrix [rows, columns] over each part of the rows: sums [parts, columns]. `f(i, values)` gets
-/// the index of the first of n consecutive elements and sets their values; the matrix need not be in memory. If `f` has
+/// Sums each column of a matrix [rows, columns] over each part of the rows: sums [parts, columns]. `f(row, column, values)`
+/// gets the place of the first of n consecutive elements and sets their values; the matrix need not be in memory. If `f` has
 /// a member function `started`, each thread calls the function that it returns. A block sums 32 n columns; its warps
 /// take the rows of a part in turn.
 template <int n, class real, class function>
@@ -84,7 +84,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const values_of = detail::started(f);
   auto const end = rows.begin(part + 1);
   for (auto row = rows.begin(part) + warp; column < columns && row < end; row += warps) {
-    values_of(row * columns + column, values);
+    values_of(row, column, values);
     CT_UNROLL
     for (int j = 0; j < n; ++j) of_thread[j] += values[j];
   }
@@ -99,10 +99,13 @@ static __global__ void __launch_bounds__(cuda_threads)
   }
 }
 
-/// The values of n consecutive elements of an array, for `sum_columns`.
-template <int n, class stored, class real> struct elements_of_array {
+/// The values of n consecutive elements of a matrix, for `sum_columns`.
+template <int n, class stored, class real> struct elements_of_matrix {
   stored const* x;
-  __device__ void operator()(std::int64_t i, real (&values)[n]) const { load_pack(x + i, values); }
+  std::int64_t stride; // elements from one row to the next
+  __device__ void operator()(std::int64_t row, std::int64_t column, real (&values)[n]) const {
+    load_pack(x + row * stride + column, values);
+  }
 };
 
 /// Sums [parts, width] of the parts of several matrices, and where their sums over the parts go.

@@ -29,6 +29,7 @@ struct correct_predictions {
   static constexpr unsigned accumulating = 0b1;
   static constexpr char const* layouts = "... -> -";
   static constexpr unsigned label_inputs = 0b10;
+  static constexpr unsigned strided_inputs = 0b1;
 
   static constexpr inferred infer(operand_types const&) { return inferred::one(dtype::f64, {}); }
 

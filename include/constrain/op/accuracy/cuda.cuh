@@ -9,12 +9,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 // correct[row] = 1 if the row's label is the argmax of the row's logits, else 0; one block per row.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
-    correct_kernel(stored const* logits, std::int32_t const* labels, std::int64_t classes, std::int32_t* correct) {
+    correct_kernel(stored const* logits, std::int64_t stride, std::int32_t const* labels, std::int64_t classes,
+                   std::int32_t* correct) {
   using accumulate = arithmetic<stored>;
   __shared__ typename block_reduction<accumulate>::memory shared;
   __shared__ typename block_reduction<int>::memory shared_index;
   auto const row = static_cast<std::int64_t>(blockIdx.x);
-  stored const* x = logits + row * classes;
+  stored const* x = logits + row * stride;
   accumulate best = x[0];
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads) best = x[i] > best ? accumulate(x[i]) : best;
   best = block_reduction<accumulate>{shared}.max(best);
@@ -47,7 +48,7 @@ template <class architecture> struct kernel<op::correct_predictions, cuda<archit
     auto& context = *c.parameters.context;
     auto* const row_correct = c.scratch_as<std::int32_t>();
     cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads, correct_kernel<stored>, logits.data,
-                labels.data, logits.features(), row_correct);
+                logits.row_stride(), labels.data, logits.features(), row_correct);
     cuda_launch(context, dim3(1), cuda_threads, count_kernel<double>, row_correct, labels.count, c.add_to(0),
                 correct.data);
   }

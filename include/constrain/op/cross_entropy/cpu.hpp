@@ -44,10 +44,10 @@ template <> struct kernel<op::cross_entropy, cpu> {
   static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels,
                   tensor<double const> inverse_count, tensor<double> loss, tensor<accumulate> row_log_sum_exp,
                   tensor<double> row_loss) {
-    auto const classes = logits.features();
+    auto const classes = logits.features(), stride = logits.row_stride();
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        stored const* x = logits.data + row * classes;
+        stored const* x = logits.data + row * stride;
         row_log_sum_exp[row] = log_sum_exp(x, classes);
         row_loss[row] = cross_entropy_of(x, labels[row], row_log_sum_exp[row]);
       }
@@ -61,12 +61,12 @@ template <> struct kernel<op::cross_entropy_gradient, cpu> {
   static void run(call const&, tensor<double const> dloss, tensor<stored const> logits,
                   tensor<std::int32_t const> labels, tensor<accumulate const> row_log_sum_exp,
                   tensor<double const> inverse_count, tensor<stored> dlogits) {
-    auto const classes = logits.features();
+    auto const classes = logits.features(), stride = logits.row_stride(), to = dlogits.row_stride();
     auto const scale = static_cast<accumulate>(dloss[0] * inverse_count[0]);
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
-        cross_entropy_gradient_of(logits.data + row * classes, classes, labels[row], row_log_sum_exp[row], scale,
-                                  dlogits.data + row * classes);
+        cross_entropy_gradient_of(logits.data + row * stride, classes, labels[row], row_log_sum_exp[row], scale,
+                                  dlogits.data + row * to);
     });
   }
 };

@@ -17,6 +17,8 @@ struct cross_entropy_gradient {
   static constexpr unsigned in_place = 0b10;
   static constexpr char const* layouts = "-, ..., ..., ..., - -> ...";
   static constexpr unsigned label_inputs = 0b100;
+  static constexpr unsigned strided_inputs = 0b10;
+  static constexpr unsigned strided_outputs = 0b1;
 
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
@@ -31,6 +33,7 @@ struct cross_entropy {
   static constexpr unsigned workspace = 0b100;
   static constexpr char const* layouts = "..., ..., - -> -, ...";
   static constexpr unsigned label_inputs = 0b10;
+  static constexpr unsigned strided_inputs = 0b1;
 
   /// Refused: labels that are not i32, or not of shape [...] for logits of shape [..., classes].
   template <diagnosis d> struct labels_do_not_fit_the_logits {

@@ -2,29 +2,122 @@
 
 #include "constrain/device/cuda/reduce.cuh"
 #include "constrain/device/math.hpp"
-#include "constrain/op/cross_entropy/cross_entropy.hpp"
+#include "constrain/op/regularized_cross_entropy/regularized_cross_entropy.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// The logsumexp and the loss of each row; the loss is 0 for an ignored label. One block per row.
-template <class stored, class accumulate>
+/// Rows of logits and their labels, one block per row, n logits per access; and the loss's options.
+template <int n, class stored> struct loss_rows {
+  using accumulate = arithmetic<stored>;
+
+  stored const* logits;
+  std::int32_t const* labels;
+  std::int64_t classes, stride; // elements of a row, and from one row to the next
+  cross_entropy_options options;
+
+  /// The logits and the label of the block's row.
+  __device__ stored const* row() const { return logits + static_cast<std::int64_t>(blockIdx.x) * stride; }
+  __device__ std::int32_t label() const { return labels[blockIdx.x]; }
+  /// Calls f(i, pack) for this thread's packs of n elements, and then f(i, element) for its element after the last
+  /// pack, an array of one; i is the index of the first element.
+  template <class function> __device__ void for_each_pack(function const& f) const {
+    auto const whole = classes - classes % n;
+    accumulate values[n], last[1];
+    for (auto i = static_cast<std::int64_t>(threadIdx.x) * n; i < whole; i += cuda_threads * n) {
+      load_pack(row() + i, values);
+      f(i, values);
+    }
+    if (auto const i = whole + threadIdx.x; i < classes) {
+      load_pack(row() + i, last);
+      f(i, last);
+    }
+  }
+};
+
+namespace detail {
+
+/// What the loss of a row is computed from.
+template <class accumulate> struct logit_statistics {
+  accumulate log_sum_exp, sum, at_label; // of the logits: the logsumexp, the sum, and the label's
+};
+
+/// The statistics of the block's row, in one pass over the logits: the maximum so far is subtracted in exponents, and
+/// the sum is rescaled when the maximum grows (Milakov, Gimelshein 2018). The sum is computed only if it is needed.
+template <int n, class stored, class accumulate = arithmetic<stored>>
+__device__ logit_statistics<accumulate> statistics_of_row(loss_rows<n, stored> const& rows,
+                                                          typename block_reduction<accumulate>::memory& shared) {
+  using reduction = block_reduction<accumulate>;
+  auto const label = rows.label();
+  // The gradient may overwrite the logits, so all threads read the label's before the first barrier.
+  accumulate const at_label = label == ignored_label ? accumulate(0) : accumulate(rows.row()[label]);
+  accumulate most = rows.row()[0], exponents = 0, sum = 0;
+  rows.for_each_pack([&]<int count>(std::int64_t, accumulate const(&x)[count]) {
+    accumulate largest = x[0];
+    CT_UNROLL
+    for (int j = 1; j < count; ++j) largest = x[j] > largest ? x[j] : largest;
+    if (largest > most) exponents *= math::exp(most - largest), most = largest;
+    CT_UNROLL
+    for (int j = 0; j < count; ++j) exponents += math::exp(x[j] - most), sum += x[j];
+  });
+  accumulate const row_max = reduction{shared}.max(most);
+  exponents = reduction{shared}.sum(exponents * math::exp(most - row_max));
+  if (rows.options.label_smoothing != 0) sum = reduction{shared}.sum(sum);
+  return {row_max + math::log(exponents), sum, at_label};
+}
+
+/// The loss of the block's row; 0 for an ignored label.
+template <int n, class stored, class accumulate>
+__device__ double loss_of_row(loss_rows<n, stored> const& rows, logit_statistics<accumulate> const& row) {
+  if (rows.label() == ignored_label) return 0;
+  auto const log_sum = static_cast<double>(row.log_sum_exp);
+  double const plain = log_sum - static_cast<double>(row.at_label), z = rows.options.z_loss;
+  double const smoothing = rows.options.label_smoothing;
+  if (smoothing == 0) return z == 0 ? plain : plain + z * log_sum * log_sum;
+  double const uniform = log_sum - static_cast<double>(row.sum) / static_cast<double>(rows.classes);
+  return (1 - smoothing) * plain + smoothing * uniform + z * log_sum * log_sum;
+}
+
+/// to = the gradient of the loss of the block's row with respect to its logits. `scale`: the gradient of the sum of the
+/// losses.
+template <int n, class stored, class accumulate>
+__device__ void write_gradient_of_row(loss_rows<n, stored> const& rows, accumulate log_sum_exp, double scale,
+                                      stored* to) {
+  auto const label = rows.label();
+  auto const factor = label == ignored_label ? accumulate(0) : static_cast<accumulate>(scale);
+  auto const on_label = static_cast<accumulate>(1 - rows.options.label_smoothing);
+  auto const on_each = static_cast<accumulate>(rows.options.label_smoothing / static_cast<double>(rows.classes));
+  accumulate const growth = 1 + static_cast<accumulate>(2 * rows.options.z_loss) * log_sum_exp;
+  rows.for_each_pack([&]<int count>(std::int64_t i, accumulate const(&x)[count]) {
+    accumulate results[count];
+    CT_UNROLL
+    for (int j = 0; j < count; ++j) {
+      accumulate const target = on_each + (i + j == label ? on_label : accumulate(0));
+      results[j] = (math::exp(x[j] - log_sum_exp) * growth - target) * factor;
+    }
+    store_pack(results, to + i);
+  });
+}
+
+} // namespace detail
+
+// The logsumexp and the loss of each row.
+template <int n, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    cross_entropy_kernel(stored const* logits, std::int32_t const* labels, std::int64_t classes,
-                         accumulate* log_sum_exp, double* loss) {
+    cross_entropy_kernel(loss_rows<n, stored> rows, accumulate* log_sum_exp, double* loss) {
   __shared__ typename block_reduction<accumulate>::memory shared;
-  auto const row = static_cast<std::int64_t>(blockIdx.x);
-  stored const* x = logits + row * classes;
-  accumulate row_max = x[0];
-  for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads)
-    row_max = x[i] > row_max ? accumulate(x[i]) : row_max;
-  row_max = block_reduction<accumulate>{shared}.max(row_max);
-  accumulate sum = 0;
-  for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads) sum += math::exp(x[i] - row_max);
-  sum = row_max + math::log(block_reduction<accumulate>{shared}.sum(sum));
+  auto const row = detail::statistics_of_row(rows, shared);
   if (threadIdx.x != 0) return;
-  log_sum_exp[row] = sum;
-  loss[row] =
-      labels[row] == ignored_label ? 0.0 : static_cast<double>(sum) - static_cast<double>(accumulate(x[labels[row]]));
+  log_sum_exp[blockIdx.x] = row.log_sum_exp;
+  loss[blockIdx.x] = detail::loss_of_row(rows, row);
+}
+
+// dlogits, with `stride` elements from one row to the next.
+template <int n, class stored, class accumulate>
+static __global__ void __launch_bounds__(cuda_threads)
+    cross_entropy_gradient_kernel(loss_rows<n, stored> rows, accumulate const* log_sum_exp, double const* dloss,
+                                  double const* inverse_count, stored* dlogits, std::int64_t stride) {
+  detail::write_gradient_of_row(rows, log_sum_exp[blockIdx.x], *dloss * *inverse_count,
+                                dlogits + static_cast<std::int64_t>(blockIdx.x) * stride);
 }
 
 // loss[0] = the sum of the rows' losses, times `inverse_count`. If `add`, the result is added to loss[0] instead. One
@@ -40,37 +133,58 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) loss[0] = add ? loss[0] + sum : sum;
 }
 
+/// Calls f(rows) with the rows of logits for a kernel.
+template <class stored, class function>
+void with_loss_rows(tensor<stored const> logits, tensor<std::int32_t const> labels,
+                    cross_entropy_options const& options, bool packs, function const& f) {
+  auto const stride = logits.row_stride();
+  auto const call_with = [&]<int n>(std::integral_constant<int, n>) {
+    f(loss_rows<n, stored>{logits.data, labels.data, logits.features(), stride, options});
+  };
+  if (packs && takes_packs<stored>(stride, logits.data)) call_with(std::integral_constant<int, pack_of<stored>>{});
+  else call_with(std::integral_constant<int, 1>{});
+}
+/// Calls f(rows) with the rows of logits for a kernel that writes dlogits.
+template <class stored, class function>
+void with_gradient_rows(tensor<stored const> logits, tensor<std::int32_t const> labels,
+                        cross_entropy_options const& options, tensor<stored> dlogits, function const& f) {
+  with_loss_rows(logits, labels, options, takes_packs<stored>(dlogits.row_stride(), dlogits.data), f);
+}
+
+/// The loss, the logsumexp of each row, and the loss of each row.
+template <class stored, class accumulate>
+void run_cross_entropy(call const& c, cross_entropy_options const& options, tensor<stored const> logits,
+                       tensor<std::int32_t const> labels, tensor<double const> inverse_count, tensor<double> loss,
+                       tensor<accumulate> row_log_sum_exp, tensor<double> row_loss) {
+  auto& context = *c.parameters.context;
+  with_loss_rows(logits, labels, options, true, [&]<int n>(loss_rows<n, stored> const& rows) {
+    cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads,
+                cross_entropy_kernel<n, stored, accumulate>, rows, row_log_sum_exp.data, row_loss.data);
+  });
+  cuda_launch(context, dim3(1), cuda_threads, mean_loss_kernel<double>, row_loss.data, labels.count, inverse_count.data,
+              loss.data, c.add_to(0));
+}
+
+/// dlogits, from the logsumexp of each row.
+template <class stored, class accumulate>
+void run_cross_entropy_gradient(call const& c, cross_entropy_options const& options, tensor<double const> dloss,
+                                tensor<stored const> logits, tensor<std::int32_t const> labels,
+                                tensor<accumulate const> row_log_sum_exp, tensor<double const> inverse_count,
+                                tensor<stored> dlogits) {
+  with_gradient_rows(logits, labels, options, dlogits, [&]<int n>(loss_rows<n, stored> const& rows) {
+    cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(labels.count)), cuda_threads,
+                cross_entropy_gradient_kernel<n, stored, accumulate>, rows, row_log_sum_exp.data, dloss.data,
+                inverse_count.data, dlogits.data, dlogits.row_stride());
+  });
+}
+
 template <class architecture> struct kernel<op::cross_entropy, cuda<architecture>> {
   static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 2}; }
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels,
                   tensor<double const> inverse_count, tensor<double> loss, tensor<accumulate> row_log_sum_exp,
                   tensor<double> row_loss) {
-    auto& context = *c.parameters.context;
-    cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads,
-                cross_entropy_kernel<stored, accumulate>, logits.data, labels.data, logits.features(),
-                row_log_sum_exp.data, row_loss.data);
-    cuda_launch(context, dim3(1), cuda_threads, mean_loss_kernel<double>, row_loss.data, labels.count,
-                inverse_count.data, loss.data, c.add_to(0));
-  }
-};
-
-/// Loop body of the kernel: dlogits[i], the gradient of the loss with respect to logits[i].
-template <class stored, class accumulate> struct cross_entropy_gradient_elements {
-  double const* dloss;
-  stored const* logits;
-  std::int32_t const* labels;
-  accumulate const* log_sum_exp;
-  double const* inverse_count;
-  stored* dlogits;
-  std::int64_t classes;
-
-  CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    auto const row = i / classes;
-    auto const label = labels[row];
-    auto const scale = label == ignored_label ? accumulate(0) : static_cast<accumulate>(dloss[0] * *inverse_count);
-    accumulate const hit = i - row * classes == label ? accumulate(1) : accumulate(0);
-    dlogits[i] = (math::exp(logits[i] - log_sum_exp[row]) - hit) * scale;
+    run_cross_entropy(c, {}, logits, labels, inverse_count, loss, row_log_sum_exp, row_loss);
   }
 };
 
@@ -79,10 +193,7 @@ template <class architecture> struct kernel<op::cross_entropy_gradient, cuda<arc
   static void run(call const& c, tensor<double const> dloss, tensor<stored const> logits,
                   tensor<std::int32_t const> labels, tensor<accumulate const> row_log_sum_exp,
                   tensor<double const> inverse_count, tensor<stored> dlogits) {
-    for_elements(cuda<architecture>{}, c, dlogits.count,
-                 cross_entropy_gradient_elements<stored, accumulate>{dloss.data, logits.data, labels.data,
-                                                                     row_log_sum_exp.data, inverse_count.data,
-                                                                     dlogits.data, logits.features()});
+    run_cross_entropy_gradient(c, {}, dloss, logits, labels, row_log_sum_exp, inverse_count, dlogits);
   }
 };
 

@@ -126,20 +126,23 @@ template <int n, class stored> struct dropout_packs {
   dropout_argument<stored> argument;
   stored const* dy;
   stored* dx;
+  std::int64_t width;
 
   /// The same in one thread.
   struct of_thread {
     dropout_of_thread<stored> dropout;
     stored const* dy;
     stored* dx;
+    std::int64_t width;
 
-    __device__ void operator()(std::int64_t i, arithmetic<stored> (&values)[n]) const {
+    __device__ void operator()(std::int64_t row, std::int64_t column, arithmetic<stored> (&values)[n]) const {
+      auto const i = row * width + column;
       load_pack(dy + i, values);
       dropout.apply(i, values);
       store_pack(values, dx + i);
     }
   };
-  __device__ of_thread started() const { return {argument.started(), dy, dx}; }
+  __device__ of_thread started() const { return {argument.started(), dy, dx, width}; }
 };
 
 template <class architecture> struct kernel<op::dropout_bias_gradient, cuda<architecture>> {
@@ -151,8 +154,8 @@ template <class architecture> struct kernel<op::dropout_bias_gradient, cuda<arch
                   tensor<accumulate> dbias) {
     dropout_argument<stored> const argument(c, dy, rate);
     auto const sum = [&]<int n>(std::integral_constant<int, n>) {
-      sum_columns<n>(c, dropout_packs<n, stored>{argument, dy.data, dx.data}, dx.rows(), dx.features(), dbias,
-                     c.add_to(1));
+      sum_columns<n>(c, dropout_packs<n, stored>{argument, dy.data, dx.data, dx.features()}, dx.rows(), dx.features(),
+                     dbias, c.add_to(1));
     };
     if (argument.takes_packs() && takes_packs<stored>(dx.features(), dy.data, dx.data))
       sum(std::integral_constant<int, pack_of<stored>>{});

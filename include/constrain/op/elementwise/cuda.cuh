@@ -10,8 +10,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <int n, class functor, class stored, int inputs> struct gradient_packs {
   stored const* input[inputs];
   stored* dx;
+  std::int64_t width;
 
-  __device__ void operator()(std::int64_t i, arithmetic<stored> (&values)[n]) const {
+  __device__ void operator()(std::int64_t row, std::int64_t column, arithmetic<stored> (&values)[n]) const {
+    auto const i = row * width + column;
     arithmetic<stored> of[inputs][n];
     CT_UNROLL
     for (int k = 0; k < inputs; ++k) load_pack(input[k] + i, of[k]);
@@ -51,7 +53,7 @@ private:
   template <class stored, class accumulate, class... pointers>
   static void run_columns(call const& c, tensor<stored> dx, tensor<accumulate> dbias, pointers... inputs) {
     auto const sum = [&]<int n>(std::integral_constant<int, n>) {
-      gradient_packs<n, functor, stored, sizeof...(inputs)> const packs{{inputs...}, dx.data};
+      gradient_packs<n, functor, stored, sizeof...(inputs)> const packs{{inputs...}, dx.data, dx.features()};
       sum_columns<n>(c, packs, dx.rows(), dx.features(), dbias, c.add_to(1));
     };
     if (takes_packs<stored>(dx.features(), dx.data, inputs...)) sum(std::integral_constant<int, pack_of<stored>>{});

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 // turn.
 template <int n, class stored, class bias_type>
 static __global__ void __launch_bounds__(cuda_threads)
-    add_bias_kernel(stored* y, bias_type const* bias, std::int64_t rows, std::int64_t width) {
+    add_bias_kernel(stored* y, std::int64_t stride, bias_type const* bias, std::int64_t rows, std::int64_t width) {
   constexpr int warps = cuda_threads / 32;
   auto const column = (static_cast<std::int64_t>(blockIdx.x) * 32 + threadIdx.x % 32) * n;
   if (column >= width) return;
@@ -21,10 +21,10 @@ static __global__ void __launch_bounds__(cuda_threads)
   CT_KEEP_LOOP
   for (auto row = static_cast<std::int64_t>(blockIdx.y) * warps + threadIdx.x / 32; row < rows;
        row += static_cast<std::int64_t>(gridDim.y) * warps) {
-    load_pack(y + row * width + column, values);
+    load_pack(y + row * stride + column, values);
     CT_UNROLL
     for (int j = 0; j < n; ++j) values[j] += of_columns[j];
-    store_pack(values, y + row * width + column);
+    store_pack(values, y + row * stride + column);
   }
 }
 
@@ -33,13 +33,13 @@ namespace detail {
 // The extents of the layer's GEMMs: y = x weight^T, dx = dy weight, dweight = dy^T x. The arguments are tensors or
 // their extents.
 constexpr gemm_extents extents_of_linear(auto const& x, auto const& y) {
-  return {y.rows(), y.features(), x.features()};
+  return {.m = y.rows(), .n = y.features(), .k = x.features(), .ldc = y.row_stride()};
 }
 constexpr gemm_extents extents_of_input_gradient(auto const& dy, auto const& dx) {
-  return {dx.rows(), dx.features(), dy.features()};
+  return {.m = dx.rows(), .n = dx.features(), .k = dy.features(), .lda = dy.row_stride()};
 }
 constexpr gemm_extents extents_of_weight_gradient(auto const& dy, auto const& x) {
-  return {dy.features(), x.features(), dy.rows()};
+  return {.m = dy.features(), .n = x.features(), .k = dy.rows(), .lda = dy.row_stride()};
 }
 
 } // namespace detail
@@ -67,11 +67,12 @@ template <class architecture> struct kernel<op::linear, cuda<architecture>> {
       // Each warp handles eight rows, unless the grid would be too large.
       auto const columns = static_cast<unsigned>((y.features() + 32 * n - 1) / (32 * n));
       auto const blocks = static_cast<unsigned>(std::min<std::int64_t>((y.rows() + 63) / 64, 65535));
-      cuda_launch(*c.parameters.context, dim3(columns, blocks), cuda_threads, kernel, y.data, bias.data, y.rows(),
-                  y.features());
+      cuda_launch(*c.parameters.context, dim3(columns, blocks), cuda_threads, kernel, y.data, y.row_stride(), bias.data,
+                  y.rows(), y.features());
     };
     constexpr int pack = pack_of<stored>;
-    if (takes_packs<stored>(y.features(), y.data, bias.data)) launch(pack, &add_bias_kernel<pack, stored, accumulate>);
+    if (takes_packs<stored>(y.features(), bias.data) && takes_packs<stored>(y.row_stride(), y.data))
+      launch(pack, &add_bias_kernel<pack, stored, accumulate>);
     else launch(1, &add_bias_kernel<1, stored, accumulate>);
   }
 
@@ -113,10 +114,12 @@ template <class architecture> struct kernel<op::linear_bias_gradient, cuda<archi
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<accumulate> dbias) {
     constexpr int pack = pack_of<stored>;
-    auto const rows = dy.rows(), columns = dy.features();
-    if (takes_packs<stored>(columns, dy.data))
-      sum_columns<pack>(c, elements_of_array<pack, stored, accumulate>{dy.data}, rows, columns, dbias, c.add_to(0));
-    else sum_columns<1>(c, elements_of_array<1, stored, accumulate>{dy.data}, rows, columns, dbias, c.add_to(0));
+    auto const rows = dy.rows(), columns = dy.features(), stride = dy.row_stride();
+    if (columns % pack == 0 && takes_packs<stored>(stride, dy.data))
+      sum_columns<pack>(c, elements_of_matrix<pack, stored, accumulate>{dy.data, stride}, rows, columns, dbias,
+                        c.add_to(0));
+    else
+      sum_columns<1>(c, elements_of_matrix<1, stored, accumulate>{dy.data, stride}, rows, columns, dbias, c.add_to(0));
   }
 };
 

@@ -13,6 +13,7 @@ namespace op {
 struct linear_input_gradient {
   static constexpr char const* name = "linear_input_gradient";
   static constexpr unsigned gemm_operands = 0b11;
+  static constexpr unsigned strided_inputs = 0b1;
   static constexpr char const* layouts = "..., - -> ...";
 
   static constexpr inferred infer(operand_types const& in) {
@@ -30,6 +31,7 @@ struct linear_input_gradient {
 struct linear_weight_gradient {
   static constexpr char const* name = "linear_weight_gradient";
   static constexpr unsigned gemm_operands = 0b11;
+  static constexpr unsigned strided_inputs = 0b1;
   static constexpr unsigned accumulating = 0b1;
   static constexpr char const* layouts = "... -> -";
 
@@ -50,6 +52,7 @@ struct linear_bias_gradient {
   static constexpr char const* name = "linear_bias_gradient";
   static constexpr unsigned accumulating = 0b1;
   static constexpr unsigned row_sums = 0b1;
+  static constexpr unsigned strided_inputs = 0b1;
   static constexpr char const* layouts = "... -> -";
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
@@ -61,6 +64,7 @@ struct linear_bias_gradient {
 struct linear {
   static constexpr char const* name = "linear";
   static constexpr unsigned gemm_operands = 0b11;
+  static constexpr unsigned strided_outputs = 0b1;
   static constexpr char const* layouts = "...i, oi, +o -> ...o";
 
   /// Refused: a scalar x.

@@ -5,24 +5,59 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// The regularized loss of a row of logits, and its gradient. Without regularization, the results are the bits of
+/// `cross_entropy_of` and `cross_entropy_gradient_of`.
+template <class stored> class regularized_loss {
+public:
+  using accumulate = arithmetic<stored>;
+
+  /// `classes`: logits of a row. `scale`: the gradient of the sum of the losses.
+  regularized_loss(cross_entropy_options const& options, std::int64_t classes, double scale)
+      : options_(options), classes_(classes), scale_(static_cast<accumulate>(scale)) {}
+
+  /// The loss of a row with the logsumexp `log_sum`; 0 for an ignored label.
+  double loss(stored const* x, std::int32_t label, accumulate log_sum) const {
+    double const plain = cross_entropy_of(x, label, log_sum);
+    if (is_plain() || label == ignored_label) return plain;
+    double const smoothing = options_.label_smoothing, wide = static_cast<double>(log_sum);
+    double const sum =
+        static_cast<double>(ordered_sum<accumulate>(0, classes_, [=](std::int64_t i) { return accumulate(x[i]); }));
+    double const uniform = wide - sum / static_cast<double>(classes_); // the mean of -log softmax
+    return (1 - smoothing) * plain + smoothing * uniform + options_.z_loss * wide * wide;
+  }
+  /// dlogits = the gradient of the row's loss; 0 for an ignored label. x and dlogits may share memory.
+  void gradient(stored const* x, std::int32_t label, accumulate log_sum, stored* dlogits) const {
+    if (is_plain()) return cross_entropy_gradient_of(x, classes_, label, log_sum, scale_, dlogits);
+    auto const on_label = static_cast<accumulate>(1 - options_.label_smoothing);
+    auto const on_each = static_cast<accumulate>(options_.label_smoothing / static_cast<double>(classes_));
+    accumulate const growth = 1 + static_cast<accumulate>(2 * options_.z_loss) * log_sum;
+    accumulate const factor = label == ignored_label ? accumulate(0) : scale_;
+    simd_loop(classes_, [=](std::int64_t i) {
+      accumulate const target = on_each + (i == label ? on_label : accumulate(0));
+      dlogits[i] = (math::exp_or_zero(x[i] - log_sum) * growth - target) * factor;
+    });
+  }
+
+private:
+  bool is_plain() const { return options_.label_smoothing == 0 && options_.z_loss == 0; }
+
+  cross_entropy_options options_;
+  std::int64_t classes_;
+  accumulate scale_;
+};
+
 template <> struct kernel<op::regularized_cross_entropy, cpu> {
   template <class stored, class accumulate>
   static void run(call_of<op::regularized_cross_entropy> const& c, tensor<stored const> logits,
                   tensor<std::int32_t const> labels, tensor<double const> inverse_count, tensor<double> loss,
                   tensor<accumulate> row_log_sum_exp, tensor<double> row_loss) {
-    auto const classes = logits.features();
-    double const smoothing = c.options.label_smoothing, z = c.options.z_loss;
+    auto const classes = logits.features(), stride = logits.row_stride();
+    regularized_loss<stored> const of(c.options, classes, 1);
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        stored const* x = logits.data + row * classes;
+        stored const* x = logits.data + row * stride;
         row_log_sum_exp[row] = log_sum_exp(x, classes);
-        double const log_sum = static_cast<double>(row_log_sum_exp[row]);
-        double const plain = cross_entropy_of(x, labels[row], row_log_sum_exp[row]);
-        double const sum =
-            static_cast<double>(ordered_sum<accumulate>(0, classes, [=](std::int64_t i) { return accumulate(x[i]); }));
-        double const uniform = log_sum - sum / static_cast<double>(classes); // the mean of -log softmax
-        row_loss[row] =
-            labels[row] == ignored_label ? 0 : (1 - smoothing) * plain + smoothing * uniform + z * log_sum * log_sum;
+        row_loss[row] = of.loss(x, labels[row], row_log_sum_exp[row]);
       }
     });
     add_up_loss(c, row_loss, inverse_count[0], loss);
@@ -35,23 +70,11 @@ template <> struct kernel<op::regularized_cross_entropy_gradient, cpu> {
                   tensor<stored const> logits, tensor<std::int32_t const> labels,
                   tensor<accumulate const> row_log_sum_exp, tensor<double const> inverse_count,
                   tensor<stored> dlogits) {
-    auto const classes = logits.features();
-    double const smoothing = c.options.label_smoothing;
-    auto const z = static_cast<accumulate>(2 * c.options.z_loss), on_label = static_cast<accumulate>(1 - smoothing);
-    auto const on_each = static_cast<accumulate>(smoothing / static_cast<double>(classes));
-    auto const scale = static_cast<accumulate>(dloss[0] * inverse_count[0]);
+    auto const stride = logits.row_stride(), to = dlogits.row_stride();
+    regularized_loss<stored> const of(c.options, logits.features(), dloss[0] * inverse_count[0]);
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        auto const label = labels[row];
-        accumulate const log_sum = row_log_sum_exp[row], growth = 1 + z * log_sum;
-        accumulate const factor = label == ignored_label ? accumulate(0) : scale;
-        stored const* x = logits.data + row * classes;
-        stored* to = dlogits.data + row * classes;
-        simd_loop(classes, [=](std::int64_t i) {
-          accumulate const target = on_each + (i == label ? on_label : accumulate(0));
-          to[i] = (math::exp_or_zero(x[i] - log_sum) * growth - target) * factor;
-        });
-      }
+      for (std::int64_t row = begin; row < end; ++row)
+        of.gradient(logits.data + row * stride, labels[row], row_log_sum_exp[row], dlogits.data + row * to);
     });
   }
 };

@@ -25,6 +25,8 @@ struct regularized_cross_entropy_gradient {
   static constexpr unsigned in_place = 0b10;
   static constexpr char const* layouts = "-, ..., ..., ..., - -> ...";
   static constexpr unsigned label_inputs = 0b100;
+  static constexpr unsigned strided_inputs = 0b10;
+  static constexpr unsigned strided_outputs = 0b1;
 
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
@@ -42,6 +44,7 @@ struct regularized_cross_entropy {
   static constexpr unsigned workspace = cross_entropy::workspace;
   static constexpr char const* layouts = cross_entropy::layouts;
   static constexpr unsigned label_inputs = cross_entropy::label_inputs;
+  static constexpr unsigned strided_inputs = cross_entropy::strided_inputs;
 
   /// Refused: a label_smoothing outside [0, 1).
   template <diagnosis d> struct label_smoothing_is_out_of_range {

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "constrain/op/cross_entropy/cuda.cuh"
+#include "constrain/op/cross_entropy_and_gradient/cross_entropy_and_gradient.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+// The loss of each row and dlogits, which may overwrite the logits. A block usually finds its row in a cache the second
+// time.
+template <int n, class stored>
+static __global__ void __launch_bounds__(cuda_threads)
+    cross_entropy_and_gradient_kernel(loss_rows<n, stored> rows, double const* dloss, double const* inverse_count,
+                                      stored* dlogits, std::int64_t stride, double* loss) {
+  __shared__ typename block_reduction<arithmetic<stored>>::memory shared;
+  auto const row = detail::statistics_of_row(rows, shared);
+  if (threadIdx.x == 0) loss[blockIdx.x] = detail::loss_of_row(rows, row);
+  detail::write_gradient_of_row(rows, row.log_sum_exp, *dloss * *inverse_count,
+                                dlogits + static_cast<std::int64_t>(blockIdx.x) * stride);
+}
+
+template <class architecture> struct kernel<op::cross_entropy_and_gradient, cuda<architecture>> {
+  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 2}; }
+  template <class stored>
+  static void run(call_of<op::cross_entropy_and_gradient> const& c, tensor<stored const> logits,
+                  tensor<std::int32_t const> labels, tensor<double const> inverse_count, tensor<double const> dloss,
+                  tensor<stored> dlogits, tensor<double> loss, tensor<double> row_loss) {
+    auto& context = *c.parameters.context;
+    auto const launch = [&]<int n>(loss_rows<n, stored> const& rows) {
+      cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads,
+                  cross_entropy_and_gradient_kernel<n, stored>, rows, dloss.data, inverse_count.data, dlogits.data,
+                  dlogits.row_stride(), row_loss.data);
+    };
+    with_gradient_rows(logits, labels, c.options, dlogits, launch);
+    cuda_launch(context, dim3(1), cuda_threads, mean_loss_kernel<double>, row_loss.data, labels.count,
+                inverse_count.data, loss.data, c.add_to(1));
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "constrain/op/constant/constant.hpp"
+#include "constrain/op/cross_entropy_and_gradient/cross_entropy_and_gradient.hpp"
+#include "constrain/pass/fuse/uses.hpp"
+#include "constrain/pass/missing_kernels.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Whether `r` is computed before node i, or can be: node k between node i and node j writes it as a constant, which
+/// needs another value only for its type and shape. Returns k, or -1 if no node between the two writes `r`; -2: neither.
+constexpr int constant_between(program const& p, ref r, int i, int j) {
+  int writer = -1;
+  for (int k = i + 1; k < j; ++k)
+    if (p.nodes[k].outputs.contains(r)) writer = writer == -1 ? k : -2;
+  if (writer < 0) return writer;
+  return is_call(p, writer, info_of<op::constant_like>) && in_same_iteration(p, i, writer) ? writer : -2;
+}
+
+/// Fuses the cross-entropy at node i with its gradient, if only the gradient reads the logsumexp of the rows, and no
+/// node between the two nodes writes an operand of the gradient, except the constant gradient of the loss, which is
+/// then computed first. Does nothing if `avoided` contains the fused op. Returns whether the nodes were fused.
+constexpr bool fuse_loss_and_gradient(builder& out, int i, op_set const& avoided) {
+  auto& p = out.program;
+  bool const plain = is_call(p, i, info_of<op::cross_entropy>);
+  if (!plain && !is_call(p, i, info_of<op::regularized_cross_entropy>)) return false;
+  if (avoided.contain(info_of<op::cross_entropy_and_gradient>)) return false;
+  node const loss = p.nodes[i];
+  auto const& gradient_op =
+      plain ? info_of<op::cross_entropy_gradient> : info_of<op::regularized_cross_entropy_gradient>;
+  int const j = reader_of(p, loss.outputs[1], gradient_op, 3);
+  if (!in_same_iteration(p, i, j) || !read_by_only(p, loss.outputs[1], {j})) return false;
+  node const gradient = p.nodes[j];
+  ref const dloss = gradient.inputs[0];
+  bool const same_operands = gradient.inputs[1] == loss.inputs[0] && gradient.inputs[2] == loss.inputs[1] &&
+                             gradient.inputs[4] == loss.inputs[2];
+  int const constant = constant_between(p, dloss, i, j);
+  if (!same_operands || constant == -2 || touched_between(p, gradient.outputs[0], i, j)) return false;
+  if (constant >= 0 && !(out.type_of(dloss) == out.type_of(loss.inputs[2]))) return false;
+  node fused = loss;
+  fused.inputs.push_back(dloss);
+  fused.outputs.count = 0;
+  for (auto const& output : {gradient.outputs[0], loss.outputs[0]}) fused.outputs.push_back(output);
+  fuse_at(out, i, info_of<op::cross_entropy_and_gradient>, fused, j);
+  if (constant >= 0) {
+    node first = p.nodes[constant];
+    first.inputs[0] = loss.inputs[2];
+    for (int k = constant; k > i; --k) p.nodes[k] = p.nodes[k - 1];
+    p.nodes[i] = first;
+  }
+  return true;
+}
+
+} // namespace constrain::detail

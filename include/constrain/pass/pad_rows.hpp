@@ -1,0 +1,96 @@
+#pragma once
+
+#include "constrain/pass/dead_code_elimination.hpp"
+#include "constrain/program/op_info.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// The elements from one row of `features` elements to the next, for GEMMs on tensor cores: a multiple of 64 elements,
+/// or in short rows of 16 bytes.
+constexpr std::int64_t padded_features(std::int64_t features, dtype type) {
+  auto const multiple = features >= 512 ? 64 : 16 / size_of(type);
+  return (features + multiple - 1) / multiple * multiple;
+}
+
+namespace detail {
+
+/// Finds values whose rows can be padded.
+class row_padding {
+public:
+  constexpr explicit row_padding(program const& p) : p_(p) {
+    for (int v = 0; v < p.values.size(); ++v) may_be_padded_[v] = has_rows_to_pad(p.values[v]);
+    for (auto const& info : p.values)
+      if (info.view) may_be_padded_[info.view.of.value] = false;
+    for (auto const& n : p.nodes) {
+      for (int k = 0; k < n.inputs.size(); ++k) look_at(n.inputs[k].value, n.op->strided_inputs >> k, is_operand(n, k));
+      for (int j = 0; j < n.outputs.size(); ++j)
+        look_at(n.outputs[j].value, n.op->strided_outputs >> j, n.op->gemm_operands != 0 && j == 0);
+    }
+  }
+
+  /// Gives padded rows to `v` and the values in the same bytes, if all of them can have padded rows, and one of them is
+  /// a matrix of a GEMM: they become views of a new value.
+  constexpr void pad(int v) {
+    bool possible = true, useful = false;
+    for (int w = v; w >= 0; w = next(w)) {
+      possible = possible && may_be_padded_[w] && p_.values[w].shape == p_.values[v].shape &&
+                 p_.values[w].type == p_.values[v].type && p_.values[w].axes == p_.values[v].axes;
+      useful = useful || in_gemm_[w];
+    }
+    if (!possible || !useful) return;
+    auto info = p_.values[v];
+    info.overwritten_by = {};
+    info.shape.extent[info.shape.rank - 1] = padded_features(info.shape.features(), info.type);
+    ref const whole{p_.add_value(info), at::current};
+    for (int w = v; w >= 0;) {
+      int const after = next(w);
+      p_.values[w].overwritten_by = {};
+      p_.values[w].view = {.of = whole, .dimension = info.shape.rank - 1};
+      w = after;
+    }
+  }
+
+  constexpr program run() {
+    int const count = p_.values.size();
+    bool is_first[program::maximum_values]{}; // whether no value is overwritten by the value
+    for (int v = 0; v < count; ++v) is_first[v] = true;
+    for (int v = 0; v < count; ++v)
+      if (int const w = next(v); w >= 0) is_first[w] = false;
+    for (int v = 0; v < count; ++v)
+      if (is_first[v] && may_be_padded_[v]) pad(v);
+    return p_;
+  }
+
+private:
+  /// The value that overwrites `v`; -1: none.
+  constexpr int next(int v) const { return p_.values[v].overwritten_by ? p_.values[v].overwritten_by.value : -1; }
+  /// Whether input k of the call n is an operand of a GEMM.
+  static constexpr bool is_operand(node const& n, int k) { return (n.op->gemm_operands >> k & 1u) != 0; }
+  /// Whether the value is an activation of several rows whose length is not a multiple of 16 bytes.
+  static constexpr bool has_rows_to_pad(value_info const& info) {
+    bool const plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried() && !info.view;
+    return plain && info.shape.rank > 1 && info.shape.rows() > 1 && is_real(info.type) &&
+           info.shape.features() * size_of(info.type) % 16 != 0;
+  }
+  /// Takes note of an operand of a call: whether it may be strided (bit 0), and whether it is a matrix of a GEMM.
+  constexpr void look_at(int value, unsigned strided, bool in_gemm) {
+    may_be_padded_[value] = may_be_padded_[value] && (strided & 1u) != 0;
+    in_gemm_[value] = in_gemm_[value] || in_gemm;
+  }
+
+  program p_;
+  bool may_be_padded_[program::maximum_values]{};
+  bool in_gemm_[program::maximum_values]{}; // whether the value is a matrix of a GEMM
+};
+
+} // namespace detail
+
+/// For devices with tensor cores: pads the rows of matrices of GEMMs whose length is not a multiple of 16 bytes, such as
+/// logits of 50257 classes, if every op that reads or writes them accepts strided rows. The shapes of the values stay
+/// as they are, and nothing reads or writes the padding.
+constexpr program pad_rows(program const& p) {
+  if (!p.failure.ok()) return p;
+  return detail::row_padding(p).run();
+}
+
+} // namespace constrain
