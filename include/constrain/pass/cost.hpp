@@ -2,6 +2,7 @@
 
 #include "constrain/base/units.hpp"
 #include "constrain/device/rates.hpp"
+#include "constrain/op/flash_attention/flash_attention.hpp"
 #include "constrain/pass/memory_planning.hpp"
 #include "constrain/program/op_info.hpp"
 
@@ -158,8 +159,12 @@ namespace detail {
 
 /// The FLOP/s of a call on a device with these rates.
 constexpr double speed_of(program const& p, node const& n, device_rates const& rates, bool tf32) {
-  if (n.op->gemm_operands == 0) return rates.operations;
-  auto const type = p.values[n.inputs[n.op->gemm_operands % 2 != 0 ? 0 : 1].value].type;
+  auto const type_of_input = [&](int k) { return p.values[n.inputs[k].value].type; };
+  if (n.op->gemm_operands == 0) {
+    bool const attends = calls(n, info_of<op::flash_attention>) || calls(n, info_of<op::flash_attention_gradient>);
+    return attends && rates.attention > 0 && is_narrow(type_of_input(0)) ? rates.attention : rates.operations;
+  }
+  auto const type = type_of_input(n.op->gemm_operands % 2 != 0 ? 0 : 1);
   return type == dtype::f64    ? rates.gemm_64
          : type == dtype::bf16 ? rates.gemm_bf16
          : type == dtype::f16  ? rates.gemm_fp16
@@ -176,6 +181,17 @@ constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32)
   return has;
 }
 
+/// Calls f(i, iterations, seconds, computes) for each node i that is a call. `seconds`: the estimated time of all its
+/// iterations, by the roofline model. `computes`: whether its arithmetic takes longer than its accesses to memory.
+template <class function>
+constexpr void for_each_time(program const& p, device_rates const& rates, bool tf32, function const& f) {
+  for_each_cost(p, [&](int i, cost const& c, double iterations) {
+    double const computes = c.flops / speed_of(p, p.nodes[i], rates, tf32);
+    double const moves = (c.bytes_read + c.bytes_written) / rates.bytes;
+    f(i, iterations, iterations * (rates.launch + (computes > moves ? computes : moves)), computes > moves);
+  });
+}
+
 } // namespace detail
 
 /// Estimates the seconds that one run of a program takes on a device with these rates. By the roofline model (Williams
@@ -185,11 +201,7 @@ constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32)
 constexpr double estimated_seconds(program const& p, device_rates const& rates, bool tf32 = false) {
   if (!detail::has_rates(p, rates, tf32)) return std::numeric_limits<double>::infinity();
   double total = 0;
-  detail::for_each_cost(p, [&](int i, cost const& c, double iterations) {
-    double const computes = c.flops / detail::speed_of(p, p.nodes[i], rates, tf32);
-    double const moves = (c.bytes_read + c.bytes_written) / rates.bytes;
-    total += iterations * (rates.launch + (computes > moves ? computes : moves));
-  });
+  detail::for_each_time(p, rates, tf32, [&](int, double, double seconds, bool) { total += seconds; });
   return total;
 }
 

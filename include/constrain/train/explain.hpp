@@ -8,6 +8,7 @@
 #include "constrain/train/entries.hpp"
 #include "constrain/train/memory_table.hpp"
 #include "constrain/train/tensor_core_dimensions.hpp"
+#include "constrain/train/time_table.hpp"
 
 #include <cstdio>
 #include <string>
@@ -48,7 +49,8 @@ namespace detail {
 
 /// A trainer's plan as text tables: policies, batch, dtypes, parameters (role, shape, size and weight decay), memory by
 /// part, arena bytes of each entry program, work of a step, and the number of nodes of the step program after each
-/// pass. On a GPU, the text also lists any dimensions that slow tensor cores down. With `programs`, the text also has
+/// pass. On a GPU, the text also has an estimate of the time of a step by op (`rates_of`), and lists any dimensions that
+/// slow tensor cores down. With `programs`, the text also has
 /// the step program after each pass.
 template <class trainer> std::string explanation(bool programs = false) {
   using entries = typename trainer::entries;
@@ -85,9 +87,15 @@ template <class trainer> std::string explanation(bool programs = false) {
   text += formatted("\nwork of a step\n  %.3g FLOPs, %.3g bytes moved, %s, %s\n", trainer::flops, trainer::bytes_moved,
                     counted(trainer::kernel_launches, "kernel launch").c_str(),
                     counted(trainer::collectives, "collective").c_str());
-  if constexpr (trainer::policy_set::device::value.is_cuda)
-    if (auto const dimensions = detail::tensor_core_dimensions(entries::step_program::final); !dimensions.empty())
+  if constexpr (trainer::policy_set::device::value.is_cuda) {
+    auto const& step = entries::step_program::final;
+    constexpr bool tf32 = trainer::policy_set::precision::value.tf32;
+    if (auto const times = detail::time_table(step, rates_of<typename trainer::policy_set::target>, tf32);
+        !times.empty())
+      text += concat({"\nestimated time of a step\n", times});
+    if (auto const dimensions = detail::tensor_core_dimensions(step); !dimensions.empty())
       text += concat({"\ndimensions that slow tensor cores down\n", dimensions});
+  }
   text += "\npasses of the step\n";
   entries::step_program::for_each([&](char const* name, program const& p) {
     text += formatted("  %-18s %4d nodes\n", name, p.nodes.size());

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "constrain/base/formatted.hpp"
+#include "constrain/pass/cost.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// The estimated time of one run of a program by op, as text: for each op, its calls, its milliseconds, its share of
+/// the time, and the part of its time in which arithmetic, not memory, is the limit. The ops that take longest come
+/// first. Empty if a rate that the estimate needs is unknown (`estimated_seconds`).
+[[gnu::noinline, gnu::cold]] inline std::string time_table(program const& p, device_rates const& rates, bool tf32) {
+  struct op_time {
+    std::string_view name;
+    double calls = 0, seconds = 0, in_arithmetic = 0;
+  };
+  if (!has_rates(p, rates, tf32)) return {};
+  fixed_vector<op_time, program::maximum_nodes> ops;
+  op_time all{.name = "all"};
+  for_each_time(p, rates, tf32, [&](int i, double iterations, double seconds, bool computes) {
+    int k = 0;
+    while (k < ops.size() && ops[k].name != p.nodes[i].op->name) ++k;
+    if (k == ops.size()) ops.push_back({.name = p.nodes[i].op->name});
+    for (auto* row : {&ops[k], &all}) {
+      row->calls += iterations;
+      row->seconds += seconds;
+      row->in_arithmetic += computes ? seconds : 0;
+    }
+  });
+  std::stable_sort(ops.begin(), ops.end(), [](op_time const& a, op_time const& b) { return a.seconds > b.seconds; });
+  ops.push_back(all);
+  std::string text;
+  for (auto const& op : ops)
+    text += formatted("  %-34s %6.0f calls %10.3f ms %5.1f %%   %3.0f %% in arithmetic\n", std::string(op.name).c_str(),
+                      op.calls, op.seconds * 1e3, 100 * op.seconds / all.seconds,
+                      op.seconds > 0 ? 100 * op.in_arithmetic / op.seconds : 0);
+  return text;
+}
+
+} // namespace constrain::detail
