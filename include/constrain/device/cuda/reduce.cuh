@@ -118,7 +118,8 @@ template <class real> struct parts_to_sum {
 
 // y (+)= the sum of x over its parts. Block (i, j, k) handles 32 columns of instance k of entry j; its warps take the
 // parts in turn.
-template <class entries> static __global__ void __launch_bounds__(cuda_threads) sum_parts_kernel(entries all) {
+template <class entries>
+static __global__ void __launch_bounds__(cuda_threads) sum_parts_kernel(__grid_constant__ entries const all) {
   using real = std::remove_cvref_t<decltype(*all.entries[0].y)>;
   constexpr int warps = cuda_threads / 32;
   __shared__ real of_warp[warps][32];

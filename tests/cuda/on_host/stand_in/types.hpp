@@ -10,6 +10,7 @@
 #define __host__
 #define __shared__ static
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define CUDART_VERSION 13000
 
 enum cudaError_t {
