@@ -1,8 +1,7 @@
 #pragma once
 
-// The library's kernels for CUDA devices. Only the CPU has kernels for attention with lengths, focal_loss, rms_norm,
-// Adafactor, Muon, quantized states, round_to_tf32, and the ops for several ranks (collectives, sharding and tensor
-// parallelism).
+// The library's kernels for CUDA devices. Only the CPU has kernels for attention with lengths, Adafactor, Muon,
+// quantized states, and the ops for several ranks (collectives, sharding and tensor parallelism).
 
 #include "constrain/op/accuracy/cuda.cuh"
 #include "constrain/op/add/kernel.hpp"
@@ -17,6 +16,7 @@
 #include "constrain/op/elementwise/cuda.cuh"
 #include "constrain/op/embedding/cuda.cuh"
 #include "constrain/op/flash_attention/cuda.cuh"
+#include "constrain/op/focal_loss/cuda.cuh"
 #include "constrain/op/gather_rows/cuda.cuh"
 #include "constrain/op/gradient_norm/cuda.cuh"
 #include "constrain/op/layer_norm/cuda.cuh"
@@ -28,6 +28,8 @@
 #include "constrain/op/position_embedding/kernel.hpp"
 #include "constrain/op/regularized_cross_entropy/cuda.cuh"
 #include "constrain/op/reshape/kernel.hpp"
+#include "constrain/op/rms_norm/cuda.cuh"
+#include "constrain/op/round_to_tf32/kernel.hpp"
 #include "constrain/op/select_token/kernel.hpp"
 #include "constrain/op/slice/kernel.hpp"
 #include "constrain/op/soft_cap/kernel.hpp"

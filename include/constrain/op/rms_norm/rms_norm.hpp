@@ -62,8 +62,7 @@ struct rms_norm {
 
 /// RMS normalization (Zhang & Sennrich 2019), like torch.nn.RMSNorm: divides each row of x [..., width] by the row's
 /// root mean square, and multiplies the result by the weight, element by element. Parameter "name.weight" (initially
-/// 1), [width]. Only the CPU has kernels for this op. Refused: token ids, and an epsilon
-/// out of range.
+/// 1), [width]. Refused: token ids, and an epsilon out of range.
 constexpr value rms_norm(std::string_view name, value x, rms_norm_options options = {}, int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
   auto const weight = parameter(x, "weight", shape(x.features()), role::norm, {.constant = 1}, line);

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "cuda/tasks.hpp"
+
+namespace constrain::test {
+
+/// RMS normalization of rows of `width` elements, and `classes` logits of every sequence. With multiples of 8, kernels
+/// access packs.
+template <int width, int classes> struct root_mean_squares {
+  constexpr value operator()(value tokens) const {
+    auto const x = embedding("token", tokens, {.vocabulary = 23, .width = width});
+    auto const y =
+        repeat("block", 2, x, [](value z) { return z + linear("up", rms_norm("norm", z, {.epsilon = 1e-3}), width); });
+    return linear("head", rms_norm("last", mean(y, axis::tokens)), classes);
+  }
+};
+inline constexpr focal_loss_options square{.gamma = 2}, square_root{.gamma = 0.5};
+template <int width, int classes, focal_loss_options options, int tokens>
+using focal = task<root_mean_squares<width, classes>{}, focal_classification<options>,
+                   micro_batch{.sequences = 3, .tokens = tokens}>;
+
+} // namespace constrain::test
