@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
@@ -16,13 +17,26 @@
 
 namespace constrain::test {
 
-/// How far a device's result may be from the CPU's on the same inputs, relative to the norm of the tensor.
+/// How far a device's result may be from the CPU's on the same inputs, relative to the norm of the tensor. For codes:
+/// the share of the codes that may be one off, since a value may lie between two codes.
 inline double tolerance(dtype type) {
   return type == dtype::bf16  ? 4e-3
          : type == dtype::f16 ? 1e-3
          : type == dtype::f32 ? 1e-5
          : type == dtype::f64 ? 1e-10
+         : type == dtype::u8  ? 2e-3
                               : 0;
+}
+
+/// The share of the codes that differ; 1 if a code is more than one off.
+inline double distance_of_codes(std::byte const* a, std::byte const* b, std::int64_t count) {
+  std::int64_t differ = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    auto const off = std::abs(static_cast<int>(a[i]) - static_cast<int>(b[i]));
+    if (off > 1) return 1;
+    differ += off;
+  }
+  return static_cast<double>(differ) / static_cast<double>(count);
 }
 
 template <class real> double distance(std::byte const* a, std::byte const* b, std::int64_t count) {
@@ -135,6 +149,7 @@ template <class entry> struct repeat_on_cpu {
       device.read(bound[k].data - device.data(), theirs.data(), static_cast<std::int64_t>(theirs.size()));
       double off = -1;
       if (type == dtype::i32) off = std::memcmp(theirs.data(), mine[k].data, theirs.size()) == 0 ? 0 : 1;
+      if (type == dtype::u8) off = distance_of_codes(theirs.data(), mine[k].data, bound[k].count);
       if (type == dtype::f16) off = distance<float16>(theirs.data(), mine[k].data, bound[k].count);
       if (type == dtype::bf16) off = distance<bfloat16>(theirs.data(), mine[k].data, bound[k].count);
       if (type == dtype::f32) off = distance<float>(theirs.data(), mine[k].data, bound[k].count);

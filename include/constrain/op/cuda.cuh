@@ -1,7 +1,7 @@
 #pragma once
 
 // The library's kernels for CUDA devices. Only the CPU has kernels for attention with lengths, Adafactor, Muon,
-// quantized states, and the ops for several ranks (collectives, sharding and tensor parallelism).
+// and the ops for several ranks (collectives, sharding and tensor parallelism).
 
 #include "constrain/op/accuracy/cuda.cuh"
 #include "constrain/op/add/kernel.hpp"
@@ -26,6 +26,7 @@
 #include "constrain/op/multiply/kernel.hpp"
 #include "constrain/op/narrow_weight/kernel.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
+#include "constrain/op/quantized_update/cuda.cuh"
 #include "constrain/op/regularized_cross_entropy/cuda.cuh"
 #include "constrain/op/reshape/kernel.hpp"
 #include "constrain/op/rms_norm/cuda.cuh"
