@@ -19,4 +19,7 @@ template <int width, int classes, focal_loss_options options, int tokens>
 using focal = task<root_mean_squares<width, classes>{}, focal_classification<options>,
                    micro_batch{.sequences = 3, .tokens = tokens}>;
 
+template <int width, int classes, int tokens>
+using normed = task<root_mean_squares<width, classes>{}, classification, micro_batch{.sequences = 3, .tokens = tokens}>;
+
 } // namespace constrain::test

@@ -1,9 +1,10 @@
 #pragma once
 
-// The library's kernels for CUDA devices. Only the CPU has kernels for attention with lengths, Adafactor, Muon,
+// The library's kernels for CUDA devices. Only the CPU has kernels for attention with lengths, Muon,
 // and the ops for several ranks (collectives, sharding and tensor parallelism).
 
 #include "constrain/op/accuracy/cuda.cuh"
+#include "constrain/op/adafactor/cuda.cuh"
 #include "constrain/op/add/kernel.hpp"
 #include "constrain/op/assign/kernel.hpp"
 #include "constrain/op/attention/cuda.cuh"
