@@ -22,4 +22,17 @@ using focal = task<root_mean_squares<width, classes>{}, focal_classification<opt
 template <int width, int classes, int tokens>
 using normed = task<root_mean_squares<width, classes>{}, classification, micro_batch{.sequences = 3, .tokens = tokens}>;
 
+/// Two matrices per layer, a tall one and a wide one.
+template <int width, int hidden> struct two_matrices {
+  constexpr value operator()(value tokens) const {
+    auto const x = embedding("token", tokens, {.vocabulary = 23, .width = width});
+    auto const y = repeat("block", 2, x, [](value z) {
+      return z + linear("down", gelu(linear("up", rms_norm("norm", z), hidden)), width);
+    });
+    return linear("head", mean(y, axis::tokens), 7, {.role = role::head});
+  }
+};
+template <int width, int hidden, int tokens>
+using mlp = task<two_matrices<width, hidden>{}, classification, micro_batch{.sequences = 3, .tokens = tokens}>;
+
 } // namespace constrain::test

@@ -1,6 +1,6 @@
 #pragma once
 
-// The library's kernels for CUDA devices. Only the CPU has kernels for attention with lengths, Muon,
+// The library's kernels for CUDA devices. Only the CPU has kernels for attention with lengths,
 // and the ops for several ranks (collectives, sharding and tensor parallelism).
 
 #include "constrain/op/accuracy/cuda.cuh"
@@ -25,6 +25,7 @@
 #include "constrain/op/mean/kernel.hpp"
 #include "constrain/op/moving_average/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
+#include "constrain/op/muon/cuda.cuh"
 #include "constrain/op/narrow_weight/kernel.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
 #include "constrain/op/quantized_update/cuda.cuh"
