@@ -168,6 +168,22 @@ template <class entry> struct repeat_on_cpu {
   }
 };
 
+/// Writes the inputs and labels of a plan: the tokens, a length from 0 to the number of tokens for each sequence if the
+/// model has a second input, and the labels.
+template <class task> void write_batch(auto& to, auto const& p, token_arrays const& w) {
+  auto const write = [&](plan_port const& port, std::vector<std::int32_t> const& values) {
+    to.write(port.view.offset, values.data(), port.view.elements * 4);
+  };
+  write(p.nth(port_kind::input, 0), w.inputs);
+  write(p.nth(port_kind::label, 0), w.labels);
+  auto const second = p.nth(port_kind::input, 1);
+  std::vector<std::int32_t> lengths;
+  auto const tokens = static_cast<std::int32_t>(p.nth(port_kind::input, 0).view.elements / task::sequences);
+  std::int32_t const some[] = {tokens, 0, tokens / 2 + 1, 1, tokens - 1};
+  for (std::int64_t i = 0; i < second.view.elements; ++i) lengths.push_back(some[i % 5]);
+  if (!lengths.empty()) write(second, lengths);
+}
+
 /// Runs every node of two steps and an evaluation on the device and, on the same bytes, on the CPU; counts the ops.
 template <class task, class... policies> void check_nodes(std::map<std::string, int>& seen) {
   using trainer = trainer<task, policies..., device_policy>;
@@ -188,10 +204,7 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
   for (int step = 0; step < 2; ++step) {
     auto const& plan = entries::step::value;
     parameters.step = parameters.updates = step;
-    arena.write(plan.nth(constrain::port_kind::input, 0).view.offset, w.inputs.data(),
-                static_cast<std::int64_t>(w.inputs.size() * 4));
-    arena.write(plan.nth(constrain::port_kind::label, 0).view.offset, w.labels.data(),
-                static_cast<std::int64_t>(w.labels.size() * 4));
+    write_batch<task>(arena, plan, w);
     op::step_hyperparameters<typename trainer::optimizer, storage<entries::master>> const hyper({}, {step + 1});
     arena.write(plan.hyper.offset, &hyper, sizeof hyper);
     arena.write(plan.inverse_label_count.offset, &inverse_label_count, sizeof inverse_label_count);
@@ -199,10 +212,7 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
         parameters, repeat_on_cpu<typename entries::step>{arena, entries::scratch, parameters, mirror, seen});
   }
   auto const& plan = entries::evaluate::value;
-  arena.write(plan.nth(constrain::port_kind::input, 0).view.offset, w.inputs.data(),
-              plan.nth(constrain::port_kind::input, 0).view.elements * 4);
-  arena.write(plan.nth(constrain::port_kind::label, 0).view.offset, w.labels.data(),
-              plan.nth(constrain::port_kind::label, 0).view.elements * 4);
+  write_batch<task>(arena, plan, w);
   runner.template run<typename entries::evaluate>(
       parameters, repeat_on_cpu<typename entries::evaluate>{arena, entries::scratch, parameters, mirror, seen});
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The library's kernels for CUDA devices. Only the CPU has kernels for attention with lengths,
-// and the ops for several ranks (collectives, sharding and tensor parallelism).
+// The library's kernels for CUDA devices. Only the CPU has kernels for the ops for several ranks (collectives,
+// sharding and tensor parallelism).
 
 #include "constrain/op/accuracy/cuda.cuh"
 #include "constrain/op/adafactor/cuda.cuh"
