@@ -3,7 +3,8 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
-#include "cuda/tasks.hpp"
+#include "cuda/padded.hpp"
+#include "cuda/root_mean_squares.hpp"
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -57,4 +58,7 @@ static_assert(bytes_of_norm<gpt2_124m<16>>() < gemm);
 TEST_CASE("the program is the CPU's up to its addresses") {
   same_program<small, ct::precision::bf16, ct::accumulate<2>, ct::checkpoint::every<2>>();
   same_program<classifier>();
+  same_program<padded<4, 5, true, 19>, ct::optimizer::adafactor>();
+  same_program<mlp<12, 20, 7>, ct::optimizer::muon<>>();
+  same_program<normed<12, 5, 7>, ct::optimizer::adamw_8bit>();
 }
