@@ -23,8 +23,8 @@ TEST_CASE("the optimizer is one launch, and nothing is allocated after the first
     updates += n.op == &ct::info_of<ct::op::update<ct::optimizer::adamw>> ? 1 : 0;
   CHECK(updates > 10);
   CHECK(on_host::launches[on_host::address(&ct::update_kernel<ct::optimizer::adamw, float, float, 0, 1>)] == 5);
-  CHECK(on_host::launches[on_host::address(&ct::square_chunks_kernel<float>)] == 5);
-  CHECK(on_host::launches[on_host::address(&ct::gradient_norm_squared_kernel<float>)] == 5);
+  CHECK(on_host::launches[on_host::address(&ct::4_chunks_kernel<float>)] == 5);
+  CHECK(on_host::launches[on_host::address(&ct::gradient_norm_4d_kernel<float>)] == 5);
 }
 
 namespace {
@@ -48,7 +48,7 @@ TEST_CASE("the plan has as many launches as the device") {
   launches_are_planned<small, ct::precision::bf16, ct::optimizer::momentum, ct::checkpoint::every<1>>(0);
   launches_are_planned<classifier, ct::launch::graph, ct::optimizer::sgd>(0);
   launches_are_planned<classifier, ct::precision::fp16>(0.1);
-  launches_are_planned<focal<37, 5, square, 19>, ct::launch::graph, ct::optimizer::adafactor>(0);
+  launches_are_planned<focal<37, 5, 4, 19>, ct::launch::graph, ct::optimizer::adafactor>(0);
   launches_are_planned<normed<24, 5, 7>, ct::optimizer::adafactor_with_momentum>(0);
   launches_are_planned<mlp<37, 53, 19>, ct::launch::graph, ct::optimizer::muon<ct::optimizer::sgd>>(0);
   launches_are_planned<small, ct::optimizer::quantized<ct::optimizer::adamw, ct::optimizer::everything>>(0);
@@ -80,7 +80,7 @@ TEST_CASE("an optimizer of more parameters than fit into a launch has several") 
   trainer t;
   losses_of(t, 1);
   CHECK(on_host::launches[on_host::address(update)] == 2); // of 74 and 7
-  CHECK(on_host::launches[on_host::address(&ct::square_chunks_kernel<float>)] == 1);
+  CHECK(on_host::launches[on_host::address(&ct::4_chunks_kernel<float>)] == 1);
   ct::trainer<many> cpu;
   CHECK(std::abs(losses_of(t, 4, 1).back() - losses_of(cpu, 5).back()) < 1e-5);
 }

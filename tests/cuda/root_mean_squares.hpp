@@ -14,11 +14,15 @@ template <int width, int classes> struct root_mean_squares {
     return linear("head", rms_norm("last", mean(y, axis::tokens)), classes);
   }
 };
-inline constexpr focal_loss_options square{.gamma = 2}, square_root{.gamma = 0.5};
-template <int width, int classes, focal_loss_options options, int tokens>
-using focal = task<root_mean_squares<width, classes>{}, focal_classification<options>,
-                   micro_batch{.sequences = 3, .tokens = tokens}>;
-
+/// The focal loss with gamma = halves / 2. (Here, nvcc 13 does not compile options as a template argument.)
+template <int halves> struct focal_objective {
+  constexpr value operator()(value logits, value labels) const {
+    return focal_loss(logits, labels, {.gamma = halves / 2.0});
+  }
+};
+template <int width, int classes, int halves, int tokens>
+using focal =
+    task<root_mean_squares<width, classes>{}, focal_objective<halves>, micro_batch{.sequences = 3, .tokens = tokens}>;
 template <int width, int classes, int tokens>
 using normed = task<root_mean_squares<width, classes>{}, classification, micro_batch{.sequences = 3, .tokens = tokens}>;
 

@@ -33,46 +33,42 @@ template <class architecture> struct kernel<op::focal_loss, cuda<architecture>> 
   }
 };
 
-namespace detail {
-
-/// The inputs of focal_loss_gradient.
-template <class stored, class accumulate> struct focal_loss_arrays {
+/// Loop body of the kernel: the factor that multiplies the gradient of the cross-entropy of a row; 0 for an ignored
+/// label.
+template <class stored, class accumulate> struct focal_factors {
   double const* dloss;
   stored const* logits;
   std::int32_t const* labels;
   accumulate const* log_sum_exp;
   double const* inverse_count;
+  accumulate* factor;
+  std::int64_t classes;
+  double gamma;
+
+  CT_HOST_DEVICE void operator()(std::int64_t row) const {
+    auto const label = labels[row];
+    factor[row] = 0;
+    if (label == ignored_label) return;
+    double const nats =
+        static_cast<double>(log_sum_exp[row]) - static_cast<double>(accumulate(logits[row * classes + label]));
+    double const slope = focal_loss_slope(nats < 0 ? 0 : nats, gamma); // NaN stays NaN
+    factor[row] = static_cast<accumulate>(dloss[0] * *inverse_count * slope);
+  }
 };
-
-/// The factor that multiplies the gradient of the cross-entropy of a row; 0 for an ignored label.
-template <class stored, class accumulate>
-__device__ accumulate focal_factor(focal_loss_arrays<stored, accumulate> const& arrays, std::int64_t row,
-                                   std::int64_t classes, double gamma) {
-  auto const label = arrays.labels[row];
-  if (label == ignored_label) return 0;
-  double const nats = static_cast<double>(arrays.log_sum_exp[row]) -
-                      static_cast<double>(accumulate(arrays.logits[row * classes + label]));
-  double const slope = focal_loss_slope(nats < 0 ? 0 : nats, gamma); // NaN stays NaN
-  return static_cast<accumulate>(arrays.dloss[0] * *arrays.inverse_count * slope);
-}
-
-} // namespace detail
 
 // dlogits = the gradient of the loss with respect to the logits; may overwrite the logits. One block per row, n
 // elements per access.
 template <int n, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    focal_loss_gradient_kernel(detail::focal_loss_arrays<stored, accumulate> arrays, stored* dlogits,
-                               std::int64_t classes, double gamma) {
-  __shared__ accumulate shared;
+    focal_loss_gradient_kernel(stored const* logits, std::int32_t const* labels, accumulate const* log_sum_exp,
+                               accumulate const* factors, stored* dlogits, std::int64_t classes) {
   auto const row = static_cast<std::int64_t>(blockIdx.x);
-  if (threadIdx.x == 0) shared = detail::focal_factor(arrays, row, classes, gamma);
-  __syncthreads();
-  accumulate const factor = shared, log_sum = arrays.log_sum_exp[row];
-  auto const label = arrays.labels[row];
+  accumulate const factor = factors[row], log_sum = log_sum_exp[row];
+  auto const label = labels[row];
   accumulate values[n];
+  CT_KEEP_LOOP
   for (auto i = static_cast<std::int64_t>(threadIdx.x) * n; i < classes; i += cuda_threads * n) {
-    load_pack(arrays.logits + row * classes + i, values);
+    load_pack(logits + row * classes + i, values);
     CT_UNROLL
     for (int j = 0; j < n; ++j) {
       accumulate const hit = i + j == label ? accumulate(1) : accumulate(0);
@@ -83,16 +79,21 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 template <class architecture> struct kernel<op::focal_loss_gradient, cuda<architecture>> {
+  static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const&) {
+    return {.scratch = in[3].count * size_of(in[3].type), .launches = 2};
+  }
   template <class stored, class accumulate>
   static void run(call_of<op::focal_loss_gradient> const& c, tensor<double const> dloss, tensor<stored const> logits,
                   tensor<std::int32_t const> labels, tensor<accumulate const> row_log_sum_exp,
                   tensor<double const> inverse_count, tensor<stored> dlogits) {
     auto const classes = logits.features();
-    detail::focal_loss_arrays<stored, accumulate> const arrays{dloss.data, logits.data, labels.data,
-                                                               row_log_sum_exp.data, inverse_count.data};
+    auto* const factors = c.scratch_as<accumulate>();
+    for_elements(cuda<architecture>{}, c, labels.count,
+                 focal_factors<stored, accumulate>{dloss.data, logits.data, labels.data, row_log_sum_exp.data,
+                                                   inverse_count.data, factors, classes, c.options.gamma});
     auto const launch = [&](auto* kernel) {
-      cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(labels.count)), cuda_threads, kernel, arrays,
-                  dlogits.data, classes, c.options.gamma);
+      cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(labels.count)), cuda_threads, kernel, logits.data,
+                  labels.data, row_log_sum_exp.data, factors, dlogits.data, classes);
     };
     if (takes_packs<stored>(classes, logits.data, dlogits.data))
       launch(&focal_loss_gradient_kernel<pack_of<stored>, stored, accumulate>);
