@@ -23,8 +23,8 @@ TEST_CASE("the optimizer is one launch, and nothing is allocated after the first
     updates += n.op == &ct::info_of<ct::op::update<ct::optimizer::adamw>> ? 1 : 0;
   CHECK(updates > 10);
   CHECK(on_host::launches[on_host::address(&ct::update_kernel<ct::optimizer::adamw, float, float, 0, 1>)] == 5);
-  CHECK(on_host::launches[on_host::address(&ct::4_chunks_kernel<float>)] == 5);
-  CHECK(on_host::launches[on_host::address(&ct::gradient_norm_4d_kernel<float>)] == 5);
+  CHECK(on_host::launches[on_host::address(&ct::square_chunks_kernel<float>)] == 5);
+  CHECK(on_host::launches[on_host::address(&ct::gradient_norm_squared_kernel<float>)] == 5);
 }
 
 namespace {
@@ -80,7 +80,7 @@ TEST_CASE("an optimizer of more parameters than fit into a launch has several") 
   trainer t;
   losses_of(t, 1);
   CHECK(on_host::launches[on_host::address(update)] == 2); // of 74 and 7
-  CHECK(on_host::launches[on_host::address(&ct::4_chunks_kernel<float>)] == 1);
+  CHECK(on_host::launches[on_host::address(&ct::square_chunks_kernel<float>)] == 1);
   ct::trainer<many> cpu;
   CHECK(std::abs(losses_of(t, 4, 1).back() - losses_of(cpu, 5).back()) < 1e-5);
 }

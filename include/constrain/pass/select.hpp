@@ -17,9 +17,10 @@ template <class source> constexpr op_set missing_for_attention() {
 
 } // namespace detail
 
-/// Chooses the attention algorithm. With `attention.tiled`, calls to op::attention become calls to op::flash_attention (Dao et al. 2022), which keeps one value per query and head for the backward pass
-/// instead of the probabilities. `missing`: the ops without a kernel. With `attention.only_with_kernels`, the program
-/// does not change if flash attention or its gradient is one of these ops.
+/// Chooses the attention algorithm. With `attention.tiled`, calls to op::attention become calls to op::flash_attention
+/// (Dao et al. 2022), which keeps one value per query and head for the backward pass instead of the probabilities.
+/// `missing`: the ops without a kernel. With `attention.only_with_kernels`, the program does not change if flash
+/// attention or its gradient is one of these ops.
 constexpr program select_attention(program const& p, slot_of::attention const& attention, op_set const& missing = {}) {
   bool const runs =
       !missing.contain(info_of<op::flash_attention>) && !missing.contain(info_of<op::flash_attention_gradient>);

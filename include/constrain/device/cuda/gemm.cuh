@@ -10,10 +10,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// y = op(A) op(B), or y += op(A) op(B) if `adds`, by cuBLASLt. The matrices are row-major and contiguous: op(A) [m,
 /// k], op(B) [k, n], y [m, n]. op transposes its matrix if the matrix's flag is `transpose::yes`. fp32 operands are
-/// rounded to TF32 if `uses_tf32()` of the context is true, unless `keeps_fp32`. Sums are accumulated in float for 16-bit elements,
-/// otherwise in the elements' type. Starts `gemm_parts(...)` GEMMs; parts along k accumulate in y, in order. The call
-/// must have scratch memory of at least `gemm_workspace` bytes. `limit`: see `gemm_limit`; only tests pass it. Throws
-/// `error` if cuBLASLt fails.
+/// rounded to TF32 if `uses_tf32()` of the context is true, unless `keeps_fp32`. Sums are accumulated in float for
+/// 16-bit elements, otherwise in the elements' type. Starts `gemm_parts(...)` GEMMs; parts along k accumulate in y, in
+/// order. The call must have scratch memory of at least `gemm_workspace` bytes. `limit`: see `gemm_limit`; only tests
+/// choose it. Throws `error` if cuBLASLt fails.
 template <class input, class output>
 void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_extents const& e, input const* a,
           input const* b, bool adds, output* y, std::int64_t limit = gemm_limit, bool keeps_fp32 = false) {

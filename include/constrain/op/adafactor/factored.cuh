@@ -107,8 +107,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) arrays.mean[matrix] = sum / static_cast<double>(e.rows);
 }
 
-// The factor of each row of the update, and the sum of the squares of the row. One warp per row, n elements per access; blockIdx.y is the index of
-// the matrix.
+// The factor of each row of the update, and the sum of the squares of the row. One warp per row, n elements per access;
+// blockIdx.y is the index of the matrix.
 template <int n, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_squares_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {

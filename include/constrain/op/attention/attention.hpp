@@ -205,7 +205,8 @@ constexpr value self_attention(value q, value k, value v, attention_options opti
 }
 
 /// `self_attention` for padded sequences: lengths [sequences] (i32, from 0 to tokens) holds the number of tokens of
-/// each sequence; no token attends to the padding after these tokens. Also refused: lengths of a different type or shape.
+/// each sequence; no token attends to the padding after these tokens. Also refused: lengths of a different type or
+/// shape.
 constexpr value self_attention(value q, value k, value v, value lengths, attention_options options,
                                int line = __builtin_LINE()) {
   detail::limit_lengths(q, lengths);
