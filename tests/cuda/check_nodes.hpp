@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
@@ -16,13 +17,26 @@
 
 namespace constrain::test {
 
-/// How far a device's result may be from the CPU's on the same inputs, relative to the norm of the tensor.
+/// How far a device's result may be from the CPU's on the same inputs, relative to the norm of the tensor. For codes:
+/// the share of the codes that may be one off, since a value may lie between two codes.
 inline double tolerance(dtype type) {
   return type == dtype::bf16  ? 4e-3
          : type == dtype::f16 ? 1e-3
          : type == dtype::f32 ? 1e-5
          : type == dtype::f64 ? 1e-10
+         : type == dtype::u8  ? 2e-3
                               : 0;
+}
+
+/// The share of the codes that differ; 1 if a code is more than one off.
+inline double distance_of_codes(std::byte const* a, std::byte const* b, std::int64_t count) {
+  std::int64_t differ = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    auto const off = std::abs(static_cast<int>(a[i]) - static_cast<int>(b[i]));
+    if (off > 1) return 1;
+    differ += off;
+  }
+  return static_cast<double>(differ) / static_cast<double>(count);
 }
 
 template <class real> double distance(std::byte const* a, std::byte const* b, std::int64_t count) {
@@ -143,6 +157,7 @@ template <class entry> struct repeat_on_cpu {
       }
       double off = -1;
       if (type == dtype::i32) off = std::memcmp(theirs.data(), ours.data(), bytes) == 0 ? 0 : 1;
+      if (type == dtype::u8) off = distance_of_codes(theirs.data(), ours.data(), bound[k].count);
       if (type == dtype::f16) off = distance<float16>(theirs.data(), ours.data(), bound[k].count);
       if (type == dtype::bf16) off = distance<bfloat16>(theirs.data(), ours.data(), bound[k].count);
       if (type == dtype::f32) off = distance<float>(theirs.data(), ours.data(), bound[k].count);
@@ -152,13 +167,30 @@ template <class entry> struct repeat_on_cpu {
       CAPTURE(std::string(s.op->name));
       distances.add(s.op->name, type, off);
       REQUIRE(off >= 0);
-      bool const from_narrow = type == dtype::f64 && plan.operands[s.first_operand].type != dtype::f64 &&
-                               std::string(s.op->name).find("cross_entropy") != std::string::npos;
+      std::string const name = s.op->name;
+      bool const is_loss = name.find("cross_entropy") != std::string::npos || name == "focal_loss";
+      bool const from_narrow = is_loss && type == dtype::f64 && plan.operands[s.first_operand].type != dtype::f64;
       CHECK(off <= (from_narrow ? f32_in_f64 : tolerance(type)));
     }
     ++seen[s.op->name];
   }
 };
+
+/// Writes the inputs and labels of a plan: the tokens, a length from 0 to the number of tokens for each sequence if the
+/// model has a second input, and the labels.
+template <class task> void write_batch(auto& to, auto const& p, token_arrays const& w) {
+  auto const write = [&](plan_port const& port, std::vector<std::int32_t> const& values) {
+    to.write(port.view.offset, values.data(), port.view.elements * 4);
+  };
+  write(p.nth(port_kind::input, 0), w.inputs);
+  write(p.nth(port_kind::label, 0), w.labels);
+  auto const second = p.nth(port_kind::input, 1);
+  std::vector<std::int32_t> lengths;
+  auto const tokens = static_cast<std::int32_t>(p.nth(port_kind::input, 0).view.elements / task::sequences);
+  std::int32_t const some[] = {tokens, 0, tokens / 2 + 1, 1, tokens - 1};
+  for (std::int64_t i = 0; i < second.view.elements; ++i) lengths.push_back(some[i % 5]);
+  if (!lengths.empty()) write(second, lengths);
+}
 
 /// Runs every node of two steps and an evaluation on the device and, on the same bytes, on the CPU; counts the ops.
 template <class task, class... policies> void check_nodes(std::map<std::string, int>& seen) {
@@ -180,10 +212,7 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
   for (int step = 0; step < 2; ++step) {
     auto const& plan = entries::step::value;
     parameters.step = parameters.updates = step;
-    arena.write(plan.nth(constrain::port_kind::input, 0).view.offset, w.inputs.data(),
-                static_cast<std::int64_t>(w.inputs.size() * 4));
-    arena.write(plan.nth(constrain::port_kind::label, 0).view.offset, w.labels.data(),
-                static_cast<std::int64_t>(w.labels.size() * 4));
+    write_batch<task>(arena, plan, w);
     op::step_hyperparameters<typename trainer::optimizer, storage<entries::master>> const hyper({}, {step + 1});
     arena.write(plan.hyper.offset, &hyper, sizeof hyper);
     arena.write(plan.inverse_label_count.offset, &inverse_label_count, sizeof inverse_label_count);
@@ -191,10 +220,7 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
         parameters, repeat_on_cpu<typename entries::step>{arena, entries::scratch, parameters, mirror, seen});
   }
   auto const& plan = entries::evaluate::value;
-  arena.write(plan.nth(constrain::port_kind::input, 0).view.offset, w.inputs.data(),
-              plan.nth(constrain::port_kind::input, 0).view.elements * 4);
-  arena.write(plan.nth(constrain::port_kind::label, 0).view.offset, w.labels.data(),
-              plan.nth(constrain::port_kind::label, 0).view.elements * 4);
+  write_batch<task>(arena, plan, w);
   runner.template run<typename entries::evaluate>(
       parameters, repeat_on_cpu<typename entries::evaluate>{arena, entries::scratch, parameters, mirror, seen});
 }

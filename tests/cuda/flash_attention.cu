@@ -37,6 +37,18 @@ TEST_CASE("flash attention of 16-bit elements: heads that share keys, of any wid
   }
 }
 
+TEST_CASE("flash attention of padded sequences") {
+  for (bool const causal : {true, false}) {
+    for (std::int64_t const tokens : {1, 31, 64, 129, 150})
+      check_flash<ct::bfloat16>({5, tokens, 32, {2, causal, 1}, true, true}, bf16);
+    check_flash<ct::float16>({5, 66, 24, {3, causal}, false, true}, fp16);
+    check_flash<ct::float16>({5, 70, 160, {2, causal, 1}, true, true}, fp16); // two chunks of columns
+    check_flash<ct::bfloat16>({5, 130, 64, {1, causal}, true, true}, bf16);
+    check_flash<float>({5, 129, 16, {2, causal, 1}, true, true}, fp32);
+    check_flash<double>({5, 65, 9, {1, causal}, true, true}, fp64);
+  }
+}
+
 TEST_CASE("flash attention of wide elements") {
   for (bool const causal : {true, false}) {
     int i = 0;

@@ -23,6 +23,11 @@ struct flash_case {
   std::int64_t sequences, tokens, head_width;
   attention_options options;
   bool aligned = true; // whether tensors begin at multiples of 256 bytes; otherwise, one element after
+  bool padded = false; // whether the sequences have lengths; then keys and values of the padding are NaN
+
+  std::vector<std::int32_t> lengths() const {
+    return padded ? some_lengths(sequences, tokens) : std::vector<std::int32_t>();
+  }
 };
 
 /// Runs flash attention and its gradient on a device: queries, keys and values side by side in one tensor, and so are
@@ -45,6 +50,10 @@ public:
     auto* const on_dqkv = room<T>(wide.elements(), shift);
     auto* const on_logsumexp = room<real>(rows.elements(), 0);
     auto* const on_scratch = room<real>(rows.elements(), 0);
+    auto const all_lengths = f.lengths();
+    auto* const on_lengths = put(all_lengths, 0);
+    shape const sequences(f.sequences);
+    tensor<std::int32_t const> const lengths{on_lengths, &sequences, f.sequences};
     step_parameters parameters;
     parameters.context = &context_;
     auto const attributes = pack(f.options);
@@ -56,15 +65,23 @@ public:
            {on_logsumexp, static_cast<std::size_t>(rows.elements()) * sizeof(real)},
            {on_dy, dy.values().size() * sizeof(T)},
            {on_dqkv, qkv.values().size() * sizeof(T)},
-           {on_scratch, static_cast<std::size_t>(rows.elements()) * sizeof(real)}});
+           {on_scratch, static_cast<std::size_t>(rows.elements()) * sizeof(real)},
+           {on_lengths, all_lengths.size() * sizeof(std::int32_t)}});
     using forward = kernel<op::flash_attention, target>;
     using backward = kernel<op::flash_attention_gradient, target>;
-    forward::run(call_of<op::flash_attention>(c), x.q(), x.k(), x.v(), tensor<T>{on_y, &narrow, narrow.elements()},
-                 tensor<real>{on_logsumexp, &rows, rows.elements()});
-    backward::run(call_of<op::flash_attention_gradient>(c), tensor<T const>{on_dy, &narrow, narrow.elements()}, x.q(),
-                  x.k(), x.v(), tensor<T const>{on_y, &narrow, narrow.elements()},
-                  tensor<real const>{on_logsumexp, &rows, rows.elements()}, dx.q(), dx.k(), dx.v(),
-                  tensor<real>{on_scratch, &rows, rows.elements()});
+    call_of<op::flash_attention> const first(c);
+    call_of<op::flash_attention_gradient> const second(c);
+    tensor<T> const to{on_y, &narrow, narrow.elements()};
+    tensor<T const> const g{on_dy, &narrow, narrow.elements()}, from{on_y, &narrow, narrow.elements()};
+    tensor<real> const sums{on_logsumexp, &rows, rows.elements()}, scratch{on_scratch, &rows, rows.elements()};
+    tensor<real const> const kept{on_logsumexp, &rows, rows.elements()};
+    if (f.padded) {
+      forward::run(first, x.q(), x.k(), x.v(), lengths, to, sums);
+      backward::run(second, g, x.q(), x.k(), x.v(), from, kept, lengths, dx.q(), dx.k(), dx.v(), scratch);
+    } else {
+      forward::run(first, x.q(), x.k(), x.v(), to, sums);
+      backward::run(second, g, x.q(), x.k(), x.v(), from, kept, dx.q(), dx.k(), dx.v(), scratch);
+    }
     allow_everything();
     y = get(on_y, narrow.elements());
     dqkv = get(on_dqkv, wide.elements());
@@ -96,7 +113,7 @@ private:
   static std::int64_t bytes_of(array<T> const& qkv, flash_case const& f) {
     auto const rows = f.sequences * f.options.heads * f.tokens;
     return 4 * qkv.in().count * static_cast<std::int64_t>(sizeof(T)) +
-           2 * rows * static_cast<std::int64_t>(sizeof(real)) + 16 * 256;
+           2 * rows * static_cast<std::int64_t>(sizeof(real)) + 4 * f.sequences + 17 * 256;
   }
   template <class U> U* room(std::int64_t count, std::int64_t shift) {
     auto* const begin = reinterpret_cast<U*>(memory_.data() + used_) + shift;
@@ -140,8 +157,10 @@ template <class T> void check_flash(flash_case const& f, flash_distances& distan
   CAPTURE(o.heads);
   CAPTURE(o.key_value_heads);
   CAPTURE(o.causal);
-  quadratic<double> const expected(qkv, dy, o);
-  flash_on_device<T> const got(f, qkv, dy), again(f, qkv, dy);
+  CAPTURE(f.padded);
+  quadratic<double> const expected(qkv, dy, o, f.lengths());
+  auto const read = f.padded ? without_padding(qkv, o, f.lengths()) : qkv;
+  flash_on_device<T> const got(f, read, dy), again(f, read, dy);
   auto const forward = relative_error(in_double(got.y), expected.y);
   auto const backward = relative_error(in_double(got.dqkv), expected.dqkv);
   CHECK(forward <= flash_tolerance<T>);

@@ -3,7 +3,7 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
-#include "cuda/tasks.hpp"
+#include "cuda/root_mean_squares.hpp"
 
 #include <cmath>
 
@@ -48,6 +48,10 @@ TEST_CASE("the plan has as many launches as the device") {
   launches_are_planned<small, ct::precision::bf16, ct::optimizer::momentum, ct::checkpoint::every<1>>(0);
   launches_are_planned<classifier, ct::launch::graph, ct::optimizer::sgd>(0);
   launches_are_planned<classifier, ct::precision::fp16>(0.1);
+  launches_are_planned<focal<37, 5, 4, 19>, ct::launch::graph, ct::optimizer::adafactor>(0);
+  launches_are_planned<normed<24, 5, 7>, ct::optimizer::adafactor_with_momentum>(0);
+  launches_are_planned<mlp<37, 53, 19>, ct::launch::graph, ct::optimizer::muon<ct::optimizer::sgd>>(0);
+  launches_are_planned<small, ct::optimizer::quantized<ct::optimizer::adamw, ct::optimizer::everything>>(0);
 }
 
 namespace {

@@ -40,6 +40,14 @@ public:
     cuda_launch(context_, dim3(1), threads, kernel, a...);
   }
 
+  /// Calls the device's kernel of `op`.
+  template <class op, class... operands> void call_kernel(operands const&... o) {
+    step_parameters parameters;
+    parameters.context = &context_;
+    attributes const none{};
+    kernel<op, target>::run(call{none, parameters}, o...);
+  }
+
 private:
   static constexpr std::int64_t size = 1 << 16;
 

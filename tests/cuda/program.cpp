@@ -3,7 +3,8 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
-#include "cuda/tasks.hpp"
+#include "cuda/padded.hpp"
+#include "cuda/root_mean_squares.hpp"
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -80,6 +81,9 @@ static_assert(model_flops / seconds_of_step >= 0.40 * 989e12);
 TEST_CASE("the program is the CPU's up to its addresses, and to the sums over rows in the step") {
   same_program<small, ct::accumulate<2>, ct::checkpoint::every<2>>();
   same_program<classifier>();
+  same_program<padded<4, 5, true, 19>, ct::optimizer::adafactor>();
+  same_program<mlp<12, 20, 7>, ct::optimizer::muon<>>();
+  same_program<normed<12, 5, 7>, ct::optimizer::adamw_8bit>();
   using device = ct::trainer<small, device_policy>::entries;
   auto const sums = calls_of(device::step_program::final, ct::info_of<ct::op::sum_parts>);
   CHECK(sums == 4 + 2 * 2 + 2); // the biases and norms of a block, and the last norm

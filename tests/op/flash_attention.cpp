@@ -99,6 +99,7 @@ template <int key_value_heads> struct grouped_model {
 template <class T> struct flash {
   ct::attention_options options;
   ct::attributes attributes;
+  std::vector<std::int32_t> lengths{}; // of the sequences, if they are padded
   array<T> dqkv, y;
   array<real_of<T>> logsumexp, scratch;
 
@@ -116,35 +117,44 @@ template <class T> struct flash {
 
   std::vector<T> const& forward(array<T> const& qkv) {
     qkv_operands<T const> const x(qkv[0], qkv.in().shape(), options);
-    call_kernel<ct::op::flash_attention>(ct::call{attributes, no_parameters}, x.q(), x.k(), x.v(), y.out(),
-                                         logsumexp.out());
+    ct::call const c{attributes, no_parameters};
+    if (lengths.empty()) call_kernel<ct::op::flash_attention>(c, x.q(), x.k(), x.v(), y.out(), logsumexp.out());
+    else call_kernel<ct::op::flash_attention>(c, x.q(), x.k(), x.v(), padded().in(), y.out(), logsumexp.out());
     return y.values();
   }
   std::vector<T> const& backward(array<T> const& dy, array<T> const& qkv) {
     qkv_operands<T const> const x(qkv[0], qkv.in().shape(), options);
     qkv_operands<T> const dx(dqkv[0], qkv.in().shape(), options);
-    call_kernel<ct::op::flash_attention_gradient>(ct::call{attributes, no_parameters}, dy.in(), x.q(), x.k(), x.v(),
-                                                  y.in(), logsumexp.in(), dx.q(), dx.k(), dx.v(), scratch.out());
+    ct::call const c{attributes, no_parameters};
+    using op = ct::op::flash_attention_gradient;
+    if (lengths.empty())
+      call_kernel<op>(c, dy.in(), x.q(), x.k(), x.v(), y.in(), logsumexp.in(), dx.q(), dx.k(), dx.v(), scratch.out());
+    else
+      call_kernel<op>(c, dy.in(), x.q(), x.k(), x.v(), y.in(), logsumexp.in(), padded().in(), dx.q(), dx.k(), dx.v(),
+                      scratch.out());
     return dqkv.values();
   }
+  array<std::int32_t> padded() const { return {shape(static_cast<std::int64_t>(lengths.size())), lengths}; }
 };
 
 // No element is left as it was: a 16-bit array is poisoned with 77, the others with NaN, which no comparison passes.
-// `width`: of a head.
+// `width`: of a head. `padded`: whether the sequences have lengths; then keys and values of the padding are NaN.
 template <class T>
 void check_against_quadratic(std::int64_t sequences, std::int64_t tokens, std::int64_t width,
-                             ct::attention_options const& o) {
+                             ct::attention_options const& o, bool padded = false) {
   shape const of(sequences, tokens, (o.heads + 2 * ct::detail::key_value_heads(o)) * width);
   auto const qkv = array<T>::random(of, 1), dy = array<T>::random(of.with_features(o.heads * width), 2);
   flash<T> a(of, o);
-  quadratic<real_of<T>> const expected(qkv, dy, o);
+  if (padded) a.lengths = some_lengths(sequences, tokens);
+  quadratic<real_of<T>> const expected(qkv, dy, o, a.lengths);
+  auto const read = padded ? without_padding(qkv, o, a.lengths) : qkv;
   CAPTURE(tokens);
   CAPTURE(width);
   CAPTURE(o.heads);
   CAPTURE(o.key_value_heads);
   CAPTURE(o.causal);
-  CHECK(relative_error(in_double(a.forward(qkv)), expected.y) < tolerance<T>);
-  CHECK(relative_error(in_double(a.backward(dy, qkv)), expected.dqkv) < tolerance<T>);
+  CHECK(relative_error(in_double(a.forward(read)), expected.y) < tolerance<T>);
+  CHECK(relative_error(in_double(a.backward(dy, read)), expected.dqkv) < tolerance<T>);
   for (auto x : in_double(a.logsumexp.values())) CHECK(std::isfinite(x));
 }
 
@@ -203,6 +213,15 @@ TEST_CASE_TEMPLATE("flash_attention: heads that share keys and values", T, float
       for (std::int64_t width : {3, 64, 131})
         for (std::int64_t tokens : {1, 7, 64, 65, 200})
           check_against_quadratic<T>(2, tokens, width, {4, causal, shared});
+}
+
+TEST_CASE_TEMPLATE("flash_attention: with lengths, as the quadratic op", T, float, double, ct::float16, ct::bfloat16) {
+  for (bool causal : {false, true})
+    for (std::int64_t width : {3, 64, 131})
+      for (std::int64_t tokens : {1, 7, 64, 65, 200}) {
+        check_against_quadratic<T>(5, tokens, width, {2, causal}, true);
+        check_against_quadratic<T>(5, tokens, width, {4, causal, 2}, true);
+      }
 }
 
 TEST_CASE_TEMPLATE("flash_attention: heads that share keys and values, as PyTorch", real, float, double) {

@@ -2,6 +2,8 @@
 
 #include "op/qkv.hpp"
 
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace constrain::test {
@@ -10,8 +12,10 @@ namespace constrain::test {
 template <class real> struct quadratic {
   std::vector<double> y, dqkv;
 
-  /// `qkv`: queries, keys and values side by side.
-  template <class T> quadratic(array<T> const& qkv, array<T> const& dy, attention_options const& o) {
+  /// `qkv`: queries, keys and values side by side. `lengths`: of the sequences, if they are padded.
+  template <class T>
+  quadratic(array<T> const& qkv, array<T> const& dy, attention_options const& o,
+            std::vector<std::int32_t> const& lengths = {}) {
     auto const s = qkv.in().shape();
     auto const attributes = pack(o);
     call const c{attributes, no_parameters};
@@ -20,12 +24,38 @@ template <class real> struct quadratic {
     array<real> dp(p.in().shape());
     qkv_operands<real const> const x(in[0], s, o);
     qkv_operands<real> const dx(out[0], s, o);
-    call_kernel<op::attention>(c, x.q(), x.k(), x.v(), result.out(), p.out());
+    if (lengths.empty()) call_kernel<op::attention>(c, x.q(), x.k(), x.v(), result.out(), p.out());
+    else {
+      array<std::int32_t> const padded(shape(s.extent[0]), lengths);
+      call_kernel<op::attention>(c, x.q(), x.k(), x.v(), padded.in(), result.out(), p.out());
+    }
     call_kernel<op::attention_gradient>(c, g.in(), x.q(), x.k(), x.v(), p.in(), dx.q(), dx.k(), dx.v(), dp.out());
     y.assign(result.values().begin(), result.values().end());
     dqkv.assign(out.values().begin(), out.values().end());
   }
 };
+
+/// Lengths of padded sequences: all tokens, none, one, half of them, and all but one, in turn.
+inline std::vector<std::int32_t> some_lengths(std::int64_t sequences, std::int64_t tokens) {
+  std::int64_t const some[] = {tokens, 0, 1, tokens / 2 + 1, tokens - 1};
+  std::vector<std::int32_t> lengths;
+  for (std::int64_t i = 0; i < sequences; ++i) lengths.push_back(static_cast<std::int32_t>(some[i % 5]));
+  return lengths;
+}
+/// `qkv` with NaN in the keys and values of the padding.
+template <class T>
+array<T> without_padding(array<T> const& qkv, attention_options const& o, std::vector<std::int32_t> const& lengths) {
+  array<T> out = qkv;
+  auto const s = qkv.in().shape();
+  auto const queries = qkv_operands<T const>(qkv[0], s, o).q().features();
+  for (std::int64_t i = 0; i < s.elements(); ++i) {
+    auto const row = i / s.features(), sequence = row / s.extent[1];
+    bool const is_padding = row % s.extent[1] >= lengths[static_cast<std::size_t>(sequence)];
+    if (is_padding && i % s.features() >= queries)
+      out[static_cast<std::size_t>(i)] = static_cast<T>(std::numeric_limits<arithmetic<T>>::quiet_NaN());
+  }
+  return out;
+}
 
 /// The elements, as doubles.
 template <class T> std::vector<double> in_double(std::vector<T> const& values) {

@@ -271,6 +271,24 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sqrt(real x) noexc
 #endif
 }
 
+/// e^x - 1, accurate near 0.
+CT_HOST_DEVICE inline double expm1(double x) noexcept {
+#if defined(__CUDA_ARCH__)
+  return ::expm1(x);
+#else
+  return libm::expm1(x);
+#endif
+}
+
+/// `base` to the power `exponent`.
+CT_HOST_DEVICE inline double pow(double base, double exponent) noexcept {
+#if defined(__CUDA_ARCH__)
+  return ::pow(base, exponent);
+#else
+  return libm::pow(base, exponent);
+#endif
+}
+
 /// 1 / (1 + e^-x); float: 1.97 ulp.
 template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sigmoid(real x) noexcept {
 #if defined(__CUDA_ARCH__)

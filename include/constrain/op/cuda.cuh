@@ -1,10 +1,10 @@
 #pragma once
 
-// The library's kernels for CUDA devices. Only the CPU has kernels for attention with lengths, focal_loss, rms_norm,
-// Adafactor, Muon, quantized states, round_to_tf32, and the ops for several ranks (collectives, sharding and tensor
-// parallelism).
+// The library's kernels for CUDA devices. Only the CPU has kernels for the ops for several ranks (collectives,
+// sharding and tensor parallelism).
 
 #include "constrain/op/accuracy/cuda.cuh"
+#include "constrain/op/adafactor/cuda.cuh"
 #include "constrain/op/add/kernel.hpp"
 #include "constrain/op/assign/kernel.hpp"
 #include "constrain/op/attention/cuda.cuh"
@@ -19,6 +19,7 @@
 #include "constrain/op/elementwise/cuda.cuh"
 #include "constrain/op/embedding/cuda.cuh"
 #include "constrain/op/flash_attention/cuda.cuh"
+#include "constrain/op/focal_loss/cuda.cuh"
 #include "constrain/op/gather_rows/cuda.cuh"
 #include "constrain/op/gradient_norm/cuda.cuh"
 #include "constrain/op/layer_norm/cuda.cuh"
@@ -26,10 +27,14 @@
 #include "constrain/op/mean/kernel.hpp"
 #include "constrain/op/moving_average/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
+#include "constrain/op/muon/cuda.cuh"
 #include "constrain/op/narrow_weight/kernel.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
+#include "constrain/op/quantized_update/cuda.cuh"
 #include "constrain/op/regularized_cross_entropy/cuda.cuh"
 #include "constrain/op/reshape/kernel.hpp"
+#include "constrain/op/rms_norm/cuda.cuh"
+#include "constrain/op/round_to_tf32/kernel.hpp"
 #include "constrain/op/select_token/kernel.hpp"
 #include "constrain/op/slice/kernel.hpp"
 #include "constrain/op/soft_cap/kernel.hpp"

@@ -17,17 +17,17 @@ template <class source> constexpr op_set missing_for_attention() {
 
 } // namespace detail
 
-/// Chooses the attention algorithm. With `attention.tiled`, calls to op::attention without sequence lengths become
-/// calls to op::flash_attention (Dao et al. 2022), which keeps one value per query and head for the backward pass
-/// instead of the probabilities. `missing`: the ops without a kernel. With `attention.only_with_kernels`, the program
-/// does not change if flash attention or its gradient is one of these ops.
+/// Chooses the attention algorithm. With `attention.tiled`, calls to op::attention become calls to op::flash_attention
+/// (Dao et al. 2022), which keeps one value per query and head for the backward pass instead of the probabilities.
+/// `missing`: the ops without a kernel. With `attention.only_with_kernels`, the program does not change if flash
+/// attention or its gradient is one of these ops.
 constexpr program select_attention(program const& p, slot_of::attention const& attention, op_set const& missing = {}) {
   bool const runs =
       !missing.contain(info_of<op::flash_attention>) && !missing.contain(info_of<op::flash_attention_gradient>);
   if (!attention.tiled || (attention.only_with_kernels && !runs) || !p.failure.ok()) return p;
   program out = p;
   for (auto& n : out.nodes) {
-    if (!calls(n, info_of<op::attention>) || n.inputs.size() > 3) continue; // flash attention has no input for lengths
+    if (!calls(n, info_of<op::attention>)) continue;
     n.op = &info_of<op::flash_attention>;
     operand_types inputs;
     for (auto const& input : n.inputs) inputs.push_back({p.values[input.value].type, p.values[input.value].shape});

@@ -11,21 +11,21 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// y = op(A) op(B), or y += op(A) op(B) if `adds`, by cuBLASLt. A `bias` [n] that is not null is added to every row; it
 /// must be allowed (`allows_bias`), and begin at a multiple of 16 bytes. The matrices are row-major: op(A) [m,
 /// k], op(B) [k, n], y [m, n]. op transposes its matrix if the matrix's flag is `transpose::yes`. fp32 operands are
-/// rounded to TF32 if `uses_tf32()` of the context is true. Sums are accumulated in float for 16-bit elements,
-/// otherwise in the elements' type. Starts `gemm_parts(...)` GEMMs; parts along k accumulate in y, in order. The call
-/// must have scratch memory of at least `gemm_workspace` bytes. `limit`: see `gemm_limit`; only tests pass it. Throws
-/// `error` if cuBLASLt fails.
+/// rounded to TF32 if `uses_tf32()` of the context is true, unless `keeps_fp32`. Sums are accumulated in float for
+/// 16-bit elements, otherwise in the elements' type. Starts `gemm_parts(...)` GEMMs; parts along k accumulate in y, in
+/// order. The call must have scratch memory of at least `gemm_workspace` bytes. `limit`: see `gemm_limit`; only tests
+/// choose it. Throws `error` if cuBLASLt fails.
 template <class input, class output>
 void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_extents const& e, input const* a,
           input const* b, bool adds, output* y, std::type_identity_t<output> const* bias = nullptr,
-          std::int64_t limit = gemm_limit) {
+          std::int64_t limit = gemm_limit, bool keeps_fp32 = false) {
   if (e.m <= 0 || e.n <= 0) return;
   bool const ta = a_transposed == transpose::yes, tb = b_transposed == transpose::yes;
   auto const aligned = [](auto const* p) { return alignment_class(reinterpret_cast<std::uintptr_t>(p)); };
   auto& context = *c.parameters.context;
   auto const part = part_of_gemm(a_transposed, b_transposed, e, limit);
   gemm_shape s{ta, tb, 0, 0, 0, part.lda, part.ldb, part.ldc, adds, dtype_of<input>, dtype_of<output>};
-  s.tf32 = context.uses_tf32();
+  s.tf32 = context.uses_tf32() && !keeps_fp32;
   for (std::int64_t m = 0; m < e.m; m += part.m)
     for (std::int64_t n = 0; n < e.n; n += part.n)
       for (std::int64_t k = 0; k < e.k; k += part.k) {

@@ -171,6 +171,11 @@ constexpr inferred shapes_in_qkv(operand_types const& in, attention_options cons
   return inferred::one(type, s.with_features(width)).and_also(type, keys).and_also(type, keys);
 }
 
+/// Lets lengths be from 0 to the tokens of q.
+constexpr void limit_lengths(value q, value lengths) {
+  if (q.shape().rank == 3) lengths.owner().program.limit(lengths.where(), q.shape().extent[1] + 1);
+}
+
 /// Splits qkv into queries, keys and values. Refuses the program if qkv holds token ids, or if its shape does not fit
 /// the options.
 constexpr attention_inputs cut_qkv(value qkv, attention_options const& options, int line) {
@@ -200,11 +205,11 @@ constexpr value self_attention(value q, value k, value v, attention_options opti
 }
 
 /// `self_attention` for padded sequences: lengths [sequences] (i32, from 0 to tokens) holds the number of tokens of
-/// each sequence; no token attends to the padding after these tokens. The algorithm is always attention::reference, and
-/// only the CPU has a kernel. Also refused: lengths of a different type or shape.
+/// each sequence; no token attends to the padding after these tokens. Also refused: lengths of a different type or
+/// shape.
 constexpr value self_attention(value q, value k, value v, value lengths, attention_options options,
                                int line = __builtin_LINE()) {
-  if (q.shape().rank == 3) lengths.owner().program.limit(lengths.where(), q.shape().extent[1] + 1);
+  detail::limit_lengths(q, lengths);
   return emit<op::attention>({q, k, v, lengths}, options, line);
 }
 

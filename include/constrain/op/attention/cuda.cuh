@@ -23,12 +23,15 @@ inline matrix_batch scores_of(attention_heads const& h, bool transposed = false)
 
 } // namespace detail
 
-// p = softmax(p) over the keys that the row's query attends to, 0 elsewhere; one block per row.
+// p = softmax(p) over the keys that the row's query attends to, 0 elsewhere; one block per row. `lengths`: the number
+// of keys of each sequence, which has `rows` rows; null: as many as tokens. Without keys, a row is 0.
 template <class accumulate>
-static __global__ void __launch_bounds__(cuda_threads) softmax_kernel(accumulate* p, std::int64_t tokens, bool causal) {
+static __global__ void __launch_bounds__(cuda_threads)
+    softmax_kernel(accumulate* p, std::int64_t tokens, bool causal, std::int32_t const* lengths, std::int64_t rows) {
   __shared__ typename block_reduction<accumulate>::memory shared;
   accumulate* x = p + static_cast<std::int64_t>(blockIdx.x) * tokens;
-  auto const seen = tokens_seen(blockIdx.x % tokens, tokens, causal);
+  auto seen = tokens_seen(blockIdx.x % tokens, tokens, causal);
+  if (lengths != nullptr && lengths[blockIdx.x / rows] < seen) seen = lengths[blockIdx.x / rows];
   accumulate row_max = x[0];
   for (std::int64_t i = threadIdx.x; i < seen; i += cuda_threads) row_max = x[i] > row_max ? x[i] : row_max;
   row_max = block_reduction<accumulate>{shared}.max(row_max);
@@ -64,6 +67,12 @@ template <class architecture> struct kernel<op::attention, cuda<architecture>> {
   template <class stored, class accumulate>
   static void run(call_of<op::attention> const& c, tensor<stored const> q, tensor<stored const> k,
                   tensor<stored const> v, tensor<stored> y, tensor<accumulate> probabilities) {
+    run(c, q, k, v, tensor<std::int32_t const>(), y, probabilities);
+  }
+  template <class stored, class accumulate>
+  static void run(call_of<op::attention> const& c, tensor<stored const> q, tensor<stored const> k,
+                  tensor<stored const> v, tensor<std::int32_t const> lengths, tensor<stored> y,
+                  tensor<accumulate> probabilities) {
     auto& context = *c.parameters.context;
     detail::attention_heads const h(q.shape(), c.options);
     auto const batches = h.sequences * h.heads;
@@ -72,7 +81,7 @@ template <class architecture> struct kernel<op::attention, cuda<architecture>> {
     gemm_batched(context, batches, h.tokens, h.tokens, h.head_width, scale, q.data, detail::heads_in(q, h), k.data,
                  detail::heads_in(k, h, h.group, true), probabilities.data, detail::scores_of(h));
     cuda_launch(context, dim3(static_cast<unsigned>(batches * h.tokens)), cuda_threads, softmax_kernel<accumulate>,
-                probabilities.data, h.tokens, c.options.causal);
+                probabilities.data, h.tokens, c.options.causal, lengths.data, h.heads * h.tokens);
     // y = probabilities v
     gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, detail::scores_of(h),
                  v.data, detail::heads_in(v, h, h.group), y.data, detail::heads_in(y, h));

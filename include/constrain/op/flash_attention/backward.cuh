@@ -94,16 +94,21 @@ public:
                                   memory& shared)
       : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / heads()),
         head_(static_cast<int>(blockIdx.x) % heads()), row_(static_cast<int>(threadIdx.x) / 32 * warp_rows),
+        keys_(c.keys_of(sequence_)),
         // With a causal mask, the last queries and the first keys take the longest, so they begin first.
         first_(static_cast<int>(of_keys ? blockIdx.y : gridDim.y - 1 - blockIdx.y) * tiling::rows) {}
 
   __device__ void run() {
     int const end = first_ + tiling::rows;
-    flash_steps step{of_keys && c_.causal ? first_ : 0, !of_keys && c_.causal && end < c_.tokens ? end : c_.tokens,
-                     chunks_.count, of_keys ? c_.group : 1};
+    int const last = of_keys ? c_.tokens : keys_;
+    // Without keys, there are no steps.
+    flash_steps step{of_keys && c_.causal ? first_ : 0, !of_keys && c_.causal && end < last ? end : last, chunks_.count,
+                     (of_keys ? first_ : 0) >= keys_ ? 0
+                     : of_keys                       ? c_.group
+                                                     : 1};
     if constexpr (!of_keys) sum_queries();
     dscored_.clear(), dvalue_.clear();
-    begin(step);
+    if (step.goes_on()) begin(step);
     for (int done = 0; step.goes_on(); ++done) {
       auto const current = step;
       step.template advance<columns>();
@@ -134,28 +139,30 @@ private:
   }
 
   template <class tile>
-  __device__ void load(tile& to, flash_operand<stored const> const& from, int head, int token, int column) {
-    begin_load<flash_threads>(to, from.window(c_, sequence_, head, token, column));
+  __device__ void load(tile& to, flash_operand<stored const> const& from, int head, int token, int column, int end) {
+    begin_load<flash_threads>(to, from.window(c_, sequence_, head, token, column, end));
   }
   /// Begins to load the tiles of a step.
   __device__ void begin(flash_steps const& step) {
     auto const column = chunks_.column(step.turn);
     auto& inner = shared_.inner[loaded_ % tiling::stages];
     auto& outer = shared_.outer;
+    int const outer_end = of_keys ? keys_ : c_.tokens, inner_end = of_keys ? c_.tokens : keys_;
     if (loaded_ == 0 || chunks_.count > 1) {
-      load(outer[0], of_keys ? x_.k : x_.q, head_, first_, column);
-      load(outer[1], of_keys ? x_.v : x_.dy, head_, first_, column);
+      load(outer[0], of_keys ? x_.k : x_.q, head_, first_, column, outer_end);
+      load(outer[1], of_keys ? x_.v : x_.dy, head_, first_, column, outer_end);
     }
     int const inner_head = of_keys ? query_head(step.member) : key_head();
-    load(inner[0], of_keys ? x_.q : x_.k, inner_head, step.token, column);
-    load(inner[1], of_keys ? x_.dy : x_.v, inner_head, step.token, column);
+    load(inner[0], of_keys ? x_.q : x_.k, inner_head, step.token, column, inner_end);
+    load(inner[1], of_keys ? x_.dy : x_.v, inner_head, step.token, column, inner_end);
     ptx::commit_copies();
     ++loaded_;
   }
 
   /// Loads the logsumexp, and computes and stores sum(dy * y), of the queries in this lane's rows.
   __device__ void sum_queries() {
-    auto const dy = x_.dy.window(c_, sequence_, head_, first_, 0), y = x_.y.window(c_, sequence_, head_, first_, 0);
+    auto const dy = x_.dy.window(c_, sequence_, head_, first_, 0, c_.tokens);
+    auto const y = x_.y.window(c_, sequence_, head_, first_, 0, c_.tokens);
     accumulate sum = 0;
     CT_UNROLL
     for (int line = 0; line < queries_.count; ++line) {
@@ -197,12 +204,12 @@ private:
   /// Makes the probability and its gradient 0 where a query does not attend to a key. `token`: first inner token.
   __device__ void mask(int token) {
     int const mine = first_ + row_;
-    bool const some =
-        of_keys ? c_.causal && token < mine + warp_rows - 1 : token + columns > (c_.causal ? mine + 1 : c_.tokens);
+    bool const some = of_keys ? (c_.causal && token < mine + warp_rows - 1) || mine + warp_rows > keys_
+                              : token + columns > (c_.causal && mine + 1 < keys_ ? mine + 1 : keys_);
     if (!some) return;
     p_.for_each([&](accumulate& score, int line, int column) {
       int const own = mine + p_.row(line), inner = token + column;
-      if (of_keys ? c_.attends(inner, own) : c_.attends(own, inner)) return;
+      if (of_keys ? c_.attends(inner, own, keys_) : c_.attends(own, inner, keys_)) return;
       score = -math::infinity<accumulate>, ds_.at(line, column) = 0;
     });
   }
@@ -213,15 +220,16 @@ private:
     __syncwarp();
     gradient.write(shared_.outer[which], row_);
     __syncwarp();
-    store_rows<warp_rows>(shared_.outer[which], row_, to.window(c_, sequence_, head_, first_, chunks_.own_column()));
+    store_rows<warp_rows>(shared_.outer[which], row_,
+                          to.window(c_, sequence_, head_, first_, chunks_.own_column(), c_.tokens));
   }
 
   flash_call<accumulate> const& c_;
   flash_gradient_operands<stored, accumulate> const& x_;
   memory& shared_;
   flash_chunks<width> chunks_;
-  int sequence_, head_, row_, first_; // this warp's first row in the tile; the tile's first row
-  int loaded_ = 0;                    // steps whose tiles have begun to load
+  int sequence_, head_, row_, keys_, first_; // this warp's first row in the tile; keys; the tile's first row
+  int loaded_ = 0;                           // steps whose tiles have begun to load
   flash_query_sums<of_keys, accumulate, warp_rows, columns> queries_;
   strip<accumulate, warp_rows, columns> p_, ds_;             // of the current pair of tiles
   strip<accumulate, warp_rows, width> dscored_;              // dk, or dq

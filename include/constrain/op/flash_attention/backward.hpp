@@ -27,9 +27,10 @@ public:
   static constexpr std::int64_t queries = 96; // queries per tile
   static_assert(queries % panel == 0 && keys <= queries);
 
-  flash_backward(std::int64_t tokens, std::int64_t head_width, bool causal,
+  /// `length`: how many of the keys the queries attend to.
+  flash_backward(std::int64_t tokens, std::int64_t length, std::int64_t head_width, bool causal,
                  flash_backward_operands<stored, accumulate> const& operands)
-      : tokens_(tokens), head_width_(head_width), causal_(causal), operands_(operands),
+      : tokens_(tokens), length_(length), head_width_(head_width), causal_(causal), operands_(operands),
         scale_(1 / math::sqrt(static_cast<accumulate>(head_width))) {}
 
   /// The sums of dk and dv over the tiles of queries and over the query heads that share dk and dv: matrices [tokens,
@@ -55,10 +56,10 @@ public:
   /// Computes dq of the head, and adds the head's contributions to the sums of dk and dv.
   void add_gradients(key_sums const& sums) {
     for_chunks([&] {
-      for (std::int64_t query = 0; query < tokens_; query += queries) {
+      for (query_ = 0; query_ < tokens_; query_ += queries) {
         clear(dq_tile_, queries);
-        for (std::int64_t key = 0; key < limit(query); key += keys) {
-          meet(query, key);
+        for (std::int64_t key = 0; key < limit(query_); key += keys) {
+          meet(query_, key);
           add_query_gradients();
           add_key_gradients();
           add(dk_tile_, key_count(), sums.dk, key);
@@ -79,7 +80,7 @@ public:
   }
 
   /// Computes dq, dk and dv of a head with at most `keys` tokens, which form one tile of queries and one tile of keys.
-  /// The head must not share dk and dv with another head.
+  /// The head must not share dk and dv with another head, and its queries must attend to all keys.
   void all_gradients_of_one_tile() {
     for_chunks([&] {
       clear(dq_tile_, queries);
@@ -94,9 +95,9 @@ public:
 
 private:
   std::int64_t query_count() const { return std::min(queries, tokens_ - query_); }
-  std::int64_t key_count() const { return std::min(keys, tokens_ - key_); }
+  std::int64_t key_count() const { return std::min(keys, length_ - key_); }
   // Number of keys that the last query of the tile beginning at `query` attends to.
-  std::int64_t limit(std::int64_t query) const { return causal_ ? std::min(tokens_, query + queries) : tokens_; }
+  std::int64_t limit(std::int64_t query) const { return causal_ ? std::min(length_, query + queries) : length_; }
   // Number of keys of the current tile to which at least one query of a panel attends. The panel begins at query i of
   // the tile of queries.
   std::int64_t seen(std::int64_t i) const { return tile::seen(causal_, query_ + i, panel, key_, key_count()); }
@@ -243,7 +244,7 @@ private:
     }
   }
 
-  std::int64_t tokens_, head_width_;
+  std::int64_t tokens_, length_, head_width_;
   bool causal_;
   flash_backward_operands<stored, accumulate> operands_;
   accumulate scale_;

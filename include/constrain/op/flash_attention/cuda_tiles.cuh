@@ -38,20 +38,24 @@ template <class accumulate> struct flash_call {
   int group; // number of query heads that share one key-value head
   int head_width;
   bool causal;
-  bool aligned;     // whether all rows of all heads begin and end at multiples of 16 bytes
-  accumulate scale; // of the scores: 1 / sqrt(head width)
+  bool aligned;                // whether all rows of all heads begin and end at multiples of 16 bytes
+  accumulate scale;            // of the scores: 1 / sqrt(head width)
+  std::int32_t const* lengths; // number of keys of each sequence; null: as many as tokens
 
   /// `operands`: the tensors whose elements the kernel loads or stores in tiles.
   template <class... tensors>
-  flash_call(attention_heads const& h, bool is_causal, tensors const&... operands)
+  flash_call(attention_heads const& h, bool is_causal, std::int32_t const* lengths_of_sequences,
+             tensors const&... operands)
       : tokens(static_cast<int>(h.tokens)), heads(static_cast<int>(h.heads)), group(static_cast<int>(h.group)),
         head_width(static_cast<int>(h.head_width)), causal(is_causal), aligned((has_aligned_heads(operands) && ...)),
-        scale(1 / math::sqrt(static_cast<accumulate>(h.head_width))) {}
+        scale(1 / math::sqrt(static_cast<accumulate>(h.head_width))), lengths(lengths_of_sequences) {}
 
   /// The scale of scores that are exponents of 2.
   __device__ accumulate log2_scale() const { return scale * accumulate(log2_of_e); }
-  /// Whether query `query` attends to key `key`.
-  __device__ bool attends(int query, int key) const { return key < tokens && (!causal || key <= query); }
+  /// How many keys of a sequence its queries attend to.
+  __device__ int keys_of(int sequence) const { return lengths == nullptr ? tokens : lengths[sequence]; }
+  /// Whether query `query` attends to key `key`, of `keys` in its sequence.
+  __device__ bool attends(int query, int key, int keys) const { return key < keys && (!causal || key <= query); }
 
 private:
   template <class T> bool has_aligned_heads(tensor<T> const& x) const {
@@ -68,12 +72,12 @@ template <class T> struct flash_operand {
 
   flash_operand(tensor<T> const& x) : data(x.data), stride(x.row_stride()) {}
 
-  /// Tokens [token, ...) and columns [column, ...) of one head.
+  /// Tokens [token, end) and columns [column, ...) of one head.
   template <class accumulate>
-  __device__ matrix_window<T> window(flash_call<accumulate> const& c, int sequence, int head, int token,
-                                     int column) const {
+  __device__ matrix_window<T> window(flash_call<accumulate> const& c, int sequence, int head, int token, int column,
+                                     int end) const {
     auto* const first = data + (static_cast<std::int64_t>(sequence) * c.tokens + token) * stride;
-    return {first + head * c.head_width + column, stride, c.tokens - token, c.head_width - column, c.aligned};
+    return {first + head * c.head_width + column, stride, end - token, c.head_width - column, c.aligned};
   }
 };
 

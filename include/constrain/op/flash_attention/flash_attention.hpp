@@ -7,9 +7,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace op {
 
 /// The gradient of op::flash_attention: dq, dk and dv from dy, q, k, v, y and the logsumexp of each query. The
-/// probabilities are recomputed tile by tile (Dao 2023, algorithm 2). dk and dv are summed over the query heads that
-/// share a key-value head, in the order of these heads. Output 3 is scratch: sum(dy * y) for each head and token, and,
-/// on the CPU, the sums of dk and dv if the sums have a wider type than dk and dv.
+/// probabilities are recomputed tile by tile (Dao 2023, algorithm 2). Input 6, if given, is the length of each
+/// sequence; the gradients of keys and values at or beyond the length are 0. dk and dv are summed over the query heads
+/// that share a key-value head, in the order of these heads. Output 3 is scratch: sum(dy * y) for each head and token,
+/// and, on the CPU, the sums of dk and dv if the sums have a wider type than dk and dv.
 struct flash_attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "flash_attention_gradient";
@@ -34,10 +35,10 @@ struct flash_attention_gradient {
   }
 };
 
-/// The same function as op::attention without lengths, but with memory linear in the number of tokens: each thread of
-/// the CPU kernel, and each block of the CUDA kernel, holds only one tile of the scores at a time (Dao 2023, algorithm
-/// 1). Output 1 keeps the logsumexp
-/// of the scaled scores of each query, [sequences, heads, tokens], for the backward pass.
+/// The same function as op::attention, but with memory linear in the number of tokens: each thread of the CPU kernel,
+/// and each block of the CUDA kernel, holds only one tile of the scores at a time (Dao 2023, algorithm 1). Output 1
+/// keeps the logsumexp of the scaled scores of each query, [sequences, heads, tokens], for the backward pass. In a
+/// sequence of length 0, the results and the logsumexps are 0. Keys and values at or beyond the length are not read.
 struct flash_attention {
   using options = attention_options;
   using written_as = attention;
@@ -62,8 +63,11 @@ struct flash_attention {
   /// Changes the options as `attention::divide` does.
   static constexpr bool divide(options& o, division& d) { return attention::divide(o, d); }
   static constexpr void gradient(backward& b) {
-    b.emit<flash_attention_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2), b.output(0), b.output(1)},
-                                     {0, 1, 2, -1}, b.options<flash_attention>());
+    auto const emit = [&](std::initializer_list<value> inputs) {
+      b.emit<flash_attention_gradient>(inputs, {0, 1, 2, -1}, b.options<flash_attention>());
+    };
+    if (b.inputs() == 3) emit({b.gradient(), b.input(0), b.input(1), b.input(2), b.output(0), b.output(1)});
+    else emit({b.gradient(), b.input(0), b.input(1), b.input(2), b.output(0), b.output(1), b.input(3)});
   }
 };
 
@@ -73,6 +77,13 @@ struct flash_attention {
 /// which the policy `attention::...` chooses the algorithm. Refused: the same inputs as for `self_attention`.
 constexpr value flash_attention(value q, value k, value v, attention_options options, int line = __builtin_LINE()) {
   return emit<op::flash_attention>({q, k, v}, options, line);
+}
+
+/// `flash_attention` for padded sequences, with their lengths, as for `self_attention`.
+constexpr value flash_attention(value q, value k, value v, value lengths, attention_options options,
+                                int line = __builtin_LINE()) {
+  detail::limit_lengths(q, lengths);
+  return emit<op::flash_attention>({q, k, v, lengths}, options, line);
 }
 
 /// `flash_attention` of queries, keys and values that are side by side in qkv, as for `self_attention`.

@@ -74,13 +74,14 @@ public:
   __device__ flash_block(flash_call<accumulate> const& c, flash_operands<stored, accumulate> const& x, memory& shared)
       : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / c.heads),
         head_(static_cast<int>(blockIdx.x) % c.heads), row_(static_cast<int>(threadIdx.x) / 32 * warp_rows),
+        keys_(c.keys_of(sequence_)),
         // With a causal mask, the last tiles take the longest, so they begin first.
         first_(static_cast<int>(gridDim.y - 1 - blockIdx.y) * tiling::rows), softmax_(c.log2_scale()) {}
 
   __device__ void run() {
-    int const last = c_.causal && first_ + tiling::rows < c_.tokens ? first_ + tiling::rows : c_.tokens;
+    int const last = c_.causal && first_ + tiling::rows < keys_ ? first_ + tiling::rows : keys_;
     sums_.clear();
-    begin_scores(0, 0);
+    if (last > 0) begin_scores(0, 0);
     for (int key = 0; key < last; key += tiling::keys) {
       scores_strip scores;
       compute_scores(scores, key);
@@ -98,8 +99,8 @@ private:
   __device__ void begin_scores(int key, int turn) {
     auto const column = chunks_.column(turn);
     if (key == 0 || chunks_.count > 1)
-      begin_load<flash_threads>(shared_.q, x_.q.window(c_, sequence_, head_, first_, column));
-    begin_load<flash_threads>(shared_.k, x_.k.window(c_, sequence_, head_ / c_.group, key, column));
+      begin_load<flash_threads>(shared_.q, x_.q.window(c_, sequence_, head_, first_, column, c_.tokens));
+    begin_load<flash_threads>(shared_.k, x_.k.window(c_, sequence_, head_ / c_.group, key, column, keys_));
     ptx::commit_copies();
   }
   /// Waits until all that has begun to load is there, and until no warp reads the tiles that were there before.
@@ -114,7 +115,7 @@ private:
     for (int turn = 0; turn < chunks_.count; ++turn) {
       wait_for_all();
       if (turn == chunks_.count - 1) {
-        auto const values = x_.v.window(c_, sequence_, head_ / c_.group, key, chunks_.own_column());
+        auto const values = x_.v.window(c_, sequence_, head_ / c_.group, key, chunks_.own_column(), keys_);
         begin_load<flash_threads>(shared_.v, values);
         ptx::commit_copies();
       }
@@ -126,9 +127,9 @@ private:
   }
   /// Gives keys that a query does not attend to the score -infinity.
   __device__ void mask(scores_strip& scores, int key) const {
-    if (key + tiling::keys <= (c_.causal ? first_ + row_ : c_.tokens)) return;
+    if (key + tiling::keys <= (c_.causal && first_ + row_ < keys_ ? first_ + row_ : keys_)) return;
     scores.for_each([&](accumulate& x, int line, int column) {
-      if (!c_.attends(first_ + row_ + scores.row(line), key + column)) x = -math::infinity<accumulate>;
+      if (!c_.attends(first_ + row_ + scores.row(line), key + column, keys_)) x = -math::infinity<accumulate>;
     });
   }
   __device__ void store() {
@@ -137,25 +138,25 @@ private:
     CT_UNROLL
     for (int line = 0; line < lines; ++line) {
       auto const total = softmax_.total(line);
-      factor[line] = 1 / total;
+      factor[line] = keys_ == 0 ? accumulate(0) : 1 / total;
       auto const query = first_ + row_ + sums_.row(line);
       if (chunks_.own == 0 && threadIdx.x % 4 == 0 && query < c_.tokens)
         x_.logsumexp[static_cast<std::int64_t>(blockIdx.x) * c_.tokens + query] =
-            softmax_.row_max[line] * c_.scale + math::log(total);
+            keys_ == 0 ? accumulate(0) : softmax_.row_max[line] * c_.scale + math::log(total);
     }
     sums_.for_each([&](accumulate& x, int line, int) { x *= factor[line]; });
     // This warp alone reads its rows of the queries.
     __syncwarp();
     sums_.write(shared_.q, row_);
     __syncwarp();
-    store_rows<warp_rows>(shared_.q, row_, x_.y.window(c_, sequence_, head_, first_, chunks_.own_column()));
+    store_rows<warp_rows>(shared_.q, row_, x_.y.window(c_, sequence_, head_, first_, chunks_.own_column(), c_.tokens));
   }
 
   flash_call<accumulate> const& c_;
   flash_operands<stored, accumulate> const& x_;
   memory& shared_;
   flash_chunks<width> chunks_;
-  int sequence_, head_, row_, first_; // this warp's first query in the tile; the tile's first query
+  int sequence_, head_, row_, keys_, first_; // this warp's first query in the tile; keys; the tile's first query
   online_softmax<accumulate, warp_rows> softmax_;
   strip<accumulate, warp_rows, width> sums_; // weighted sums of the values
 };

@@ -16,16 +16,17 @@ public:
   static constexpr std::int64_t queries = 192; // queries per block
   static_assert(queries % panel == 0);
 
-  /// `q`, `k`, `v`: queries, keys and values of the head, each [tokens, head width].
-  flash_forward(std::int64_t tokens, std::int64_t head_width, bool causal, head_matrix<stored const> q,
-                head_matrix<stored const> k, head_matrix<stored const> v)
-      : tokens_(tokens), head_width_(head_width), causal_(causal), q_(q), k_(k), v_(v) {}
+  /// `q`, `k`, `v`: queries, keys and values of the head, each [tokens, head width]. `length`: how many of the keys the
+  /// queries attend to.
+  flash_forward(std::int64_t tokens, std::int64_t length, std::int64_t head_width, bool causal,
+                head_matrix<stored const> q, head_matrix<stored const> k, head_matrix<stored const> v)
+      : tokens_(tokens), length_(length), head_width_(head_width), causal_(causal), q_(q), k_(k), v_(v) {}
 
   /// Computes y and the logsumexp of the block of queries that begins at `first`. `y` [tokens, head width] and
   /// `logsumexp` [tokens] belong to this head.
   void run(std::int64_t first, head_matrix<stored> y, accumulate* logsumexp) {
     auto const rows = std::min(queries, tokens_ - first);
-    auto const limit = causal_ ? first + rows : tokens_;
+    auto const limit = causal_ ? std::min(first + rows, length_) : length_;
     for (std::int64_t column = 0; column < head_width_; column += columns) {
       auto const width = std::min(columns, head_width_ - column);
       std::fill_n(row_max_, queries, std::numeric_limits<accumulate>::lowest());
@@ -45,7 +46,7 @@ private:
   /// Adds the contribution of the tile of keys and values that begins at `key` to the results of the panel of queries
   /// that begins at `query`, which is row `i` of the block. The results are columns [column, column + width) of y.
   void attend(std::int64_t query, std::int64_t i, std::int64_t key, std::int64_t column, std::int64_t width) {
-    auto const count = std::min(tile::keys, tokens_ - key);
+    auto const count = std::min(tile::keys, length_ - key);
     auto const seen = tile::seen(causal_, query, panel, key, count);
     if (seen == 0) return;
     for (std::int64_t chunk = 0; chunk < head_width_; chunk += columns) {
@@ -133,16 +134,16 @@ private:
       if (i % panel == 0) transpose_tile(y_ + i * padded, panel, padded, panel, rows_, padded);
       accumulate const* const from = rows_ + i % panel * padded;
       stored* const to = y.data + (first + i) * y.stride + column;
-      accumulate const inverse = 1 / sum_[i];
+      accumulate const inverse = length_ == 0 ? accumulate(0) : 1 / sum_[i];
       CONSTRAIN_SIMD
       for (std::int64_t c = 0; c < width; ++c) to[c] = from[c] * inverse;
-      logsumexp[first + i] = row_max_[i] + math::log(sum_[i]);
+      logsumexp[first + i] = length_ == 0 ? accumulate(0) : row_max_[i] + math::log(sum_[i]);
     }
   }
 
   using vector = typename register_tile<accumulate>::vector;
 
-  std::int64_t tokens_, head_width_;
+  std::int64_t tokens_, length_, head_width_;
   bool causal_;
   head_matrix<stored const> q_, k_, v_;
   std::int64_t across_ = panel;               // queries of the current panel, padded

@@ -1,24 +1,10 @@
 #pragma once
 
-#include "constrain/base/libm.hpp"
 #include "constrain/op/cross_entropy/cpu.hpp"
 #include "constrain/op/focal_loss/focal_loss.hpp"
+#include "constrain/op/focal_loss/row.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
-
-/// The focal loss of a row whose cross-entropy is `nats` = -log p >= 0: (1 - p)^gamma * nats.
-inline double focal_loss_of(double nats, double gamma) {
-  return detail::libm::pow(-detail::libm::expm1(-nats), gamma) * nats;
-}
-
-/// The derivative of `focal_loss_of` with respect to `nats`: the gradient of the focal loss is this factor times the
-/// gradient of the cross-entropy. The derivative is (1 - p)^gamma (1 + gamma p nats / (1 - p)). For p = 0 and p = 1,
-/// the quotient p nats / (1 - p) is replaced with its limit.
-inline double focal_loss_slope(double nats, double gamma) {
-  double const p = detail::libm::exp(-nats), rest = -detail::libm::expm1(-nats);
-  double const quotient = p == 0 ? 0 : rest == 0 ? 1 : p * nats / rest;
-  return detail::libm::pow(rest, gamma) * (1 + gamma * quotient);
-}
 
 /// -log p of a row, but at least 0, since rounding of the logsumexp can make -log p negative; 0 for an ignored label.
 template <class stored> double nats_of(stored const* logits, std::int32_t label, arithmetic<stored> log_sum_exp) {

@@ -72,8 +72,8 @@ struct focal_loss {
 /// in the objective's first label array (`inverse_label_count`). Here p is softmax(logits)[label]. If `labels` is the
 /// first label array, the loss is the mean over the valid labels. Well-classified rows count less than in
 /// `cross_entropy`. Shapes: logits [..., classes], labels [...]. Labels are i32, in [0, classes) or `ignored_label`.
-/// Only the CPU has kernels for this loss. Refused: token ids as logits, labels that are not i32 or not of shape [...],
-/// and a gamma that is negative or not finite.
+/// Refused: token ids as logits, labels that are not i32 or not of shape [...], and a gamma that is negative or not
+/// finite.
 constexpr value focal_loss(value logits, value labels, focal_loss_options options = {}, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::focal_loss>({logits, labels, inverse_label_count(labels)}, options, line);

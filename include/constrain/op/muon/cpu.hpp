@@ -63,11 +63,11 @@ template <class optimizer> struct kernel<op::muon<optimizer>, cpu> {
     });
     auto const norm = static_cast<real>(std::max(detail::frobenius_norm(x), h.epsilon));
     for_elements(x.count, [=](std::int64_t i) { x[i] /= norm; });
-    for (int step = 0; step < h.newton_schulz_steps; ++step) {
+    for (int step = 0; step < optimizer::newton_schulz_steps; ++step) {
       detail::newton_schulz_step(h, x, gram, polynomial, next);
       std::swap(x, next);
     }
-    auto const rate = static_cast<real>(h.learning_rate(weight.shape()));
+    auto const rate = static_cast<real>(h.learning_rate(weight.shape().extent[0], weight.shape().extent[1]));
     for_elements(x.count, [=](std::int64_t i) { new_weight[i] = weight[i] * h.keep - rate * x[i]; });
   }
 };

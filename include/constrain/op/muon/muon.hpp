@@ -21,12 +21,11 @@ template <class optimizer> struct muon {
     auto result = inferred::one(in[3].type, matrix).and_also(in[4].type, matrix).and_also(in[3].type, matrix);
     return result.and_also(in[3].type, shape(side, side)).and_also(in[3].type, shape(side, side));
   }
-  /// The cost with the default number of Newton-Schulz steps.
   static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
     auto result = cost_by_operands(in, out);
     auto const side = static_cast<double>(smaller_extent(in[3].shape));
     auto const elements = static_cast<double>(in[3].shape.elements());
-    result.flops = typename optimizer::hyper().newton_schulz_steps * 2.0 * side * (2 * elements + side * side);
+    result.flops = optimizer::newton_schulz_steps * 2.0 * side * (2 * elements + side * side);
     return result;
   }
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "constrain/comm/communicator.hpp"
 #include "constrain/device/cpu/parallel.hpp"
 #include "constrain/device/kernel.hpp"
 #include "constrain/op/quantized_update/quantized_update.hpp"
+#include "constrain/op/quantized_update/used_elements.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -70,7 +70,8 @@ template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
     block_update<stored> const u{all.decays(c.options.decays), all.step, static_cast<stored>(clip[1])};
 
     auto const elements = weight.shape().elements();
-    auto const blocks = op::blocks(elements), used = op::blocks(used_elements(c, elements));
+    auto const used_elements = detail::used_elements(c, c.options, elements);
+    auto const blocks = op::blocks(elements), used = op::blocks(used_elements);
     auto const instances = elements == 0 ? 0 : weight.count / elements;
     // Blocks per task of a thread. With fewer blocks, starting the task would take longer than the work.
     constexpr std::int64_t chunk = 32;
@@ -79,8 +80,7 @@ template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
         auto const instance = b / used, in_instance = b % used;
         auto const first = instance * elements + in_instance * op::block;
         detail::quantized_block field[fields];
-        auto const count =
-            static_cast<int>(std::min<std::int64_t>(op::block, used_elements(c, elements) - in_instance * op::block));
+        auto const count = static_cast<int>(std::min<std::int64_t>(op::block, used_elements - in_instance * op::block));
         for (int i = 0; i < fields; ++i)
           field[i] = {static_cast<std::uint8_t*>(data[i]) + first,
                       static_cast<float*>(data[fields + i]) + instance * blocks + in_instance, count};
@@ -90,14 +90,6 @@ template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
   }
 
 private:
-  /// How many elements of a tensor this rank updates, without the padding of its shard. `stored`: how many elements the
-  /// rank stores, with the padding.
-  static std::int64_t used_elements(call_of<op> const& c, std::int64_t stored) {
-    auto const full = c.options.elements;
-    if (stored == full) return stored;
-    return std::clamp<std::int64_t>(full - c.parameters.group->rank() * stored, 0, stored);
-  }
-
   /// Updates blocks; the members are the same for all blocks.
   template <class stored> struct block_update {
     typename constrain::op::step_hyperparameters<optimizer, stored>::prepared prepared;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/host_device.hpp"
 #include "constrain/base/variant.hpp"
 
 #include <cstdint>
@@ -23,7 +24,7 @@ public:
   static dynamic_map const& of(bool is_signed);
 
   /// The value of each code.
-  float const* values() const { return values_; }
+  CT_HOST_DEVICE float const* values() const { return values_; }
 
   /// Finds the code of the value nearest to x. A loop that uses a local copy of this object can keep the copy in
   /// registers.
@@ -31,13 +32,13 @@ public:
   public:
     /// The code of the value nearest to x. If x is very close to the midpoint of two adjacent values (within 1e-4
     /// times their distance), the result may be the code of either value.
-    int operator()(float x) const { return find(x, std::make_integer_sequence<int, zones>{}); }
+    CT_HOST_DEVICE int operator()(float x) const { return find(x, std::make_integer_sequence<int, zones>{}); }
 
   private:
     friend dynamic_map;
     static constexpr int zones = 8; // the decades, and the value 1
 
-    template <int... i> int find(float x, std::integer_sequence<int, i...>) const {
+    template <int... i> CT_HOST_DEVICE int find(float x, std::integer_sequence<int, i...>) const {
       float const magnitude = x < 0 ? -x : x;
       float slope = 0, intercept = 0, last = 0;
       // The search has no branches, so that the compiler can vectorize a loop that calls this function.
@@ -55,7 +56,7 @@ public:
     int zero_;
   };
   /// The search in this map.
-  search const& nearest() const { return nearest_; }
+  CT_HOST_DEVICE search const& nearest() const { return nearest_; }
 
 private:
   explicit dynamic_map(bool is_signed);

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "constrain/device/cpu/elements.hpp"
-#include "constrain/device/cpu/reduce.hpp"
 #include "constrain/device/math.hpp"
 #include "constrain/op/rms_norm/rms_norm.hpp"
+#include "constrain/op/sum_parts/cpu.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -33,12 +33,26 @@ template <> struct kernel<op::rms_norm_gradient, cpu> {
                   tensor<accumulate const> rstd, tensor<stored> dx, tensor<accumulate> dweight,
                   tensor<accumulate> partial) {
     auto const width = x.features();
-    auto const rows = x.rows();
+    constexpr auto chunks = op::rms_norm_gradient::chunks;
+    for_row_parts(x.rows(), dweight, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+      run_part(begin, end, dy, x, weight, rstd, dx, partial);
+      add_up_chunks(partial.data, chunks, width, width, dweight.data + part * width, c.add_to(1));
+    });
+  }
+
+private:
+  /// Computes dx for the rows in [begin, end), and the sums of dweight over chunks of these rows: partial [chunks,
+  /// width].
+  template <class stored, class accumulate>
+  static void run_part(std::int64_t begin, std::int64_t end, tensor<stored const> dy, tensor<stored const> x,
+                       tensor<accumulate const> weight, tensor<accumulate const> rstd, tensor<stored> dx,
+                       tensor<accumulate> partial) {
+    auto const width = x.features(), rows = end - begin;
     constexpr auto chunks = op::rms_norm_gradient::chunks;
     parallel_for(chunks, [=](std::int64_t chunk) {
       accumulate* const sums = partial.data + chunk * width; // partial sums of dweight over this chunk's rows
       for (std::int64_t i = 0; i < width; ++i) sums[i] = 0;
-      for (std::int64_t row = rows * chunk / chunks; row < rows * (chunk + 1) / chunks; ++row) {
+      for (auto row = begin + rows * chunk / chunks; row < begin + rows * (chunk + 1) / chunks; ++row) {
         stored const* g = dy.data + row * width;
         stored const* from = x.data + row * width;
         stored* to = dx.data + row * width;
@@ -49,7 +63,6 @@ template <> struct kernel<op::rms_norm_gradient, cpu> {
         simd_loop(width, [=](std::int64_t i) { to[i] = r * (g[i] * weight[i] - (from[i] * r) * mean); });
       }
     });
-    add_up_chunks(partial.data, chunks, width, width, dweight.data, c.add_to(1));
   }
 };
 

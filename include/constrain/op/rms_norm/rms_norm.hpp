@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/op/refusals.hpp"
+#include "constrain/op/sum_parts/sum_parts.hpp"
 #include "constrain/program/backward.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -16,16 +17,18 @@ namespace op {
 /// summed in fixed chunks of rows. The first write in a run of the program overwrites dweight, and later writes add to
 /// it. Output 2 is scratch for the sums of the chunks.
 struct rms_norm_gradient {
+  using options = row_sum_options;
   static constexpr char const* name = "rms_norm_gradient";
   static constexpr unsigned accumulating = 0b10;
+  static constexpr unsigned row_sums = 0b10;
   static constexpr unsigned workspace = 0b100;
   static constexpr unsigned in_place = 0b1;
   static constexpr std::int64_t chunks = 16; // number of chunks of rows, for any number of threads
 
-  static constexpr inferred infer(operand_types const& in) {
+  static constexpr inferred infer(operand_types const& in, options const& o) {
     auto const width = in[1].shape.features();
     auto const sum = accumulator_of(in[0].type);
-    return inferred::one(in[0].type, in[0].shape).and_also(sum, shape(width)).and_also(sum, shape(chunks, width));
+    return inferred::one(in[0].type, in[0].shape).and_also(sum, o.sums_of(width)).and_also(sum, shape(chunks, width));
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
     auto cost = cost_by_operands(in, out);
@@ -62,8 +65,7 @@ struct rms_norm {
 
 /// RMS normalization (Zhang & Sennrich 2019), like torch.nn.RMSNorm: divides each row of x [..., width] by the row's
 /// root mean square, and multiplies the result by the weight, element by element. Parameter "name.weight" (initially
-/// 1), [width]. Only the CPU has kernels for this op. Refused: token ids, and an epsilon
-/// out of range.
+/// 1), [width]. Refused: token ids, and an epsilon out of range.
 constexpr value rms_norm(std::string_view name, value x, rms_norm_options options = {}, int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
   auto const weight = parameter(x, "weight", shape(x.features()), role::norm, {.constant = 1}, line);

@@ -32,10 +32,15 @@ enum class muon_rate : std::uint8_t {
 ///
 /// `muon` updates the matrices of role weight; `O` updates all other parameters, such as embeddings, the head, biases
 /// and norms. Each layer of a stack is a separate matrix, and so is each part of a parameter (`in_parts`). The state of
-/// a matrix is one value per weight: 4 bytes in fp32.
-template <class O = adamw> struct muon {
+/// a matrix is one value per weight: 4 bytes in fp32. `steps`: newton_schulz_steps, from 1 to 99; every step launches
+/// kernels, so the number is part of the type.
+template <class O = adamw, int steps = 5> struct muon {
+  static_assert(steps >= 1 && steps <= 99,
+                "optimizer::muon<O, steps>: `steps`, the number of Newton-Schulz steps, must "
+                "be from 1 to 99; write for example optimizer::muon<O, 5>, the default");
   using base = O; // in prints and saved runs, the name is "muon<...>" with the name of the base
   static constexpr char const* name = "muon";
+  static constexpr int newton_schulz_steps = steps; // number of Newton-Schulz steps
 
   /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
   struct hyper {
@@ -44,7 +49,6 @@ template <class O = adamw> struct muon {
     float weight_decay = 0;                      // at least 0; decoupled, and multiplied by the learning rate
     float epsilon = 1e-7f;                       // lower bound of |X|, above 0
     float a = 3.4445f, b = -4.775f, c = 2.0315f; // coefficients of the Newton-Schulz iteration, finite
-    int newton_schulz_steps = 5;                 // from 1 to 99
     bool nesterov = true;                        // whether X starts as a weighted mean of g and m
     muon_rate rate = muon_rate::original;        // the learning-rate factor for a matrix
     typename O::hyper base{};                    // hyperparameters of `O`
@@ -58,8 +62,6 @@ template <class O = adamw> struct muon {
     check_number(name, ".a", h.a, number_range::finite);
     check_number(name, ".b", h.b, number_range::finite);
     check_number(name, ".c", h.c, number_range::finite);
-    if (h.newton_schulz_steps < 1 || h.newton_schulz_steps > 99)
-      detail::refuse_number(name, ".newton_schulz_steps", concat({h.newton_schulz_steps}), "an integer from 1 to 99");
     if (h.rate > muon_rate::spectral_unclamped)
       detail::refuse_number(name, ".rate", concat({static_cast<int>(h.rate)}),
                             "muon_rate::original, match_rms_adamw or spectral_unclamped");
@@ -70,13 +72,12 @@ template <class O = adamw> struct muon {
   template <class real> struct prepared {
     real a, b, c, share, keep; // share = 1 - momentum, keep = 1 - lr weight_decay
     double epsilon, rate;      // rate: the learning rate before the factor
-    int newton_schulz_steps;   // the same as in `hyper`
     bool nesterov;             // the same as in `hyper`
     muon_rate factor;          // `rate` of `hyper`
 
-    /// The learning rate of a matrix.
-    double learning_rate(shape matrix) const {
-      auto const rows = static_cast<double>(matrix.extent[0]), columns = static_cast<double>(matrix.extent[1]);
+    /// The learning rate of a matrix [rows, columns].
+    CT_HOST_DEVICE double learning_rate(std::int64_t matrix_rows, std::int64_t matrix_columns) const {
+      auto const rows = static_cast<double>(matrix_rows), columns = static_cast<double>(matrix_columns);
       double const larger = rows > columns ? rows : columns;
       if (factor == muon_rate::match_rms_adamw) return rate * 0.2 * math::sqrt(larger);
       return rate * math::sqrt((factor == muon_rate::original ? larger : rows) / columns);
@@ -93,7 +94,6 @@ template <class O = adamw> struct muon {
             static_cast<real>(1 - rate * static_cast<double>(h.weight_decay)),
             h.epsilon,
             rate,
-            h.newton_schulz_steps,
             h.nesterov,
             h.rate};
   }
@@ -111,8 +111,8 @@ template <class O = adamw> struct muon {
   }
 };
 
-template <class O>
+template <class O, int steps>
   requires(!constrain::detail::can_be_wrapped<O>)
-struct muon<O> : constrain::detail::wraps_no_optimizer {};
+struct muon<O, steps> : constrain::detail::wraps_no_optimizer {};
 
 } // namespace constrain::optimizer

@@ -29,8 +29,8 @@ template <class optimizer> constexpr bool bases_fit() {
 /// Whether an optimizer can wrap its `base`, if both are wrappers that the library knows: muon updates no average, and
 /// neither muon nor states_in has a meaning twice.
 template <class type> inline constexpr bool nests_one = true;
-template <class O> inline constexpr bool nests_one<optimizer::muon<optimizer::muon<O>>> = false;
-template <class O> inline constexpr bool nests_one<optimizer::muon<optimizer::averaged<O>>> = false;
+template <class O, int n, int m> inline constexpr bool nests_one<optimizer::muon<optimizer::muon<O, n>, m>> = false;
+template <class O, int n> inline constexpr bool nests_one<optimizer::muon<optimizer::averaged<O>, n>> = false;
 template <dtype outer, dtype inner, class O>
 inline constexpr bool nests_one<optimizer::states_in<outer, optimizer::states_in<inner, O>>> = false;
 /// Whether this holds for the optimizer and for each optimizer inside it.

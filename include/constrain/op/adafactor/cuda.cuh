@@ -1,0 +1,115 @@
+#pragma once
+
+#include "constrain/op/adafactor/factored.cuh"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// The number of parts in which `count` elements are summed. It depends only on the count, so that sums are
+/// reproducible.
+constexpr std::int64_t adafactor_parts(std::int64_t count) {
+  constexpr std::int64_t each = 4 * cuda_threads, most = 1024; // elements of a part; maximum number of parts
+  auto const parts = (count + each - 1) / each;
+  return parts < most ? parts : most;
+}
+
+/// The arrays of adafactor_unfactored.
+template <class real> struct adafactor_vectors {
+  real const *gradient, *squares;
+  adafactor_elements<real> elements;
+  real* new_squares;
+  double const* clip;
+  op::adafactor_step const* hyper;
+  double *of_weights, *of_update; // [parts]: sums of squares
+  adafactor_sizes* sizes;
+
+  /// Element i of the update, without its size.
+  __device__ real direction(std::int64_t i) const {
+    return gradient[i] * static_cast<real>(clip[1]) / math::sqrt(new_squares[i]);
+  }
+};
+
+} // namespace detail
+
+// The new second moments, and the sums of the squares of the weights and of the update in each part. One block per
+// part.
+template <class real>
+static __global__ void __launch_bounds__(cuda_threads)
+    adafactor_moments_kernel(detail::adafactor_vectors<real> arrays, std::int64_t count) {
+  __shared__ block_reduction<double>::memory shared;
+  auto const scale = static_cast<real>(arrays.clip[1]), epsilon = static_cast<real>(arrays.hyper->epsilon1);
+  auto const beta2 = static_cast<real>(arrays.hyper->beta2);
+  auto const parts = static_cast<std::int64_t>(gridDim.x), part = static_cast<std::int64_t>(blockIdx.x);
+  auto const begin = part_begin(count, parts, part), end = part_begin(count, parts, part + 1);
+  double of_weights = 0, of_update = 0;
+  for (auto i = begin + threadIdx.x; i < end; i += cuda_threads) {
+    real const g = arrays.gradient[i] * scale;
+    arrays.new_squares[i] = beta2 * arrays.squares[i] + (1 - beta2) * (g * g + epsilon);
+    auto const update = static_cast<double>(arrays.direction(i));
+    auto const weight = static_cast<double>(arrays.elements.weight[i]);
+    of_weights += weight * weight, of_update += update * update;
+  }
+  of_weights = block_reduction<double>{shared}.sum(of_weights);
+  of_update = block_reduction<double>{shared}.sum(of_update);
+  if (threadIdx.x == 0) arrays.of_weights[part] = of_weights, arrays.of_update[part] = of_update;
+}
+
+// The new weights, and the new first moment.
+template <bool first_moment, class real>
+static __global__ void __launch_bounds__(cuda_threads)
+    adafactor_unfactored_kernel(detail::adafactor_vectors<real> arrays, std::int64_t count) {
+  auto const sizes = *arrays.sizes;
+  auto const size = static_cast<real>(sizes.size);
+  auto const step = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
+  CT_KEEP_LOOP
+  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < count; i += step) {
+    real update[1] = {arrays.direction(i) * size};
+    arrays.elements.template store<first_moment>(i, *arrays.hyper, sizes.rate, update);
+  }
+}
+
+template <class optimizer, class architecture> struct kernel<op::adafactor_unfactored<optimizer>, cuda<architecture>> {
+  using call_type = call_of<op::adafactor_unfactored<optimizer>>;
+
+  static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const&) {
+    return {.scratch = 8 * (2 * detail::adafactor_parts(in[3].count) + 2), .launches = 3};
+  }
+  template <class real>
+  static void run(call_type const& c, tensor<real const> gradient, tensor<double const> clip,
+                  tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> squares,
+                  tensor<real> new_weight, tensor<real> new_squares) {
+    step<false>(c, gradient, clip, bytes, squares, {weight.data, nullptr, new_weight.data, nullptr}, new_squares);
+  }
+  template <class real>
+  static void run(call_type const& c, tensor<real const> gradient, tensor<double const> clip,
+                  tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> squares,
+                  tensor<real const> average, tensor<real> new_weight, tensor<real> new_squares,
+                  tensor<real> new_average) {
+    step<true>(c, gradient, clip, bytes, squares, {weight.data, average.data, new_weight.data, new_average.data},
+               new_squares);
+  }
+
+private:
+  template <bool first_moment, class real>
+  static void step(call_type const& c, tensor<real const> gradient, tensor<double const> clip,
+                   tensor<std::uint8_t const> bytes, tensor<real const> squares,
+                   detail::adafactor_elements<real> const& elements, tensor<real> new_squares) {
+    auto const count = gradient.count, parts = detail::adafactor_parts(count);
+    auto* const of_weights = c.template scratch_as<double>();
+    auto* const of_update = of_weights + parts;
+    detail::adafactor_vectors<real> const arrays{
+        gradient.data,    squares.data, elements,
+        new_squares.data, clip.data,    detail::adafactor_step_in<optimizer, real>(bytes, c.options.decays),
+        of_weights,       of_update,    reinterpret_cast<detail::adafactor_sizes*>(of_update + parts)};
+    auto& context = *c.parameters.context;
+    cuda_launch(context, dim3(static_cast<unsigned>(parts)), cuda_threads, adafactor_moments_kernel<real>, arrays,
+                count);
+    cuda_launch(context, dim3(1), cuda_threads, adafactor_sizes_kernel<double>, arrays.hyper, arrays.of_weights,
+                arrays.of_update, parts, count, arrays.sizes);
+    cuda_launch(context, dim3(blocks_for(count, cuda_threads)), cuda_threads,
+                adafactor_unfactored_kernel<first_moment, real>, arrays, count);
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,229 @@
+#pragma once
+
+#include "constrain/op/adafactor/sizes.cuh"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// The extents of a parameter: matrices [rows, columns]; and the parts of its scratch memory, all in fp64.
+struct adafactor_extents {
+  std::int64_t matrices, rows, columns;
+
+  /// The extents, from the tensors (or their extents) of the parameter, the row averages and the column averages.
+  static constexpr adafactor_extents of(auto const& weight, auto const& row, auto const& column) {
+    auto const columns = weight.features(), matrices = column.count / columns;
+    return {matrices, row.count / matrices, columns};
+  }
+  /// The number of parts in which the columns of each matrix are summed. All parts are in one dimension of a grid.
+  constexpr std::int64_t parts() const {
+    auto const most = 65535 / matrices, wanted = row_parts(rows);
+    return most < 1 ? 1 : most < wanted ? most : wanted;
+  }
+  constexpr std::int64_t all_rows() const { return matrices * rows; }
+  constexpr std::int64_t column_sums() const { return matrices * parts() * columns; }
+  /// Bytes of the scratch memory: the column sums, the mean of every matrix, three numbers of every row, and the
+  /// sizes.
+  constexpr std::int64_t scratch() const { return 8 * (column_sums() + matrices + 3 * all_rows() + 2); }
+};
+
+/// The arrays of adafactor_factored.
+template <class real> struct adafactor_arrays {
+  real const *gradient, *row, *column;
+  adafactor_elements<real> elements;
+  real *new_row, *new_column;
+  real* factor; // [matrices, columns]: 1 / sqrt(new_column)
+  double const* clip;
+  op::adafactor_step const* hyper;
+  double *column_sums, *mean, *of_weights, *of_update, *row_factor; // scratch memory, see adafactor_extents
+  adafactor_sizes* sizes;
+};
+
+/// A moving average of the squared gradient.
+template <class real> __device__ real adafactor_average(op::adafactor_step const& h, real before, double mean) {
+  return static_cast<real>(h.beta2 * static_cast<double>(before) + (1 - h.beta2) * (mean + h.epsilon1));
+}
+
+/// The squares of n consecutive elements of the scaled gradient, for column_sums_kernel.
+template <int n, class real> struct adafactor_squares {
+  real const* gradient;
+  double const* clip;
+  __device__ void operator()(std::int64_t i, double (&values)[n]) const {
+    load_pack(gradient + i, values);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) values[j] *= clip[1], values[j] *= values[j];
+  }
+};
+
+} // namespace detail
+
+// The new average of each row, and the sum of the squares of its weights; one warp per row of all matrices, n elements
+// per access.
+template <int n, class real>
+static __global__ void __launch_bounds__(cuda_threads)
+    adafactor_rows_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {
+  auto const row = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32;
+  if (row >= rows) return;
+  double const scale = arrays.clip[1];
+  double of_gradient = 0, of_weights = 0, values[n];
+  for (auto i = static_cast<std::int64_t>(threadIdx.x % 32) * n; i < columns; i += 32 * n) {
+    load_pack(arrays.gradient + row * columns + i, values);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) values[j] *= scale, of_gradient += values[j] * values[j];
+    load_pack(arrays.elements.weight + row * columns + i, values);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) of_weights += values[j] * values[j];
+  }
+  of_gradient = warp_sum(of_gradient), of_weights = warp_sum(of_weights);
+  if (threadIdx.x % 32 != 0) return;
+  arrays.new_row[row] =
+      detail::adafactor_average(*arrays.hyper, arrays.row[row], of_gradient / static_cast<double>(columns));
+  arrays.of_weights[row] = of_weights;
+}
+
+// The new average of each column and its factor, from the sums of its parts; and the mean of the rows of each matrix,
+// which its first block computes. blockIdx.y is the index of the matrix.
+template <class real>
+static __global__ void __launch_bounds__(cuda_threads)
+    adafactor_columns_kernel(detail::adafactor_arrays<real> arrays, detail::adafactor_extents e, std::int64_t parts) {
+  __shared__ block_reduction<double>::memory shared;
+  auto const matrix = static_cast<std::int64_t>(blockIdx.y);
+  auto const step = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
+  CT_KEEP_LOOP
+  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < e.columns; i += step) {
+    double sum = 0;
+    for (std::int64_t part = 0; part < parts; ++part)
+      sum += arrays.column_sums[(matrix * parts + part) * e.columns + i];
+    auto const at = matrix * e.columns + i;
+    real const average = detail::adafactor_average(*arrays.hyper, arrays.column[at], sum / static_cast<double>(e.rows));
+    arrays.new_column[at] = average;
+    arrays.factor[at] = 1 / math::sqrt(average);
+  }
+  if (blockIdx.x != 0) return;
+  double sum = 0;
+  for (auto row = static_cast<std::int64_t>(threadIdx.x); row < e.rows; row += cuda_threads)
+    sum += static_cast<double>(arrays.new_row[matrix * e.rows + row]);
+  sum = block_reduction<double>{shared}.sum(sum);
+  if (threadIdx.x == 0) arrays.mean[matrix] = sum / static_cast<double>(e.rows);
+}
+
+// The factor of each row of the update, and the sum of the squares of the row. One warp per row, n elements per access;
+// blockIdx.y is the index of the matrix.
+template <int n, class real>
+static __global__ void __launch_bounds__(cuda_threads)
+    adafactor_squares_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {
+  auto const in_matrix = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32;
+  if (in_matrix >= rows) return;
+  auto const row = blockIdx.y * rows + in_matrix;
+  double sum = 0, g[n], factor[n];
+  for (auto i = static_cast<std::int64_t>(threadIdx.x % 32) * n; i < columns; i += 32 * n) {
+    load_pack(arrays.gradient + row * columns + i, g), load_pack(arrays.factor + blockIdx.y * columns + i, factor);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) g[j] *= factor[j], sum += g[j] * g[j];
+  }
+  sum = warp_sum(sum);
+  if (threadIdx.x % 32 != 0) return;
+  double const of_row = arrays.clip[1] / math::sqrt(static_cast<double>(arrays.new_row[row]) / arrays.mean[blockIdx.y]);
+  arrays.row_factor[row] = of_row;
+  arrays.of_update[row] = of_row * of_row * sum;
+}
+
+// The new weights, and the new first moment. One warp per row, n elements per access; blockIdx.y is the index of the
+// matrix.
+template <int n, bool first_moment, class real>
+static __global__ void __launch_bounds__(cuda_threads, 2)
+    adafactor_factored_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {
+  auto const in_matrix = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32;
+  if (in_matrix >= rows) return;
+  auto const row = blockIdx.y * rows + in_matrix;
+  auto const sizes = *arrays.sizes;
+  auto const of_row = static_cast<real>(arrays.row_factor[row] * sizes.size);
+  real g[n], factor[n];
+  for (auto i = static_cast<std::int64_t>(threadIdx.x % 32) * n; i < columns; i += 32 * n) {
+    load_pack(arrays.gradient + row * columns + i, g), load_pack(arrays.factor + blockIdx.y * columns + i, factor);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) g[j] = g[j] * factor[j] * of_row;
+    arrays.elements.template store<first_moment>(row * columns + i, *arrays.hyper, sizes.rate, g);
+  }
+}
+
+namespace detail {
+
+/// Launches the six kernels of adafactor_factored. With packs, n is the number of elements in 16 bytes, otherwise 1.
+template <int n, bool first_moment, class real>
+void run_adafactor_factored(cuda_context& context, adafactor_extents const& e, adafactor_arrays<real> const& arrays) {
+  constexpr int warps = cuda_threads / 32;
+  auto const blocks = [](std::int64_t count, std::int64_t each) {
+    return static_cast<unsigned>((count + each - 1) / each);
+  };
+  auto const matrices = static_cast<unsigned>(e.matrices), parts = static_cast<unsigned>(e.matrices * e.parts());
+  dim3 const by_rows(blocks(e.rows, warps), matrices);
+  cuda_launch(context, dim3(blocks(e.all_rows(), warps)), cuda_threads, adafactor_rows_kernel<n, real>, arrays,
+              e.all_rows(), e.columns);
+  // The rows of all matrices together, in as many parts for each matrix: no part has rows of two matrices.
+  cuda_launch(context, dim3(blocks(e.columns, 32 * n), parts), cuda_threads,
+              column_sums_kernel<n, double, adafactor_squares<n, real>>,
+              adafactor_squares<n, real>{arrays.gradient, arrays.clip}, e.all_rows(), e.columns, e.matrices * e.parts(),
+              arrays.column_sums);
+  cuda_launch(context, dim3(blocks_for(e.columns, cuda_threads), matrices), cuda_threads,
+              adafactor_columns_kernel<real>, arrays, e, e.parts());
+  cuda_launch(context, by_rows, cuda_threads, adafactor_squares_kernel<n, real>, arrays, e.rows, e.columns);
+  cuda_launch(context, dim3(1), cuda_threads, adafactor_sizes_kernel<double>, arrays.hyper, arrays.of_weights,
+              arrays.of_update, e.all_rows(), e.all_rows() * e.columns, arrays.sizes);
+  cuda_launch(context, by_rows, cuda_threads, adafactor_factored_kernel<n, first_moment, real>, arrays, e.rows,
+              e.columns);
+}
+
+} // namespace detail
+
+/// Throws `error` if a parameter has more than 65535 matrices.
+template <class optimizer, class architecture> struct kernel<op::adafactor_factored<optimizer>, cuda<architecture>> {
+  using call_type = call_of<op::adafactor_factored<optimizer>>;
+
+  static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const&) {
+    return {.scratch = detail::adafactor_extents::of(in[3], in[4], in[5]).scratch(), .launches = 6};
+  }
+  template <class real>
+  static void run(call_type const& c, tensor<real const> gradient, tensor<double const> clip,
+                  tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> row,
+                  tensor<real const> column, tensor<real> new_weight, tensor<real> new_row, tensor<real> new_column,
+                  tensor<real> factor) {
+    step<false>(c, gradient, clip, bytes, row, column, {weight.data, nullptr, new_weight.data, nullptr}, new_row,
+                new_column, factor);
+  }
+  template <class real>
+  static void run(call_type const& c, tensor<real const> gradient, tensor<double const> clip,
+                  tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> row,
+                  tensor<real const> column, tensor<real const> average, tensor<real> new_weight, tensor<real> new_row,
+                  tensor<real> new_column, tensor<real> factor, tensor<real> new_average) {
+    step<true>(c, gradient, clip, bytes, row, column, {weight.data, average.data, new_weight.data, new_average.data},
+               new_row, new_column, factor);
+  }
+
+private:
+  template <bool first_moment, class real>
+  static void step(call_type const& c, tensor<real const> gradient, tensor<double const> clip,
+                   tensor<std::uint8_t const> bytes, tensor<real const> row, tensor<real const> column,
+                   detail::adafactor_elements<real> const& elements, tensor<real> new_row, tensor<real> new_column,
+                   tensor<real> factor) {
+    auto const e = detail::adafactor_extents::of(gradient, row, column);
+    auto* const sums = c.template scratch_as<double>();
+    auto* const mean = sums + e.column_sums();
+    auto* const of_weights = mean + e.matrices;
+    auto* const of_update = of_weights + e.all_rows();
+    auto* const row_factor = of_update + e.all_rows();
+    detail::adafactor_arrays<real> const arrays{
+        gradient.data, row.data,     column.data,
+        elements,      new_row.data, new_column.data,
+        factor.data,   clip.data,    detail::adafactor_step_in<optimizer, real>(bytes, c.options.decays),
+        sums,          mean,         of_weights,
+        of_update,     row_factor,   reinterpret_cast<detail::adafactor_sizes*>(row_factor + e.all_rows())};
+    auto& context = *c.parameters.context;
+    if (takes_packs<real>(e.columns, gradient.data, factor.data, elements.weight, elements.average, elements.new_weight,
+                          elements.new_average))
+      detail::run_adafactor_factored<pack_of<real>, first_moment>(context, e, arrays);
+    else detail::run_adafactor_factored<1, first_moment>(context, e, arrays);
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,67 @@
+#pragma once
+
+#include "constrain/device/cuda/reduce.cuh"
+#include "constrain/device/math.hpp"
+#include "constrain/op/adafactor/adafactor.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// The hyperparameters of a parameter in device memory. Kernels of every optimizer read the same struct.
+template <class optimizer, class real>
+op::adafactor_step const* adafactor_step_in(tensor<std::uint8_t const> bytes, bool decays) {
+  auto const* const both = reinterpret_cast<op::step_hyperparameters<optimizer, real> const*>(bytes.data);
+  return decays ? &both->decaying : &both->other;
+}
+
+/// The step size of a parameter, and the step size times the factor that limits the update's root mean square.
+struct adafactor_sizes {
+  double rate, size;
+};
+
+/// The arrays that an update reads and writes last. Without a first moment, `average` and `new_average` are null.
+template <class real> struct adafactor_elements {
+  real const *weight, *average;
+  real *new_weight, *new_average;
+
+  /// Stores n consecutive elements: the decayed weight minus its update or, with a first moment, minus the moving
+  /// average of the updates.
+  template <bool first_moment, int n>
+  __device__ void store(std::int64_t i, op::adafactor_step const& h, double rate, real (&update)[n]) const {
+    auto const keep = static_cast<real>(1 - rate * h.weight_decay), beta1 = static_cast<real>(h.beta1);
+    real values[n];
+    if constexpr (first_moment) {
+      load_pack(average + i, values);
+      CT_UNROLL
+      for (int j = 0; j < n; ++j) update[j] = beta1 * values[j] + (1 - beta1) * update[j];
+      store_pack(update, new_average + i);
+    }
+    load_pack(weight + i, values);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) values[j] = values[j] * keep - update[j];
+    store_pack(values, new_weight + i);
+  }
+};
+
+} // namespace detail
+
+// to[0] = the sizes of a parameter of `count` elements, from partial sums of the squares of its weights and of its
+// update. One block.
+template <class sum>
+static __global__ void __launch_bounds__(cuda_threads)
+    adafactor_sizes_kernel(op::adafactor_step const* hyper, sum const* of_weights, sum const* of_update,
+                           std::int64_t parts, std::int64_t count, detail::adafactor_sizes* to) {
+  __shared__ typename block_reduction<sum>::memory shared;
+  auto const h = *hyper;
+  sum weights = 0, update = 0;
+  for (auto k = static_cast<std::int64_t>(threadIdx.x); k < parts; k += cuda_threads)
+    weights += of_weights[k], update += of_update[k];
+  weights = math::sqrt(block_reduction<sum>{shared}.sum(weights) / static_cast<sum>(count));
+  update = math::sqrt(block_reduction<sum>{shared}.sum(update) / static_cast<sum>(count)) / h.clip_threshold;
+  if (threadIdx.x != 0) return;
+  sum const rate = h.scale_parameter == 0 ? h.rate : h.rate * (weights > h.epsilon2 ? weights : h.epsilon2);
+  *to = {rate, rate / (update > 1 ? update : 1)};
+}
+
+} // namespace constrain

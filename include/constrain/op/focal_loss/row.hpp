@@ -1,0 +1,21 @@
+#pragma once
+
+#include "constrain/device/math.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// The focal loss of a row whose cross-entropy is `nats` = -log p >= 0: (1 - p)^gamma * nats.
+CT_HOST_DEVICE inline double focal_loss_of(double nats, double gamma) {
+  return math::pow(-math::expm1(-nats), gamma) * nats;
+}
+
+/// The derivative of `focal_loss_of` with respect to `nats`: the gradient of the focal loss is this factor times the
+/// gradient of the cross-entropy. The derivative is (1 - p)^gamma (1 + gamma p nats / (1 - p)). For p = 0 and p = 1,
+/// the quotient p nats / (1 - p) is replaced with its limit.
+CT_HOST_DEVICE inline double focal_loss_slope(double nats, double gamma) {
+  double const p = math::exp(-nats), rest = -math::expm1(-nats);
+  double const quotient = p == 0 ? 0 : rest == 0 ? 1 : p * nats / rest;
+  return math::pow(rest, gamma) * (1 + gamma * quotient);
+}
+
+} // namespace constrain

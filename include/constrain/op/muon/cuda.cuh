@@ -1,0 +1,175 @@
+#pragma once
+
+#include "constrain/device/cuda/gemm.cuh"
+#include "constrain/device/cuda/reduce.cuh"
+#include "constrain/device/math.hpp"
+#include "constrain/op/muon/muon.hpp"
+#include "constrain/op/update/step_hyperparameters.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// The number of parts in which the squares of a matrix are summed, at most one per thread of a block. It depends only
+/// on the shape, so that the norm is reproducible.
+constexpr std::int64_t muon_parts(std::int64_t elements) {
+  auto const parts = (elements + cuda_threads - 1) / cuda_threads;
+  return parts < cuda_threads ? parts : cuda_threads;
+}
+
+/// The arrays of muon's element-wise kernels.
+template <class real> struct muon_arrays {
+  real const *gradient, *weight, *momentum;
+  real *new_momentum, *x;
+  double const* clip;
+  double* squares; // [parts]: sums of the squares of x
+  std::int64_t count;
+  bool decays;
+};
+
+/// The GEMMs of a Newton-Schulz step for a matrix [rows, columns].
+struct muon_gemms {
+  std::int64_t rows, columns;
+
+  constexpr bool tall() const { return rows > columns; }
+  constexpr std::int64_t side() const { return tall() ? columns : rows; }
+  constexpr transpose left() const { return tall() ? transpose::yes : transpose::no; }
+  constexpr transpose right() const { return tall() ? transpose::no : transpose::yes; }
+  constexpr gemm_extents gram() const { return {side(), side(), tall() ? rows : columns}; }
+  constexpr gemm_extents square() const { return {side(), side(), side()}; }
+  constexpr gemm_extents next() const { return {rows, columns, side()}; }
+  /// The number of kernels that a step launches.
+  constexpr int launches() const {
+    return 1 + gemm_parts(left(), right(), gram()) + gemm_parts(transpose::no, transpose::no, square()) +
+           gemm_parts(transpose::no, transpose::no, next());
+  }
+};
+
+} // namespace detail
+
+// The new momentum, x before its division by its norm, and the sum of the squares of each part of x. One block per
+// part.
+template <class optimizer, class real>
+static __global__ void __launch_bounds__(cuda_threads)
+    muon_momentum_kernel(detail::muon_arrays<real> arrays, op::step_hyperparameters<optimizer, real> const* hyper) {
+  __shared__ block_reduction<double>::memory shared;
+  auto const& h = hyper->decays(arrays.decays);
+  auto const scale = static_cast<real>(arrays.clip[1]), share = h.share;
+  bool const nesterov = h.nesterov;
+  auto const parts = static_cast<std::int64_t>(gridDim.x), part = static_cast<std::int64_t>(blockIdx.x);
+  auto const begin = part_begin(arrays.count, parts, part), end = part_begin(arrays.count, parts, part + 1);
+  double squares = 0;
+  for (auto i = begin + threadIdx.x; i < end; i += cuda_threads) {
+    real const g = arrays.gradient[i] * scale;
+    real const m = arrays.momentum[i] + share * (g - arrays.momentum[i]);
+    real const x = nesterov ? m - share * (m - g) : m;
+    arrays.new_momentum[i] = m, arrays.x[i] = x;
+    squares += static_cast<double>(x) * static_cast<double>(x);
+  }
+  squares = block_reduction<double>{shared}.sum(squares);
+  if (threadIdx.x == 0) arrays.squares[part] = squares;
+}
+
+// x /= max(|x|, epsilon).
+template <class optimizer, class real>
+static __global__ void __launch_bounds__(cuda_threads)
+    muon_norm_kernel(detail::muon_arrays<real> arrays, std::int64_t parts,
+                     op::step_hyperparameters<optimizer, real> const* hyper) {
+  __shared__ block_reduction<double>::memory shared;
+  double const mine = threadIdx.x < parts ? arrays.squares[threadIdx.x] : 0;
+  double const norm = math::sqrt(block_reduction<double>{shared}.sum(mine)), least = hyper->other.epsilon;
+  auto const divisor = static_cast<real>(norm < least ? least : norm); // NaN stays NaN
+  auto const step = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
+  CT_KEEP_LOOP
+  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < arrays.count; i += step)
+    arrays.x[i] /= divisor;
+}
+
+// polynomial = a I + b gram + c polynomial, [side, side]. One warp per row.
+template <class optimizer, class real>
+static __global__ void __launch_bounds__(cuda_threads)
+    muon_polynomial_kernel(real const* gram, real* polynomial, std::int64_t side,
+                           op::step_hyperparameters<optimizer, real> const* hyper) {
+  auto const row = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32;
+  if (row >= side) return;
+  real const a = hyper->other.a, b = hyper->other.b, c = hyper->other.c;
+  for (auto i = static_cast<std::int64_t>(threadIdx.x % 32); i < side; i += 32) {
+    real const sum = b * gram[row * side + i] + c * polynomial[row * side + i];
+    polynomial[row * side + i] = i == row ? sum + a : sum;
+  }
+}
+
+// new_weight = (1 - lr weight_decay) weight - lr x.
+template <class optimizer, class real>
+static __global__ void __launch_bounds__(cuda_threads)
+    muon_weight_kernel(detail::muon_arrays<real> arrays, real* new_weight, std::int64_t rows, std::int64_t columns,
+                       op::step_hyperparameters<optimizer, real> const* hyper) {
+  auto const& h = hyper->decays(arrays.decays);
+  auto const rate = static_cast<real>(h.learning_rate(rows, columns)), keep = h.keep;
+  auto const step = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
+  CT_KEEP_LOOP
+  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < arrays.count; i += step)
+    new_weight[i] = arrays.weight[i] * keep - rate * arrays.x[i];
+}
+
+template <class optimizer, class architecture> struct kernel<op::muon<optimizer>, cuda<architecture>> {
+  static constexpr int steps = optimizer::newton_schulz_steps;
+
+  static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const&) {
+    detail::muon_gemms const gemms{in[3].shape.extent[0], in[3].shape.extent[1]};
+    return {.scratch = gemm_workspace, .launches = 3 + steps * gemms.launches()};
+  }
+  template <class real>
+  static void run(call_of<op::muon<optimizer>> const& c, tensor<real const> gradient, tensor<double const> clip,
+                  tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> momentum,
+                  tensor<real> new_weight, tensor<real> new_momentum, tensor<real> scratch, tensor<real> gram,
+                  tensor<real> polynomial) {
+    auto& context = *c.parameters.context;
+    auto const* const hyper = reinterpret_cast<op::step_hyperparameters<optimizer, real> const*>(bytes.data);
+    detail::muon_gemms const gemms{weight.shape().extent[0], weight.shape().extent[1]};
+    auto const parts = detail::muon_parts(weight.count);
+    static_assert(cuda_threads * sizeof(double) <= gemm_workspace); // before the GEMMs, the sums are in their workspace
+    detail::muon_arrays<real> arrays{gradient.data,
+                                     weight.data,
+                                     momentum.data,
+                                     new_momentum.data,
+                                     new_weight.data,
+                                     clip.data,
+                                     c.template scratch_as<double>(),
+                                     weight.count,
+                                     c.options.decays};
+    auto const all = dim3(blocks_for(weight.count, cuda_threads));
+    cuda_launch(context, dim3(static_cast<unsigned>(parts)), cuda_threads, muon_momentum_kernel<optimizer, real>,
+                arrays, hyper);
+    cuda_launch(context, all, cuda_threads, muon_norm_kernel<optimizer, real>, arrays, parts, hyper);
+    auto* next = scratch.data;
+    for (int step = 0; step < steps; ++step) {
+      newton_schulz_step(c, gemms, hyper, arrays.x, gram.data, polynomial.data, next);
+      std::swap(arrays.x, next);
+    }
+    cuda_launch(context, all, cuda_threads, muon_weight_kernel<optimizer, real>, arrays, new_weight.data, gemms.rows,
+                gemms.columns, hyper);
+  }
+
+private:
+  /// As on the CPU (op/muon/cpu.hpp); the GEMMs never round to TF32.
+  template <class real>
+  static void newton_schulz_step(call const& c, detail::muon_gemms const& gemms,
+                                 op::step_hyperparameters<optimizer, real> const* hyper, real const* x, real* gram,
+                                 real* polynomial, real* next) {
+    auto const multiply = [&](transpose left, transpose right, gemm_extents const& e, real const* a, real const* b,
+                              real* y) { gemm(c, left, right, e, a, b, false, y, nullptr, gemm_limit, true); };
+    multiply(gemms.left(), gemms.right(), gemms.gram(), x, x, gram);
+    multiply(transpose::no, transpose::no, gemms.square(), gram, gram, polynomial);
+    auto const rows = static_cast<unsigned>((gemms.side() + cuda_threads / 32 - 1) / (cuda_threads / 32));
+    cuda_launch(*c.parameters.context, dim3(rows), cuda_threads, muon_polynomial_kernel<optimizer, real>, gram,
+                polynomial, gemms.side(), hyper);
+    multiply(transpose::no, transpose::no, gemms.next(), gemms.tall() ? x : polynomial, gemms.tall() ? polynomial : x,
+             next);
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,164 @@
+#pragma once
+
+#include "constrain/device/cuda/start_kernel.cuh"
+#include "constrain/op/quantized_update/quantized_update.hpp"
+#include "constrain/op/quantized_update/used_elements.hpp"
+
+#include <sm_30_intrinsics.h>
+
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// The operands of quantized_update. `elements`: of a tensor; `used`: without the padding of a shard.
+template <class stored, int fields> struct quantized_operands {
+  stored const* gradient;
+  stored* weight;
+  std::uint8_t* codes[fields];
+  float* scales[fields];
+  std::int64_t elements, used, instances;
+};
+
+/// The maps of a state's fields, as a kernel's argument: the signed map, the unsigned one, or both.
+template <class optimizer> struct quantized_maps {
+  static constexpr int fields = op::state_fields<optimizer>();
+  /// Whether a field is signed if `is_signed`, otherwise whether a field is unsigned.
+  static constexpr bool has(bool is_signed) {
+    for (int i = 0; i < fields; ++i)
+      if (op::state_is_signed<optimizer>(i) == is_signed) return true;
+    return false;
+  }
+  static constexpr int count = has(true) && has(false) ? 2 : 1;
+  /// The index of the map of field i.
+  template <int i> static constexpr int index = count == 2 && !op::state_is_signed<optimizer>(i) ? 1 : 0;
+
+  dynamic_map maps[count];
+
+  /// The maps, copied from the host's.
+  static quantized_maps copied() {
+    if constexpr (count == 2) return {{dynamic_map::of(true), dynamic_map::of(false)}};
+    else return {{dynamic_map::of(has(true))}};
+  }
+};
+
+/// A warp's share of a block of 256 elements: every lane holds elements lane, lane + 32, ....
+struct quantized_lanes {
+  static constexpr int each = 8; // elements per lane
+  int count;                     // elements of the block, at most 256
+
+  __device__ static int at(int j) { return static_cast<int>(threadIdx.x % 32) + 32 * j; }
+
+  /// Decodes a field with the values of its map, [256].
+  template <class real>
+  __device__ void read(std::uint8_t const* codes, float scale, float const* values, real (&to)[each]) const {
+    CT_UNROLL
+    for (int j = 0; j < each; ++j) to[j] = at(j) < count ? static_cast<real>(values[codes[at(j)]] * scale) : real(0);
+  }
+  /// Sets the scale and the codes from the field's new values `x`. Magnitudes are compared as integers, so that inf and
+  /// NaN become the largest float.
+  template <class real>
+  __device__ void write(real const (&x)[each], dynamic_map::search const& nearest, std::uint8_t* codes,
+                        float* scale) const {
+    std::int32_t largest_bits = 0;
+    CT_UNROLL
+    for (int j = 0; j < each; ++j) {
+      auto const bits = __builtin_bit_cast(std::int32_t, static_cast<float>(x[j])) & 0x7fffffff;
+      if (at(j) < count && bits > largest_bits) largest_bits = bits;
+    }
+    CT_UNROLL
+    for (int other = 16; other > 0; other /= 2) {
+      auto const bits = __shfl_xor_sync(0xFFFFFFFF, largest_bits, other);
+      if (bits > largest_bits) largest_bits = bits;
+    }
+    constexpr std::int32_t infinity = 0x7f800000;
+    auto const largest = __builtin_bit_cast(float, largest_bits < infinity ? largest_bits : infinity - 1);
+    if (threadIdx.x % 32 == 0) *scale = largest;
+    float const divisor = largest > 0 ? largest : 1;
+    CT_UNROLL
+    for (int j = 0; j < each; ++j)
+      if (at(j) < count) codes[at(j)] = static_cast<std::uint8_t>(nearest(static_cast<float>(x[j]) / divisor));
+  }
+};
+
+} // namespace detail
+
+// The update of one parameter with 8-bit states. A warp handles blocks of 256 elements; blockIdx.y is the index of the
+// tensor in a stack.
+template <class optimizer, class stored, int... field>
+static __global__ void __launch_bounds__(cuda_threads)
+    quantized_update_kernel(detail::quantized_operands<stored, sizeof...(field)> x,
+                            detail::quantized_maps<optimizer> maps, double const* clip,
+                            op::step_hyperparameters<optimizer, stored> const* hyper, bool decays) {
+  using lanes = detail::quantized_lanes;
+  using maps_of = detail::quantized_maps<optimizer>;
+  constexpr int block = op::quantized_update<optimizer>::block;
+  static_assert(block == 32 * lanes::each && block == cuda_threads && block == dynamic_map::codes);
+  if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
+  __shared__ float values[maps_of::count][block];
+  CT_UNROLL
+  for (int map = 0; map < maps_of::count; ++map) values[map][threadIdx.x] = maps.maps[map].values()[threadIdx.x];
+  __syncthreads();
+  auto const prepared = decays ? hyper->decaying : hyper->other;
+  auto const scale = static_cast<stored>(clip[1]);
+  auto const step = static_cast<std::int64_t>(gridDim.x) * (cuda_threads / 32);
+  for (std::int64_t instance = blockIdx.y; instance < x.instances; instance += gridDim.y)
+    for (auto b = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32; b * block < x.used;
+         b += step) {
+      auto const rest = x.used - b * block;
+      auto const first = instance * x.elements + b * block;
+      auto const of_scale = instance * ((x.elements + block - 1) / block) + b;
+      lanes const mine{static_cast<int>(rest < block ? rest : block)};
+      stored state[sizeof...(field)][lanes::each];
+      (mine.read(x.codes[field] + first, x.scales[field][of_scale], values[maps_of::template index<field>],
+                 state[field]),
+       ...);
+      CT_UNROLL
+      for (int j = 0; j < lanes::each; ++j) {
+        auto const i = first + lanes::at(j);
+        if (lanes::at(j) < mine.count)
+          op::update_element<optimizer, stored>(prepared, hyper->step, x.gradient[i] * scale, x.weight[i],
+                                                state[field][j]...);
+      }
+      (mine.write(state[field], maps.maps[maps_of::template index<field>].nearest(), x.codes[field] + first,
+                  x.scales[field] + of_scale),
+       ...);
+    }
+}
+
+template <class optimizer, class architecture> struct kernel<op::quantized_update<optimizer>, cuda<architecture>> {
+  using op = constrain::op::quantized_update<optimizer>;
+  static constexpr int fields = op::fields;
+
+  template <class stored, class... states>
+  static void run(call_of<op> const& c, tensor<stored const> gradient, tensor<double const> clip,
+                  tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
+    void* const data[] = {state.data...};
+    auto const elements = weight.shape().elements();
+    detail::quantized_operands<stored, fields> x{gradient.data, weight.data, {}, {}, elements, 0, 0};
+    for (int i = 0; i < fields; ++i) {
+      x.codes[i] = static_cast<std::uint8_t*>(data[i]);
+      x.scales[i] = static_cast<float*>(data[fields + i]);
+    }
+    x.used = detail::used_elements(c, c.options, elements);
+    x.instances = elements == 0 ? 0 : weight.count / elements;
+    start(c, x, clip, hyper, std::make_integer_sequence<int, fields>{});
+  }
+
+private:
+  template <class stored, int... field>
+  static void start(call_of<op> const& c, detail::quantized_operands<stored, fields> const& x,
+                    tensor<double const> clip, tensor<std::uint8_t const> hyper, std::integer_sequence<int, field...>) {
+    if (x.used == 0 || x.instances == 0) return;
+    auto const blocks = blocks_for(op::blocks(x.used), cuda_threads / 32);
+    auto const instances = static_cast<unsigned>(std::min<std::int64_t>(x.instances, 65535));
+    auto const* const prepared =
+        reinterpret_cast<constrain::op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
+    cuda_launch(*c.parameters.context, dim3(blocks, instances), cuda_threads,
+                quantized_update_kernel<optimizer, stored, field...>, x, detail::quantized_maps<optimizer>::copied(),
+                clip.data, prepared, c.options.decays);
+  }
+};
+
+} // namespace constrain

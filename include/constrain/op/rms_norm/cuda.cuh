@@ -1,0 +1,146 @@
+#pragma once
+
+#include "constrain/op/layer_norm/cuda.cuh"
+#include "constrain/op/rms_norm/rms_norm.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// The arrays of rms_norm_gradient.
+template <class stored, class accumulate> struct rms_norm_gradient_arrays {
+  stored const *dy, *x;
+  accumulate const *weight, *rstd;
+  stored* dx;
+  accumulate* dweight; // [parts, width]: the sums over the rows of each block
+};
+
+/// Adds `count` rows to a block's sums of dweight, [width], or starts them. `pair`: columns per access.
+template <int pair, class stored, class accumulate>
+__device__ void add_rms_norm_columns(stored const* dy, stored const* x, accumulate const* rstd, int count,
+                                     std::int64_t width, bool starts, accumulate* sums) {
+  for (auto i = static_cast<std::int64_t>(threadIdx.x) * pair; i < width; i += cuda_threads * pair) {
+    accumulate of_weight[pair]{}, gradient[pair], input[pair];
+    if (!starts) load_pack(sums + i, of_weight);
+    for (int row = 0; row < count; ++row) {
+      load_pack(dy + row * width + i, gradient), load_pack(x + row * width + i, input);
+      CT_UNROLL
+      for (int j = 0; j < pair; ++j) of_weight[j] += gradient[j] * (input[j] * rstd[row]);
+    }
+    store_pack(of_weight, sums + i);
+  }
+}
+
+} // namespace detail
+
+// y = rms_norm(x), and the rstd of each row; one warp per row, n elements per access.
+template <int n, class stored, class accumulate>
+static __global__ void __launch_bounds__(cuda_threads)
+    rms_norm_kernel(stored const* x, accumulate const* weights, stored* y, accumulate* rstd, std::int64_t rows,
+                    std::int64_t width, accumulate epsilon) {
+  auto const row = static_cast<std::int64_t>(blockIdx.x) * detail::norm_warps + threadIdx.x / 32;
+  if (row >= rows) return;
+  auto const lane = static_cast<std::int64_t>(threadIdx.x % 32) * n;
+  accumulate values[n], squares = 0;
+  for (auto i = lane; i < width; i += 32 * n) {
+    load_pack(x + row * width + i, values);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) squares += values[j] * values[j];
+  }
+  accumulate const r = 1 / math::sqrt(warp_sum(squares) / static_cast<accumulate>(width) + epsilon);
+  for (auto i = lane; i < width; i += 32 * n) {
+    accumulate weight[n];
+    load_pack(x + row * width + i, values), load_pack(weights + i, weight);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) values[j] = values[j] * r * weight[j];
+    store_pack(values, y + row * width + i);
+  }
+  if (threadIdx.x % 32 == 0) rstd[row] = r;
+}
+
+// dx = rms_norm_gradient(dy, x, weight, rstd), and partial sums of dweight. A block handles a part of the rows, in
+// groups, in three passes, as in layer_norm_gradient_kernel; dx may overwrite dy.
+template <int n, class stored, class accumulate>
+static __global__ void __launch_bounds__(cuda_threads, 2)
+    rms_norm_gradient_kernel(detail::rms_norm_gradient_arrays<stored, accumulate> arrays, row_partition rows,
+                             std::int64_t width) {
+  constexpr int group = detail::norm_group;
+  __shared__ accumulate rstd[group], mean_of_product[group];
+  auto const lane = static_cast<std::int64_t>(threadIdx.x % 32) * n;
+  int const warp = static_cast<int>(threadIdx.x / 32);
+  auto const first = rows.begin(blockIdx.x), end = rows.begin(blockIdx.x + 1);
+  accumulate g[n], x[n], weight[n];
+  for (auto begin = first; begin < end; begin += group) {
+    int const count = static_cast<int>(end - begin < group ? end - begin : group);
+    stored const* const dy_rows = arrays.dy + begin * width;
+    stored const* const x_rows = arrays.x + begin * width;
+    for (int row = warp; row < count; row += detail::norm_warps) {
+      accumulate const r = arrays.rstd[begin + row];
+      accumulate product = 0;
+      for (auto i = lane; i < width; i += 32 * n) {
+        load_pack(dy_rows + row * width + i, g), load_pack(x_rows + row * width + i, x);
+        load_pack(arrays.weight + i, weight);
+        CT_UNROLL
+        for (int j = 0; j < n; ++j) product += g[j] * weight[j] * (x[j] * r);
+      }
+      product = warp_sum(product) / static_cast<accumulate>(width);
+      if (lane == 0) rstd[row] = r, mean_of_product[row] = product;
+    }
+    __syncthreads();
+    detail::add_rms_norm_columns<n == 1 ? 1 : 2>(dy_rows, x_rows, rstd, count, width, begin == first,
+                                                 arrays.dweight + blockIdx.x * width);
+    __syncthreads();
+    for (int row = warp; row < count; row += detail::norm_warps) {
+      auto const offset = (begin + row) * width;
+      for (auto i = lane; i < width; i += 32 * n) {
+        load_pack(arrays.dy + offset + i, g), load_pack(arrays.x + offset + i, x), load_pack(arrays.weight + i, weight);
+        CT_UNROLL
+        for (int j = 0; j < n; ++j) g[j] = rstd[row] * (g[j] * weight[j] - (x[j] * rstd[row]) * mean_of_product[row]);
+        store_pack(g, arrays.dx + offset + i);
+      }
+    }
+    __syncthreads();
+  }
+}
+
+template <class architecture> struct kernel<op::rms_norm, cuda<architecture>> {
+  template <class stored, class accumulate>
+  static void run(call_of<op::rms_norm> const& c, tensor<stored const> x, tensor<accumulate const> weight,
+                  tensor<stored> y, tensor<accumulate> rstd) {
+    auto const launch = [&](auto* kernel) {
+      auto const blocks = static_cast<unsigned>((y.rows() + detail::norm_warps - 1) / detail::norm_warps);
+      cuda_launch(*c.parameters.context, dim3(blocks), cuda_threads, kernel, x.data, weight.data, y.data, rstd.data,
+                  y.rows(), y.features(), static_cast<accumulate>(c.options.epsilon));
+    };
+    if (takes_packs<stored>(y.features(), x.data, weight.data, y.data))
+      launch(&rms_norm_kernel<pack_of<stored>, stored, accumulate>);
+    else launch(&rms_norm_kernel<1, stored, accumulate>);
+  }
+};
+
+template <class architecture> struct kernel<op::rms_norm_gradient, cuda<architecture>> {
+  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const& out) {
+    return needs_of_sum_columns(out[0].rows(), out[0].features(), out[1]);
+  }
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<accumulate const> weight,
+                  tensor<accumulate const> rstd, tensor<stored> dx, tensor<accumulate> dweight, tensor<accumulate>) {
+    bool const stays_in_parts = dweight.shape().rank == 2;
+    auto const parts = stays_in_parts ? dweight.shape().extent[0] : row_parts(dx.rows()), width = dx.features();
+    auto* const sums = stays_in_parts ? dweight.data : c.scratch_as<accumulate>();
+    detail::rms_norm_gradient_arrays<stored, accumulate> const arrays{dy.data,   x.data,  weight.data,
+                                                                      rstd.data, dx.data, sums};
+    auto const launch = [&](auto* kernel) {
+      cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(parts)), cuda_threads, kernel, arrays,
+                  row_partition(dx.rows(), parts), width);
+    };
+    if (takes_packs<stored>(width, dy.data, x.data, weight.data, dx.data, sums))
+      launch(&rms_norm_gradient_kernel<pack_of<stored>, stored, accumulate>);
+    else launch(&rms_norm_gradient_kernel<1, stored, accumulate>);
+    if (stays_in_parts) return;
+    detail::few_parts<accumulate, 1> const all{{{sums, dweight.data, width, width, parts, 1, c.add_to(1) ? 1 : 0}}};
+    start_sum_parts(*c.parameters.context, all, 1);
+  }
+};
+
+} // namespace constrain
