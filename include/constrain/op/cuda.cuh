@@ -1,14 +1,14 @@
 #pragma once
 
 // The library's kernels for CUDA devices. Only the CPU has kernels for attention with lengths, focal_loss, rms_norm,
-// Adafactor, Muon, quantized states, round_to_tf32, and the ops for several ranks (collectives, sharding and tensor
-// parallelism).
+// Adafactor, Muon, quantized states, round_to_tf32, and the ops of tensor parallelism. The collectives need NCCL.
 
 #include "constrain/op/accuracy/cuda.cuh"
 #include "constrain/op/add/kernel.hpp"
 #include "constrain/op/assign/kernel.hpp"
 #include "constrain/op/attention/cuda.cuh"
 #include "constrain/op/cast/kernel.hpp"
+#include "constrain/op/collective/cuda.cuh"
 #include "constrain/op/concatenate/kernel.hpp"
 #include "constrain/op/constant/kernel.hpp"
 #include "constrain/op/copy/kernel.hpp"

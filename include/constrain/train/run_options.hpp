@@ -34,7 +34,8 @@ struct run_options {
   double deadline = 1800;      // seconds a rank waits for other ranks (at least 60 at the start) before it ends
                                // with an error; above 0, at most 1e9; used only with MPI
   int cuda_device = -1;        // with device::cuda: the device, as in cudaSetDevice; -1: the current device
-                               // of the thread that constructs the trainer
+                               // of the thread that constructs the trainer or, with a parallel policy, device 0 for the
+                               // first rank on a node, device 1 for the second, and so on
 };
 
 } // namespace constrain
