@@ -139,9 +139,9 @@ public:
   [[noreturn, gnu::cold]] void throw_late(char const* what, double seconds) {
     char text[32];
     std::snprintf(text, sizeof text, "%.3g", seconds);
-    fail(concat({"rank ", rank_, " has waited ", text, " s for the other ranks (", what,
-                 " on the device): one of them has ended, is stopped, is too slow or has called another function; "
-                 "check their last output, or give the run a longer .deadline"}));
+    fail(concat({"rank ", rank_, " has waited ", text, " s for the other ranks, to ", what,
+                 ": one of them has ended, is stopped, is too slow or has called another function; check their last "
+                 "output, or give the run a longer .deadline"}));
     throw error(why_);
   }
   /// Aborts the calls that have not ended, unless this has been done before. All graphs with calls of this group must

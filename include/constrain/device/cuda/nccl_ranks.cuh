@@ -35,7 +35,7 @@ public:
   /// Waits until the work of the stream is complete. Polls: a thread that synchronizes with a stream that waits for a
   /// rank that has ended never returns. Throws `error` if CUDA or NCCL fails, or after the deadline.
   void wait(cudaStream_t stream) override {
-    watchdog::wait const waits("running kernels", deadline_ + 10);
+    watchdog::wait const waits("running the kernels", deadline_ + 10);
     try {
       poll(stream);
     } catch (...) {
@@ -55,14 +55,17 @@ private:
       cudaGetLastError(); // the status "not ready" is no error for the program's own calls
       for (auto* group : {data_.get(), zero_.get()})
         if (group != nullptr) group->check_health();
-      if (data_ && waited.seconds() > deadline_) data_->throw_late("running kernels", deadline_);
+      if (data_ && waited.seconds() > deadline_) data_->throw_late("run the kernels", deadline_);
       detail::pause_of_poll();
     }
   }
+  /// Aborts both groups; `nccl_group::abort` does so once.
   void abort() {
     before_abort_();
+    ncclGroupStart(); // otherwise the abort of one group could wait for the kernels of the other
     if (zero_) zero_->abort();
     if (data_) data_->abort();
+    ncclGroupEnd();
   }
 
   double deadline_;
