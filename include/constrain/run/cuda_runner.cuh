@@ -3,6 +3,7 @@
 #include "constrain/comm/agreement.hpp"
 #include "constrain/device/cuda/context.cuh"
 #include "constrain/device/cuda/device.cuh"
+#include "constrain/device/cuda/rank_device.cuh"
 #include "constrain/device/cuda/stream.cuh"
 #if defined(CONSTRAIN_WITH_NCCL)
 #include "constrain/device/cuda/nccl_ranks.cuh"
@@ -39,6 +40,9 @@ public:
   /// The context of the kernels, and the scratch memory that all plans share.
   cuda_context& context() { return context_; }
   std::byte* scratch() const { return scratch_; }
+
+  /// The device of this rank; arguments and errors as of `device_of_rank`. Collective.
+  static int device_for(int given, communicator& world) { return device_of_rank(given, world); }
 
 #if defined(CONSTRAIN_WITH_NCCL)
   /// Connects this rank's device with those of the other ranks. `data`, `zero`, `deadline`: as in `nccl_ranks`. Throws

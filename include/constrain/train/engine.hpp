@@ -5,7 +5,6 @@
 #include "constrain/run/read_real.hpp"
 #include "constrain/run/runner.hpp"
 #if defined(CONSTRAIN_WITH_CUDA)
-#include "constrain/device/cuda/rank_device.cuh"
 #include "constrain/run/cuda_runner.cuh"
 #endif
 #include "constrain/train/intake.hpp"
@@ -41,7 +40,7 @@ public:
   /// with the index of this rank among the ranks on its node. Throws `error` on all ranks if two of them would have the
   /// same device. Collective if `distributed`.
   void choose_device([[maybe_unused]] int given, [[maybe_unused]] communicator& world) {
-    if constexpr (is_distributed_cuda) device_ = device_of_rank(given, world);
+    if constexpr (is_distributed_cuda) device_ = runner_type::device_for(given, world);
     else device_ = given;
   }
   /// Connects the devices of the ranks after `allocate`. `data`: the ranks that train on different data; `zero`: those

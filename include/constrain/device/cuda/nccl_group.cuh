@@ -31,9 +31,15 @@ template <class stored> constexpr ncclDataType_t nccl_type() {
   case dtype::f16: return ncclFloat16;
   case dtype::bf16: return ncclBfloat16;
   case dtype::f32: return ncclFloat32;
-  case dtype::f64: return ncclFloat64;
+  case dtype::f64: break;
   }
+  return ncclFloat64;
 }
+
+/// An id of a group that NCCL has made. (nvcc 13.0 fails on a vector of ncclUniqueId, a struct without a name.)
+struct unique_id {
+  ncclUniqueId of_nccl;
+};
 
 /// A pause between two looks at something that the host waits for.
 inline void pause_of_poll() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
@@ -50,17 +56,15 @@ public:
   /// group ends. `deadline`: seconds that this rank waits for the others. Throws `error` on all ranks if NCCL has no
   /// unique id, and on this rank if NCCL fails or a rank does not come. Collective.
   nccl_group(communicator& ranks, double deadline) : rank_(ranks.rank()), size_(ranks.size()), deadline_(deadline) {
-    ncclUniqueId id{};
+    std::vector<detail::unique_id> ids(static_cast<std::size_t>(size_));
     agreed(ranks, joint_call::construction, [&] {
-      if (rank_ == 0) check(ncclGetUniqueId(&id), "make a unique id");
+      if (rank_ == 0) check(ncclGetUniqueId(&ids[0].of_nccl), "make a unique id");
     });
-    std::vector<ncclUniqueId> ids(static_cast<std::size_t>(size_));
-    ids[static_cast<std::size_t>(rank_)] = id;
     detail::gather(ranks, ids.data());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     try {
-      settle(ncclCommInitRankConfig(&comm_, size_, ids[0], rank_, &config), "connect the devices");
+      settle(ncclCommInitRankConfig(&comm_, size_, ids[0].of_nccl, rank_, &config), "connect the devices");
     } catch (...) {
       abort();
       throw;
