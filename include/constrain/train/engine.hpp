@@ -36,9 +36,9 @@ public:
   template <class planned_entry>
   static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens};
 
-  /// Chooses the CUDA device for `allocate`. `given`: its index; -1: the current device or, if `distributed`, the device
-  /// with the index of this rank among the ranks on its node. Throws `error` on all ranks if two of them would have the
-  /// same device. Collective if `distributed`.
+  /// Chooses the CUDA device for `allocate`. `given`: its index; -1: the current device or, with a parallel policy, the
+  /// device with the index of this rank among the ranks on its node. With a parallel policy, this function is collective
+  /// and throws `error` on all ranks as `device_of_rank` does.
   void choose_device([[maybe_unused]] int given, [[maybe_unused]] communicator& world) {
     if constexpr (is_distributed_cuda) device_ = runner_type::device_for(given, world);
     else device_ = given;

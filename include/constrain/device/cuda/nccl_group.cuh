@@ -91,8 +91,8 @@ public:
   std::int64_t calls() const { return calls_; }
 
   /// All-gather: rank r's shard arrives at elements [begin(r), begin(r) + length(r)) of `all` on every rank. This
-  /// rank's shard must be at its place in `all` before the call. `shards` has members `begin` and `length`, equal on all
-  /// ranks. Throws `error` if NCCL fails.
+  /// rank's shard must be at its place in `all` before the call. `shards` has members `begin` and `length`, which are
+  /// equal on all ranks. Throws `error` if NCCL fails.
   template <class stored, class map> void all_gather(cudaStream_t stream, stored* all, map const& shards) {
     bool equal = true; // whether NCCL's own all-gather fits
     for (int r = 0; r < size_; ++r)
