@@ -45,12 +45,12 @@ public:
   static int device_for(int given, communicator& world) { return device_of_rank(given, world); }
 
 #if defined(CONSTRAIN_WITH_NCCL)
-  /// Connects this rank's device with those of the other ranks. `data`, `zero`, `deadline`: as in `nccl_ranks`. Throws
+  /// Connects this rank's device with those of the other ranks. Arguments: as of `nccl_ranks`. Throws
   /// `error` as `nccl_ranks` does. Collective.
-  void connect(communicator& data, communicator& zero, double deadline) {
+  void connect(communicator& data, communicator& zero, double deadline, bool ordered) {
     if (data.size() == 1) return;
     current_device const here(stream_.device());
-    ranks_ = std::make_unique<nccl_ranks>(data, zero, deadline, [this] { launches_.clear(); });
+    ranks_ = std::make_unique<nccl_ranks>(data, zero, deadline, ordered, [this] { launches_.clear(); });
     all_ranks_ = &data;
     context_.connect(*ranks_);
     stream_.wait_with(ranks_.get());

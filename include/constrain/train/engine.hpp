@@ -36,19 +36,17 @@ public:
   template <class planned_entry>
   static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens};
 
-  /// Chooses the CUDA device for `allocate`. `given`: its index; -1: the current device or, with a parallel policy, the
-  /// device with the index of this rank among the ranks on its node. With a parallel policy, this function is collective
-  /// and throws `error` on all ranks as `device_of_rank` does.
+  /// Chooses the CUDA device for `allocate`. `given`: its index; -1: the current device. With a parallel policy, as in
+  /// `device_of_rank`, whose errors it throws; then it is collective.
   void choose_device([[maybe_unused]] int given, [[maybe_unused]] communicator& world) {
     if constexpr (is_distributed_cuda) device_ = runner_type::device_for(given, world);
     else device_ = given;
   }
   /// Connects the devices of the ranks after `allocate`. `data`: the ranks that train on different data; `zero`: those
-  /// that together hold the shards of a tensor. `deadline`: seconds to wait for other ranks. Throws `error` if NCCL
-  /// fails. Collective.
+  /// that together hold the shards of a tensor. Throws `error` if NCCL fails. Collective.
   void connect([[maybe_unused]] communicator& data, [[maybe_unused]] communicator& zero,
-               [[maybe_unused]] double deadline) {
-    if constexpr (is_distributed_cuda) runner_->connect(data, zero, deadline);
+               [[maybe_unused]] run_options const& o) {
+    if constexpr (is_distributed_cuda) runner_->connect(data, zero, o.deadline, o.reduce == reduce::ordered);
   }
   /// Allocates the arena. With `checked`, each run checks its reads and writes (see run/checked.hpp). With
   /// `measure_memory`, fills the buffers with a pattern, so that `used` can find the bytes written. Throws `error` if

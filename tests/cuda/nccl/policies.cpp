@@ -17,8 +17,10 @@ namespace {
 using precision = ct::precision::CONSTRAIN_PRECISION;
 constexpr int steps = 5;
 
-template <class... policies> std::vector<double> trained() {
-  ct::trainer<small, precision, policies...> t({.learning_rate = 3e-3f}, numbers);
+template <class... policies> std::vector<double> trained(ct::reduce reduce = ct::reduce::ordered) {
+  auto run = numbers;
+  run.reduce = reduce;
+  ct::trainer<small, precision, policies...> t({.learning_rate = 3e-3f}, run);
   return train(t, steps);
 }
 
@@ -49,7 +51,11 @@ int main() {
   auto const ddp = trained<ct::parallel::ddp, device_policy>();
   is_cpu(ddp, trained<ct::parallel::ddp>());
   is_ddp<ct::parallel::ddp, ct::launch::graph>(ddp);
+  // The stand-in's own sums are in rank order, too.
+  check(same_bits(ddp, trained<ct::parallel::ddp, device_policy>(ct::reduce::fast)), "reduce::fast is another sum");
   if (world.size() % 2 == 0) {
+    check(same_bits(ddp, trained<ct::parallel::zero<2, 2>, device_policy>(ct::reduce::fast)),
+          "reduce::fast of shards is another sum");
     is_ddp<ct::parallel::zero<1, 2>>(ddp);
     is_ddp<ct::parallel::zero<2, 2>>(ddp);
     is_ddp<ct::parallel::zero<3, 2>>(ddp);

@@ -81,7 +81,7 @@ void rank_does_not_come(ct::communicator& world) {
   cudaMalloc(&data, 64);
   int aborts = 0;
   {
-    ct::nccl_ranks ranks(world, world, 1, [&] { ++aborts; });
+    ct::nccl_ranks ranks(world, world, 1, true, [&] { ++aborts; });
     stream.wait_with(&ranks);
     if (world.rank() == 1) ::sleep(30); // the other rank ends the job
     ranks.data().all_gather(static_cast<cudaStream_t>(stream), data + world.rank(), 1, data);

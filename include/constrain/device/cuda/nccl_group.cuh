@@ -94,11 +94,8 @@ public:
   /// rank's shard must be at its place in `all` before the call. `shards` has members `begin` and `length`, which are
   /// equal on all ranks. Throws `error` if NCCL fails.
   template <class stored, class map> void all_gather(cudaStream_t stream, stored* all, map const& shards) {
-    bool equal = true; // whether NCCL's own all-gather fits
-    for (int r = 0; r < size_; ++r)
-      equal =
-          equal && shards.length(r) == shards.length(0) && shards.begin(r) == shards.begin(0) + r * shards.length(0);
-    if (equal) return all_gather(stream, all + shards.begin(rank_), shards.length(0), all + shards.begin(0));
+    if (have_equal_lengths(shards))
+      return all_gather(stream, all + shards.begin(rank_), shards.length(0), all + shards.begin(0));
     group("all-gather", [&] {
       for (int r = 0; r < size_; ++r) {
         auto* const shard = all + shards.begin(r);
@@ -128,6 +125,29 @@ public:
         if (ranges.length(rank_) > 0)
           step(ncclRecv(receive + r * stride, size_of(ranges.length(rank_)), type, r, comm_, stream));
       }
+    });
+  }
+
+  /// All-reduce by NCCL, in place: y[i] becomes the sum of y[i] over the ranks, in an order that NCCL chooses. Throws
+  /// `error` if NCCL fails.
+  template <class stored> void all_reduce(cudaStream_t stream, stored* y, std::int64_t count) {
+    group("all-reduce",
+          [&] { step(ncclAllReduce(y, y, size_of(count), detail::nccl_type<stored>(), ncclSum, comm_, stream)); });
+  }
+  /// Reduce-scatter by NCCL: `mine` becomes elements [begin(r), begin(r) + length(r)) of the sum of `all` over the
+  /// ranks, for this rank r, in an order that NCCL chooses. `ranges` as `shards` of `all_gather`. Throws `error` if
+  /// NCCL fails.
+  template <class stored, class map>
+  void reduce_scatter(cudaStream_t stream, stored const* all, map const& ranges, stored* mine) {
+    constexpr auto type = detail::nccl_type<stored>();
+    bool const equal = have_equal_lengths(ranges);
+    group("reduce-scatter", [&] {
+      if (equal && ranges.length(0) > 0)
+        return step(
+            ncclReduceScatter(all + ranges.begin(0), mine, size_of(ranges.length(0)), type, ncclSum, comm_, stream));
+      for (int r = 0; r < size_; ++r)
+        if (ranges.length(r) > 0)
+          step(ncclReduce(all + ranges.begin(r), mine, size_of(ranges.length(r)), type, ncclSum, r, comm_, stream));
     });
   }
 
@@ -162,6 +182,14 @@ private:
   static constexpr double patience = 10; // seconds for a call to NCCL that should not wait for other ranks
 
   static std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+  /// Whether the ranges of the ranks have equal lengths and follow one another, as NCCL's own collectives need.
+  template <class map> bool have_equal_lengths(map const& ranges) const {
+    for (int r = 1; r < size_; ++r)
+      if (ranges.length(r) != ranges.length(0) || ranges.begin(r) != ranges.begin(0) + r * ranges.length(0))
+        return false;
+    return true;
+  }
 
   /// Makes the calls of `f` in one group. The loops of an op make one launch, and sends and receives do not wait for
   /// one another.

@@ -14,10 +14,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class nccl_ranks final : public stream_waiter {
 public:
   /// `data`: the ranks that train on different data; `zero`: those that together hold the shards of a tensor.
-  /// `deadline`: seconds that this rank waits for the others. `before_abort` must destroy all graphs with calls of the
-  /// groups. The stream's device must be current. Throws `error` as `nccl_group` does. Collective.
-  nccl_ranks(communicator& data, communicator& zero, double deadline, std::function<void()> before_abort)
-      : deadline_(deadline), before_abort_(std::move(before_abort)) {
+  /// `deadline`: seconds that this rank waits for the others. `ordered`: whether gradients are added in rank order.
+  /// `before_abort` must destroy all graphs with calls of the groups. The stream's device must be current. Throws
+  /// `error` as `nccl_group` does. Collective.
+  nccl_ranks(communicator& data, communicator& zero, double deadline, bool ordered, std::function<void()> before_abort)
+      : deadline_(deadline), ordered_(ordered), before_abort_(std::move(before_abort)) {
     cuda_check(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "make an event");
     if (data.size() > 1) data_ = std::make_unique<nccl_group>(data, deadline);
     if (zero.size() > 1 && zero.size() < data.size()) zero_ = std::make_unique<nccl_group>(zero, deadline);
@@ -29,6 +30,8 @@ public:
   /// The ranks that train on different data, and those that together hold a tensor; each at least 2.
   nccl_group& data() { return *data_; }
   nccl_group& zero() { return zero_ ? *zero_ : *data_; }
+  /// Whether gradients are added in rank order, not in an order that NCCL chooses.
+  bool ordered() const { return ordered_; }
   /// Number of collective calls so far.
   std::int64_t calls() const { return (data_ ? data_->calls() : 0) + (zero_ ? zero_->calls() : 0); }
 
@@ -69,6 +72,7 @@ private:
   }
 
   double deadline_;
+  bool ordered_;
   std::function<void()> before_abort_;
   cudaEvent_t done_ = nullptr;
   std::unique_ptr<nccl_group> data_, zero_; // null: a group of one rank; `zero_` also if it has all ranks of `data_`

@@ -62,6 +62,17 @@ template <class stored> struct sum_in_rank_order {
   }
 };
 
+/// to[i] = sum[i]; if `add`, to[i] += sum[i].
+template <class stored> struct put_sum {
+  stored const* sum;
+  stored* to;
+  bool add;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    to[i] = add ? to[i] + arithmetic<stored>(sum[i]) : arithmetic<stored>(sum[i]);
+  }
+};
+
 /// The ranges of the shards of `map` that one exchange sends to each rank: `slice` elements from element `from` on.
 struct slice_of_shards {
   shard_map map;
@@ -109,9 +120,16 @@ template <class architecture> struct kernel<op::reduce_scatter, cuda<architectur
     auto& context = *c.parameters.context;
     auto& world = context.ranks().data();
     shard_map const map{gradient.count, c.options.shards};
-    auto const slice = buffer.count / world.size();
+    bool const ordered = context.ranks().ordered();
+    auto const slice = ordered ? buffer.count / world.size() : buffer.count;
     for (std::int64_t from = 0; from < map.stored(); from += slice) {
       detail::slice_of_shards const ranges{map, from, slice};
+      if (!ordered) {
+        world.reduce_scatter(context.stream(), gradient.data, ranges, buffer.data);
+        for_elements(cuda<architecture>{}, c, ranges.length(world.rank()),
+                     detail::put_sum<stored>{buffer.data, shard.data + from, c.add_to(0)});
+        continue;
+      }
       world.all_to_all(context.stream(), gradient.data, ranges, buffer.data, slice);
       for_elements(cuda<architecture>{}, c, ranges.length(world.rank()),
                    detail::sum_in_rank_order<stored>{gradient.data + ranges.begin(world.rank()), buffer.data, slice,
@@ -126,7 +144,10 @@ template <class architecture> struct kernel<op::all_reduce, cuda<architecture>> 
   template <class stored>
   static void run(call const& c, tensor<stored const>, tensor<stored> gradient, tensor<stored> buffer) {
     if (c.parameters.world->size() == 1) return;
-    detail::all_reduce(cuda<architecture>{}, c, c.parameters.context->ranks().data(), gradient, buffer);
+    auto& context = *c.parameters.context;
+    if (!context.ranks().ordered())
+      return context.ranks().data().all_reduce(context.stream(), gradient.data, gradient.count);
+    detail::all_reduce(cuda<architecture>{}, c, context.ranks().data(), gradient, buffer);
   }
 };
 
