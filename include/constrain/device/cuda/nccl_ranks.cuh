@@ -19,9 +19,9 @@ public:
   /// `error` as `nccl_group` does. Collective.
   nccl_ranks(communicator& data, communicator& zero, double deadline, bool ordered, std::function<void()> before_abort)
       : deadline_(deadline), ordered_(ordered), before_abort_(std::move(before_abort)) {
-    cuda_check(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "make an event");
     if (data.size() > 1) data_ = std::make_unique<nccl_group>(data, deadline);
     if (zero.size() > 1 && zero.size() < data.size()) zero_ = std::make_unique<nccl_group>(zero, deadline);
+    cuda_check(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "make an event");
   }
   ~nccl_ranks() override {
     if (done_ != nullptr) cudaEventDestroy(done_);

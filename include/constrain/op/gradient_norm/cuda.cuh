@@ -133,18 +133,19 @@ template <class architecture> struct kernel<op::chunk_squares, cuda<architecture
 // squares[index] = the sum of the chunk sums of all shards, [shards, tensors, chunks], in the order of
 // gradient_norm_squared_kernel: a thread of the one block adds the same chunks of the full tensor. Chunks beyond the
 // last element are 0. `zeroes`: whether this is the first write in a run, which must define all of `squares`.
+template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
-    chunk_sum_kernel(double const* sums, int shards, std::int64_t tensors, int chunks, bool zeroes, std::int64_t index,
-                     std::int64_t gradients, double* squares) {
-  __shared__ block_reduction<double>::memory shared;
+    chunk_sum_kernel(stored const* sums, int shards, std::int64_t tensors, int chunks, bool zeroes, std::int64_t index,
+                     std::int64_t gradients, stored* squares) {
+  __shared__ typename block_reduction<stored>::memory shared;
   if (zeroes)
     for (std::int64_t i = threadIdx.x; i < gradients; i += cuda_threads) squares[i] = 0;
-  double total = 0;
+  stored total = 0;
   for (std::int64_t tensor = 0; tensor < tensors; ++tensor) {
-    double sum = 0;
+    stored sum = 0;
     for (int k = static_cast<int>(threadIdx.x); k < shards * chunks; k += cuda_threads)
       sum += sums[(k / chunks * tensors + tensor) * chunks + k % chunks];
-    total += block_reduction<double>{shared}.sum(sum);
+    total += block_reduction<stored>{shared}.sum(sum);
   }
   if (threadIdx.x == 0) squares[index] = total; // after the barriers of the reduction
 }
@@ -152,8 +153,9 @@ static __global__ void __launch_bounds__(cuda_threads)
 template <class architecture> struct kernel<op::chunk_sum, cuda<architecture>> {
   static void run(call_of<op::chunk_sum> const& c, tensor<double const> sums, tensor<double> squares) {
     auto const& extent = sums.shape().extent;
-    cuda_launch(*c.parameters.context, dim3(1), cuda_threads, chunk_sum_kernel, sums.data, static_cast<int>(extent[0]),
-                extent[1], static_cast<int>(extent[2]), !c.add_to(0), c.options.index, squares.count, squares.data);
+    cuda_launch(*c.parameters.context, dim3(1), cuda_threads, chunk_sum_kernel<double>, sums.data,
+                static_cast<int>(extent[0]), extent[1], static_cast<int>(extent[2]), !c.add_to(0), c.options.index,
+                squares.count, squares.data);
   }
 };
 
