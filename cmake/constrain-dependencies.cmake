@@ -76,3 +76,16 @@ function(constrain_link_cuda target)
     endif()
   endif()
 endfunction()
+
+# Links NCCL, from the system or from the CUDA Toolkit's directories. If NCCL is not found, the target is unchanged, and
+# a trainer with a parallel policy and device::cuda does not compile: the error says that NCCL is missing.
+function(constrain_link_nccl target)
+  find_path(CONSTRAIN_NCCL_INCLUDE NAMES nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} PATHS /usr/local/cuda/include)
+  find_library(CONSTRAIN_NCCL_LIBRARY NAMES nccl HINTS ${CUDAToolkit_LIBRARY_DIR} PATHS /usr/local/cuda/lib64
+                                                                                      /usr/local/cuda/lib)
+  if(CONSTRAIN_NCCL_INCLUDE AND CONSTRAIN_NCCL_LIBRARY)
+    constrain_include_system(${target} ${CONSTRAIN_NCCL_INCLUDE})
+    target_link_libraries(${target} INTERFACE ${CONSTRAIN_NCCL_LIBRARY})
+    target_compile_definitions(${target} INTERFACE CONSTRAIN_WITH_NCCL)
+  endif()
+endfunction()

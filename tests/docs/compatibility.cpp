@@ -1,8 +1,11 @@
 // Prints docs/compatibility.md: which policies go together, according to the table of rules.
 
-// The page is the same whether or not this machine has MPI and nvcc.
+// The page is the same whether or not this machine has MPI, NCCL and nvcc.
 #if !defined(CONSTRAIN_WITH_MPI)
 #define CONSTRAIN_WITH_MPI
+#endif
+#if !defined(CONSTRAIN_WITH_NCCL)
+#define CONSTRAIN_WITH_NCCL
 #endif
 #define CONSTRAIN_WITH_CUDA
 #include "../tolerances.hpp"
@@ -196,6 +199,9 @@ void print_refused_alone() {
   auto without_mpi = ct::composition_of<ct::parallel::ddp>();
   without_mpi.has_mpi = false;
   std::printf("| `parallel::ddp` without MPI | %s |\n", judged(without_mpi).c_str());
+  auto without_nccl = ct::composition_of<ct::parallel::ddp, cuda>();
+  without_nccl.has_nccl = false;
+  std::printf("| `parallel::ddp` and `device::cuda<sm<90>>` without NCCL | %s |\n", judged(without_nccl).c_str());
   auto without_nvcc = ct::composition_of<cuda>();
   without_nvcc.compiled = false;
   std::printf("| `device::cuda<sm<90>>` without nvcc | %s |\n", judged(without_nvcc).c_str());

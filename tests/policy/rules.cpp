@@ -16,11 +16,11 @@ namespace {
 
 using composed = decltype(composition_of<>());
 
-/// The rules between slots, restated by hand: a CUDA device excludes several processes; graphs need a CUDA device;
-/// updates in the backward pass only with one micro-batch, without a loss scale and without shards.
+/// The rules between slots, restated by hand: several CUDA devices need NCCL and do not divide layers; graphs need a
+/// CUDA device; updates in the backward pass only with one micro-batch, without a loss scale and without shards.
 constexpr bool go_together(composed const& c) {
   if (c.in_backward && (c.micro_batches > 1 || c.loss_scale || c.shards > 1)) return false;
-  if (c.is_cuda && c.distributed) return false;
+  if (c.is_cuda && c.distributed && (!c.has_nccl || c.tensor > 1)) return false;
   return !c.captures || c.is_cuda;
 }
 
@@ -79,6 +79,11 @@ template <class slot> judged_values<slot> values_of() {
       all[i].value.has_mpi = true;
       other.value.has_mpi = false, other.legal = other.legal && !other.value.distributed;
       all.push_back(other);
+    }
+    if constexpr (requires { other.value.has_nccl; }) {
+      all[i].value.has_nccl = true;
+      other = all[i], other.value.has_nccl = false;
+      if (other.legal && other.value.distributed) all.push_back(other);
     }
     if constexpr (requires { other.value.compiled; }) {
       all[i].value.compiled = true;

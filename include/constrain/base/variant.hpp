@@ -1,7 +1,7 @@
 #pragma once
 
 // The library's inline namespace, CONSTRAIN_VARIANT, names the compiler flags and macros that change the library's
-// code on the host: the instruction set, OpenMP, the GEMM library, MPI, the debug mode of libstdc++, and the
+// code on the host: the instruction set, OpenMP, the GEMM library, MPI, NCCL, the debug mode of libstdc++, and the
 // assumptions about arithmetic that the compiler may make. Therefore translation units that differ in these share no
 // functions of the library. (clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. With
 // clang 14, the other flags that -ffast-math implies do not change the name.)
@@ -40,7 +40,9 @@
 #else
 #define CONSTRAIN_VARIANT_GEMM
 #endif
-#if defined(CONSTRAIN_WITH_MPI)
+#if defined(CONSTRAIN_WITH_MPI) && defined(CONSTRAIN_WITH_NCCL)
+#define CONSTRAIN_VARIANT_PROCESSES _mpi_nccl
+#elif defined(CONSTRAIN_WITH_MPI)
 #define CONSTRAIN_VARIANT_PROCESSES _mpi
 #else
 #define CONSTRAIN_VARIANT_PROCESSES

@@ -25,6 +25,9 @@ public:
   virtual int rank() const = 0;
   /// The number of ranks.
   virtual int size() const = 0;
+  /// This rank's index among the ranks on the same node (the machine). By default, all ranks are on one node.
+  /// Collective.
+  virtual int rank_on_node() { return rank(); }
 
   /// All-gather: rank r's shard arrives at bytes [offsets[r], offsets[r] + lengths[r]) of `all` on every rank. This
   /// rank's shard must be at its offset in `all` before the call. `offsets` and `lengths` have `size()` elements and

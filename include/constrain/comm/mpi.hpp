@@ -33,6 +33,7 @@ public:
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  int rank_on_node() override;
 
   void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) override;
   void all_to_all(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,

@@ -18,6 +18,16 @@ CONSTRAIN_INLINE mpi::~mpi() {
   if (ended == 0 && own_) MPI_Comm_free(&processes_);
 }
 
+CONSTRAIN_INLINE int mpi::rank_on_node() {
+  MPI_Comm node = MPI_COMM_NULL;
+  watchdog::wait const waits("finding the ranks of a node", deadline_);
+  check(MPI_Comm_split_type(processes_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "find their nodes");
+  int rank = 0;
+  MPI_Comm_rank(node, &rank);
+  MPI_Comm_free(&node);
+  return rank;
+}
+
 CONSTRAIN_INLINE void mpi::all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) {
   fill(receive_counts_, receive_offsets_, lengths, offsets);
   watchdog::wait const waits("gathering", deadline_);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The library's kernels for CUDA devices. Only the CPU has kernels for the ops for several ranks (collectives,
-// sharding and tensor parallelism).
+// The library's kernels for CUDA devices. Only the CPU has kernels for the ops of tensor parallelism. The collectives
+// need NCCL.
 
 #include "constrain/op/accuracy/cuda.cuh"
 #include "constrain/op/adafactor/cuda.cuh"
@@ -9,6 +9,7 @@
 #include "constrain/op/assign/kernel.hpp"
 #include "constrain/op/attention/cuda.cuh"
 #include "constrain/op/cast/kernel.hpp"
+#include "constrain/op/collective/cuda.cuh"
 #include "constrain/op/concatenate/kernel.hpp"
 #include "constrain/op/constant/kernel.hpp"
 #include "constrain/op/copy/kernel.hpp"

@@ -28,7 +28,12 @@ struct parallelism {
 #if defined(CONSTRAIN_WITH_MPI)
   bool has_mpi = true; // whether the program is compiled with MPI
 #else
-  bool has_mpi = false; // whether the program is compiled with MPI
+  bool has_mpi = false;  // whether the program is compiled with MPI
+#endif
+#if defined(CONSTRAIN_WITH_NCCL)
+  bool has_nccl = true; // whether the program is compiled with NCCL
+#else
+  bool has_nccl = false; // whether the program is compiled with NCCL
 #endif
   friend constexpr bool operator==(parallelism const&, parallelism const&) = default;
 

@@ -34,12 +34,14 @@ public:
 private:
   void copy_out(std::int64_t offset, void* to, std::int64_t count) const override {
     current_device const here(stream_.device());
+    stream_.wait_for_peers();
     cuda_check(cudaMemcpyAsync(to, memory_ + offset, static_cast<std::size_t>(count), cudaMemcpyDeviceToHost, stream_),
                "copy from the device");
     cuda_check(cudaStreamSynchronize(stream_), "run the kernels");
   }
   void copy_in(std::int64_t offset, void const* from, std::int64_t count) override {
     current_device const here(stream_.device());
+    if (count > staged_bytes) stream_.wait_for_peers();
     cuda_check(
         cudaMemcpyAsync(memory_ + offset, from, static_cast<std::size_t>(count), cudaMemcpyHostToDevice, stream_),
         "copy to the device");
@@ -48,6 +50,10 @@ private:
     current_device const here(stream_.device());
     cuda_check(cudaMemsetAsync(memory_ + offset, value, static_cast<std::size_t>(count), stream_), "fill the arena");
   }
+
+  // CUDA takes this many bytes of pageable memory without waiting for earlier work (CUDA Runtime API, "API
+  // synchronization behavior").
+  static constexpr std::int64_t staged_bytes = 64 << 10;
 
   cuda_stream const& stream_;
   std::byte* memory_ = nullptr;

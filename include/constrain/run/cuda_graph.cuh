@@ -11,6 +11,10 @@ class cuda_graph {
 public:
   cuda_graph() = default;
   cuda_graph(cuda_graph&& other) noexcept : executable_(std::exchange(other.executable_, nullptr)) {}
+  cuda_graph& operator=(cuda_graph&& other) noexcept {
+    std::swap(executable_, other.executable_);
+    return *this;
+  }
   ~cuda_graph() {
     if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
   }

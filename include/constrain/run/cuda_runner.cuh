@@ -1,8 +1,13 @@
 #pragma once
 
+#include "constrain/comm/agreement.hpp"
 #include "constrain/device/cuda/context.cuh"
 #include "constrain/device/cuda/device.cuh"
+#include "constrain/device/cuda/rank_device.cuh"
 #include "constrain/device/cuda/stream.cuh"
+#if defined(CONSTRAIN_WITH_NCCL)
+#include "constrain/device/cuda/nccl_ranks.cuh"
+#endif
 #include "constrain/run/cuda_arena.cuh"
 #include "constrain/run/cuda_graph.cuh"
 #include "constrain/run/executor.hpp"
@@ -10,6 +15,7 @@
 
 #include <exception>
 #include <map>
+#include <memory>
 #include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -35,8 +41,25 @@ public:
   cuda_context& context() { return context_; }
   std::byte* scratch() const { return scratch_; }
 
+  /// The device of this rank; arguments and errors as of `device_of_rank`. Collective.
+  static int device_for(int given, communicator& world) { return device_of_rank(given, world); }
+
+#if defined(CONSTRAIN_WITH_NCCL)
+  /// Connects this rank's device with those of the other ranks. Arguments: as of `nccl_ranks`. Throws
+  /// `error` as `nccl_ranks` does. Collective.
+  void connect(communicator& data, communicator& zero, double deadline, bool ordered) {
+    if (data.size() == 1) return;
+    current_device const here(stream_.device());
+    ranks_ = std::make_unique<nccl_ranks>(data, zero, deadline, ordered, [this] { launches_.clear(); });
+    all_ranks_ = &data;
+    context_.connect(*ranks_);
+    stream_.wait_with(ranks_.get());
+  }
+#endif
+
   /// Runs the plan `planned_entry::value` once. With `graph` and no hooks, the plan's launches are captured in a graph
-  /// after the first run, and later runs replay the graph. Throws `error` if CUDA reports an error.
+  /// after the first run, and later runs replay the graph: if the plan has collectives, on all ranks or on none. Throws
+  /// `error` if CUDA reports an error.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters parameters, hooks&& h = {}) {
     current_device const here(stream_.device());
     parameters.context = &context_;
@@ -45,14 +68,16 @@ public:
     auto const start = [&] { execute(view, arena_.data(), parameters, h, scratch_); };
     if constexpr (graph && std::is_same_v<hooks, no_hooks>) {
       auto& launches = launches_[&planned_entry::value];
-      if (launches.has_run && !launches.captured.captured()) launches.captured.capture(stream_, start);
+      if (launches.has_run && !launches.captured.captured()) capture(launches, start);
       context_.write_parameters(parameters);
       if (launches.captured.captured()) return launches.captured.replay(stream_);
       // The first run is not captured: it loads kernels and chooses GEMM algorithms, which a capture does not allow.
+      auto const calls = collective_calls();
       start();
       launches.has_run = true;
+      launches.has_collectives = collective_calls() != calls;
       try {
-        launches.captured.capture(stream_, start);
+        capture(launches, start);
       } catch (std::exception const&) {} // this run is complete; the next run first tries to capture again
     } else {
       context_.write_parameters(parameters);
@@ -65,7 +90,28 @@ private:
   struct plan_launches {
     cuda_graph captured;
     bool has_run = false; // whether the plan has run once without hooks, so that it can be captured
+    bool has_collectives = false;
   };
+
+  /// Captures the launches of `start`. If they contain collectives, throws on all ranks if a capture fails on one rank.
+  template <class function> void capture(plan_launches& launches, function const& start) {
+    auto const here = [&] { launches.captured.capture(stream_, start); };
+    if (!launches.has_collectives) return here();
+    try {
+      agreed(*all_ranks_, joint_call::step, here);
+    } catch (...) {
+      launches.captured = cuda_graph();
+      throw;
+    }
+  }
+  /// Number of calls to collectives so far.
+  std::int64_t collective_calls() const {
+#if defined(CONSTRAIN_WITH_NCCL)
+    return ranks_ ? ranks_->calls() : 0;
+#else
+    return 0;
+#endif
+  }
 
   /// Implements the public constructor on the device of `here`, which stays current until the constructor returns.
   runner(bytes size, std::int64_t scratch, current_device const& here)
@@ -82,6 +128,10 @@ private:
   cuda_arena arena_;
   std::byte* scratch_;
   cuda_context context_;
+  communicator* all_ranks_ = nullptr; // the ranks that run the same plans; null: no other ranks
+#if defined(CONSTRAIN_WITH_NCCL)
+  std::unique_ptr<nccl_ranks> ranks_; // destroyed after the graphs, and before the arena, which waits for the device
+#endif
   std::map<void const*, plan_launches> launches_; // by the address of the plan
 };
 

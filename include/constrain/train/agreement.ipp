@@ -33,6 +33,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   to.add(".loss_scale.initial", scale.initial), to.add(".loss_scale.growth", scale.growth);
   to.add(".loss_scale.backoff", scale.backoff), to.add(".loss_scale.interval", scale.interval);
   to.add(".checked", run.checked), to.add(".deadline", run.deadline);
+  to.add(".reduce", static_cast<int>(run.reduce));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void add_build(fingerprint& to, std::string const& policies,

@@ -36,6 +36,18 @@ public:
   template <class planned_entry>
   static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens};
 
+  /// Chooses the CUDA device for `allocate`. `given`: its index; -1: the current device. With a parallel policy, as in
+  /// `device_of_rank`, whose errors it throws; then it is collective.
+  void choose_device([[maybe_unused]] int given, [[maybe_unused]] communicator& world) {
+    if constexpr (is_distributed_cuda) device_ = runner_type::device_for(given, world);
+    else device_ = given;
+  }
+  /// Connects the devices of the ranks after `allocate`. `data`: the ranks that train on different data; `zero`: those
+  /// that together hold the shards of a tensor. Throws `error` if NCCL fails. Collective.
+  void connect([[maybe_unused]] communicator& data, [[maybe_unused]] communicator& zero,
+               [[maybe_unused]] run_options const& o) {
+    if constexpr (is_distributed_cuda) runner_->connect(data, zero, o.deadline, o.reduce == reduce::ordered);
+  }
   /// Allocates the arena. With `checked`, each run checks its reads and writes (see run/checked.hpp). With
   /// `measure_memory`, fills the buffers with a pattern, so that `used` can find the bytes written. Throws `error` if
   /// the memory cannot be allocated, or if the device cannot be used.
@@ -44,7 +56,7 @@ public:
     if constexpr (std::is_same_v<target, cpu>)
       runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch);
     else {
-      runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch, o.cuda_device);
+      runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch, device_);
       runner_->context().use_tf32(policy_set::precision::value.tf32);
     }
     valid_labels_.resize(micro_batches); // after the arena, whose error names the size
@@ -119,6 +131,9 @@ public:
   }
 
 private:
+  static constexpr auto parallelism = policy_set::parallelism::value;
+  static constexpr bool is_distributed_cuda =
+      !std::is_same_v<target, cpu> && parallelism.distributed && parallelism.has_nccl && parallelism.has_mpi;
   using runner_type = runner<target, policy_set::launching::value.captures>;
   static constexpr int micro_batches = std::max(policy_set::accumulation::value.micro_batches, 1); // 0 is refused
 
@@ -133,6 +148,7 @@ private:
   held<runner_type> runner_;
   std::vector<std::int64_t> valid_labels_; // of each micro-batch
   bool checked_ = false, gradients_kept_ = false;
+  int device_ = -1; // index of the CUDA device; -1: the current one
 };
 
 } // namespace constrain::detail

@@ -139,9 +139,11 @@ public:
 protected:
   using engine = detail::engine<entries>;
 
-  /// Forms the groups of ranks. Throws `error` as `find_ranks` does.
+  /// Forms the groups of ranks, and chooses their devices. Throws `error` as `find_ranks` and `choose_device` do.
   explicit evaluator(run_options const& run)
-      : run_(run), ranks_(find_ranks<policy_set::parallelism::value>(run.deadline)) {}
+      : run_(run), ranks_(find_ranks<policy_set::parallelism::value>(run.deadline)) {
+    engine_.choose_device(run.cuda_device, *ranks_.world);
+  }
 
   /// The step parameters of an entry's next run. They always contain the seed, since ops of any entry may draw random
   /// numbers.

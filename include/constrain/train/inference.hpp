@@ -59,6 +59,7 @@ public:
       initialize(table(), state_.seed, engine_.arena(), ranks_.holders->rank());
       detail::start_settings(tensors(), run);
     });
+    engine_.connect(ranks_.data(), ranks_.zero(), run);
   }
 
   /// Loads weights: from a directory or safetensors file of Hugging Face Transformers, from a trainer's saved run, or

@@ -17,6 +17,12 @@ struct loss_scale_options {
   std::int64_t interval = 2000; // consecutive steps without a skip before an increase, at least 1
 };
 
+/// How CUDA devices add gradients over the ranks.
+enum class reduce {
+  ordered, // in rank order, as on CPUs: bit-identical results of parallel::ddp and parallel::zero
+  fast     // with NCCL's own reductions, in an order that NCCL chooses
+};
+
 /// A run's options besides the optimizer's hyperparameters. The trainer's constructor throws `error` for a field out of
 /// range. All fields except `.measure_memory` and `.cuda_device` must be equal on all ranks. Dropout, maximum norm and
 /// loss scale are settings: `trainer::set` changes them, and `trainer::load` restores them from the saved run.
@@ -33,8 +39,10 @@ struct run_options {
   bool measure_memory = false; // fills the buffers with a pattern, so that `used_bytes()` can find the bytes in use
   double deadline = 1800;      // seconds a rank waits for other ranks (at least 60 at the start) before it ends
                                // with an error; above 0, at most 1e9; used only with MPI
-  int cuda_device = -1;        // with device::cuda: the device, as in cudaSetDevice; -1: the current device
-                               // of the thread that constructs the trainer
+  constrain::reduce reduce = constrain::reduce::ordered; // used only with a parallel policy and device::cuda
+  int cuda_device = -1; // with device::cuda: the device, as in cudaSetDevice; -1: the current device
+                        // of the thread that constructs the trainer or, with a parallel policy, device 0 for the
+                        // first rank on a node, device 1 for the second, and so on
 };
 
 } // namespace constrain

@@ -71,6 +71,7 @@ public:
       initialize(table(), state_.seed, engine_.arena(), ranks_.holders->rank());
       detail::start_settings(tensors(), run);
     });
+    engine_.connect(ranks_.data(), ranks_.zero(), run);
   }
 
   /// Runs one optimizer step. A non-finite gradient is not an error: see `step_result::skipped`. Throws `error`, with

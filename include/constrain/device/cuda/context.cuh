@@ -11,6 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+class nccl_ranks;
+
 /// The context of kernels on a CUDA device: stream, cuBLASLt GEMMs, and the step parameters in device memory.
 class cuda_context {
 public:
@@ -30,6 +32,9 @@ public:
   /// Whether the GEMMs of layers round fp32 operands to TF32. Call `use_tf32` before the first GEMM.
   bool uses_tf32() const { return tf32_; }
   void use_tf32(bool yes) { tf32_ = yes; }
+  /// The groups of ranks whose devices exchange data (nccl_ranks.cuh); only for collectives of at least two ranks.
+  nccl_ranks& ranks() const { return *ranks_; }
+  void connect(nccl_ranks& ranks) { ranks_ = &ranks; }
   /// The step parameters in device memory, from which kernels of a captured CUDA graph read the current values.
   step_parameters const* parameters() const { return parameters_; }
   /// Copies the step parameters to device memory, in stream order. Throws `error` if CUDA fails.
@@ -52,6 +57,7 @@ private:
   gemm_cache gemms_;
   step_parameters* parameters_;
   bool tf32_ = false;
+  nccl_ranks* ranks_ = nullptr;
   alignas(16) std::byte group_[multi_tensor_bytes]{};
 };
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include "constrain/comm/communicator.hpp"
 #include "constrain/device/cuda/multi_tensor.cuh"
 #include "constrain/device/cuda/reduce.cuh"
 #include "constrain/device/math.hpp"
+#include "constrain/op/collective/shard_map.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -20,6 +22,18 @@ template <class stored> struct squares_entry {
   int zeroes;                     // whether this is the first write in a run, which must define all of `squares`
 };
 
+/// The sum of the squares of elements [begin, end) of a tensor, over the threads of a block.
+template <class stored>
+__device__ double sum_of_squares(stored const* tensor, std::int64_t begin, std::int64_t end,
+                                 block_reduction<double>::memory& shared) {
+  double sum = 0;
+  for (auto i = begin + threadIdx.x; i < end; i += cuda_threads) {
+    auto const g = static_cast<double>(tensor[i]);
+    sum += g * g;
+  }
+  return block_reduction<double>{shared}.sum(sum);
+}
+
 } // namespace detail
 
 // entry.sums[k] = the sum of the squares of chunk k of a gradient. Blocks with the same blockIdx.y share the chunks of
@@ -36,12 +50,7 @@ static __global__ void __launch_bounds__(cuda_threads)
     auto const* const tensor = entry.gradient + chunk / chunks * entry.elements;
     auto const begin = chunk % chunks * norm_chunk;
     auto const end = begin + norm_chunk < entry.elements ? begin + norm_chunk : entry.elements;
-    double sum = 0;
-    for (auto i = begin + threadIdx.x; i < end; i += cuda_threads) {
-      auto const g = static_cast<double>(tensor[i]);
-      sum += g * g;
-    }
-    sum = block_reduction<double>{shared}.sum(sum);
+    auto const sum = detail::sum_of_squares(tensor, begin, end, shared);
     if (threadIdx.x == 0) entry.sums[chunk] = sum;
   }
 }
@@ -90,6 +99,63 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
     cuda_launch(context, dim3(blocks, entries), cuda_threads, square_chunks_kernel<stored>, tensors, squares.data,
                 squares.count);
     cuda_launch(context, dim3(entries), cuda_threads, gradient_norm_squared_kernel<stored>, tensors, squares.data);
+  }
+};
+
+// sums[t * chunks + k] = the sum of the squares of chunk k of tensor t, of which the first `used` elements count.
+// Consecutive tensors begin `step` elements apart. blockIdx.x: k; blockIdx.y and its stride: t.
+template <class stored>
+static __global__ void __launch_bounds__(cuda_threads)
+    shard_squares_kernel(stored const* stack, std::int64_t step, std::int64_t tensors, std::int64_t used,
+                         double* sums) {
+  __shared__ block_reduction<double>::memory shared;
+  auto const begin = static_cast<std::int64_t>(blockIdx.x) * norm_chunk;
+  auto const end = begin + norm_chunk < used ? begin + norm_chunk : used;
+  CT_KEEP_LOOP
+  for (auto t = static_cast<std::int64_t>(blockIdx.y); t < tensors; t += gridDim.y) {
+    auto const sum = detail::sum_of_squares(stack + t * step, begin, end, shared);
+    if (threadIdx.x == 0) sums[t * gridDim.x + blockIdx.x] = sum;
+  }
+}
+
+template <class architecture> struct kernel<op::chunk_squares, cuda<architecture>> {
+  template <class stored>
+  static void run(call_of<op::chunk_squares> const& c, tensor<stored const> shard, tensor<double> sums) {
+    shard_map const map{c.options.elements, c.options.shards, c.options.chunk};
+    auto const used = map.length(map.shards > 1 ? c.parameters.group->rank() : 0);
+    auto const chunks = static_cast<unsigned>(norm_chunks(shard.shape().elements()));
+    auto const tensors = sums.count / chunks;
+    cuda_launch(*c.parameters.context, dim3(chunks, static_cast<unsigned>(tensors < 65535 ? tensors : 65535)),
+                cuda_threads, shard_squares_kernel<stored>, shard.data, c.options.step, tensors, used, sums.data);
+  }
+};
+
+// squares[index] = the sum of the chunk sums of all shards, [shards, tensors, chunks], in the order of
+// gradient_norm_squared_kernel: a thread of the one block adds the same chunks of the full tensor. Chunks beyond the
+// last element are 0. `zeroes`: whether this is the first write in a run, which must define all of `squares`.
+template <class stored>
+static __global__ void __launch_bounds__(cuda_threads)
+    chunk_sum_kernel(stored const* sums, int shards, std::int64_t tensors, int chunks, bool zeroes, std::int64_t index,
+                     std::int64_t gradients, stored* squares) {
+  __shared__ typename block_reduction<stored>::memory shared;
+  if (zeroes)
+    for (std::int64_t i = threadIdx.x; i < gradients; i += cuda_threads) squares[i] = 0;
+  stored total = 0;
+  for (std::int64_t tensor = 0; tensor < tensors; ++tensor) {
+    stored sum = 0;
+    for (int k = static_cast<int>(threadIdx.x); k < shards * chunks; k += cuda_threads)
+      sum += sums[(k / chunks * tensors + tensor) * chunks + k % chunks];
+    total += block_reduction<stored>{shared}.sum(sum);
+  }
+  if (threadIdx.x == 0) squares[index] = total; // after the barriers of the reduction
+}
+
+template <class architecture> struct kernel<op::chunk_sum, cuda<architecture>> {
+  static void run(call_of<op::chunk_sum> const& c, tensor<double const> sums, tensor<double> squares) {
+    auto const& extent = sums.shape().extent;
+    cuda_launch(*c.parameters.context, dim3(1), cuda_threads, chunk_sum_kernel<double>, sums.data,
+                static_cast<int>(extent[0]), extent[1], static_cast<int>(extent[2]), !c.add_to(0), c.options.index,
+                squares.count, squares.data);
   }
 };
 

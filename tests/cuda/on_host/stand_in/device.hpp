@@ -90,6 +90,12 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr a, int devi
   }
   return cudaSuccess;
 }
+inline cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
+  if (on_host::fails("cudaDeviceGetPCIBusId")) return on_host::returned(cudaErrorUnknown);
+  if (!on_host::is_device(device) || length < 13) return on_host::returned(cudaErrorInvalidValue);
+  std::snprintf(id, static_cast<std::size_t>(length), "0000:%02x:00.0", static_cast<unsigned>(device) & 0xFFu);
+  return cudaSuccess;
+}
 inline cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* all) {
   if (on_host::fails("cudaMemGetInfo")) return on_host::returned(cudaErrorUnknown);
   *all = on_host::devices[static_cast<std::size_t>(on_host::current_device)].memory;

@@ -77,6 +77,6 @@ inline cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (e.recorded_in != nullptr) on_host::violated("cudaEventQuery", "it is an event of a capture", "nothing runs");
   if (on_host::fails("cudaEventQuery")) return on_host::returned(cudaErrorLaunchFailure);
   on_host::bookkeeping const unseen;
-  if (on_host::draw(2) == 0) on_host::device_queue::finish(e.at);
+  if (on_host::draw(2) == 0) on_host::device_queue::try_to_finish(e.at);
   return e.at == nullptr || e.at->done ? cudaSuccess : cudaErrorNotReady;
 }

@@ -11,7 +11,7 @@ struct on_host_graph {
   static constexpr char const* name = "graph";
   std::vector<on_host::captured_work> nodes;
 
-  void end() const {}
+  void end() { nodes.clear(); }
 };
 using cudaGraph_t = on_host_graph*;
 
@@ -20,7 +20,7 @@ struct on_host_executable {
   std::vector<on_host::captured_work> nodes;
   on_host::work_ptr previous; // launches of one graph run one after another
 
-  void end() const {}
+  void end() { nodes.clear(); }
 };
 using cudaGraphExec_t = on_host_executable*;
 
@@ -76,6 +76,7 @@ inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph)
   if (!s.began_recording) on_host::violated(call, "another stream began the capture", "the one that began ends it");
   *graph = nullptr;
   on_host::bookkeeping const unseen;
+  if (on_host::refuse_work != nullptr) on_host::refuse_work();
   auto const ended = s.recording;
   bool const failed = on_host::fails(call);
   on_host::end_capture(s, !failed);

@@ -76,6 +76,9 @@ inline on_host_stream& stream_of_current_device(char const* call, cudaStream_t s
   return s;
 }
 
+/// Refuses work on streams, if it is set: NCCL allows none while it takes a call.
+inline void (*refuse_work)() = nullptr;
+
 inline void count(work const& w) {
   if (w.kernel != nullptr) ++launches[w.kernel];
   if (w.is_gemm) ++gemms;
@@ -92,6 +95,7 @@ inline work_ptr start(on_host_stream& s, work pattern, std::vector<work_ptr> con
 /// Gives a stream work: it is captured, or starts when the device likes.
 inline void submit(on_host_stream& s, work w) {
   bookkeeping const unseen;
+  if (refuse_work != nullptr) refuse_work();
   if (s.recording != nullptr) {
     s.recording->nodes.push_back({std::move(w), s.frontier});
     s.frontier = {static_cast<int>(s.recording->nodes.size()) - 1};
@@ -144,7 +148,7 @@ inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
   auto& s = on_host::stream_of("cudaStreamQuery", stream);
   if (s.recording != nullptr) on_host::not_in_capture("cudaStreamQuery");
   if (on_host::fails("cudaStreamQuery")) return on_host::returned(cudaErrorLaunchFailure);
-  if (on_host::draw(2) == 0) on_host::finish(s); // some asking is in vain
+  if (on_host::draw(2) == 0) on_host::device_queue::try_to_finish(s.last); // some asking is in vain
   return s.last == nullptr || s.last->done ? cudaSuccess : cudaErrorNotReady;
 }
 inline cudaError_t cudaDeviceSynchronize() {

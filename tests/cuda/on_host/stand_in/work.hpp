@@ -3,6 +3,8 @@
 #include "block.hpp"
 #include "memory.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -19,6 +21,9 @@ struct work {
   std::size_t dynamic_shared = 0; // bytes
   void const* kernel = nullptr;   // null: not a kernel of the program
   bool is_gemm = false;
+  // Of work that waits for other processes, instead of `body`: begins it, and returns what asks whether it is done.
+  std::function<std::function<bool()>()> begin_exchange;
+  std::function<bool()> exchange;
   std::vector<std::shared_ptr<work>> after; // what must be finished before
   std::vector<std::shared_ptr<work>> then;  // what waits for it
   int unfinished = 0;                       // of `after`
@@ -72,11 +77,22 @@ public:
     }
     acquire(&target->end);
   }
+  /// Like `finish`, but returns when all that is left waits for other processes.
+  static void try_to_finish(work_ptr const& target) {
+    if (target == nullptr) return;
+    {
+      device_memory::opened const access;
+      for (std::size_t in_vain = 0; !target->done && in_vain < 4 * ready().size();)
+        in_vain = run(draw(ready().size())) == nullptr ? in_vain + 1 : 0;
+    }
+    if (target->done) acquire(&target->end);
+  }
   static void finish_all() {
     std::vector<work_ptr> ran;
     if (ready().empty()) return;
     device_memory::opened const access;
-    while (!ready().empty()) ran.push_back(run(draw(ready().size())));
+    while (!ready().empty())
+      if (auto const w = run(draw(ready().size()))) ran.push_back(w);
     for (auto const& w : ran) acquire(&w->end);
   }
 
@@ -95,16 +111,23 @@ private:
       if (needed.count(ready()[i].get()) != 0) choice.push_back(i);
     return choice[draw(choice.size())];
   }
+  /// Runs work; null if it still waits for other processes.
   static work_ptr run(std::size_t choice) {
     auto const w = ready()[choice];
+    if (w->begin_exchange) {
+      if (!w->exchange) w->exchange = w->begin_exchange();
+      if (!w->exchange()) return ::sched_yield(), nullptr;
+    }
     ready().erase(ready().begin() + static_cast<std::ptrdiff_t>(choice));
-    run_blocks(*w);
+    if (!w->begin_exchange) run_blocks(*w);
     w->done = true;
     for (auto const& next : w->then)
       if (--next->unfinished == 0) ready().push_back(next);
     w->then.clear();
     w->after.clear();
     w->body = nullptr;
+    w->begin_exchange = nullptr;
+    w->exchange = nullptr;
     return w;
   }
   static void run_blocks(work const& w) {

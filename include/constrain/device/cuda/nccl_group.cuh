@@ -1,0 +1,249 @@
+#pragma once
+
+#include "constrain/base/dtype.hpp"
+#include "constrain/base/error.hpp"
+#include "constrain/comm/agreement.hpp"
+#include "constrain/comm/communicator.hpp"
+#include "constrain/comm/waited_time.hpp"
+#include "constrain/comm/watchdog.hpp"
+#include "constrain/device/cuda/check.cuh"
+
+#include <nccl.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// NCCL's name for the type of an element in memory.
+template <class stored> constexpr ncclDataType_t nccl_type() {
+  switch (dtype_of<stored>) {
+  case dtype::u8: return ncclUint8;
+  case dtype::i32: return ncclInt32;
+  case dtype::f16: return ncclFloat16;
+  case dtype::bf16: return ncclBfloat16;
+  case dtype::f32: return ncclFloat32;
+  case dtype::f64: break;
+  }
+  return ncclFloat64;
+}
+
+/// An id of a group that NCCL has made. (nvcc 13.0 fails on a vector of ncclUniqueId, a struct without a name.)
+struct unique_id {
+  ncclUniqueId of_nccl;
+};
+
+/// A pause between two looks at something that the host waits for.
+inline void pause_of_poll() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
+
+} // namespace detail
+
+/// A group of ranks with one CUDA device each, connected by NCCL (an `ncclComm_t`). Collective calls are enqueued on a
+/// stream: all ranks must enqueue the same calls in the same order. No member synchronizes: NCCL is in its non-blocking
+/// mode, and the host polls until NCCL has accepted a call. A group that has failed, or has waited for the other ranks
+/// longer than the deadline, refuses all later calls.
+class nccl_group {
+public:
+  /// Connects the ranks of `ranks`, at least 2. Their current devices must be different ones, and stay in use until the
+  /// group ends. `deadline`: seconds that this rank waits for the others. Throws `error` on all ranks if NCCL has no
+  /// unique id, and on this rank if NCCL fails or a rank does not come. Collective.
+  nccl_group(communicator& ranks, double deadline) : rank_(ranks.rank()), size_(ranks.size()), deadline_(deadline) {
+    std::vector<detail::unique_id> ids(static_cast<std::size_t>(size_));
+    agreed(ranks, joint_call::construction, [&] {
+      if (rank_ == 0) check(ncclGetUniqueId(&ids[0].of_nccl), "make a unique id");
+    });
+    detail::gather(ranks, ids.data());
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    try {
+      settle(ncclCommInitRankConfig(&comm_, size_, ids[0].of_nccl, rank_, &config), "connect the devices");
+    } catch (...) {
+      abort();
+      throw;
+    }
+  }
+  nccl_group(nccl_group const&) = delete;
+  nccl_group& operator=(nccl_group const&) = delete;
+  /// Ends the group. Waits for the other ranks to do so, at most until the deadline; not if the group has failed, or if
+  /// an exception is being handled. All graphs with calls of this group must have been destroyed: NCCL waits for them.
+  ~nccl_group() {
+    if (std::uncaught_exceptions() > 0) fail("an exception ends the run");
+    try {
+      if (!failed_) settle(ncclCommFinalize(comm_), "disconnect the devices");
+    } catch (...) {} // has set `failed_`
+    if (failed_) abort();
+    watchdog::wait const waits("disconnecting the devices", deadline_ + patience);
+    if (comm_ != nullptr) ncclCommDestroy(comm_);
+  }
+
+  /// This rank, and the number of ranks.
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  /// Number of collective calls so far.
+  std::int64_t calls() const { return calls_; }
+
+  /// All-gather: rank r's shard arrives at elements [begin(r), begin(r) + length(r)) of `all` on every rank. This
+  /// rank's shard must be at its place in `all` before the call. `shards` has members `begin` and `length`, which are
+  /// equal on all ranks. Throws `error` if NCCL fails.
+  template <class stored, class map> void all_gather(cudaStream_t stream, stored* all, map const& shards) {
+    if (have_equal_lengths(shards))
+      return all_gather(stream, all + shards.begin(rank_), shards.length(0), all + shards.begin(0));
+    group("all-gather", [&] {
+      for (int r = 0; r < size_; ++r) {
+        auto* const shard = all + shards.begin(r);
+        if (shards.length(r) > 0)
+          step(ncclBroadcast(shard, shard, size_of(shards.length(r)), detail::nccl_type<stored>(), r, comm_, stream));
+      }
+    });
+  }
+  /// All-gather of `count` elements per rank: all[r * count + i] = mine[i] of rank r. `mine` may be this rank's part of
+  /// `all`, and must not overlap the other parts. Throws `error` if NCCL fails.
+  template <class stored> void all_gather(cudaStream_t stream, stored const* mine, std::int64_t count, stored* all) {
+    if (count == 0) return;
+    group("all-gather",
+          [&] { step(ncclAllGather(mine, all, size_of(count), detail::nccl_type<stored>(), comm_, stream)); });
+  }
+  /// All-to-all, without the elements that a rank would send to itself: sends elements [begin(r), begin(r) + length(r))
+  /// of `send` to every other rank r. Data from rank r arrives at element r * stride of `receive`. `ranges` as `shards`
+  /// of `all_gather`. Throws `error` if NCCL fails.
+  template <class stored, class map>
+  void all_to_all(cudaStream_t stream, stored const* send, map const& ranges, stored* receive, std::int64_t stride) {
+    constexpr auto type = detail::nccl_type<stored>();
+    group("all-to-all", [&] {
+      for (int r = 0; r < size_; ++r) {
+        if (r == rank_) continue;
+        if (ranges.length(r) > 0)
+          step(ncclSend(send + ranges.begin(r), size_of(ranges.length(r)), type, r, comm_, stream));
+        if (ranges.length(rank_) > 0)
+          step(ncclRecv(receive + r * stride, size_of(ranges.length(rank_)), type, r, comm_, stream));
+      }
+    });
+  }
+
+  /// All-reduce by NCCL, in place: y[i] becomes the sum of y[i] over the ranks, in an order that NCCL chooses. Throws
+  /// `error` if NCCL fails.
+  template <class stored> void all_reduce(cudaStream_t stream, stored* y, std::int64_t count) {
+    group("all-reduce",
+          [&] { step(ncclAllReduce(y, y, size_of(count), detail::nccl_type<stored>(), ncclSum, comm_, stream)); });
+  }
+  /// Reduce-scatter by NCCL: `mine` becomes elements [begin(r), begin(r) + length(r)) of the sum of `all` over the
+  /// ranks, for this rank r, in an order that NCCL chooses. `ranges` as `shards` of `all_gather`. Throws `error` if
+  /// NCCL fails.
+  template <class stored, class map>
+  void reduce_scatter(cudaStream_t stream, stored const* all, map const& ranges, stored* mine) {
+    constexpr auto type = detail::nccl_type<stored>();
+    bool const equal = have_equal_lengths(ranges);
+    group("reduce-scatter", [&] {
+      if (equal && ranges.length(0) > 0)
+        return step(
+            ncclReduceScatter(all + ranges.begin(0), mine, size_of(ranges.length(0)), type, ncclSum, comm_, stream));
+      for (int r = 0; r < size_; ++r)
+        if (ranges.length(r) > 0)
+          step(ncclReduce(all + ranges.begin(r), mine, size_of(ranges.length(r)), type, ncclSum, r, comm_, stream));
+    });
+  }
+
+  /// Throws `error` if NCCL has found a failure of a rank or a connection since the last call, or if the group has
+  /// failed before.
+  void check_health() {
+    refuse_if_failed();
+    ncclResult_t state = ncclSuccess;
+    check(ncclCommGetAsyncError(comm_, &state), "ask for errors");
+    if (state != ncclInProgress) check(state, "communicate");
+  }
+  /// Marks the group as failed, and throws the error of a rank that has waited `seconds` for the others in `what`.
+  [[noreturn, gnu::cold]] void throw_late(char const* what, double seconds) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3g", seconds);
+    fail(concat({"rank ", rank_, " has waited ", text, " s for the other ranks, to ", what,
+                 ": one of them has ended, is stopped, is too slow or has called another function; check their last "
+                 "output, or give the run a longer .deadline"}));
+    throw error(why_);
+  }
+  /// Aborts the calls that have not ended, unless this has been done before. All graphs with calls of this group must
+  /// have been destroyed.
+  void abort() {
+    fail("an earlier call has failed");
+    if (comm_ == nullptr) return;
+    watchdog::wait const waits("ending the calls on the devices", patience);
+    ncclCommAbort(comm_);
+    comm_ = nullptr;
+  }
+
+private:
+  static constexpr double patience = 10; // seconds for a call to NCCL that should not wait for other ranks
+
+  static std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+  /// Whether the ranges of the ranks have equal lengths and follow one another, as NCCL's own collectives need.
+  template <class map> bool have_equal_lengths(map const& ranges) const {
+    for (int r = 1; r < size_; ++r)
+      if (ranges.length(r) != ranges.length(0) || ranges.begin(r) != ranges.begin(0) + r * ranges.length(0))
+        return false;
+    return true;
+  }
+
+  /// Makes the calls of `f` in one group. The loops of an op make one launch, and sends and receives do not wait for
+  /// one another.
+  template <class function> void group(char const* what, function const& f) {
+    refuse_if_failed();
+    ++calls_;
+    check(ncclGroupStart(), what);
+    try {
+      f();
+    } catch (...) {
+      ncclGroupEnd();
+      throw;
+    }
+    settle(ncclGroupEnd(), what);
+  }
+  /// Checks a call in a group. NCCL starts it at the end of the group.
+  void step(ncclResult_t status) {
+    if (status != ncclInProgress) check(status, "take a call");
+  }
+
+  /// Waits until NCCL has accepted the call that returned `status`: before that, no call and no other work on the
+  /// stream is allowed.
+  void settle(ncclResult_t status, char const* what) {
+    waited_time waited;
+    watchdog::wait const waits(what, deadline_ + patience);
+    while (status == ncclInProgress) {
+      if (waited.seconds() > deadline_) throw_late(what, deadline_);
+      detail::pause_of_poll();
+      check(ncclCommGetAsyncError(comm_, &status), what);
+    }
+    check(status, what);
+  }
+  /// Marks the group as failed. `why`: the first failure, which the errors of later calls name.
+  void fail(std::string why) {
+    if (!failed_) failed_ = true, why_ = std::move(why);
+  }
+  void refuse_if_failed() const {
+    if (failed_) throw error({"NCCL: the devices of the ranks are no longer connected: ", why_});
+  }
+
+  /// Throws `error` if NCCL failed, and marks the group as failed.
+  void check(ncclResult_t status, char const* what) {
+    if (status == ncclSuccess) return;
+    fail(concat({"NCCL could not ", what, " on rank ", rank_, ": ", ncclGetErrorString(status),
+                 "; run with NCCL_DEBUG=WARN to see the cause, and check whether another rank has ended"}));
+    throw error(why_);
+  }
+
+  ncclComm_t comm_ = nullptr; // null: not connected, or aborted
+  int rank_, size_;
+  double deadline_;
+  std::int64_t calls_ = 0;
+  bool failed_ = false;
+  std::string why_; // the group failed
+};
+
+} // namespace constrain

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "constrain/comm/agreement.hpp"
+#include "constrain/comm/communicator.hpp"
+#include "constrain/device/cuda/check.cuh"
+#include "constrain/device/cuda/device.cuh"
+
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// A device of a node, as all ranks name it.
+struct named_device {
+  std::uint64_t node = 0; // a hash of the name of the node and of the time when it started
+  char bus[32]{};         // PCI bus id
+
+  friend bool operator==(named_device const&, named_device const&) = default;
+};
+
+/// The name of device `index` of this node. Throws `error` if CUDA fails.
+inline named_device name_device(int index) {
+  named_device d;
+  char host[256]{};
+  ::gethostname(host, sizeof host - 1);
+  std::ifstream boot("/proc/sys/kernel/random/boot_id"); // differs between nodes of the same name
+  std::string const id{std::istreambuf_iterator<char>(boot), {}};
+  d.node = hash_of(host + id);
+  cuda_check(cudaDeviceGetPCIBusId(d.bus, sizeof d.bus, index), "get the PCI bus id");
+  return d;
+}
+
+} // namespace detail
+
+/// The index of the CUDA device of this rank. `given`: its index; -1: the first rank on a node has device 0, the second
+/// device 1, and so on; the ranks of a node that shows each of them one device have device 0. Throws `error` on all
+/// ranks if there is no such device, or if two ranks have the same device. Collective.
+inline int device_of_rank(int given, communicator& world) {
+  int const on_node = world.rank_on_node();
+  int index = given, count = 0;
+  std::vector<detail::named_device> devices(static_cast<std::size_t>(world.size()));
+  agreed(world, joint_call::construction, [&] {
+    cuda_device const first(given < 0 ? 0 : given);
+    cuda_check(cudaGetDeviceCount(&count), "count the devices");
+    if (given < 0) index = on_node % count;
+    devices[static_cast<std::size_t>(world.rank())] = detail::name_device(index);
+  });
+  if (world.size() == 1) return index;
+  detail::gather(world, devices.data());
+  for (int b = 1; b < world.size(); ++b)
+    for (int a = 0; a < b; ++a)
+      if (devices[static_cast<std::size_t>(a)] == devices[static_cast<std::size_t>(b)])
+        detail::throw_agreed(concat({"device::cuda: ranks ", a, " and ", b, " of one node have the same CUDA device, ",
+                                     devices[static_cast<std::size_t>(a)].bus,
+                                     "; start at most as many ranks on a node as it has devices (here ", count,
+                                     "), or give each rank another `.cuda_device`"}));
+  return index;
+}
+
+} // namespace constrain

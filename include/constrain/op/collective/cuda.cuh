@@ -1,0 +1,177 @@
+#pragma once
+
+#include "constrain/comm/communicator.hpp"
+#include "constrain/device/cuda/start_kernel.cuh"
+#include "constrain/op/collective/collective.hpp"
+#if defined(CONSTRAIN_WITH_NCCL)
+#include "constrain/device/cuda/nccl_ranks.cuh"
+#endif
+
+#include <algorithm>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// Copies `count` elements in device memory, in stream order. Throws `error` if CUDA fails.
+template <class stored>
+void copy_on_device(cuda_context const& context, stored const* from, std::int64_t count, stored* to) {
+  if (count == 0 || from == to) return;
+  cuda_check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(count) * sizeof(stored), cudaMemcpyDeviceToDevice,
+                             context.stream()),
+             "copy a shard");
+}
+/// Sets the elements of a shard from `begin` on, its padding, to 0, in stream order. Throws `error` if CUDA fails.
+template <class stored> void clear_padding(cuda_context const& context, tensor<stored> shard, std::int64_t begin) {
+  if (begin == shard.count) return;
+  auto const bytes = static_cast<std::size_t>(shard.count - begin) * sizeof(stored);
+  cuda_check(cudaMemsetAsync(shard.data + begin, 0, bytes, context.stream()), "clear a shard's padding");
+}
+
+} // namespace detail
+
+template <class architecture> struct kernel<op::local_shard, cuda<architecture>> {
+  template <class stored>
+  static void run(call_of<op::local_shard> const& c, tensor<stored const> full, tensor<stored> shard) {
+    shard_map const map{full.count, c.options.shards, c.options.chunk};
+    auto const rank = c.parameters.group->rank();
+    detail::copy_on_device(*c.parameters.context, full.data + map.begin(rank), map.length(rank), shard.data);
+    detail::clear_padding(*c.parameters.context, shard, map.length(rank));
+  }
+};
+
+#if defined(CONSTRAIN_WITH_NCCL)
+
+namespace detail {
+
+/// to[i] = the sum over ranks of own[i] (of this rank) and parts[rank * stride + i] (of the others); if `add`, to[i] +=
+/// this sum. The terms are added in rank order, so that the sums are bit-identical on all ranks.
+template <class stored> struct sum_in_rank_order {
+  stored const *own, *parts;
+  std::int64_t stride;
+  int rank, ranks;
+  stored* to;
+  bool add;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    arithmetic<stored> const mine = own[i];
+    arithmetic<stored> sum = rank == 0 ? mine : arithmetic<stored>(parts[i]);
+    CT_KEEP_LOOP
+    for (int r = 1; r < ranks; ++r) sum += r == rank ? mine : arithmetic<stored>(parts[r * stride + i]);
+    to[i] = add ? to[i] + sum : sum;
+  }
+};
+
+/// to[i] = sum[i]; if `add`, to[i] += sum[i].
+template <class stored> struct put_sum {
+  stored const* sum;
+  stored* to;
+  bool add;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    to[i] = add ? to[i] + arithmetic<stored>(sum[i]) : arithmetic<stored>(sum[i]);
+  }
+};
+
+/// The ranges of the shards of `map` that one exchange sends to each rank: `slice` elements from element `from` on.
+struct slice_of_shards {
+  shard_map map;
+  std::int64_t from, slice;
+
+  std::int64_t begin(int rank) const { return map.begin(rank % map.shards) + from; }
+  std::int64_t length(int rank) const {
+    return std::clamp<std::int64_t>(map.length(rank % map.shards) - from, 0, slice);
+  }
+};
+
+/// Sums y over the ranks on the device, in place and in rank order. `buffer`: the exchange buffer.
+template <class architecture, class stored>
+void all_reduce(cuda<architecture> device, call const& c, nccl_group& ranks, tensor<stored> y, tensor<stored> buffer) {
+  auto const stream = c.parameters.context->stream();
+  auto const block = buffer.count / ranks.size() * ranks.size(); // maximum number of elements per exchange
+  for (std::int64_t from = 0; from < y.count; from += block) {
+    shard_map const map{std::min(block, y.count - from), ranks.size(), 1};
+    auto* const begin = y.data + from;
+    ranks.all_to_all(stream, begin, map, buffer.data, map.stored());
+    auto* const mine = begin + map.begin(ranks.rank());
+    for_elements(device, c, map.length(ranks.rank()),
+                 sum_in_rank_order<stored>{mine, buffer.data, map.stored(), ranks.rank(), ranks.size(), mine, false});
+    ranks.all_gather(stream, begin, map);
+  }
+}
+
+} // namespace detail
+
+template <class architecture> struct kernel<op::all_gather, cuda<architecture>> {
+  template <class stored>
+  static void run(call_of<op::all_gather> const& c, tensor<stored const> shard, tensor<stored> full) {
+    auto& context = *c.parameters.context;
+    auto const& group = *c.parameters.group;
+    shard_map const map{full.count, group.size(), c.options.chunk};
+    detail::copy_on_device(context, shard.data, map.length(group.rank()), full.data + map.begin(group.rank()));
+    if (group.size() > 1) context.ranks().zero().all_gather(context.stream(), full.data, map);
+  }
+};
+
+template <class architecture> struct kernel<op::reduce_scatter, cuda<architecture>> {
+  template <class stored>
+  static void run(call_of<op::reduce_scatter> const& c, tensor<stored const> gradient, tensor<stored> shard,
+                  tensor<stored> buffer) {
+    auto& context = *c.parameters.context;
+    auto& world = context.ranks().data();
+    shard_map const map{gradient.count, c.options.shards};
+    bool const ordered = context.ranks().ordered();
+    auto const slice = ordered ? buffer.count / world.size() : buffer.count;
+    for (std::int64_t from = 0; from < map.stored(); from += slice) {
+      detail::slice_of_shards const ranges{map, from, slice};
+      if (!ordered) {
+        world.reduce_scatter(context.stream(), gradient.data, ranges, buffer.data);
+        for_elements(cuda<architecture>{}, c, ranges.length(world.rank()),
+                     detail::put_sum<stored>{buffer.data, shard.data + from, c.add_to(0)});
+        continue;
+      }
+      world.all_to_all(context.stream(), gradient.data, ranges, buffer.data, slice);
+      for_elements(cuda<architecture>{}, c, ranges.length(world.rank()),
+                   detail::sum_in_rank_order<stored>{gradient.data + ranges.begin(world.rank()), buffer.data, slice,
+                                                     world.rank(), world.size(), shard.data + from, c.add_to(0)});
+    }
+    // Every rank stores the same number of elements, so a shorter shard is padded with zeros.
+    detail::clear_padding(context, shard, map.length(world.rank() % map.shards));
+  }
+};
+
+template <class architecture> struct kernel<op::all_reduce, cuda<architecture>> {
+  template <class stored>
+  static void run(call const& c, tensor<stored const>, tensor<stored> gradient, tensor<stored> buffer) {
+    if (c.parameters.world->size() == 1) return;
+    auto& context = *c.parameters.context;
+    if (!context.ranks().ordered())
+      return context.ranks().data().all_reduce(context.stream(), gradient.data, gradient.count);
+    detail::all_reduce(cuda<architecture>{}, c, context.ranks().data(), gradient, buffer);
+  }
+};
+
+template <class architecture> struct kernel<op::gather_ranks, cuda<architecture>> {
+  template <class stored> static void run(call const& c, tensor<stored const> mine, tensor<stored> all) {
+    auto& context = *c.parameters.context;
+    if (c.parameters.group->size() == 1) return detail::copy_on_device(context, mine.data, mine.count, all.data);
+    context.ranks().zero().all_gather(context.stream(), mine.data, mine.count, all.data);
+  }
+};
+
+template <class architecture> struct kernel<op::all_reduce_small, cuda<architecture>> {
+  static_assert(op::all_reduce_small::maximum_ranks == communicator::maximum_size);
+
+  template <class stored> static void run(call const& c, tensor<stored const>, tensor<stored> y, tensor<stored> parts) {
+    if (c.parameters.world->size() == 1) return;
+    auto& ranks = c.parameters.context->ranks().data();
+    ranks.all_gather(c.parameters.context->stream(), y.data, y.count, parts.data);
+    for_elements(
+        cuda<architecture>{}, c, y.count,
+        detail::sum_in_rank_order<stored>{y.data, parts.data, y.count, ranks.rank(), ranks.size(), y.data, false});
+  }
+};
+
+#endif
+
+} // namespace constrain
