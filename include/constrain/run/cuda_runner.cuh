@@ -4,7 +4,9 @@
 #include "constrain/device/cuda/device.cuh"
 #include "constrain/device/cuda/stream.cuh"
 #include "constrain/run/cuda_arena.cuh"
+#include "constrain/run/cuda_enqueuing.cuh"
 #include "constrain/run/cuda_graph.cuh"
+#include "constrain/run/cuda_slots.cuh"
 #include "constrain/run/executor.hpp"
 #include "constrain/run/runner.hpp"
 
@@ -22,18 +24,25 @@ public:
   using device = cuda<architecture>;
 
   /// `size`: bytes of the arena. Its last `scratch` bytes are the scratch memory that all plans share; the step
-  /// parameters are stored just before them. `index`: device index; -1: the host thread's current device. Throws
-  /// `error` if the device does not exist, if the executable has no code for it, or if the memory cannot be allocated.
-  runner(bytes size, std::int64_t scratch, int index = -1)
-      : runner(size, scratch, current_device(cuda_device(index))) {}
+  /// parameters are stored just before them. `index`: device index; -1: the host thread's current device. `stream`: a
+  /// cudaStream_t of that device, which must outlive the runner; null: the runner makes one. Throws `error` if the
+  /// device does not exist, if the executable has no code for it, or if the memory cannot be allocated.
+  runner(bytes size, std::int64_t scratch, int index = -1, void* stream = nullptr)
+      : runner(size, scratch, current_device(cuda_device(index)), static_cast<cudaStream_t>(stream)) {}
 
   /// The memory that the plans work on.
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 
+  /// The device of the stream and the arena.
+  cuda_device device_of() const { return stream_.device(); }
   /// The context of the kernels, and the scratch memory that all plans share.
   cuda_context& context() { return context_; }
   std::byte* scratch() const { return scratch_; }
+  /// The pinned memory of runs that are enqueued.
+  cuda_slots& slots() { return slots_; }
+  /// Enqueues a run of the plan `step::value`.
+  template <class step> using enqueuing = cuda_enqueuing<step, runner>;
 
   /// Runs the plan `planned_entry::value` once. With `graph` and no hooks, the plan's launches are captured in a graph
   /// after the first run, and later runs replay the graph. Throws `error` if CUDA reports an error.
@@ -46,7 +55,7 @@ public:
     if constexpr (graph && std::is_same_v<hooks, no_hooks>) {
       auto& launches = launches_[&planned_entry::value];
       if (launches.has_run && !launches.captured.captured()) launches.captured.capture(stream_, start);
-      context_.write_parameters(parameters);
+      context_.write_parameters(arena_.staged(parameters));
       if (launches.captured.captured()) return launches.captured.replay(stream_);
       // The first run is not captured: it loads kernels and chooses GEMM algorithms, which a capture does not allow.
       start();
@@ -55,7 +64,7 @@ public:
         launches.captured.capture(stream_, start);
       } catch (std::exception const&) {} // this run is complete; the next run first tries to capture again
     } else {
-      context_.write_parameters(parameters);
+      context_.write_parameters(arena_.staged(parameters));
       start();
     }
   }
@@ -68,9 +77,9 @@ private:
   };
 
   /// Implements the public constructor on the device of `here`, which stays current until the constructor returns.
-  runner(bytes size, std::int64_t scratch, current_device const& here)
-      : stream_(can_run_on(here.device())), arena_(size, stream_), scratch_(arena_.data() + size.count() - scratch),
-        context_(stream_, scratch_ - device::parameters) {}
+  runner(bytes size, std::int64_t scratch, current_device const& here, cudaStream_t stream)
+      : stream_(can_run_on(here.device()), stream), arena_(size, stream_),
+        scratch_(arena_.data() + size.count() - scratch), context_(stream_, scratch_ - device::parameters) {}
 
   /// Returns `device`; throws `error` if the executable has no code for it.
   static cuda_device can_run_on(cuda_device device) {
@@ -80,6 +89,7 @@ private:
 
   cuda_stream stream_;
   cuda_arena arena_;
+  cuda_slots slots_{stream_, arena_};
   std::byte* scratch_;
   cuda_context context_;
   std::map<void const*, plan_launches> launches_; // by the address of the plan

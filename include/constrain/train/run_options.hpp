@@ -18,7 +18,7 @@ struct loss_scale_options {
 };
 
 /// A run's options besides the optimizer's hyperparameters. The trainer's constructor throws `error` for a field out of
-/// range. All fields except `.measure_memory` and `.cuda_device` must be equal on all ranks. Dropout, maximum norm and
+/// range. All fields except `.measure_memory`, `.cuda_device` and `.cuda_stream` must be equal on all ranks. Dropout, maximum norm and
 /// loss scale are settings: `trainer::set` changes them, and `trainer::load` restores them from the saved run.
 struct run_options {
   std::uint64_t seed = 0;          // of the initial weights, the order of samples, dropout and stochastic rounding
@@ -35,6 +35,10 @@ struct run_options {
                                // with an error; above 0, at most 1e9; used only with MPI
   int cuda_device = -1;        // with device::cuda: the device, as in cudaSetDevice; -1: the current device
                                // of the thread that constructs the trainer
+  // With device::cuda: a cudaStream_t of your own, on which the trainer then does all its work. It must be a stream of
+  // the trainer's device, not a default stream with launch::graph, and outlive the trainer, which never destroys it.
+  // Null: the trainer makes a stream. See docs/on-a-gpu.md. Must be null on the CPU.
+  void* cuda_stream = nullptr;
 };
 
 } // namespace constrain
