@@ -181,10 +181,11 @@ protected:
     else return {};
   }
 
-  /// Waits for enqueued steps until at most `open` of them are left, and takes their results into the training state.
+  /// Waits for enqueued steps until at most `open` of them are left, and takes the results of all steps that are
+  /// complete into the training state.
   void settle([[maybe_unused]] int open = 0) const {
     if constexpr (engine::is_asynchronous)
-      for (; open_steps_.size() > open; open_steps_.pop()) take_result(open_steps_.oldest().wait());
+      for (; open_steps_.must_settle(open); open_steps_.pop()) take_result(open_steps_.oldest().wait());
   }
   /// Counts a skipped step, and adapts the loss scale of precision::fp16.
   void take_result(step_result const& r) const {

@@ -36,6 +36,8 @@ public:
   /// Waits for the step, if no earlier call has. Throws `error` if the device reports an error; a later call then waits
   /// again.
   step_result const& wait();
+  /// Whether somebody has waited for the step, so that `wait` returns at once.
+  bool is_complete() const { return results_ == nullptr; }
 
 private:
   step_outputs outputs_;
@@ -47,6 +49,8 @@ private:
 class open_steps {
 public:
   int size() const { return (steps_[0] != nullptr) + (steps_[1] != nullptr); }
+  /// Whether there are more than `open` of these steps, or the oldest is complete.
+  bool must_settle(int open) const { return size() > open || (size() > 0 && oldest().is_complete()); }
   /// The oldest of these steps. There must be one.
   open_step& oldest() const { return *steps_[0]; }
   /// Removes the oldest of these steps.
