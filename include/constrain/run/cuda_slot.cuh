@@ -45,18 +45,19 @@ public:
   /// Makes `wait` wait for the stream's work so far. Throws `error` if CUDA fails.
   void record(cudaStream_t stream) {
     cuda_check(cudaEventRecord(done_, stream), "record an event");
-    recorded_ = true;
+    is_pending_ = true;
   }
   std::byte const* wait() override {
-    if (recorded_) {
+    if (is_pending_) {
       current_device const here(device_);
       cuda_check(cudaEventSynchronize(done_), "run the kernels");
+      is_pending_ = false;
     }
     return results();
   }
   /// Waits as `wait` does, but ignores errors.
   void finish() noexcept {
-    if (recorded_) cudaEventSynchronize(done_);
+    if (is_pending_) cudaEventSynchronize(done_);
   }
   /// The first byte of the copies of the results.
   std::byte const* results() const { return memory_.data() + results_; }
@@ -67,7 +68,7 @@ private:
   std::int64_t used_ = 0, copied_{}; // where the next input and the next result begin
   pinned_memory memory_;
   cuda_event done_;
-  bool recorded_ = false;
+  bool is_pending_ = false; // whether the run may not be complete
 };
 
 } // namespace constrain
