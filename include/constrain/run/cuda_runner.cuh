@@ -8,6 +8,7 @@
 #include "constrain/run/cuda_graph.cuh"
 #include "constrain/run/cuda_slots.cuh"
 #include "constrain/run/executor.hpp"
+#include "constrain/run/nvtx_ranges.cuh"
 #include "constrain/run/runner.hpp"
 
 #include <exception>
@@ -51,7 +52,8 @@ public:
     parameters.context = &context_;
     if constexpr (graph) parameters.valid_labels = nullptr; // a captured graph has a fixed number of launches
     auto const view = view_of<planned_entry, device>();
-    auto const start = [&] { execute(view, arena_.data(), parameters, h, scratch_); };
+    auto&& ranges = with_ranges<planned_entry>(h);
+    auto const start = [&] { execute(view, arena_.data(), parameters, ranges, scratch_); };
     if constexpr (graph && std::is_same_v<hooks, no_hooks>) {
       auto& launches = launches_[&planned_entry::value];
       if (launches.has_run && !launches.captured.captured()) launches.captured.capture(stream_, start);
