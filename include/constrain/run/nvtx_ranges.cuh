@@ -63,13 +63,14 @@ public:
   nvtx_ranges(nvtx_ranges const&) = delete;
   nvtx_ranges& operator=(nvtx_ranges const&) = delete;
 
-  /// Called by the executor around every call; see `no_hooks`.
+  /// Begins the range of a call.
   void before(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
     if (is_open_) nvtxRangePop(); // of an execution that has thrown
     nvtxRangePushA(names_[static_cast<std::size_t>(index)].c_str());
     is_open_ = true;
     inner_.before(index, s, bound, loops);
   }
+  /// Ends the range of a call.
   void after(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
     inner_.after(index, s, bound, loops);
     nvtxRangePop();

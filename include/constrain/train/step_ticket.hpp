@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -64,11 +65,10 @@ private:
 
 } // namespace detail
 
-/// The result of a step that `trainer::enqueue` has started, and a way to wait for it. A step counts whether or not
-/// anyone waits for it, so a ticket can be dropped. A ticket does not need its trainer: it can be used after the trainer
-/// was moved or destroyed. Tickets can be moved, but not copied.
-class [[nodiscard(
-    "the step runs, but nobody waits for its result; call wait(), or step() instead of enqueue()")]] step_ticket {
+/// The result of a step that `trainer::enqueue` has started, and a way to wait for it. The step counts even if nobody
+/// waits for it, so a ticket can be dropped. A ticket can be used after its trainer was moved or destroyed. Tickets can
+/// be moved, but not copied.
+class [[nodiscard]] step_ticket {
 public:
   /// An empty ticket, without a step.
   step_ticket() = default;
@@ -77,7 +77,7 @@ public:
   /// The ticket of a step that may still run.
   explicit step_ticket(std::shared_ptr<detail::open_step> step) : step_(std::move(step)) {}
   /// Moves the step's result or the wait for it; `other` becomes empty.
-  step_ticket(step_ticket && other) noexcept
+  step_ticket(step_ticket&& other) noexcept
       : step_(std::move(other.step_)), result_(other.result_), is_complete_(std::exchange(other.is_complete_, false)) {}
   step_ticket& operator=(step_ticket&& other) noexcept;
 

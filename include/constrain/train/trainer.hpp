@@ -30,9 +30,9 @@ using entries_of_trainer =
 } // namespace detail
 
 /// Trains a task's model with a set of policies. The memory plan and the order of the kernels are compile-time
-/// constants; the memory of all tensors is allocated at construction. With distributed policies, the following
-/// calls are collective: construction, `step`, `enqueue`, `evaluate`, `predict`, `generate`, `set`, `in_any_rank`, `save`, loads,
-/// and copies out of views. All ranks must make the same collective calls in the same order. If a check in the
+/// constants; the memory of all tensors is allocated at construction. With distributed policies, the following calls
+/// are collective: construction, `step`, `enqueue`, `evaluate`, `predict`, `generate`, `set`, `in_any_rank`, `save`,
+/// loads, and copies out of views. All ranks must make the same collective calls in the same order. If a check in the
 /// constructor, `set` or a load fails on one rank, all ranks throw. If `step` or `save` throws on one rank, all ranks
 /// throw, or the job ends.
 template <class task_, class... list>
