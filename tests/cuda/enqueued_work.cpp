@@ -60,8 +60,10 @@ template <class T> void enqueue_does_not_wait() {
   for (unsigned i = 2; i < 8; ++i) {
     // This work comes first in the stream, so all work after it waits for it.
     auto const marker = on_host::start(*s.handle, {}, {s.last()});
+    auto const pageable = on_host::pageable_copies;
     tickets.push_back(enqueue(t, i));
     CHECK(!marker->done);
+    CHECK(on_host::pageable_copies == pageable);
     CHECK(t.steps().count() == i + 1);
     ends.push_back(s.last());
     // Of the steps before, at most one is not complete.
@@ -78,6 +80,38 @@ template <class T> void enqueue_does_not_wait() {
 TEST_CASE("enqueue does not wait for its step, and the third waits for the first") {
   enqueue_does_not_wait<trainer>();
   enqueue_does_not_wait<graph_trainer>();
+}
+
+namespace {
+
+/// A regression on real numbers, which are converted on their way to the device.
+struct regression {
+  static constexpr ct::port_spec inputs[] = {
+      {.name = "x", .type = ct::port_type::real, .each = ct::per::sequence, .features = 5}};
+
+  constexpr ct::value operator()(ct::value x) const { return ct::linear("head", x, 3); }
+};
+
+/// Enqueues a step with `inputs` and `labels`, and returns how many of its copies are of pageable memory.
+template <class T, class input, class label>
+std::int64_t pageable_copies(std::vector<input> const& inputs, std::vector<label> const& labels) {
+  T t;
+  t.step(t.batch(inputs, labels));
+  auto const before = on_host::pageable_copies;
+  auto const ticket = t.enqueue(t.batch(inputs, labels));
+  return on_host::pageable_copies - before;
+}
+
+} // namespace
+
+TEST_CASE("every copy of an enqueued step is one of pinned memory") {
+  using tokens = ct::trainer<tiny, ct::accumulate<3>, ct::precision::bf16, device_policy>;
+  auto const w = tokens_for<tokens>(1);
+  CHECK(pageable_copies<tokens>(w.inputs, w.labels) == 0);
+  // 1500 real numbers are converted in two slices.
+  using reals = ct::trainer<ct::task<regression{}, ct::mean_squared_error, ct::micro_batch{.sequences = 300}>,
+                            ct::precision::bf16, device_policy>;
+  CHECK(pageable_copies<reals>(std::vector<double>(1500, 0.5), std::vector<float>(900, 1.0f)) == 0);
 }
 
 TEST_CASE("the ring of inputs is not overwritten before it was copied") {

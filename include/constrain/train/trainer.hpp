@@ -74,10 +74,10 @@ public:
     });
   }
 
-  /// Runs one optimizer step. A non-finite gradient is not an error: see `step_result::skipped`. Throws `error`, with
-  /// the weights and states unchanged, for a batch of the wrong shape, for one whose `batch_range` has advanced or
-  /// ended, for a token or label out of range, for a learning rate that is negative or not finite after the schedule,
-  /// for different data sets on different ranks, or if no rank has a valid label.
+  /// Runs one optimizer step: `enqueue` and `wait`. A non-finite gradient is not an error: see `step_result::skipped`.
+  /// Throws `error`, with the weights and states unchanged, for a batch of the wrong shape, for one whose `batch_range`
+  /// has advanced or ended, for a token or label out of range, for a learning rate that is negative or not finite after
+  /// the schedule, for different data sets on different ranks, or if no rank has a valid label.
   [[gnu::cold]] step_result step(constrain::batch const& b) try { return start_step(b).wait(); } catch (...) {
     rethrow_or_end_job(world(), joint_call::step);
   }
