@@ -11,10 +11,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// `count` bytes, as an argument of a kernel.
 template <std::size_t count> struct argument_bytes { alignas(8) std::byte values[count]; };
 
-/// The kernel of `overwrite_if_skipped`: one block.
+/// The kernel of `overwrite_if_skipped`: one block. (Without __grid_constant__, nvcc copies `other` to local memory.)
 template <class real, std::size_t count>
 static __global__ void __launch_bounds__(cuda_threads)
-    overwrite_if_skipped_kernel(real const* norm, argument_bytes<count> other, std::byte* to) {
+    overwrite_if_skipped_kernel(real const* norm, __grid_constant__ argument_bytes<count> const other, std::byte* to) {
   if (math::finite(*norm)) return;
   for (std::size_t i = threadIdx.x; i < count; i += cuda_threads) to[i] = other.values[i];
 }
