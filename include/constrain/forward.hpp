@@ -16,6 +16,7 @@ struct fit_result;
 struct parameter_view;
 struct run_options;
 struct step_result;
+class step_ticket;
 struct batch;
 template <class... list> struct policies;
 template <class task, class... list> class trainer;

@@ -47,6 +47,9 @@ template <class T> void trains(T& t) {
   t.evaluate(w.inputs, w.labels);
   t.predict(w.inputs);
   t.generate(std::span(w.inputs).first(1), 2);
+  auto const first = t.enqueue(t.batch(w.inputs, w.labels)); // both are dropped without a wait
+  auto const second = t.enqueue(t.batch(w.inputs, w.labels));
+  t.state();
 }
 
 /// A whole life of a trainer, of which call n fails.

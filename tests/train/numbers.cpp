@@ -77,6 +77,9 @@ TEST_CASE("numbers of a run") {
           "run_options: .deadline is " + text_of(bad) + " seconds; give more than 0 and at most 1e9");
   CHECK(sentence([&] { trainer({}, {.cuda_device = -77}); }) ==
         "run_options: .cuda_device is -77; give an integer of at least -1");
+  int stream = 0;
+  CHECK(sentence([&] { trainer({}, {.cuda_stream = &stream}); }) ==
+        "run_options: .cuda_stream is set, but there are no streams on the CPU; leave it null, or write device::cuda");
   CHECK(sentence([&] {
           trainer({}, {.schedule = ct::schedule::warmup_stable_decay{
                            .steps = 3, .decay = 1, .form = static_cast<ct::schedule::decay_form>(-1)}});

@@ -1,7 +1,7 @@
 #pragma once
 
 // The library's inline namespace, CONSTRAIN_VARIANT, names the compiler flags and macros that change the library's
-// code on the host: the instruction set, OpenMP, the GEMM library, MPI, NCCL, the debug mode of libstdc++, and the
+// code on the host: the instruction set, OpenMP, the GEMM library, MPI, NCCL, NVTX, the debug mode of libstdc++, and the
 // assumptions about arithmetic that the compiler may make. Therefore translation units that differ in these share no
 // functions of the library. (clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. With
 // clang 14, the other flags that -ffast-math implies do not change the name.)
@@ -48,6 +48,13 @@
 #define CONSTRAIN_VARIANT_PROCESSES
 #endif
 
+// With CONSTRAIN_WITH_NVTX, runs on a CUDA device mark their calls for profilers.
+#if defined(CONSTRAIN_WITH_NVTX)
+#define CONSTRAIN_VARIANT_RANGES _nvtx
+#else
+#define CONSTRAIN_VARIANT_RANGES
+#endif
+
 // libstdc++'s debug mode gives std::vector a different layout.
 #if defined(_GLIBCXX_DEBUG)
 #define CONSTRAIN_VARIANT_CONTAINERS _debug
@@ -91,11 +98,12 @@
 
 #define CONSTRAIN_JOINED(a, b, c, d, e) a##b##c##d##e
 #define CONSTRAIN_JOIN(a, b, c, d, e) CONSTRAIN_JOINED(a, b, c, d, e)
-#define CONSTRAIN_JOINED_ALL(a, b, c, d, e, f) a##b##c##d##e##f
-#define CONSTRAIN_JOIN_ALL(a, b, c, d, e, f) CONSTRAIN_JOINED_ALL(a, b, c, d, e, f)
+#define CONSTRAIN_JOINED_ALL(a, b, c, d, e, f, g) a##b##c##d##e##f##g
+#define CONSTRAIN_JOIN_ALL(a, b, c, d, e, f, g) CONSTRAIN_JOINED_ALL(a, b, c, d, e, f, g)
 #define CONSTRAIN_FLAGS                                                                                                \
   CONSTRAIN_JOIN_ALL(CONSTRAIN_INSTRUCTION_SET, CONSTRAIN_VARIANT_THREADS, CONSTRAIN_VARIANT_GEMM,                     \
-                     CONSTRAIN_VARIANT_PROCESSES, CONSTRAIN_VARIANT_CONTAINERS, CONSTRAIN_VARIANT_MATH)
+                     CONSTRAIN_VARIANT_PROCESSES, CONSTRAIN_VARIANT_RANGES, CONSTRAIN_VARIANT_CONTAINERS,              \
+                     CONSTRAIN_VARIANT_MATH)
 
 // Most functions that are neither templates nor constexpr, such as those for files, JSON, saved runs and logs, are
 // defined in .ipp files. In header-only use, each header includes its .ipp file. The companion library

@@ -19,12 +19,14 @@
 #include "constrain/train/saved/places.hpp"
 #include "constrain/train/saved/resume.hpp"
 #include "constrain/train/saved/saved_series.hpp"
+#include "constrain/train/step_ticket.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -99,8 +101,18 @@ private:
 
   [[gnu::cold]] void train() {
     stopwatch since_asked; // started when the next batch is requested, so that it includes the wait for data
+    [[maybe_unused]] std::optional<started_step> late; // the step before, if its result has not been read
     for (auto const& batch : t_.batches(samples_, options_.tail)) {
-      auto record = step(batch, since_asked);
+      auto now = start_step(batch);
+      if constexpr (may_be_late) {
+        if (late) finish(*late, since_asked), since_asked = {}, late.reset();
+        if (can_be_late(now.record.step)) {
+          late.emplace(std::move(now));
+          continue;
+        }
+      }
+      finish(now, since_asked);
+      auto& record = now.record;
       call(callbacks_.step);
       end_if_asked();
       if (record.step >= steps_) end_because(stop_reason::all_steps);
@@ -114,15 +126,47 @@ private:
     }
   }
 
-  [[gnu::cold]] step_record step(constrain::batch const& batch, stopwatch const& since_asked) {
-    step_record record{.learning_rate = t_.learning_rate()};
-    if constexpr (trainer::entries::parameters.settings_size > 0)
-      if (records_) record.settings = settings();
+  /// A step that has been started, and the part of its record that is known before its result.
+  struct started_step {
+    step_record record{};
     double loss_scale = 0;
-    if constexpr (trainer::policy_set::precision::value.loss_scale) loss_scale = t_.setting("loss_scale");
-    stopwatch const since_began;
-    auto const& r = context_.last = t_.step(batch);
-    record.seconds = since_began.seconds();
+    stopwatch since_began{};
+    step_ticket ticket{};
+  };
+
+  /// Whether the result of a step may be read after the next step is enqueued: on a device that works while the host
+  /// continues, and if the next step does not depend on the result.
+  static constexpr bool may_be_late =
+      trainer::policy_set::device::value.is_cuda && !trainer::policy_set::precision::value.loss_scale;
+
+  /// Whether the result of step `step`, which has just been enqueued, can be read one step late, because nothing looks
+  /// at the trainer between this step and the next one. Collective.
+  bool can_be_late(std::int64_t step) {
+    bool const is_watched = callbacks_.step != nullptr || records_.has_value(); // every callback comes with `step`
+    auto const due = [&](interval const& every) { return every.due(step, steps_); };
+    bool const looks = step >= steps_ || (options_.validation != nullptr && due(options_.evaluate_every)) ||
+                       (!options_.directory.empty() && due(options_.save_every));
+    return !t_.in_any_rank(is_watched || looks || signal_->noted());
+  }
+
+  [[gnu::cold]] started_step start_step(constrain::batch const& batch) {
+    started_step started{.record = {.learning_rate = t_.learning_rate()}};
+    if constexpr (trainer::entries::parameters.settings_size > 0)
+      if (records_) started.record.settings = settings();
+    if constexpr (trainer::policy_set::precision::value.loss_scale) started.loss_scale = t_.setting("loss_scale");
+    started.since_began = {};
+    started.ticket = t_.enqueue(batch);
+    started.record.step = t_.steps().count();
+    return started;
+  }
+
+  /// Waits for a step, completes its record and prints its progress line.
+  [[gnu::cold]] void finish(started_step& started, stopwatch const& since_asked) {
+    auto& record = started.record;
+    auto const& r = context_.last = started.ticket.wait();
+    record.seconds = started.since_began.seconds();
+    if (since_finished_) record.seconds = std::min(record.seconds, since_finished_->seconds()); // after the step before
+    since_finished_.emplace();
     training_seconds_ += since_asked.seconds();
     tokens_ += trainer::batch_tokens * t_.data_ranks(), labels_ += r.tokens;
     auto& result = context_.result;
@@ -130,19 +174,17 @@ private:
     result.skipped += r.skipped ? 1 : 0;
     record.tokens_per_second = result.tokens_per_second = static_cast<double>(tokens_) / training_seconds_;
     record.labels_per_second = result.labels_per_second = static_cast<double>(labels_) / training_seconds_;
-    record.step = t_.steps().count();
     record.loss = r.loss, record.gradient_norm = r.gradient_norm, record.tokens = r.tokens, record.skipped = r.skipped;
     record.resumed = first_step_ > 0 && record.step == first_step_ + 1;
     auto const mean_seconds = training_seconds_ / static_cast<double>(record.step - first_step_);
     result.share_of_peak = share_of_peak(mean_seconds);
     if (options_.log_every.due(record.step, steps_))
       lines_.step(record, steps_, mean_seconds * static_cast<double>(steps_ - record.step),
-                  share_of_peak(record.seconds), loss_scale);
+                  share_of_peak(record.seconds), started.loss_scale);
     if (!r.not_finite.empty())
       lines_.line(r.skipped ? "skipped: the gradient of %.*s is not finite"
                             : "skipped for some tensors: the gradient of %.*s is not finite",
                   static_cast<int>(r.not_finite.size()), r.not_finite.data());
-    return record;
   }
 
   /// The settings of the model and of the library, with the values that the next step reads.
@@ -257,6 +299,7 @@ private:
   std::optional<constrain::records> records_{};
   interruption const* signal_ = nullptr; // points to a local object of `run`
   stopwatch const since_start_{};
+  std::optional<stopwatch> since_finished_{}; // started when the result of the last step was read
   double peak_ = 0, training_seconds_ = 0; // measured FLOP/s of the processor (0: unknown); time of this call's steps
   std::int64_t tokens_ = 0, labels_ = 0;   // of this call's steps, over all ranks
 };

@@ -2,6 +2,7 @@
 
 #include "constrain/device/cuda/stream.cuh"
 #include "constrain/run/arena.hpp"
+#include "constrain/run/cuda_slot.cuh"
 
 #include <string>
 
@@ -31,6 +32,13 @@ public:
   std::byte* data() const override { return memory_; }
   std::byte* host() const override { return nullptr; }
 
+  /// Lets copies to the device go through the pinned memory of `slot`, while it has room; null: directly.
+  void stage_in(cuda_slot* slot) { slot_ = slot; }
+  /// The copy of `value` in the slot of `stage_in`; `value` itself if there is no such slot or room.
+  template <class type> type const& staged(type const& value) const {
+    return slot_ == nullptr ? value : *static_cast<type const*>(slot_->stage(&value, sizeof value));
+  }
+
 private:
   void copy_out(std::int64_t offset, void* to, std::int64_t count) const override {
     current_device const here(stream_.device());
@@ -41,7 +49,8 @@ private:
   }
   void copy_in(std::int64_t offset, void const* from, std::int64_t count) override {
     current_device const here(stream_.device());
-    if (count > staged_bytes) stream_.wait_for_peers();
+    if (slot_ != nullptr) from = slot_->stage(from, count);
+    else if (count > staged_bytes) stream_.wait_for_peers();
     cuda_check(
         cudaMemcpyAsync(memory_ + offset, from, static_cast<std::size_t>(count), cudaMemcpyHostToDevice, stream_),
         "copy to the device");
@@ -57,6 +66,7 @@ private:
 
   cuda_stream const& stream_;
   std::byte* memory_ = nullptr;
+  cuda_slot* slot_ = nullptr;
 };
 
 } // namespace constrain

@@ -9,8 +9,11 @@
 #include "constrain/device/cuda/nccl_ranks.cuh"
 #endif
 #include "constrain/run/cuda_arena.cuh"
+#include "constrain/run/cuda_enqueuing.cuh"
 #include "constrain/run/cuda_graph.cuh"
+#include "constrain/run/cuda_slots.cuh"
 #include "constrain/run/executor.hpp"
+#include "constrain/run/nvtx_ranges.cuh"
 #include "constrain/run/runner.hpp"
 
 #include <exception>
@@ -28,18 +31,25 @@ public:
   using device = cuda<architecture>;
 
   /// `size`: bytes of the arena. Its last `scratch` bytes are the scratch memory that all plans share; the step
-  /// parameters are stored just before them. `index`: device index; -1: the host thread's current device. Throws
-  /// `error` if the device does not exist, if the executable has no code for it, or if the memory cannot be allocated.
-  runner(bytes size, std::int64_t scratch, int index = -1)
-      : runner(size, scratch, current_device(cuda_device(index))) {}
+  /// parameters are stored just before them. `index`: device index; -1: the host thread's current device. `stream`: a
+  /// cudaStream_t of that device, which must outlive the runner; null: the runner makes one. Throws `error` if the
+  /// device does not exist, if the executable has no code for it, or if the memory cannot be allocated.
+  runner(bytes size, std::int64_t scratch, int index = -1, void* stream = nullptr)
+      : runner(size, scratch, current_device(cuda_device(index)), static_cast<cudaStream_t>(stream)) {}
 
   /// The memory that the plans work on.
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 
+  /// The device of the stream and the arena.
+  cuda_device device_of() const { return stream_.device(); }
   /// The context of the kernels, and the scratch memory that all plans share.
   cuda_context& context() { return context_; }
   std::byte* scratch() const { return scratch_; }
+  /// The pinned memory of runs that are enqueued.
+  cuda_slots& slots() { return slots_; }
+  /// Enqueues a run of the plan `step::value`.
+  template <class step> using enqueuing = cuda_enqueuing<step, runner>;
 
   /// The device of this rank; arguments and errors as of `device_of_rank`. Collective.
   static int device_for(int given, communicator& world) { return device_of_rank(given, world); }
@@ -65,11 +75,12 @@ public:
     parameters.context = &context_;
     if constexpr (graph) parameters.valid_labels = nullptr; // a captured graph has a fixed number of launches
     auto const view = view_of<planned_entry, device>();
-    auto const start = [&] { execute(view, arena_.data(), parameters, h, scratch_); };
+    auto&& ranges = with_ranges<planned_entry>(h);
+    auto const start = [&] { execute(view, arena_.data(), parameters, ranges, scratch_); };
     if constexpr (graph && std::is_same_v<hooks, no_hooks>) {
       auto& launches = launches_[&planned_entry::value];
       if (launches.has_run && !launches.captured.captured()) capture(launches, start);
-      context_.write_parameters(parameters);
+      context_.write_parameters(arena_.staged(parameters));
       if (launches.captured.captured()) return launches.captured.replay(stream_);
       // The first run is not captured: it loads kernels and chooses GEMM algorithms, which a capture does not allow.
       auto const calls = collective_calls();
@@ -80,7 +91,7 @@ public:
         capture(launches, start);
       } catch (std::exception const&) {} // this run is complete; the next run first tries to capture again
     } else {
-      context_.write_parameters(parameters);
+      context_.write_parameters(arena_.staged(parameters));
       start();
     }
   }
@@ -114,9 +125,9 @@ private:
   }
 
   /// Implements the public constructor on the device of `here`, which stays current until the constructor returns.
-  runner(bytes size, std::int64_t scratch, current_device const& here)
-      : stream_(can_run_on(here.device())), arena_(size, stream_), scratch_(arena_.data() + size.count() - scratch),
-        context_(stream_, scratch_ - device::parameters) {}
+  runner(bytes size, std::int64_t scratch, current_device const& here, cudaStream_t stream)
+      : stream_(can_run_on(here.device()), stream), arena_(size, stream_),
+        scratch_(arena_.data() + size.count() - scratch), context_(stream_, scratch_ - device::parameters) {}
 
   /// Returns `device`; throws `error` if the executable has no code for it.
   static cuda_device can_run_on(cuda_device device) {
@@ -126,6 +137,7 @@ private:
 
   cuda_stream stream_;
   cuda_arena arena_;
+  cuda_slots slots_{stream_, arena_};
   std::byte* scratch_;
   cuda_context context_;
   communicator* all_ranks_ = nullptr; // the ranks that run the same plans; null: no other ranks

@@ -3,12 +3,15 @@
 #include "constrain/program/plan.hpp"
 #include "constrain/run/arena.hpp"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Element `i` of a value in the arena, converted to double from any floating-point dtype.
 double read_real(arena const& memory, host_view const& from, std::int64_t i);
+/// The same for a value in host memory, at `from.offset` bytes from `memory`.
+double read_real(std::byte const* memory, host_view const& from, std::int64_t i);
 
 } // namespace constrain
 

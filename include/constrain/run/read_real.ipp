@@ -6,12 +6,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+[[gnu::cold]] CONSTRAIN_INLINE double read_real(std::byte const* memory, host_view const& from, std::int64_t i) {
+  double x = 0;
+  convert_reals(from.type, memory + from.offset + i * size_of(from.type), dtype::f64, reinterpret_cast<std::byte*>(&x),
+                1);
+  return x;
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE double read_real(arena const& memory, host_view const& from, std::int64_t i) {
   std::byte stored[sizeof(double)];
   memory.read(from.offset + i * size_of(from.type), stored, size_of(from.type));
-  double x = 0;
-  convert_reals(from.type, stored, dtype::f64, reinterpret_cast<std::byte*>(&x), 1);
-  return x;
+  return read_real(stored, {0, 1, from.type}, 0);
 }
 
 } // namespace constrain

@@ -26,6 +26,11 @@ public:
     execute(view_of<planned_entry, cpu>(), arena_.data(), parameters, h, scratch_);
   }
 
+  /// Enqueues a run of the plan `step::value`: nothing to do, since a run is complete when `run` returns.
+  template <class step> struct enqueuing {
+    explicit enqueuing(runner&) {}
+  };
+
 private:
   host_arena arena_;
   std::byte* scratch_;

@@ -25,7 +25,7 @@ template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
   });
 }
 
-/// Adds the run's options, except `.measure_memory` and `.cuda_device`, which may differ.
+/// Adds the run's options, except `.measure_memory`, `.cuda_device` and `.cuda_stream`, which may differ.
 void add_run(fingerprint& to, run_options const& run);
 
 /// Adds properties of the compiled program: policies, `CONSTRAIN_VARIANT` (compiler flags and GEMM library), compiler,

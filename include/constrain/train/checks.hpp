@@ -16,8 +16,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Throws `error` for an option out of range; the error names the option. (With MPI, `find_ranks` checks
-/// `.deadline` first. `cuda_device` checks that `.cuda_device` is there.)
-void check_run(run_options const& o);
+/// `.deadline` first. `cuda_device` checks that `.cuda_device` is there.) `on_cuda`: whether the device is
+/// device::cuda.
+void check_run(run_options const& o, bool on_cuda);
 
 /// For optimizers that update before the norm of all gradients is known: throws `error` if `.clip_norm` is not 0.
 void check_no_clipping(run_options const& o);

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-[[gnu::cold]] CONSTRAIN_INLINE void check_run(run_options const& o) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_run(run_options const& o, bool on_cuda) {
   check_number("run_options", ".clip_norm", o.clip_norm, clip_norm_setting.range);
   auto const& scale = o.loss_scale;
   check_number("run_options", ".loss_scale.initial", scale.initial, number_range::loss_scale);
@@ -16,6 +16,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   if (!(o.deadline > 0 && o.deadline <= 1e9))
     refuse_number("run_options", ".deadline", number_text(o.deadline) + " seconds", "more than 0 and at most 1e9");
   check_count("run_options", ".cuda_device", o.cuda_device, -1);
+  if (o.cuda_stream != nullptr && !on_cuda)
+    throw error("run_options: .cuda_stream is set, but there are no streams on the CPU; leave it null, or write "
+                "device::cuda");
   check_number("run_options", ".dropout", o.dropout, dropout_setting.range);
   o.schedule.check();
 }

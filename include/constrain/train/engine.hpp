@@ -27,6 +27,7 @@ template <class entries> class engine {
 public:
   using target = typename policy_set::target;
   using real = typename entries::real;
+  static constexpr bool is_asynchronous = !std::is_same_v<target, cpu>; // whether `run` may return before the run ends
 
   /// The ports of an entry.
   template <class planned_entry>
@@ -56,7 +57,7 @@ public:
     if constexpr (std::is_same_v<target, cpu>)
       runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch);
     else {
-      runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch, device_);
+      runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch, device_, o.cuda_stream);
       runner_->context().use_tf32(policy_set::precision::value.tf32);
     }
     valid_labels_.resize(micro_batches); // after the arena, whose error names the size
@@ -118,6 +119,10 @@ public:
     checks.wrote(plan.hyper), checks.wrote(plan.inverse_label_count);
     runner_->template run<planned_entry>(parameters, checks);
   }
+
+  /// Begins to enqueue the entry `step`; see `runner::enqueuing`. A device that does not finish a run before `run`
+  /// returns then copies inputs without waiting.
+  template <class step> auto enqueuing() { return typename runner_type::template enqueuing<step>(*runner_); }
 
   /// Element i of the result `from`, converted to double from any floating-point dtype.
   double read(host_view const& from, std::int64_t i = 0) const { return read_real(arena(), from, i); }

@@ -5,12 +5,14 @@
 #include "constrain/train/dataset.hpp"
 #include "constrain/train/engine.hpp"
 #include "constrain/train/evaluate_samples.hpp"
+#include "constrain/train/loss_scale.hpp"
 #include "constrain/train/named_tensors.hpp"
 #include "constrain/train/ranks.hpp"
 #include "constrain/train/results.hpp"
 #include "constrain/train/run_options.hpp"
 #include "constrain/train/sample.hpp"
 #include "constrain/train/saved/pretrained.hpp"
+#include "constrain/train/step_ticket.hpp"
 #include "constrain/train/training_state.hpp"
 
 #include <optional>
@@ -42,6 +44,7 @@ public:
   }
   /// `evaluate` for `fit`, which has already checked the data.
   std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
+    settle();
     ranks_.come_to(joint_call::evaluate, samples.size());
     auto const sum =
         detail::evaluate_samples(samples, task::sequences, stop, [&](constrain::batch const& b, evaluation& to) {
@@ -59,6 +62,7 @@ public:
     auto const batches = detail::count_batches(ports, inputs, labels);
     auto const b =
         detail::own_arrays("evaluate", inputs, labels, which, engine::template needs<typename entries::evaluate>);
+    settle();
     ranks_.come_to(joint_call::evaluate, static_cast<std::int64_t>(batches), inputs, labels);
     evaluation sum;
     for (std::size_t i = 0; i < batches; ++i)
@@ -73,6 +77,7 @@ public:
     constexpr auto ports = engine::template ports<typename entries::predict>;
     detail::check_lengths("predict", ports, port_kind::input, inputs, "");
     detail::check_all_values("predict", ports, port_kind::input, inputs);
+    settle();
     ranks_.come_to(joint_call::predict, 1, inputs);
     engine_.template begin<typename entries::predict>("predict", inputs);
     engine_.template run<typename entries::predict, typename entries::predict_program>(step_parameters_now());
@@ -91,6 +96,7 @@ public:
     std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
     std::vector<std::int32_t> context(static_cast<std::size_t>(task::tokens));
     sampler draw(options);
+    settle();
     ranks_.come_to(joint_call::generate, count, prompt);
     for (std::int64_t i = 0; i < count; ++i) {
       auto const length = detail::fill_context(context, tokens);
@@ -112,13 +118,22 @@ public:
   }
 
   /// Views of all parameters, in the order in which the model creates them.
-  std::vector<parameter_view> parameters() const { return tensors().parameters(); }
+  std::vector<parameter_view> parameters() const {
+    settle();
+    return tensors().parameters();
+  }
   /// The value of a setting of the model (see ct::setting). Throws `error` if the model has no such setting.
-  double setting(std::string_view name) const { return tensors().setting(name); }
+  double setting(std::string_view name) const {
+    settle();
+    return tensors().setting(name);
+  }
   /// Changes a setting of the model for all later steps and forward passes. Throws `error` if the model has no such
   /// setting, if `x` is not finite, if `x` is out of range for one of the library's settings, or if the ranks pass
   /// different values. Collective.
-  void set(std::string_view name, double x) { tensors().set(name, x, world()); }
+  void set(std::string_view name, double x) {
+    settle();
+    tensors().set(name, x, world());
+  }
 
   /// This process's rank.
   int rank() const { return ranks_.world->rank(); }
@@ -132,7 +147,10 @@ public:
   communicator& world() const { return *ranks_.world; }
   /// Bytes of the arena up to the last byte written to a buffer, plus step parameters and scratch memory. Needs
   /// `.measure_memory`.
-  bytes used_bytes() const { return engine_.used(); }
+  bytes used_bytes() const {
+    settle();
+    return engine_.used();
+  }
   /// The options passed to the constructor.
   run_options const& options() const { return run_; }
 
@@ -165,8 +183,22 @@ protected:
     else return {};
   }
 
+  /// Waits for enqueued steps until at most `open` of them are left, and takes the results of all steps that are
+  /// complete into the training state.
+  void settle([[maybe_unused]] int open = 0) const {
+    if constexpr (engine::is_asynchronous)
+      for (; open_steps_.must_settle(open); open_steps_.pop()) take_result(open_steps_.oldest().wait());
+  }
+  /// Counts a skipped step, and adapts the loss scale of precision::fp16.
+  void take_result(step_result const& r) const {
+    if constexpr (policy_set::precision::value.loss_scale)
+      detail::adapt_loss_scale(tensors(), run_.loss_scale, r.skipped);
+    if (r.skipped) ++state_.skipped;
+  }
+
   run_options run_;
-  training_state state_; // an inference object sets only the seed
+  mutable training_state state_; // an inference object sets only the seed; mutable, for `settle`
+  mutable detail::open_steps open_steps_;
   constrain::ranks ranks_;
   engine engine_;
 

@@ -47,13 +47,14 @@ public:
   static constexpr double flops = entries::work.flops;                      // of evaluating one micro-batch on one rank
 
   /// Starts with the model's initial weights. Only the options `.seed`, `.dropout`, `.checked`, `.measure_memory`,
-  /// `.deadline` and `.cuda_device` have an effect. Throws `error` for a value out of range, if the arena cannot be
-  /// allocated, if the world size does not fit the parallelism policy, or if the ranks' settings differ.
+  /// `.deadline`, `.cuda_device` and `.cuda_stream` have an effect. Throws `error` for a value out of range, if the
+  /// arena cannot be allocated, if the world size does not fit the parallelism policy, or if the ranks' settings
+  /// differ.
   explicit inference(run_options const& run = {}) : base(run) {
     if constexpr (policy_set::parallelism::value.distributed)
       if (world().size() > 1) check_ranks_agree(world(), joint_call::construction, fingerprint_of(run));
     agreed(world(), joint_call::construction, [&] {
-      detail::check_run(run);
+      detail::check_run(run, policy_set::device::value.is_cuda);
       engine_.allocate(run);
       state_.seed = run.seed;
       initialize(table(), state_.seed, engine_.arena(), ranks_.holders->rank());

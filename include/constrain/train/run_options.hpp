@@ -24,8 +24,9 @@ enum class reduce {
 };
 
 /// A run's options besides the optimizer's hyperparameters. The trainer's constructor throws `error` for a field out of
-/// range. All fields except `.measure_memory` and `.cuda_device` must be equal on all ranks. Dropout, maximum norm and
-/// loss scale are settings: `trainer::set` changes them, and `trainer::load` restores them from the saved run.
+/// range. All fields except `.measure_memory`, `.cuda_device` and `.cuda_stream` must be equal on all ranks. Dropout,
+/// maximum norm and loss scale are settings: `trainer::set` changes them, and `trainer::load` restores them from the
+/// saved run.
 struct run_options {
   std::uint64_t seed = 0;          // of the initial weights, the order of samples, dropout and stochastic rounding
   double clip_norm = 0;            // maximum L2 norm of all gradients together, at least 0; 0: no clipping;
@@ -43,6 +44,10 @@ struct run_options {
   int cuda_device = -1; // with device::cuda: the device, as in cudaSetDevice; -1: the current device
                         // of the thread that constructs the trainer or, with a parallel policy, device 0 for the
                         // first rank on a node, device 1 for the second, and so on
+  // With device::cuda: a cudaStream_t of your own, on which the trainer then does all its work. It must be a stream of
+  // the trainer's device, not a default stream with launch::graph, and outlive the trainer, which never destroys it.
+  // Null: the trainer makes a stream. See docs/on-a-gpu.md. Must be null on the CPU.
+  void* cuda_stream = nullptr;
 };
 
 } // namespace constrain

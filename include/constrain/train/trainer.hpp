@@ -10,6 +10,7 @@
 #include "constrain/train/saved/resume.hpp"
 #include "constrain/train/saved/saved_run.hpp"
 #include "constrain/train/settings.hpp"
+#include "constrain/train/step_ticket.hpp"
 #include "constrain/train/training_state.hpp"
 
 #include <cstdio>
@@ -29,9 +30,9 @@ using entries_of_trainer =
 } // namespace detail
 
 /// Trains a task's model with a set of policies. The memory plan and the order of the kernels are compile-time
-/// constants; the memory of all tensors is allocated at construction. With distributed policies, the following
-/// calls are collective: construction, `step`, `evaluate`, `predict`, `generate`, `set`, `in_any_rank`, `save`, loads,
-/// and copies out of views. All ranks must make the same collective calls in the same order. If a check in the
+/// constants; the memory of all tensors is allocated at construction. With distributed policies, the following calls
+/// are collective: construction, `step`, `enqueue`, `evaluate`, `predict`, `generate`, `set`, `in_any_rank`, `save`,
+/// loads, and copies out of views. All ranks must make the same collective calls in the same order. If a check in the
 /// constructor, `set` or a load fails on one rank, all ranks throw. If `step` or `save` throws on one rank, all ranks
 /// throw, or the job ends.
 template <class task_, class... list>
@@ -63,7 +64,7 @@ public:
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
       detail::check_hyper<optimizer, storage<entries::master>>(h, policy_set::optimizer_name());
-      detail::check_run(run);
+      detail::check_run(run, policy_set::device::value.is_cuda);
       detail::check_scheduled(h, run.schedule);
       if constexpr (updates_in_backward<optimizer>) detail::check_no_clipping(run);
       engine_.allocate(run);
@@ -74,42 +75,25 @@ public:
     engine_.connect(ranks_.data(), ranks_.zero(), run);
   }
 
-  /// Runs one optimizer step. A non-finite gradient is not an error: see `step_result::skipped`. Throws `error`, with
-  /// the weights and states unchanged, for a batch of the wrong shape, for one whose `batch_range` has advanced or
-  /// ended, for a token or label out of range, for a learning rate that is negative or not finite after the schedule,
-  /// for different data sets on different ranks, or if no rank has a valid label.
-  [[gnu::cold]] step_result step(constrain::batch const& b) try {
-    auto const valid_labels = ranks_.sum_of_parts(
-        joint_call::step, [&] { return take(b); }, b);
-    if (valid_labels == 0)
-      throw error("step: every label is ignored, so there is no loss; pass at least one valid label");
-    auto const step_parameters = step_parameters_now();
-    auto h = hyper_;
-    detail::scale_learning_rates(h, schedule::factor(run_.schedule, state_.steps), state_.learning_rate_factor);
-    op::step_hyperparameters<optimizer, storage<entries::master>> const prepared(h, {step_parameters.updates + 1});
-    engine_.arena().write(entries::step::value.hyper.offset, &prepared, sizeof prepared);
-    engine_.template write_label_count<typename entries::step>(valid_labels);
-    engine_.template run<typename entries::step, typename entries::step_program>(step_parameters, may_overflow());
-    engine_.keep_gradients();
+  /// Runs one optimizer step: `enqueue` and `wait`. A non-finite gradient is not an error: see `step_result::skipped`.
+  /// Throws `error`, with the weights and states unchanged, for a batch of the wrong shape, for one whose `batch_range`
+  /// has advanced or ended, for a token or label out of range, for a learning rate that is negative or not finite after
+  /// the schedule, for different data sets on different ranks, or if no rank has a valid label.
+  [[gnu::cold]] step_result step(constrain::batch const& b) try { return start_step(b).wait(); } catch (...) {
+    rethrow_or_end_job(world(), joint_call::step);
+  }
 
-    step_result r;
-    r.loss = engine_.read(entries::step::value.result("loss"));
-    r.gradient_norm = engine_.read(entries::step::value.result("clip_coefficient"));
-    r.tokens = valid_labels;
-    bool const is_finite = math::finite(r.gradient_norm);
-    r.skipped = !is_finite && !updates_in_backward<optimizer>;
-    if constexpr (scales_loss) *loss_scale_ = detail::adapt_loss_scale(tensors(), run_.loss_scale, r.skipped);
-    if (r.skipped) ++state_.skipped;
-    if (!is_finite) {
-      constexpr auto squares = entries::step::value.result("gradient_squares");
-      int gradient = 0;
-      while (gradient < squares.elements && math::finite(engine_.read(squares, gradient))) ++gradient;
-      r.not_finite = detail::name_of_gradient(table(), gradient);
-    }
-    state_.steps = state_.steps.count() + 1;
-    if (b.corpus != 0) state_.corpus = b.corpus, state_.position = b.next;
-    return r;
-  } catch (...) { rethrow_or_end_job(world(), joint_call::step); }
+  /// Starts one optimizer step and returns a ticket, whose `wait` returns what `step` would return. On a CUDA device,
+  /// `enqueue` copies the batch's arrays to pinned memory, enqueues all work and returns while the device still works;
+  /// on the CPU, it takes the whole step. Up to two steps can be under way: a third call first waits for the oldest,
+  /// whose ticket keeps the result. With precision::fp16 and with `.checked`, every call first waits for all earlier
+  /// steps: the loss scale depends on their results. On several devices, every call waits for its own step. All other calls that read or change the trainer, such as `save`,
+  /// `evaluate` and `state`, wait for the enqueued steps; `steps` and `learning_rate` do not wait, and count them. The
+  /// arrays of the batch may change as soon as `enqueue` returns. Throws `error` as `step` does for a bad batch and for
+  /// calls of CUDA that fail; an error on the device is thrown by `step_ticket::wait`, or by the next call that waits.
+  [[gnu::cold]] step_ticket enqueue(constrain::batch const& b) try { return start_step(b); } catch (...) {
+    rethrow_or_end_job(world(), joint_call::step);
+  }
 
   /// Compile-time error: `step` takes a batch, not arrays.
   template <class x, class y> detail::step_takes_a_batch<x> step(x const&, y const&);
@@ -148,10 +132,12 @@ public:
   /// parameter, with optimizer::in_backward, before the first step, after a load, and after evaluate, predict or
   /// generate, which reuse the gradients' memory.
   tensor_view gradient(std::string_view name) const {
+    settle();
     return tensors().gradient(name, engine_.gradients_kept(), &*loss_scale_);
   }
   /// A view of the optimizer state `name` of a parameter, such as "exp_avg" of adamw. Throws `error` if there is none.
   tensor_view state(std::string_view parameter, std::string_view name) const {
+    settle();
     return tensors().state(parameter, name);
   }
   /// Records a validation loss in the training state. Returns whether the loss is the lowest so far.
@@ -164,18 +150,23 @@ public:
   /// The number of optimizer steps done, including skipped steps.
   optimizer_steps steps() const { return state_.steps; }
   /// The run's state besides its tensors: counters, the position in the data, and so on.
-  training_state const& state() const { return state_; }
+  training_state const& state() const {
+    settle();
+    return state_;
+  }
 
   /// Saves weights, optimizer states, settings and training state to a directory, atomically: only a complete saved run
   /// replaces an existing one. Hugging Face Transformers can load the directory if the model is gpt2. Throws `error` on
   /// all ranks if a file cannot be written.
   void save(std::string const& directory) const {
+    settle();
     save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.holders);
   }
   /// Loads a run that `save` wrote, to continue it. A setting that the saved run lacks keeps its value. Throws `error`,
   /// with nothing changed, if the directory is damaged, was saved with a different configuration, or has a value out of
   /// range, such as a setting that `set` refuses; the error names the field.
   void load(std::string const& directory) {
+    settle();
     state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.holders);
     engine_.drop_gradients();
   }
@@ -184,6 +175,7 @@ public:
   /// (optimizer::averaged) and compensations (optimizer::states_in with precision::pure_bf16). Throws `error`, with
   /// nothing changed, if the weights cannot be read, or if names, shapes or configuration do not match.
   void load_pretrained(std::string const& path) {
+    settle();
     constrain::load_pretrained(path, table(), format(), engine_.arena(), *ranks_.world, *ranks_.holders);
     for (int i = 0; i < table().size; ++i) start_states_of_value(table(), i, engine_.arena(), ranks_.holders->rank());
     engine_.drop_gradients();
@@ -212,9 +204,53 @@ public:
 
 private:
   using typename base::engine;
-  using base::engine_, base::format, base::ranks_, base::run_, base::state_, base::step_parameters_now, base::table,
-      base::tensors;
+  using base::engine_, base::format, base::open_steps_, base::ranks_, base::run_, base::settle, base::state_,
+      base::step_parameters_now, base::table, base::take_result, base::tensors;
   static constexpr bool scales_loss = policy_set::precision::value.loss_scale;
+
+  /// Enqueues a step; on the CPU, takes it.
+  [[gnu::cold]] step_ticket start_step(constrain::batch const& b) {
+    constexpr bool may_overlap = engine::is_asynchronous && !scales_loss;
+    settle(may_overlap && !run_.checked ? 1 : 0);
+    if constexpr (scales_loss) *loss_scale_ = tensors().setting(detail::loss_scale_setting.name);
+    [[maybe_unused]] auto enqueued = engine_.template enqueuing<typename entries::step>();
+    auto const valid_labels = ranks_.sum_of_parts(
+        joint_call::step, [&] { return take(b); }, b);
+    if (valid_labels == 0)
+      throw error("step: every label is ignored, so there is no loss; pass at least one valid label");
+    auto const step_parameters = step_parameters_now();
+    auto h = hyper_;
+    detail::scale_learning_rates(h, schedule::factor(run_.schedule, state_.steps), state_.learning_rate_factor);
+    using hyperparameters = op::step_hyperparameters<optimizer, storage<entries::master>>;
+    hyperparameters const prepared(h, {step_parameters.updates + 1});
+    engine_.arena().write(entries::step::value.hyper.offset, &prepared, sizeof prepared);
+    if constexpr (may_overlap && !updates_in_backward<optimizer>)
+      if (open_steps_.size() > 0) enqueued.use_if_skipped(hyperparameters(h, {step_parameters.updates}));
+    engine_.template write_label_count<typename entries::step>(valid_labels);
+    engine_.template run<typename entries::step, typename entries::step_program>(step_parameters, may_overflow());
+    engine_.keep_gradients();
+    auto ticket = ticket_of(enqueued, valid_labels);
+    state_.steps = state_.steps.count() + 1;
+    if (b.corpus != 0) state_.corpus = b.corpus, state_.position = b.next;
+    return ticket;
+  }
+
+  /// The ticket of the step that has just been run or enqueued.
+  template <class enqueuing> step_ticket ticket_of(enqueuing& enqueued, std::int64_t valid_labels) {
+    auto const& plan = entries::step::value;
+    detail::step_outputs const outputs{plan.result("clip_coefficient"), plan.result("loss"),
+                                       plan.result("gradient_squares"), table(), updates_in_backward<optimizer>};
+    if constexpr (engine::is_asynchronous) {
+      auto step = std::make_shared<detail::open_step>(outputs, valid_labels, enqueued.end());
+      open_steps_.push(step);
+      return step_ticket(std::move(step));
+    } else {
+      auto const r = detail::result_of_step(
+          outputs, valid_labels, [&](host_view const& from, std::int64_t i) { return engine_.read(from, i); });
+      take_result(r);
+      return step_ticket(r);
+    }
+  }
 
   /// Copies a batch into the arena. Returns this rank's number of valid labels. Throws as `step` does for a bad batch.
   std::int64_t take(constrain::batch const& b) {

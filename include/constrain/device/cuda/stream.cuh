@@ -15,12 +15,17 @@ public:
 /// A stream of a CUDA device.
 class cuda_stream {
 public:
-  /// Throws `error` if CUDA fails.
-  explicit cuda_stream(cuda_device device) : device_(device) {
+  /// Makes a stream, and destroys it at the end; or uses `given`, if it is not null, which must outlive this object.
+  /// Throws `error` if CUDA fails, or if `given` is a stream of another device.
+  explicit cuda_stream(cuda_device device, cudaStream_t given = nullptr)
+      : device_(device), stream_(given), is_given_(given != nullptr) {
     current_device const here(device);
-    cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream");
+    if (is_given_) check_device();
+    else cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream");
   }
-  ~cuda_stream() { cudaStreamDestroy(stream_); }
+  ~cuda_stream() {
+    if (!is_given_) cudaStreamDestroy(stream_);
+  }
   cuda_stream(cuda_stream const&) = delete;
   cuda_stream& operator=(cuda_stream const&) = delete;
   /// The stream, for calls to the CUDA runtime.
@@ -36,9 +41,22 @@ public:
   }
 
 private:
+  /// Before CUDA 12.8, the runtime cannot tell a stream's device: then the first launch fails on the wrong one.
+  void check_device() const {
+#if CUDART_VERSION >= 12080
+    int index = 0;
+    cuda_check(cudaStreamGetDevice(stream_, &index), "find the device of `.cuda_stream`");
+    if (index != device_.index())
+      throw error({"device::cuda: `.cuda_stream` is a stream of CUDA device ", index, ", but the trainer uses device ",
+                   device_.index(), "; set .cuda_device to ", index, ", or make the stream on device ",
+                   device_.index()});
+#endif
+  }
+
   cuda_device device_;
   cudaStream_t stream_{};
   stream_waiter* waiter_ = nullptr;
+  bool is_given_;
 };
 
 } // namespace constrain

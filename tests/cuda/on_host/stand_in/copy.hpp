@@ -29,6 +29,8 @@ inline void check_capture_of_copy(char const* call, on_host_stream const& s, boo
     violated(call, "a capture has a copy of pageable memory", "a graph touches the memory whenever it runs: pin it");
 }
 
+inline std::int64_t pageable_copies = 0; // copies to or from pageable memory, in which CUDA may wait
+
 /// A copy is a kernel of one thread. Pageable memory is read before the call returns, and written before it returns;
 /// pinned memory when the copy runs.
 inline void copy(char const* call, on_host_stream& s, void* to, void const* from, std::size_t bytes,
@@ -44,6 +46,7 @@ inline void copy(char const* call, on_host_stream& s, void* to, void const* from
   bool const reads_pageable = kind == cudaMemcpyHostToDevice && !is_pinned(from, bytes);
   bool const writes_pageable = kind == cudaMemcpyDeviceToHost && !is_pinned(to, bytes);
   check_capture_of_copy(call, s, reads_pageable || writes_pageable);
+  pageable_copies += reads_pageable || writes_pageable ? 1 : 0;
   work w;
   if (reads_pageable && !dry) {
     auto const* const data = static_cast<char const*>(from);

@@ -137,6 +137,12 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t s) {
   on_host::handles<on_host_stream>::destroy("cudaStreamDestroy", s);
   return cudaSuccess;
 }
+inline cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
+  auto const& s = on_host::stream_of("cudaStreamGetDevice", stream);
+  if (on_host::fails("cudaStreamGetDevice")) return on_host::returned(cudaErrorInvalidValue);
+  *device = s.device;
+  return cudaSuccess;
+}
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   auto& s = on_host::stream_of("cudaStreamSynchronize", stream);
   if (s.recording != nullptr) on_host::not_in_capture("cudaStreamSynchronize");

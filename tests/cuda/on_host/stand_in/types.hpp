@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #define __global__
+#define __grid_constant__
 #define __device__
 #define __host__
 #define __shared__ static

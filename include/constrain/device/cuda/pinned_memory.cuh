@@ -1,0 +1,28 @@
+#pragma once
+
+#include "constrain/device/cuda/check.cuh"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Pinned (page-locked) memory of the host: copies between this memory and a device run while the host continues.
+class pinned_memory {
+public:
+  /// `size`: bytes, at least 1. Throws `error` if CUDA fails.
+  explicit pinned_memory(std::int64_t size) {
+    cuda_check(cudaMallocHost(reinterpret_cast<void**>(&memory_), static_cast<std::size_t>(size)),
+               "allocate pinned memory");
+  }
+  ~pinned_memory() { cudaFreeHost(memory_); }
+  pinned_memory(pinned_memory const&) = delete;
+  pinned_memory& operator=(pinned_memory const&) = delete;
+  /// The first byte, aligned to at least 256 bytes.
+  std::byte* data() const { return memory_; }
+
+private:
+  std::byte* memory_ = nullptr;
+};
+
+} // namespace constrain

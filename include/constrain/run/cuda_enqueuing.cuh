@@ -1,0 +1,62 @@
+#pragma once
+
+#include "constrain/base/dtype.hpp"
+#include "constrain/program/plan.hpp"
+#include "constrain/run/cuda_slots.cuh"
+#include "constrain/run/overwrite_if_skipped.cuh"
+
+#include <cstdint>
+#include <memory>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Enqueues a run of a step's plan, `step::value`, on a runner for a CUDA device. From the constructor to `end`, copies
+/// to the arena go through pinned memory and do not wait.
+template <class step, class runner> class cuda_enqueuing {
+public:
+  /// Waits until the second-last enqueued step is complete. Throws `error` if CUDA reports an error.
+  explicit cuda_enqueuing(runner& on) : on_(on) { on_.slots().begin(input_bytes(), result_bytes()); }
+  /// If `end` was not called, waits for the copies so far.
+  ~cuda_enqueuing() {
+    if (!ended_) on_.slots().abandon();
+  }
+  cuda_enqueuing(cuda_enqueuing const&) = delete;
+  cuda_enqueuing& operator=(cuda_enqueuing const&) = delete;
+
+  /// For use before the run, if the host does not know the result of the step before: overwrites the hyperparameters in
+  /// the arena with `other` if that step turns out to be skipped. Throws `error` if CUDA fails.
+  template <class hyperparameters> void use_if_skipped(hyperparameters const& other) {
+    auto const* const norm = reinterpret_cast<storage<clip().type> const*>(on_.slots().last_results());
+    current_device const here(on_.device_of());
+    overwrite_if_skipped(on_.context(), norm, other, on_.arena().data() + step::value.hyper.offset);
+  }
+  /// Enqueues copies of the results: `clip_coefficient` and `loss` (one element each) and `gradient_squares`. Throws
+  /// `error` if CUDA fails.
+  std::shared_ptr<pending_results> end() {
+    auto results = on_.slots().end({{clip(), 1}, {loss(), 1}, {squares(), squares().elements}});
+    ended_ = true;
+    return results;
+  }
+
+private:
+  static constexpr host_view clip() { return step::value.result("clip_coefficient"); }
+  static constexpr host_view loss() { return step::value.result("loss"); }
+  static constexpr host_view squares() { return step::value.result("gradient_squares"); }
+  static constexpr std::int64_t result_bytes() {
+    return room_of_result(clip(), 1) + room_of_result(loss(), 1) + room_of_result(squares(), squares().elements);
+  }
+  /// Bytes of all copies to the arena: arrays, hyperparameters, the label count and the step parameters.
+  static constexpr std::int64_t input_bytes() {
+    auto const& plan = step::value;
+    auto all = room_of_result(plan.hyper, plan.hyper.elements) + static_cast<std::int64_t>(sizeof(double)) +
+               (static_cast<std::int64_t>(sizeof(step_parameters)) + 7) / 8 * 8;
+    for (auto const& port : plan.ports)
+      if (port.kind != port_kind::result) all += room_of_result(port.view, port.view.elements);
+    return all;
+  }
+
+  runner& on_;
+  bool ended_ = false;
+};
+
+} // namespace constrain

@@ -1,0 +1,74 @@
+#pragma once
+
+#include "constrain/device/cuda/event.cuh"
+#include "constrain/device/cuda/pinned_memory.cuh"
+#include "constrain/device/cuda/stream.cuh"
+#include "constrain/run/pending_results.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Pinned memory for the inputs and results of one enqueued run, and an event that tells when the run is complete. The
+/// stream is only used in the calls that take it, so a slot can outlive the stream.
+class cuda_slot final : public pending_results {
+public:
+  /// `inputs`, `results`: bytes. `device` must be the current device. Throws `error` if CUDA fails.
+  cuda_slot(cuda_device device, std::int64_t inputs, std::int64_t results)
+      : device_(device), inputs_(inputs), results_((inputs + 7) / 8 * 8), memory_(results_ + results) {}
+  /// Waits for the run, since its copies use the memory.
+  ~cuda_slot() override { finish(); }
+
+  /// Waits for the run that used this slot before, and empties the slot. Throws `error` if CUDA reports an error.
+  void begin() {
+    wait();
+    used_ = 0, copied_ = results_;
+  }
+  /// Copies `count` bytes into the slot and returns the copy's address, a multiple of 8. Returns `from` if the slot has
+  /// no room left.
+  void const* stage(void const* from, std::int64_t count) {
+    if (count > inputs_ - used_) return from;
+    auto* const to = memory_.data() + used_;
+    std::memcpy(to, from, static_cast<std::size_t>(count));
+    used_ = (used_ + count + 7) / 8 * 8;
+    return to;
+  }
+  /// Copies the first `count` elements of a result from the device, in stream order. Throws `error` if CUDA fails.
+  void copy_result(std::byte const* arena, host_view const& result, std::int64_t count, cudaStream_t stream) {
+    auto const bytes = static_cast<std::size_t>(count * size_of(result.type));
+    cuda_check(cudaMemcpyAsync(memory_.data() + copied_, arena + result.offset, bytes, cudaMemcpyDeviceToHost, stream),
+               "copy a result from the device");
+    copied_ += room_of_result(result, count);
+  }
+  /// Makes `wait` wait for the stream's work so far. Throws `error` if CUDA fails.
+  void record(cudaStream_t stream) {
+    cuda_check(cudaEventRecord(done_, stream), "record an event");
+    is_pending_ = true;
+  }
+  std::byte const* wait() override {
+    if (is_pending_) {
+      current_device const here(device_);
+      cuda_check(cudaEventSynchronize(done_), "run the kernels");
+      is_pending_ = false;
+    }
+    return results();
+  }
+  /// Waits as `wait` does, but ignores errors.
+  void finish() noexcept {
+    if (is_pending_) cudaEventSynchronize(done_);
+  }
+  /// The first byte of the copies of the results.
+  std::byte const* results() const { return memory_.data() + results_; }
+
+private:
+  cuda_device device_;
+  std::int64_t inputs_, results_;    // bytes for inputs; where the results begin
+  std::int64_t used_ = 0, copied_{}; // where the next input and the next result begin
+  pinned_memory memory_;
+  cuda_event done_;
+  bool is_pending_ = false; // whether the run may not be complete
+};
+
+} // namespace constrain

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "constrain/run/cuda_arena.cuh"
+#include "constrain/run/cuda_slot.cuh"
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// The two slots of a runner, which enqueued runs use in turn: the host fills one while the device reads the other.
+class cuda_slots {
+public:
+  /// Stream and arena must outlive this object.
+  cuda_slots(cuda_stream const& stream, cuda_arena& arena) : stream_(stream), arena_(arena) {}
+  /// Waits for both runs, since the later run reads a result of the earlier one.
+  ~cuda_slots() {
+    for (auto const& slot : slots_)
+      if (slot != nullptr) slot->finish();
+  }
+  cuda_slots(cuda_slots const&) = delete;
+  cuda_slots& operator=(cuda_slots const&) = delete;
+
+  /// Begins to enqueue a run: waits for the second-last enqueued run, and takes its slot. Until `end` or `abandon`,
+  /// copies to the arena go through the slot, so that they do not wait. `inputs`, `results`: bytes of all these copies
+  /// and of the results, equal in all calls; the first call allocates both slots. Throws `error` if CUDA fails.
+  void begin(std::int64_t inputs, std::int64_t results) {
+    current_device const here(stream_.device());
+    for (auto& slot : slots_)
+      if (slot == nullptr) slot = std::make_shared<cuda_slot>(stream_.device(), inputs, results);
+    slots_[next_]->begin();
+    arena_.stage_in(slots_[next_].get());
+  }
+  /// Copies the results that the run leaves in the arena, each given with its number of elements. If the run may wait
+  /// for other processes, returns when it is complete, since only the stream can wait with a deadline. Throws `error`
+  /// if CUDA fails, and as `cuda_stream::wait_for_peers` does.
+  std::shared_ptr<pending_results> end(std::initializer_list<std::pair<host_view, std::int64_t>> results) {
+    current_device const here(stream_.device());
+    for (auto const& [result, count] : results)
+      if (count > 0) slots_[next_]->copy_result(arena_.data(), result, count, stream_);
+    slots_[next_]->record(stream_);
+    arena_.stage_in(nullptr);
+    stream_.wait_for_peers();
+    return slots_[std::exchange(next_, 1 - next_)];
+  }
+  /// Ends a run that has failed while it was enqueued. The copies so far are complete when this function returns.
+  void abandon() noexcept {
+    arena_.stage_in(nullptr);
+    try {
+      stream_.wait_for_peers();
+    } catch (...) {} // the error that ended the run is reported
+    cudaStreamSynchronize(stream_);
+  }
+  /// The results of the last enqueued run, in memory that the device can read; null before the first.
+  std::byte const* last_results() const {
+    return slots_[1 - next_] == nullptr ? nullptr : slots_[1 - next_]->results();
+  }
+
+private:
+  cuda_stream const& stream_;
+  cuda_arena& arena_;
+  std::shared_ptr<cuda_slot> slots_[2]; // shared with tickets
+  int next_ = 0;
+};
+
+} // namespace constrain

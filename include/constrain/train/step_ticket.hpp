@@ -1,0 +1,98 @@
+#pragma once
+
+#include "constrain/base/function_ref.hpp"
+#include "constrain/run/pending_results.hpp"
+#include "constrain/train/parameter_table.hpp"
+#include "constrain/train/results.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// The results of a step's plan, from which a `step_result` is made.
+struct step_outputs {
+  host_view clip;             // [gradient norm, clip coefficient]; the first element is used
+  host_view loss;             // one element
+  host_view gradient_squares; // one element for each trainable parameter
+  parameter_list parameters;  // of the trainer
+  bool updates_in_backward{}; // whether the optimizer is optimizer::in_backward, which never skips a whole step
+};
+
+/// The result of a step. `read(view, i)`: element i of an output. `tokens`: the number of valid labels in the batch.
+step_result result_of_step(step_outputs const& outputs, std::int64_t tokens,
+                           function_ref<double(host_view const&, std::int64_t)> read);
+
+/// A step that has been enqueued on a device. A trainer and a ticket share it.
+class open_step {
+public:
+  /// `results`: copies of `clip` and `loss` (one element each) and of `gradient_squares` (all elements).
+  open_step(step_outputs const& outputs, std::int64_t tokens, std::shared_ptr<pending_results> results)
+      : outputs_(outputs), results_(std::move(results)) {
+    result_.tokens = tokens;
+  }
+  /// Waits for the step, if no earlier call has. Throws `error` if the device reports an error; a later call then waits
+  /// again.
+  step_result const& wait();
+  /// Whether somebody has waited for the step, so that `wait` returns at once.
+  bool is_complete() const { return results_ == nullptr; }
+
+private:
+  step_outputs outputs_;
+  std::shared_ptr<pending_results> results_; // null: `result_` is complete
+  step_result result_{};
+};
+
+/// The steps of a trainer that have been enqueued and whose results the trainer has not taken yet: at most two.
+class open_steps {
+public:
+  int size() const { return (steps_[0] != nullptr) + (steps_[1] != nullptr); }
+  /// Whether there are more than `open` of these steps, or the oldest is complete.
+  bool must_settle(int open) const { return size() > open || (size() > 0 && oldest().is_complete()); }
+  /// The oldest of these steps. There must be one.
+  open_step& oldest() const { return *steps_[0]; }
+  /// Removes the oldest of these steps.
+  void pop() { steps_[0] = std::exchange(steps_[1], nullptr); }
+  /// Adds a step. There must be at most one.
+  void push(std::shared_ptr<open_step> step) { steps_[size()] = std::move(step); }
+
+private:
+  std::shared_ptr<open_step> steps_[2];
+};
+
+} // namespace detail
+
+/// The result of a step that `trainer::enqueue` has started, and a way to wait for it. The step counts even if nobody
+/// waits for it, so a ticket can be dropped. A ticket can be used after its trainer was moved or destroyed. Tickets can
+/// be moved, but not copied.
+class [[nodiscard]] step_ticket {
+public:
+  /// An empty ticket, without a step.
+  step_ticket() = default;
+  /// The ticket of a step that is complete.
+  explicit step_ticket(step_result const& result) : result_(result), is_complete_(true) {}
+  /// The ticket of a step that may still run.
+  explicit step_ticket(std::shared_ptr<detail::open_step> step) : step_(std::move(step)) {}
+  /// Moves the step's result or the wait for it; `other` becomes empty.
+  step_ticket(step_ticket&& other) noexcept
+      : step_(std::move(other.step_)), result_(other.result_), is_complete_(std::exchange(other.is_complete_, false)) {}
+  step_ticket& operator=(step_ticket&& other) noexcept;
+
+  /// Waits until the step is complete, and returns its result; a second call returns the same result again. Throws
+  /// `error` if the device reports an error, or if the ticket is empty or was moved from.
+  step_result wait();
+
+private:
+  std::shared_ptr<detail::open_step> step_; // null: complete or empty
+  step_result result_{};
+  bool is_complete_ = false;
+};
+
+} // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/train/step_ticket.ipp"
+#endif

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "constrain/train/step_ticket.hpp"
+
+#include "constrain/base/error.hpp"
+#include "constrain/device/math.hpp"
+#include "constrain/run/read_real.hpp"
+#include "constrain/train/named_tensors.hpp"
+
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+[[gnu::cold]] CONSTRAIN_INLINE step_result detail::result_of_step(
+    step_outputs const& outputs, std::int64_t tokens, function_ref<double(host_view const&, std::int64_t)> read) {
+  step_result r;
+  r.loss = read(outputs.loss, 0);
+  r.gradient_norm = read(outputs.clip, 0);
+  r.tokens = tokens;
+  bool const is_finite = math::finite(r.gradient_norm);
+  r.skipped = !is_finite && !outputs.updates_in_backward;
+  if (is_finite) return r;
+  int gradient = 0;
+  while (gradient < outputs.gradient_squares.elements && math::finite(read(outputs.gradient_squares, gradient)))
+    ++gradient;
+  r.not_finite = name_of_gradient(outputs.parameters, gradient);
+  return r;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE step_result const& detail::open_step::wait() {
+  if (results_ == nullptr) return result_;
+  auto const* const results = results_->wait();
+  auto const loss = room_of_result(outputs_.clip, 1);
+  auto const squares = loss + room_of_result(outputs_.loss, 1);
+  step_outputs copies = outputs_;
+  copies.clip.offset = 0, copies.loss.offset = loss, copies.gradient_squares.offset = squares;
+  result_ = result_of_step(copies, result_.tokens,
+                           [&](host_view const& from, std::int64_t i) { return read_real(results, from, i); });
+  results_ = nullptr;
+  return result_;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE step_ticket& step_ticket::operator=(step_ticket&& other) noexcept {
+  step_ = std::move(other.step_);
+  result_ = other.result_;
+  is_complete_ = std::exchange(other.is_complete_, false);
+  return *this;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE step_result step_ticket::wait() {
+  if (step_ != nullptr) {
+    result_ = step_->wait();
+    is_complete_ = true;
+    step_ = nullptr;
+  }
+  if (!is_complete_)
+    throw error("wait: this ticket has no step, because it is empty or was moved from; wait for the ticket that "
+                "`enqueue` has returned, or for the one that it was moved into");
+  return result_;
+}
+
+} // namespace constrain
