@@ -18,6 +18,8 @@ using namespace constrain::test;
 
 namespace {
 
+using muon = ct::optimizer::muon<ct::optimizer::quantized<ct::optimizer::adamw, ct::optimizer::everything>, 2>;
+
 /// What a model is trained with.
 struct recipe {
   ct::dtype master = ct::dtype::f32;
@@ -103,9 +105,11 @@ public:
     if (auto const every = static_cast<int>(in(0, 2)); every > 0)
       r.checkpointing = {.recomputes = true, .iterations = every};
     r.in_chunks = in(0, 2) == 0;
-    switch (in(0, 2)) {
+    switch (in(0, 4)) {
     case 0: r.update = [](ct::program const& p) { return ct::update<ct::optimizer::adamw>(p); }; break;
     case 1: r.update = [](ct::program const& p) { return ct::update<ct::optimizer::momentum>(p); }; break;
+    case 2: r.update = [](ct::program const& p) { return ct::update<ct::optimizer::adafactor>(p); }; break;
+    case 3: r.update = [](ct::program const& p) { return ct::update<muon>(p); }; break;
     default: r.update = [](ct::program const& p) { return ct::update<ct::optimizer::sgd>(p); };
     }
     return r;
@@ -145,6 +149,11 @@ template <class precision> void add_kernels_of(known_kernels& to) {
   add_kernels<classifier, precision, momentum>(to);
   add_kernels<gpt<1, 1, 4, 7, 3, 1>, precision, sgd>(to);
 }
+/// The kernels of Adafactor and Muon depend only on the type in which weights are updated.
+template <class precision> void add_kernels_of_matrices(known_kernels& to) {
+  add_kernels<gpt<1, 2, 4, 7, 3, 1>, precision, ct::optimizer::adafactor>(to);
+  add_kernels<gpt<1, 2, 4, 7, 3, 1>, precision, muon>(to);
+}
 
 } // namespace
 
@@ -154,6 +163,8 @@ TEST_CASE("200 random small models") {
   add_kernels_of<ct::precision::fp64>(kernels);
   add_kernels_of<ct::precision::bf16>(kernels);
   add_kernels_of<ct::precision::fp16>(kernels);
+  add_kernels_of_matrices<ct::precision::fp32>(kernels);
+  add_kernels_of_matrices<ct::precision::fp64>(kernels);
   on_host::dry = true;
   std::int64_t by_16 = 0, by_less = 0, unaligned = 0;
   for (unsigned seed = 0; seed < 200; ++seed) {
