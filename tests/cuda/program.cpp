@@ -67,8 +67,8 @@ static_assert(bytes_of_norm<huge>() > huge::parameter_count / 128);
 static_assert(has_scratch<huge, bytes_of_norm<huge>()>());
 static_assert(bytes_of_norm<gpt2_124m<16>>() < gemm);
 
-// By the estimate, a step of GPT-2 124M reaches 40 % of the 989 TFLOP/s of an H200, counted as 6 FLOPs per parameter and
-// token, and 6 per layer, feature and token of the context.
+// By the estimate, a step of GPT-2 124M reaches 40 % of the 989 TFLOP/s of an H200, counted as 6 FLOPs per parameter
+// and token, and 6 per layer, feature and token of the context.
 using on_h200 = ct::trainer<gpt<12, 12, 768, 50257, 1024, 16>, ct::precision::bf16, ct::device::cuda<ct::sm<90>>>;
 constexpr double model_flops =
     16 * 1024 * (6.0 * static_cast<double>(on_h200::parameter_count) + 6.0 * 12 * 768 * 1024);

@@ -40,8 +40,8 @@ inline constexpr device_rates rates_of<cpu>{.gemm_64 = 340e9,
                                             .launch = 19e-6};
 
 /// The rates of an H100 SXM, the default for every compute capability. They assume half of the dense GEMM peaks and
-/// three quarters of the memory bandwidth in NVIDIA's data sheet. The rate of attention and the overhead of a launch are
-/// estimates.
+/// three quarters of the memory bandwidth in NVIDIA's data sheet. The rate of attention and the overhead of a launch
+/// are estimates.
 template <int number>
 inline constexpr device_rates rates_of<cuda<sm<number>>>{.gemm_64 = 33e12,
                                                          .gemm_32 = 33e12,
@@ -53,8 +53,9 @@ inline constexpr device_rates rates_of<cuda<sm<number>>>{.gemm_64 = 33e12,
                                                          .launch = 3e-6,
                                                          .attention = 150e12};
 
-/// The rates of an H200: in 16 bits, 85 % of what the largest GEMMs reach (769 TFLOP/s of 8192 x 8192 matrices, measured),
-/// and 85 % of the measured rate of copies (4.3 TB/s). The rate of attention and the overhead of a launch are estimates.
+/// The rates of an H200: in 16 bits, 85 % of what the largest GEMMs reach (769 TFLOP/s of 8192 x 8192 matrices,
+/// measured), and 85 % of the measured rate of copies (4.3 TB/s). The rate of attention and the overhead of a launch
+/// are estimates.
 template <>
 inline constexpr device_rates rates_of<cuda<sm<90>>>{.gemm_64 = 33e12,
                                                      .gemm_32 = 33e12,

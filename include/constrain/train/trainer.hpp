@@ -87,10 +87,11 @@ public:
   /// `enqueue` copies the batch's arrays to pinned memory, enqueues all work and returns while the device still works;
   /// on the CPU, it takes the whole step. Up to two steps can be under way: a third call first waits for the oldest,
   /// whose ticket keeps the result. With precision::fp16 and with `.checked`, every call first waits for all earlier
-  /// steps: the loss scale depends on their results. On several devices, every call waits for its own step. All other calls that read or change the trainer, such as `save`,
-  /// `evaluate` and `state`, wait for the enqueued steps; `steps` and `learning_rate` do not wait, and count them. The
-  /// arrays of the batch may change as soon as `enqueue` returns. Throws `error` as `step` does for a bad batch and for
-  /// calls of CUDA that fail; an error on the device is thrown by `step_ticket::wait`, or by the next call that waits.
+  /// steps: the loss scale depends on their results. On several devices, every call waits for its own step. All other
+  /// calls that read or change the trainer, such as `save`, `evaluate` and `state`, wait for the enqueued steps;
+  /// `steps` and `learning_rate` do not wait, and count them. The arrays of the batch may change as soon as `enqueue`
+  /// returns. Throws `error` as `step` does for a bad batch and for calls of CUDA that fail; an error on the device is
+  /// thrown by `step_ticket::wait`, or by the next call that waits.
   [[gnu::cold]] step_ticket enqueue(constrain::batch const& b) try { return start_step(b); } catch (...) {
     rethrow_or_end_job(world(), joint_call::step);
   }

@@ -11,9 +11,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Describes a row-major GEMM C = op(A) op(B) + beta C, with op(A) [m, k] and op(B) [k, n]. A bias [n], of C's type, can
-/// be added to every row. The leading dimensions lda,
-/// ldb and ldc are the numbers of elements from one stored row to the next.
+/// Describes a row-major GEMM C = op(A) op(B) + beta C, with op(A) [m, k] and op(B) [k, n]. A bias [n], of C's type,
+/// can be added to every row. The leading dimensions lda, ldb and ldc are the numbers of elements from one stored row
+/// to the next.
 struct gemm_shape {
   bool a_transposed = false, b_transposed = false;
   std::int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;

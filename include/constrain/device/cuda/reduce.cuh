@@ -60,7 +60,9 @@ template <class function> __device__ auto started(function const& f) {
 /// The rows of a matrix, split into parts: part i holds the rows from begin(i) to begin(i + 1).
 class row_partition {
 public:
+  /// Numbers of rows and of parts, at least 1.
   row_partition(std::int64_t rows, std::int64_t parts) : rows_(rows), parts_(parts) {}
+  /// The first row of a part; the number of rows, if `part` is the number of parts.
   __device__ std::int64_t begin(std::int64_t part) const { return parts_.quotient(rows_ * part); }
 
 private:
@@ -68,10 +70,10 @@ private:
   divisor parts_;
 };
 
-/// Sums each column of a matrix [rows, columns] over each part of the rows: sums [parts, columns]. `f(row, column, values)`
-/// gets the place of the first of n consecutive elements and sets their values; the matrix need not be in memory. If `f` has
-/// a member function `started`, each thread calls the function that it returns. A block sums 32 n columns; its warps
-/// take the rows of a part in turn.
+/// Sums each column of a matrix [rows, columns] over each part of the rows: sums [parts, columns]. `f(row, column,
+/// values)` gets the place of the first of n consecutive elements and sets their values; the matrix need not be in
+/// memory. If `f` has a member function `started`, each thread calls the function that it returns. A block sums 32 n
+/// columns; its warps take the rows of a part in turn.
 template <int n, class real, class function>
 static __global__ void __launch_bounds__(cuda_threads)
     column_sums_kernel(function f, row_partition rows, std::int64_t columns, real* sums) {

@@ -52,6 +52,7 @@ template <class stored> struct dropout_argument {
   int random_key;
   std::uint64_t iteration;
 
+  /// The dropout of the call `c`. `probability`: a scalar in device memory.
   dropout_argument(call const& c, tensor<stored const> x, tensor<double const> probability)
       : rate(probability.data), parameters(c.parameters.context->parameters()), per_sample(elements_per_sample(x)),
         sample_elements(elements_per_sample(x)), first_sample(c.first_sample), random_key(c.random_key),

@@ -109,8 +109,8 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 // dx = layer_norm_gradient(dy, x, weight, mean, rstd), plus the residual's gradient if `adds`, and partial sums of
-// dweight and dbias. A block handles a part of the rows, in groups, in three passes: sums of each row, sums of each column, and dx,
-// which may overwrite dy or the residual's gradient. The later passes usually find the rows in a cache.
+// dweight and dbias. A block handles a part of the rows, in groups, in three passes: sums of each row, sums of each
+// column, and dx, which may overwrite dy or the residual's gradient. The later passes usually find the rows in a cache.
 template <int n, bool adds, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, 2)
     layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, row_partition rows,

@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// y += bias, [rows, width] and [width], n elements per access, where the GEMM cannot add the bias. A block handles 32 n columns; its warps take the rows in
-// turn.
+// y += bias, [rows, width] and [width], n elements per access, where the GEMM cannot add the bias. A block handles 32 n
+// columns; its warps take the rows in turn.
 template <int n, class stored, class bias_type>
 static __global__ void __launch_bounds__(cuda_threads)
     add_bias_kernel(stored* y, std::int64_t stride, bias_type const* bias, std::int64_t rows, std::int64_t width) {

@@ -8,7 +8,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Whether `r` is computed before node i, or can be: node k between node i and node j writes it as a constant, which
-/// needs another value only for its type and shape. Returns k, or -1 if no node between the two writes `r`; -2: neither.
+/// needs another value only for its type and shape. Returns k, or -1 if no node between the two writes `r`; -2:
+/// neither.
 constexpr int constant_between(program const& p, ref r, int i, int j) {
   int writer = -1;
   for (int k = i + 1; k < j; ++k)

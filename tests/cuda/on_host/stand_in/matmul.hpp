@@ -122,7 +122,8 @@ inline double in_tf32(double x) {
   return static_cast<double>(__builtin_bit_cast(float, (bits + 0xFFFu + (bits >> 13 & 1u)) & ~0x1FFFu));
 }
 
-/// D = alpha op(A) op(B) + beta C, plus the bias in every column, summed in double; the operands are rounded if the algorithm computes in TF32.
+/// D = alpha op(A) op(B) + beta C, plus the bias in every column, summed in double; the operands are rounded if the
+/// algorithm computes in TF32.
 inline void multiply(chosen_algorithm const& chosen, matmul_operands const& o, double alpha, double beta) {
   auto const ends = o.workspace_bytes < 4096 ? o.workspace_bytes : 4096; // whoever kept something there sees it
   std::memset(o.workspace, 0xEE, ends);
