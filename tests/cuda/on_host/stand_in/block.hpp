@@ -68,6 +68,16 @@ public:
   }
 
   void barrier() { meet(*barrier_, threads_, true); }
+  /// Whether `x` is true in any thread of the block, all of which must come.
+  bool any(bool x) {
+    if (x) vote(true);
+    barrier();
+    bool const some = voted();
+    barrier();
+    vote(false);
+    barrier();
+    return some;
+  }
   /// Waits until `threads` threads of the block have come. `orders`: what they did before is then seen by all.
   void meet(meeting& m, std::size_t threads, bool orders) {
     auto const self = threadIdx;
@@ -107,6 +117,8 @@ private:
       while (with_tsan && team.size() < 256) team.push_back(std::make_unique<fiber>(&block::thread));
   }
 
+  ON_HOST_UNSEEN void vote(bool x) { vote_ = x; }
+  ON_HOST_UNSEEN bool voted() const { return vote_; }
   ON_HOST_UNSEEN static void const* clock_of(meeting const& m) { return &m.clocks[m.times % 2]; }
   ON_HOST_UNSEEN void arrive(meeting& m, std::size_t threads) {
     auto& mine = *(waits_.data() + index_);
@@ -163,6 +175,7 @@ private:
   std::size_t index_ = 0;      // of the thread that runs
   std::size_t next_team_ = 0;
   std::uint64_t number_ = 0;
+  bool vote_ = false; // of `any`
   std::unique_ptr<char[], free_aligned> dynamic_;
 };
 
@@ -172,3 +185,4 @@ inline void* dynamic_shared_memory() { return block::current().dynamic_shared();
 } // namespace on_host
 
 inline void __syncthreads() { on_host::block::current().barrier(); }
+inline int __syncthreads_or(int x) { return on_host::block::current().any(x != 0) ? 1 : 0; }
