@@ -41,7 +41,7 @@ TEST_CASE("a rank is killed or stopped at a call to NCCL: the other ends at its 
     MESSAGE(policy << ": " << calls << " calls to NCCL");
     CHECK(calls > 20);
     auto const step = all_calls ? 1 : calls / 4;
-    for (long at = 1; at <= calls; at += step)
+    for (long at = 1; at < calls; at += step) // rank 0 makes one call more than rank 1
       for (std::string fault : {"kill", "stop"})
         all.push_back(
             {{"policy=" + policy, "fault=" + fault, "victim=" + std::to_string(at % 2), "at=" + std::to_string(at)},
