@@ -119,6 +119,11 @@ TEST_CASE("the architecture is one that the device has and the kernels were comp
                             "with -arch=sm_80 (in CMake: CMAKE_CUDA_ARCHITECTURES=80)"));
   on_host::binary_version = on_host::ptx_version = 80;
   CHECK(refusal().empty());
+  // A program for 8.0 to 12.0 with PTX for 12.0, on a newer device: the driver has compiled the PTX.
+  on_host::devices[0] = {.major = 13, .minor = 0};
+  on_host::binary_version = 130, on_host::ptx_version = 120;
+  CHECK(refusal().empty());
+  on_host::binary_version = on_host::ptx_version = 80;
   on_host::devices[0] = {.major = 12, .minor = 0};
   on_host::has_code = false; // a cubin for 9.0 runs on no device of 12.0
   auto const text = refusal();
