@@ -57,11 +57,11 @@ ct::program forward(model const& f, std::int64_t sequences, std::int64_t tokens,
 ct::program step_of(ct::program const& built, recipe const& r) {
   auto const selected = select_attention(built, ct::attention::automatic::value);
   auto const accumulated = accumulate_over(dead_code_elimination(selected), r.accumulation);
-  auto const cast = mixed_precision(accumulated, r.precision);
+  auto const cast = mixed_precision(accumulated, r.precision, true);
   auto const differentiated = join_slices(differentiate(cast, r.precision.loss_scale));
   auto const recomputed = recompute(r.update(differentiated), r.checkpointing);
   auto const fusion = r.in_chunks ? ct::fusion::all::value : ct::fusion::automatic::value;
-  return ct::detail::share_bytes(fuse(recomputed, fusion));
+  return ct::detail::share_bytes(ct::sum_parts_together(fuse(recomputed, fusion)), true);
 }
 
 /// Checks the address of every operand before its call.

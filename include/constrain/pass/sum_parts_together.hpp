@@ -68,7 +68,8 @@ private:
 
 /// For a device whose kernels sum rows in parts, one part per block: lets calls leave their sums in parts
 /// (`op_info::row_sums`) and appends the sums of the parts of all gradients together, at the end of an iteration or
-/// before the first node that needs one of these gradients. The device merges these calls into one launch.
+/// before the first node that needs one of these gradients. The device merges these calls into one launch. A program
+/// that would become too large stays as it is.
 constexpr program sum_parts_together(program const& p) {
   if (!p.failure.ok()) return p;
   auto out = without_nodes(p);
@@ -79,7 +80,7 @@ constexpr program sum_parts_together(program const& p) {
     else out.program.add_node(n);
   });
   later.append_sums(out);
-  return out.program;
+  return out.program.failure.ok() ? out.program : p;
 }
 
 } // namespace constrain

@@ -48,8 +48,9 @@ template <class real> __device__ real adafactor_average(op::adafactor_step const
 template <int n, class real> struct adafactor_squares {
   real const* gradient;
   double const* clip;
-  __device__ void operator()(std::int64_t i, double (&values)[n]) const {
-    load_pack(gradient + i, values);
+  std::int64_t columns;
+  __device__ void operator()(std::int64_t row, std::int64_t column, double (&values)[n]) const {
+    load_pack(gradient + row * columns + column, values);
     CT_UNROLL
     for (int j = 0; j < n; ++j) values[j] *= clip[1], values[j] *= values[j];
   }
@@ -163,8 +164,8 @@ void run_adafactor_factored(cuda_context& context, adafactor_extents const& e, a
   // The rows of all matrices together, in as many parts for each matrix: no part has rows of two matrices.
   cuda_launch(context, dim3(blocks(e.columns, 32 * n), parts), cuda_threads,
               column_sums_kernel<n, double, adafactor_squares<n, real>>,
-              adafactor_squares<n, real>{arrays.gradient, arrays.clip}, e.all_rows(), e.columns, e.matrices * e.parts(),
-              arrays.column_sums);
+              adafactor_squares<n, real>{arrays.gradient, arrays.clip, e.columns},
+              row_partition(e.all_rows(), e.matrices * e.parts()), e.columns, arrays.column_sums);
   cuda_launch(context, dim3(blocks_for(e.columns, cuda_threads), matrices), cuda_threads,
               adafactor_columns_kernel<real>, arrays, e, e.parts());
   cuda_launch(context, by_rows, cuda_threads, adafactor_squares_kernel<n, real>, arrays, e.rows, e.columns);

@@ -4,6 +4,8 @@
 #include "constrain/device/math.hpp"
 #include "constrain/op/regularized_cross_entropy/regularized_cross_entropy.hpp"
 
+#include <limits>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Rows of logits and their labels, one block per row, n logits per access; and the loss's options.
@@ -50,7 +52,8 @@ __device__ logit_statistics<accumulate> statistics_of_row(loss_rows<n, stored> c
   auto const label = rows.label();
   // The gradient may overwrite the logits, so all threads read the label's before the first barrier.
   accumulate const at_label = label == ignored_label ? accumulate(0) : accumulate(rows.row()[label]);
-  accumulate most = rows.row()[0], exponents = 0, sum = 0;
+  constexpr accumulate lowest = std::numeric_limits<accumulate>::lowest(); // finite: a logit may be -infinity
+  accumulate most = lowest, exponents = 0, sum = 0;
   rows.for_each_pack([&]<int count>(std::int64_t, accumulate const(&x)[count]) {
     accumulate largest = x[0];
     CT_UNROLL
