@@ -13,7 +13,13 @@ constexpr auto no = transpose::no, yes = transpose::yes;
 constexpr gemm_extents logits{64 * 1024, 50257, 768}, padded{64 * 1024, 50304, 768};
 
 // The head of GPT-2 124M at 64 x 1024 tokens: its logits have 3.3e9 elements.
-static_assert(part_of_gemm(no, yes, logits) == gemm_extents{32768, 50257, 768});
+static_assert(part_of_gemm(no, yes, logits) == gemm_extents{32768, 50257, 768, 768, 768, 50257});
+// In padded rows: the distances count, not the elements that are used.
+constexpr gemm_extents in_rows{.m = 42700, .n = 50257, .k = 768, .ldc = 50304};
+static_assert(part_of_gemm(no, yes, in_rows).ldc == 50304 && gemm_parts(no, yes, in_rows) == 2);
+static_assert(gemm_parts(no, yes, {42700, 50257, 768}) == 1);
+static_assert(with_distances(yes, no, {3, 5, 7}) == gemm_extents{3, 5, 7, 3, 5, 5});
+static_assert(allows_bias(no, yes, {5, 8, 3}, 2) && !allows_bias(no, yes, {5, 12, 3}, 2));
 static_assert(gemm_parts(no, yes, logits) == 2 && gemm_parts(no, yes, padded) == 2);
 static_assert(gemm_parts(no, no, {64 * 1024, 768, 50257}) == 2);          // of x
 static_assert(part_of_gemm(yes, no, {50257, 768, 64 * 1024}).k == 32768); // of the weight: added in two parts
