@@ -38,6 +38,9 @@ template <int n, class stored> struct loss_rows {
 
 namespace detail {
 
+/// The lowest finite number. A maximum starts with it, since a logit may be -infinity.
+template <class real> inline constexpr real lowest = std::numeric_limits<real>::lowest();
+
 /// What the loss of a row is computed from.
 template <class accumulate> struct logit_statistics {
   accumulate log_sum_exp, sum, at_label; // of the logits: the logsumexp, the sum, and the label's
@@ -52,8 +55,7 @@ __device__ logit_statistics<accumulate> statistics_of_row(loss_rows<n, stored> c
   auto const label = rows.label();
   // The gradient may overwrite the logits, so all threads read the label's before the first barrier.
   accumulate const at_label = label == ignored_label ? accumulate(0) : accumulate(rows.row()[label]);
-  constexpr accumulate lowest = std::numeric_limits<accumulate>::lowest(); // finite: a logit may be -infinity
-  accumulate most = lowest, exponents = 0, sum = 0;
+  accumulate most = lowest<accumulate>, exponents = 0, sum = 0;
   rows.for_each_pack([&]<int count>(std::int64_t, accumulate const(&x)[count]) {
     accumulate largest = x[0];
     CT_UNROLL
