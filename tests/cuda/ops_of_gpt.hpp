@@ -37,7 +37,6 @@ inline void check_ops_of_gpt(std::map<std::string, int>& seen, std::initializer_
                            "cross_entropy_and_gradient",
                            "correct_predictions",
                            "add",
-                           "constant",
                            "gradient_norm_squared",
                            "clip_coefficient",
                            "update"})

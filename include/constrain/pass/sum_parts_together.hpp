@@ -39,10 +39,13 @@ public:
       if ((n.op->row_sums >> j & 1u) != 0) sums_.push_back({n.outputs[j], original.outputs[j], n.line, n.called_from});
   }
 
-  /// Whether the node n reads or writes a gradient that a later sum writes.
+  /// Whether the node n reads a gradient, or writes one that a later sum writes. (If nodes that read gradients follow
+  /// one another, no sum comes between them.)
   constexpr bool are_needed_by(node const& n) const {
+    for (auto const& input : n.inputs)
+      if (p_.values[input.value].role == role::gradient) return true;
     for (auto const& sum : sums_)
-      if (n.inputs.contains(sum.gradient) || n.outputs.contains(sum.gradient)) return true;
+      if (n.outputs.contains(sum.gradient)) return true;
     return false;
   }
 
@@ -68,8 +71,8 @@ private:
 
 /// For a device whose kernels sum rows in parts, one part per block: lets calls leave their sums in parts
 /// (`op_info::row_sums`) and appends the sums of the parts of all gradients together, at the end of an iteration or
-/// before the first node that needs one of these gradients. The device merges these calls into one launch. A program
-/// that would become too large stays as it is.
+/// before the first node that reads a gradient. The device merges these calls into one launch. A program that would
+/// become too large stays as it is.
 constexpr program sum_parts_together(program const& p) {
   if (!p.failure.ok()) return p;
   auto out = without_nodes(p);
