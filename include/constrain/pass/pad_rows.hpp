@@ -85,9 +85,9 @@ private:
 
 } // namespace detail
 
-/// For devices with tensor cores: pads the rows of matrices of GEMMs whose length is not a multiple of 16 bytes, such as
-/// logits of 50257 classes, if every op that reads or writes them accepts strided rows, and if the program has room for
-/// one more value. The shapes of the values stay as they are, and nothing reads or writes the padding.
+/// For devices with tensor cores: pads the rows of matrices of GEMMs whose length is not a multiple of 16 bytes, such
+/// as logits of 50257 classes, if every op that reads or writes them accepts strided rows, and if the program has room
+/// for one more value. The shapes of the values stay as they are, and nothing reads or writes the padding.
 constexpr program pad_rows(program const& p) {
   if (!p.failure.ok()) return p;
   return detail::row_padding(p).run();
