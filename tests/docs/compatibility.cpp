@@ -193,6 +193,8 @@ void print_refused_alone() {
           "`optimizer::muon` of `averaged` or `muon`, and `optimizer::states_in` of `states_in`");
   refused(type<ct::optimizer::states_in<ct::dtype::i32, ct::optimizer::adamw>>{},
           "`optimizer::states_in<type, O>` with another type than fp32 or bf16");
+  refused(type<ct::optimizer::muon<ct::optimizer::adamw, 0>>{},
+          "`optimizer::muon<O, steps>` with another number of steps than 1 to 99");
   refused(type<ct::optimizer::averaged<ct::optimizer::in_backward<ct::optimizer::adamw>>>{},
           "`optimizer::in_backward<O>` inside another optimizer");
   refused(type<no_policy>{}, "a type that is not a policy");

@@ -133,6 +133,8 @@ static_assert(broken(composition_of<float>()) == "known_policies");
 static_assert(broken(composition_of<optimizer::muon<optimizer::averaged<optimizer::adamw>>>()) == "optimizer_nesting");
 static_assert(broken(composition_of<optimizer::averaged<optimizer::muon<optimizer::muon<>>>>()) == "optimizer_nesting");
 static_assert(broken(composition_of<optimizer::averaged<optimizer::muon<>>>()) == "");
+static_assert(broken(composition_of<optimizer::muon<optimizer::adamw, 0>>()) == "muon_steps");
+static_assert(broken(composition_of<optimizer::averaged<optimizer::muon<optimizer::adamw, 100>>>()) == "muon_steps");
 using states_twice = optimizer::states_in<dtype::bf16, optimizer::states_in<dtype::f32, optimizer::adamw>>;
 static_assert(broken(composition_of<states_twice>()) == "optimizer_nesting");
 static_assert(!value_of<parallel::mesh<int, accumulate<2>>>().combines &&

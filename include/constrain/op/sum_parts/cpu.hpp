@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/device/cpu/reduce.hpp"
+#include "constrain/device/kernel.hpp"
 #include "constrain/op/sum_parts/sum_parts.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {

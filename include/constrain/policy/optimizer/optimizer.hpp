@@ -47,6 +47,14 @@ template <class optimizer> constexpr bool state_types_fit() {
   return true;
 }
 
+/// Whether the optimizer, and each optimizer inside it, has from 1 to 99 Newton-Schulz steps (muon), or has none.
+template <class optimizer> constexpr bool steps_fit() {
+  if constexpr (requires { optimizer::newton_schulz_steps; })
+    if (optimizer::newton_schulz_steps < 1 || optimizer::newton_schulz_steps > 99) return false;
+  if constexpr (requires { typename optimizer::base; }) return steps_fit<typename optimizer::base>();
+  return true;
+}
+
 } // namespace detail
 
 namespace slot_of {
@@ -59,6 +67,7 @@ struct optimizer {
   bool base_fits = true;    // false: the optimizer, or one inside it, cannot wrap its `base`
   bool type_fits = true;    // false: the optimizer, or one inside it, has a `state_type` other than bf16 and fp32
   bool nests = true;        // false: muon or states_in is inside itself, or averaged inside muon
+  bool steps_fit = true;    // false: the optimizer, or one inside it, has a wrong number of Newton-Schulz steps
   bool in_backward = false; // whether parameters are updated in the backward pass
   bool is_outermost = true; // false: the optimizer wraps one that updates in the backward pass
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
@@ -70,6 +79,7 @@ struct optimizer {
     o.base_fits = detail::bases_fit<policy>();
     o.type_fits = detail::state_types_fit<policy>();
     o.nests = detail::nests<policy>();
+    o.steps_fit = detail::steps_fit<policy>();
     if constexpr (!requires { policy::base_fits; } && !has_update_rule<policy>) {
       o.has_state = constrain::has_state<policy>;
       o.has_update = !o.has_state || constrain::has_update<policy>;
@@ -105,11 +115,14 @@ struct optimizer {
   CONSTRAIN_RULE(optimizer_nesting, (optimizer const& o), o.nests,
                  "optimizer: the O of muon<O> is averaged or muon, or the O of states_in<type, O> is states_in; write "
                  "averaged outside, as in averaged<muon<adamw>>, and muon and states_in once");
+  CONSTRAIN_RULE(muon_steps, (optimizer const& o), o.steps_fit,
+                 "optimizer::muon<O, steps>: `steps`, the number of Newton-Schulz steps, must be from 1 to 99; write "
+                 "for example muon<O, 5>, the default");
   CONSTRAIN_RULE(in_backward_outermost, (optimizer const& o), o.is_outermost,
                  "optimizer::in_backward<O>: another optimizer wraps it; write in_backward outermost, as in "
                  "in_backward<averaged<adamw>>");
   using rules = rule_list<one_optimizer, optimizer_state, optimizer_update, optimizer_base, optimizer_state_type,
-                          optimizer_nesting, in_backward_outermost>;
+                          optimizer_nesting, muon_steps, in_backward_outermost>;
 };
 
 } // namespace slot_of
