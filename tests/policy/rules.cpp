@@ -70,6 +70,7 @@ template <class slot> judged_values<slot> values_of() {
     append(all,
            policy_list<no_state, no_update, optimizer::quantized<optimizer::adamw_8bit>,
                        optimizer::states_in<dtype::i32, optimizer::adamw>, optimizer::muon<optimizer::muon<>>,
+                       optimizer::muon<optimizer::adamw, 0>,
                        optimizer::averaged<optimizer::in_backward<optimizer::adamw>>>{},
            false);
   auto const count = all.size();
