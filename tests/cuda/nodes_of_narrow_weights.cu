@@ -10,7 +10,5 @@ TEST_CASE("every node of a GPT with weights in bf16, as on the CPU") {
   std::map<std::string, int> seen;
   check_nodes<gpt<3, 1, 16, 31, 70, 1>, ct::precision::pure_bf16, ct::optimizer::in_backward<adamw>,
               ct::checkpoint::every<2>>(seen);
-  check_nodes<gpt<2, 2, 24, 31, 17, 2>, ct::precision::pure_bf16, ct::optimizer::states_in<ct::dtype::bf16, adamw>>(
-      seen);
-  check_ops_of_gpt(seen, {"cast", "round_stochastically", "compensated_sum", "rounding_error", "tensor_scale"});
+  check_ops_of_gpt(seen, {"cast", "round_stochastically", "tensor_scale"});
 }
