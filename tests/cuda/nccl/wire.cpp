@@ -47,7 +47,8 @@ template <class trainer> std::int64_t theory(int reductions, int gathers, bool g
   std::int64_t bytes = 0, chunks = 0;
   for (int i = 0; i < all.size; ++i) {
     auto const& p = all.parameters[i];
-    auto const width = mixed && p.shape.rank >= 2 ? 2 : 4;
+    // Matrices and the biases of linear layers are gathered as copies in 16 bits.
+    auto const width = mixed && (p.shape.rank >= 2 || p.role == ct::role::bias) ? 2 : 4;
     bytes += p.elements() * 4 * reductions;
     bytes += p.elements() * width * gathers * (gathers_by_reads ? reads_of(all.name(i)) : 1);
     chunks += p.iterations * ct::norm_chunks(p.gradient().map().stored());
