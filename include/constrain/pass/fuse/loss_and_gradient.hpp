@@ -7,9 +7,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether `r` is computed before node i, or can be: node k between node i and node j writes it as a constant, which
-/// needs another value only for its type and shape. Returns k, or -1 if no node between the two writes `r`; -2:
-/// neither.
+/// The node between node i and node j that writes `r` as a constant, in the iteration of node i. (Such a node needs
+/// another value only for its type and shape, so it can run before node i.) -1: no node between the two writes `r`; -2:
+/// another node does, or several do.
 constexpr int constant_between(program const& p, ref r, int i, int j) {
   int writer = -1;
   for (int k = i + 1; k < j; ++k)
