@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -22,16 +23,17 @@ using ct::transpose;
 /// Three arrays of floats in device memory, and a context for GEMMs.
 class arrays {
 public:
-  arrays()
-      : stream_(ct::cuda_device()), memory_(ct::bytes(scratch + ct::gemm_workspace), stream_),
-        context_(stream_, memory_.data()) {
+  /// Each array is 64 KiB long, or as long as given, in bytes.
+  explicit arrays(std::int64_t bytes_each = 1 << 16)
+      : bytes_each_(bytes_each), stream_(ct::cuda_device()),
+        memory_(ct::bytes(4 * bytes_each + ct::gemm_workspace), stream_), context_(stream_, memory_.data()) {
     parameters_.context = &context_;
   }
 
   ct::cuda_context& context() { return context_; }
   ct::call make_call() const {
     ct::call c{none_, parameters_};
-    c.scratch = memory_.data() + scratch;
+    c.scratch = memory_.data() + 4 * bytes_each_;
     return c;
   }
   float* at(int i, std::int64_t offset = 0) const {
@@ -47,9 +49,9 @@ public:
   }
 
 private:
-  static constexpr std::int64_t bytes_each = 1 << 16, scratch = 4 * bytes_each;
-  static std::int64_t begin(int i) { return (1 + i) * bytes_each; }
+  std::int64_t begin(int i) const { return (1 + i) * bytes_each_; }
 
+  std::int64_t bytes_each_;
   ct::cuda_stream stream_;
   ct::cuda_arena memory_;
   ct::cuda_context context_;
@@ -86,26 +88,67 @@ TEST_CASE("a GEMM in parts gives the bits of one GEMM, whatever the alignment of
         auto const tb = (flags & 2) != 0 ? transpose::yes : transpose::no;
         on_device.write(0, integers(e.m * e.k, 1), shift);
         on_device.write(1, integers(e.k * e.n, 2), shift);
-        auto const run = [&](bool adds, std::int64_t limit) {
+        auto const run = [&](bool adds, ct::gemm_limits const& limits) {
           on_device.write(2, integers(e.m * e.n, 3), shift);
           ct::gemm(on_device.make_call(), ta, tb, e, on_device.at(0, shift), on_device.at(1, shift), adds,
-                   on_device.at(2, shift), nullptr, limit);
+                   on_device.at(2, shift), nullptr, limits);
           return on_device.read(2, static_cast<std::size_t>(e.m * e.n), shift);
         };
         CAPTURE(flags);
         CAPTURE(shift);
         for (bool const adds : {false, true}) {
-          auto const whole = run(adds, ct::gemm_limit);
+          auto const whole = run(adds, {});
 #if defined(CONSTRAIN_ON_HOST)
           auto const before = on_host::gemms;
 #endif
-          CHECK(run(adds, 70) == whole);
-          CHECK(ct::gemm_parts(ta, tb, e, 70) > 1);
+          CHECK(run(adds, {.elements = 70}) == whole);
+          CHECK(ct::gemm_parts(ta, tb, e, {.elements = 70}) > 1);
 #if defined(CONSTRAIN_ON_HOST)
-          CHECK(on_host::gemms - before == ct::gemm_parts(ta, tb, e, 70));
+          CHECK(on_host::gemms - before == ct::gemm_parts(ta, tb, e, {.elements = 70}));
 #endif
         }
       }
+}
+
+TEST_CASE("the rest of padded rows is multiplied on its own") {
+  constexpr std::int64_t odd = 61, padded = 64;
+  arrays on_device;
+  constexpr ct::gemm_limits limits{.multiplications = 1};
+  struct gemm_of_head {
+    transpose a, b;
+    ct::gemm_extents extents;
+  };
+  gemm_of_head const of_head[] = {{transpose::no, transpose::yes, {.m = 20, .n = odd, .k = 40, .ldc = padded}},
+                                  {transpose::no, transpose::no, {.m = 20, .n = 40, .k = odd, .lda = padded}},
+                                  {transpose::yes, transpose::no, {.m = odd, .n = 40, .k = 20, .lda = padded}}};
+  for (auto const& [ta, tb, e] : of_head) {
+    CAPTURE(e.k);
+    auto const contiguous = ct::with_distances(ta, tb, {e.m, e.n, e.k});
+    auto const rows_of_a = ta == transpose::yes ? e.k : e.m, columns_of_a = e.m * e.k / rows_of_a;
+    auto const a = integers(e.m * e.k, 1);
+    on_device.write(1, integers(e.k * e.n, 2));
+    auto const run = [&](bool adds, ct::gemm_extents const& extents) {
+      auto const lda = extents.lda == 0 ? columns_of_a : extents.lda, ldc = extents.ldc == 0 ? e.n : extents.ldc;
+      std::vector<float> in_rows(static_cast<std::size_t>(rows_of_a * lda), std::numeric_limits<float>::quiet_NaN());
+      for (std::int64_t i = 0; i < e.m * e.k; ++i)
+        in_rows[static_cast<std::size_t>(i / columns_of_a * lda + i % columns_of_a)] = a[static_cast<std::size_t>(i)];
+      on_device.write(0, in_rows);
+      on_device.write(2, std::vector<float>(static_cast<std::size_t>(e.m * ldc), 5));
+      ct::gemm(on_device.make_call(), ta, tb, extents, on_device.at(0), on_device.at(1), adds, on_device.at(2), nullptr,
+               limits);
+      auto const y = on_device.read(2, static_cast<std::size_t>(e.m * ldc));
+      std::vector<float> result;
+      std::int64_t written_gaps = 0;
+      for (std::int64_t i = 0; i < e.m * ldc; ++i)
+        if (i % ldc < e.n) result.push_back(y[static_cast<std::size_t>(i)]);
+        else written_gaps += y[static_cast<std::size_t>(i)] != 5;
+      CHECK(written_gaps == 0);
+      return result;
+    };
+    CHECK(ct::gemm_parts(ta, tb, e, limits) == 2);
+    CHECK(ct::gemm_parts(ta, tb, contiguous, limits) == 1);
+    for (bool const adds : {false, true}) CHECK(run(adds, e) == run(adds, contiguous));
+  }
 }
 
 TEST_CASE("a GEMM adds a bias once, in parts too") {
@@ -120,22 +163,23 @@ TEST_CASE("a GEMM adds a bias once, in parts too") {
         on_device.write(0, integers(e.m * e.k, 1));
         on_device.write(1, integers(e.k * e.n, 2));
         on_device.write(0, bias, place_of_bias + shift);
-        auto const run = [&](bool adds, float const* b, std::int64_t limit) {
+        auto const run = [&](bool adds, float const* b, ct::gemm_limits const& limits) {
           on_device.write(2, integers(e.m * e.n, 3));
-          ct::gemm(on_device.make_call(), ta, tb, e, on_device.at(0), on_device.at(1), adds, on_device.at(2), b, limit);
+          ct::gemm(on_device.make_call(), ta, tb, e, on_device.at(0), on_device.at(1), adds, on_device.at(2), b,
+                   limits);
           return on_device.read(2, static_cast<std::size_t>(e.m * e.n));
         };
         CAPTURE(flags);
         CAPTURE(e.n);
         for (bool const adds : {false, true}) {
-          auto expected = run(adds, nullptr, ct::gemm_limit);
+          auto expected = run(adds, nullptr, {});
           for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % static_cast<std::size_t>(e.n)];
-          for (std::int64_t const limit : {ct::gemm_limit, std::int64_t{70}}) {
-            CHECK(ct::allows_bias(ta, tb, e, 8, limit) ==
-                  (e.n % 2 == 0 && ct::part_of_gemm(ta, tb, e, limit).n % 2 == 0));
-            if (ct::allows_bias(ta, tb, e, sizeof(float), limit))
-              CHECK(run(adds, on_device.at(0, place_of_bias + shift), limit) == expected);
-            else CHECK((e.n == 13 || limit == 70));
+          for (auto const& limits : {ct::gemm_limits{}, ct::gemm_limits{.elements = 70}}) {
+            CHECK(ct::allows_bias(ta, tb, e, 8, limits) ==
+                  (e.n % 2 == 0 && ct::part_of_gemm(ta, tb, e, limits).n % 2 == 0));
+            if (ct::allows_bias(ta, tb, e, sizeof(float), limits))
+              CHECK(run(adds, on_device.at(0, place_of_bias + shift), limits) == expected);
+            else CHECK((e.n == 13 || limits.elements == 70));
           }
         }
       }

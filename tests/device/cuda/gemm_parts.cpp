@@ -16,9 +16,21 @@ constexpr gemm_extents logits{64 * 1024, 50257, 768}, padded{64 * 1024, 50304, 7
 static_assert(part_of_gemm(no, yes, logits) == gemm_extents{32768, 50257, 768, 768, 768, 50257});
 // In padded rows: the distances count, not the elements that are used.
 constexpr gemm_extents in_rows{.m = 42700, .n = 50257, .k = 768, .ldc = 50304};
-static_assert(part_of_gemm(no, yes, in_rows).ldc == 50304 && gemm_parts(no, yes, in_rows) == 2);
+static_assert(part_of_gemm(no, yes, in_rows).ldc == 50304 && gemm_parts(no, yes, in_rows) == 4); // 2 of m, 2 of n
 static_assert(gemm_parts(no, yes, {42700, 50257, 768}) == 1);
 static_assert(with_distances(yes, no, {3, 5, 7}) == gemm_extents{3, 5, 7, 3, 5, 5});
+// The rest of padded rows is a part of its own, in whichever dimension the rows are contiguous: of the logits, of the
+// gradient of the inputs, and of that of the weight.
+static_assert(part_of_gemm(no, yes, {.m = 4096, .n = 50257, .k = 768, .ldc = 50304}).n == 50256);
+static_assert(part_of_gemm(no, no, {.m = 4096, .n = 768, .k = 50257, .lda = 50304}).k == 50256);
+static_assert(part_of_gemm(yes, no, {.m = 50257, .n = 768, .k = 4096, .lda = 50304}).m == 50256);
+// Not if the rows are not padded, if those of the other matrix are not, or if the GEMM is small.
+static_assert(gemm_parts(no, no, {.m = 4096, .n = 768, .k = 50257}) == 1);
+static_assert(gemm_parts(no, yes, {.m = 4096, .n = 768, .k = 50257, .lda = 50304}) == 1);
+static_assert(gemm_parts(no, yes, {.m = 4096, .n = 768, .k = 50257, .lda = 50304, .ldb = 50264}) == 2);
+static_assert(gemm_parts(no, yes, {.m = 4096, .n = 257, .k = 509, .ldc = 264}) == 1);
+static_assert(gemm_parts(no, yes, {.m = 4096, .n = 257, .k = 512, .ldc = 264}) == 2);
+static_assert(gemm_parts(no, yes, {.m = 65536, .n = 7, .k = 2048, .ldc = 8}) == 1);
 static_assert(allows_bias(no, yes, {5, 8, 3}, 2) && !allows_bias(no, yes, {5, 12, 3}, 2));
 static_assert(gemm_parts(no, yes, logits) == 2 && gemm_parts(no, yes, padded) == 2);
 static_assert(gemm_parts(no, no, {64 * 1024, 768, 50257}) == 2);          // of x
@@ -48,7 +60,7 @@ TEST_CASE("no part spans as many elements as the limit") {
         for (std::int64_t k : {1, 33, 512})
           for (auto const ta : {no, yes})
             for (auto const tb : {no, yes}) {
-              auto const part = part_of_gemm(ta, tb, {m, n, k}, limit);
+              auto const part = part_of_gemm(ta, tb, {m, n, k}, {.elements = limit});
               CAPTURE(limit);
               CAPTURE(m);
               CAPTURE(n);
@@ -61,7 +73,7 @@ TEST_CASE("no part spans as many elements as the limit") {
               CHECK(of_a < std::max(limit, lda + 1));
               CHECK(of_b < std::max(limit, ldb + 1));
               CHECK(span(part.m, part.n, n) < std::max(limit, n + 1));
-              auto const parts = gemm_parts(ta, tb, {m, n, k}, limit);
+              auto const parts = gemm_parts(ta, tb, {m, n, k}, {.elements = limit});
               CHECK(parts >= 1);
               cut += parts > 1;
             }

@@ -12,29 +12,31 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// must be allowed (`allows_bias`), and begin at a multiple of 16 bytes. The matrices are row-major: op(A) [m,
 /// k], op(B) [k, n], y [m, n]. op transposes its matrix if the matrix's flag is `transpose::yes`. fp32 operands are
 /// rounded to TF32 if `uses_tf32()` of the context is true, unless `keeps_fp32`. Sums are accumulated in float for
-/// 16-bit elements, otherwise in the elements' type. Starts `gemm_parts(...)` GEMMs; parts along k accumulate in y, in
-/// order. The call must have scratch memory of at least `gemm_workspace` bytes. `limit`: see `gemm_limit`; only tests
-/// choose it. Throws `error` if cuBLASLt fails.
+/// 16-bit elements, otherwise in the elements' type. Starts `gemm_parts(...)` GEMMs; parts along k accumulate in y, the
+/// last part first, so that a 16-bit y rounds the short rest of the sums, and not the long part, before the other is
+/// added. The call must have scratch memory of at least `gemm_workspace` bytes. Throws `error` if cuBLASLt fails.
 template <class input, class output>
 void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_extents const& e, input const* a,
           input const* b, bool adds, output* y, std::type_identity_t<output> const* bias = nullptr,
-          std::int64_t limit = gemm_limit, bool keeps_fp32 = false) {
+          gemm_limits const& limits = {}, bool keeps_fp32 = false) {
   if (e.m <= 0 || e.n <= 0) return;
   bool const ta = a_transposed == transpose::yes, tb = b_transposed == transpose::yes;
   auto const aligned = [](auto const* p) { return alignment_class(reinterpret_cast<std::uintptr_t>(p)); };
   auto& context = *c.parameters.context;
-  auto const part = part_of_gemm(a_transposed, b_transposed, e, limit);
+  auto const part = part_of_gemm(a_transposed, b_transposed, e, limits);
   gemm_shape s{ta, tb, 0, 0, 0, part.lda, part.ldb, part.ldc, adds, dtype_of<input>, dtype_of<output>};
   s.tf32 = context.uses_tf32() && !keeps_fp32;
+  auto const last_k =
+      e.k > 0 ? (e.k - 1) / part.k * part.k : -1; // where the last part begins; without k, there is none
   for (std::int64_t m = 0; m < e.m; m += part.m)
     for (std::int64_t n = 0; n < e.n; n += part.n)
-      for (std::int64_t k = 0; k < e.k; k += part.k) {
+      for (std::int64_t k = last_k; k >= 0; k -= part.k) {
         s.m = std::min(part.m, e.m - m), s.n = std::min(part.n, e.n - n), s.k = std::min(part.k, e.k - k);
-        s.adds = adds || k > 0;
+        s.adds = adds || k < last_k;
         input const* const a_part = a + (ta ? k * s.lda + m : m * s.lda + k);
         input const* const b_part = b + (tb ? n * s.ldb + k : k * s.ldb + n);
         output* const y_part = y + m * s.ldc + n;
-        output const* const bias_part = bias == nullptr || k > 0 ? nullptr : bias + n;
+        output const* const bias_part = bias == nullptr || k < last_k ? nullptr : bias + n;
         s.bias_alignment = bias_part == nullptr ? 0 : aligned(bias_part);
         s.a_alignment = aligned(a_part), s.b_alignment = aligned(b_part), s.c_alignment = aligned(y_part);
         context.gemms().run(s, a_part, b_part, y_part, bias_part, c.scratch, context.stream());

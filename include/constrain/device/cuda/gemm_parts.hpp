@@ -8,9 +8,10 @@
 /// Functions that split GEMMs into parts for cuBLASLt. They are plain C++, so that they can be tested on the host.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Extents of a GEMM, or of its parts. Every matrix of a part spans fewer than 2^31 elements, unless a single row has
-/// that many. For larger matrices, the heuristic of cuBLASLt 13.6 returns algorithms that fail (github.com/NVIDIA/raft,
-/// issue 3097).
+/// Extents of a GEMM, or of its parts. GEMMs are split for two reasons. Every matrix of a part spans fewer than 2^31
+/// elements, unless a single row has that many: for larger matrices, the heuristic of cuBLASLt 13.6 returns algorithms
+/// that fail (github.com/NVIDIA/raft, issue 3097). And the rest of padded rows is a part of its own
+/// (`without_rest_of_rows`).
 struct gemm_extents {
   std::int64_t m = 0; // rows of op(A) and C
   std::int64_t n = 0; // columns of op(B) and C
@@ -29,9 +30,15 @@ constexpr gemm_extents with_distances(transpose a, transpose b, gemm_extents e) 
   return e;
 }
 
-/// Every matrix of a part spans fewer elements than this, from its first element to its last, including the gaps
-/// between rows. A matrix with a single stored row is an exception.
-inline constexpr std::int64_t gemm_limit = std::int64_t{1} << 31;
+/// When a GEMM is split. Only tests choose other numbers.
+struct gemm_limits {
+  /// Every matrix of a part spans fewer elements than this, from its first element to its last, including the gaps
+  /// between rows. A matrix with a single stored row is an exception.
+  std::int64_t elements = std::int64_t{1} << 31;
+  /// The least number of multiplications of a GEMM for which the rest of padded rows is a part of its own. Smaller
+  /// GEMMs do not save what another GEMM costs.
+  std::int64_t multiplications = std::int64_t{1} << 29;
+};
 
 namespace detail {
 
@@ -49,25 +56,60 @@ constexpr std::int64_t rows_of_part(std::int64_t rows, std::int64_t leading, std
 
 } // namespace detail
 
-/// The extents of the parts of a GEMM; the last part along a dimension may be smaller. Cuts lie between stored rows. C
-/// is cut along m. A is cut along k if A is transposed, otherwise along m. B is cut along n if B is transposed,
-/// otherwise along k.
-constexpr gemm_extents part_of_gemm(transpose a, transpose b, gemm_extents const& e, std::int64_t limit = gemm_limit) {
+namespace detail {
+
+/// Rows begin at multiples of 16 bytes if the distance between them is a multiple of this many elements, of 2 bytes or
+/// more.
+inline constexpr std::int64_t gemm_row_unit = 8;
+
+/// The length of a part along a dimension in which rows of these distances are contiguous (0: not those of this
+/// matrix): without the rest after the last multiple of 8 elements, if there is a rest, and if all these rows are
+/// padded to multiples of 8.
+constexpr std::int64_t without_rest(std::int64_t extent, std::int64_t distance, std::int64_t other_distance) {
+  bool const padded = distance % gemm_row_unit == 0 && other_distance % gemm_row_unit == 0;
+  bool const some = distance != 0 || other_distance != 0;
+  return some && padded && extent > gemm_row_unit ? extent - extent % gemm_row_unit : extent;
+}
+
+/// The extents of a part without the rests of padded rows. cuBLASLt reads a matrix 16 bytes at a time only if its rows
+/// have multiples of 16 bytes, however they are padded: on an H200, the GEMMs of a head of 50257 classes in rows of
+/// 50304 elements took 8 times (the logits and the gradient of the inputs) and 1.5 times (that of the weight) as long
+/// as those of 50256 classes, and those of the last class 5 to 9 us.
+constexpr gemm_extents without_rest_of_rows(bool a_transposed, bool b_transposed, gemm_extents e, std::int64_t least) {
+  auto const multiplications = static_cast<double>(e.m) * static_cast<double>(e.n) * static_cast<double>(e.k);
+  if (multiplications < static_cast<double>(least)) return e;
+  e.m = without_rest(e.m, a_transposed ? e.lda : 0, 0);
+  e.n = without_rest(e.n, b_transposed ? 0 : e.ldb, e.ldc);
+  e.k = without_rest(e.k, a_transposed ? 0 : e.lda, b_transposed ? e.ldb : 0);
+  return e;
+}
+
+} // namespace detail
+
+/// The extents of the parts of a GEMM; the last part along a dimension may be smaller. For the limit, cuts lie between
+/// stored rows: C is cut along m; A along k if A is transposed, otherwise along m; B along n if B is transposed,
+/// otherwise along k. A dimension that the limit leaves whole is cut before the rest of padded rows.
+constexpr gemm_extents part_of_gemm(transpose a, transpose b, gemm_extents const& e, gemm_limits const& limits = {}) {
   bool const ta = a == transpose::yes, tb = b == transpose::yes;
   auto const longest = [](std::int64_t x, std::int64_t y) { return x > y ? x : y; };
-  auto const [m, n, k, lda, ldb, ldc] = with_distances(a, b, e);
-  auto const leading_of_k = longest(ta ? lda : 0, tb ? 0 : ldb); // 0: neither A nor B is cut along k
-  return {detail::rows_of_part(m, ta ? ldc : longest(lda, ldc), limit),
-          tb ? detail::rows_of_part(n, ldb, limit) : n,
-          leading_of_k == 0 ? k : detail::rows_of_part(k, leading_of_k, limit),
+  auto const whole = with_distances(a, b, e);
+  auto const [m, n, k, lda, ldb, ldc] = whole;
+  auto const without_rest = detail::without_rest_of_rows(ta, tb, whole, limits.multiplications);
+  auto const part = [&](std::int64_t all, std::int64_t leading, std::int64_t without) {
+    auto const each = leading == 0 ? all : detail::rows_of_part(all, leading, limits.elements);
+    return each < all ? each : without;
+  };
+  return {part(m, ta ? ldc : longest(lda, ldc), without_rest.m),
+          part(n, tb ? ldb : 0, without_rest.n),
+          part(k, longest(ta ? lda : 0, tb ? 0 : ldb), without_rest.k),
           lda,
           ldb,
           ldc};
 }
 
 /// The number of parts of a GEMM, each of which is one GEMM of cuBLASLt.
-constexpr int gemm_parts(transpose a, transpose b, gemm_extents const& e, std::int64_t limit = gemm_limit) {
-  auto const part = part_of_gemm(a, b, e, limit);
+constexpr int gemm_parts(transpose a, transpose b, gemm_extents const& e, gemm_limits const& limits = {}) {
+  auto const part = part_of_gemm(a, b, e, limits);
   auto const count = [](std::int64_t all, std::int64_t each) { return each <= 0 ? 0 : (all + each - 1) / each; };
   return static_cast<int>(count(e.m, part.m) * count(e.n, part.n) * count(e.k, part.k));
 }
@@ -75,8 +117,8 @@ constexpr int gemm_parts(transpose a, transpose b, gemm_extents const& e, std::i
 /// Whether cuBLASLt can add a bias [n] of elements of `element` bytes: whether it begins at a multiple of 16 bytes in
 /// every part, and in every matrix of a stack of biases.
 constexpr bool allows_bias(transpose a, transpose b, gemm_extents const& e, std::int64_t element,
-                           std::int64_t limit = gemm_limit) {
-  return e.n * element % 16 == 0 && part_of_gemm(a, b, e, limit).n * element % 16 == 0;
+                           gemm_limits const& limits = {}) {
+  return e.n * element % 16 == 0 && part_of_gemm(a, b, e, limits).n * element % 16 == 0;
 }
 
 /// The alignment that is passed to cuBLASLt for an address: 256, 16, 8, 4, 2 or 1 bytes. With less than 16 bytes,

@@ -161,7 +161,7 @@ private:
                                  op::step_hyperparameters<optimizer, real> const* hyper, real const* x, real* gram,
                                  real* polynomial, real* next) {
     auto const multiply = [&](transpose left, transpose right, gemm_extents const& e, real const* a, real const* b,
-                              real* y) { gemm(c, left, right, e, a, b, false, y, nullptr, gemm_limit, true); };
+                              real* y) { gemm(c, left, right, e, a, b, false, y, nullptr, {}, true); };
     multiply(gemms.left(), gemms.right(), gemms.gram(), x, x, gram);
     multiply(transpose::no, transpose::no, gemms.square(), gram, gram, polynomial);
     auto const rows = static_cast<unsigned>((gemms.side() + cuda_threads / 32 - 1) / (cuda_threads / 32));

@@ -1,0 +1,77 @@
+#pragma once
+
+#include "constrain/device/cuda/multi_tensor.cuh"
+#include "constrain/device/cuda/start_kernel.cuh"
+#include "constrain/op/cast/kernel.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// One tensor of a multi-tensor cast.
+template <class from, class to> struct cast_entry {
+  from const* x;
+  to* y;
+  std::int64_t count;
+};
+
+/// Packs that a thread casts: its loads are in flight together.
+inline constexpr int cast_packs = 4;
+/// Elements that a block casts, with n elements per pack.
+template <int n> inline constexpr int cast_chunk = cast_packs * n * cuda_threads;
+
+} // namespace detail
+
+/// Casts several tensors, n elements per access; each block handles a chunk of one of them. Elements of the same type
+/// keep their bits.
+template <int n, class from, class to>
+static __global__ void __launch_bounds__(cuda_threads)
+    cast_kernel(__grid_constant__ multi_tensor<detail::cast_entry<from, to>> const tensors) {
+  auto const chunk = chunk_of_block<detail::cast_chunk<n>>(tensors);
+  auto const& entry = tensors.entries[chunk.tensor];
+  auto const* const x = entry.x + chunk.begin;
+  auto* const y = entry.y + chunk.begin;
+  auto const count = static_cast<int>(chunk.end - chunk.begin), thread = static_cast<int>(threadIdx.x);
+  if (count == detail::cast_chunk<n>) {
+    element_pack<n, arithmetic<from>> packs[detail::cast_packs];
+    CT_UNROLL
+    for (int k = 0; k < detail::cast_packs; ++k) packs[k] = loaded_pack<n>(x + (k * cuda_threads + thread) * n);
+    CT_UNROLL
+    for (int k = 0; k < detail::cast_packs; ++k) store_pack(packs[k].values, y + (k * cuda_threads + thread) * n);
+  } else {
+    CT_KEEP_LOOP
+    for (int i = thread; i < count; i += cuda_threads) y[i] = x[i];
+  }
+}
+
+/// All merged calls are computed in one launch.
+template <class architecture> struct kernel<op::cast, cuda<architecture>> {
+  template <class from, class to> using tensors_of = multi_tensor<detail::cast_entry<from, to>>;
+
+  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) {
+    return {.merged = tensors_of<float, float>::capacity};
+  }
+  template <class from, class to> static void run(call const& c, tensor<from const> x, tensor<to> y) {
+    auto& context = *c.parameters.context;
+    static_assert(tensors_of<from, to>::capacity == tensors_of<float, float>::capacity);
+    auto& tensors = context.template pending<tensors_of<from, to>>(c);
+    tensors.add(c, {x.data, y.data, y.count});
+    if (c.more_tensors_follow) return;
+    bool aligned = true;
+    for (int i = 0; i < tensors.count; ++i)
+      aligned = aligned && are_aligned(tensors.entries[i].x, tensors.entries[i].y);
+    if (aligned) start<std::max(pack_of<from>, pack_of<to>)>(context, tensors);
+    else start<1>(context, tensors);
+  }
+
+private:
+  template <int n, class from, class to> static void start(cuda_context& context, tensors_of<from, to> const& tensors) {
+    auto const blocks = blocks_of_chunks<detail::cast_chunk<n>>(tensors);
+    if (blocks > 0) cuda_launch(context, dim3(blocks), cuda_threads, cast_kernel<n, from, to>, tensors);
+  }
+};
+
+} // namespace constrain
