@@ -26,6 +26,9 @@ using namespace constrain::bench;
 #if !defined(CONSTRAIN_BENCH_SEQUENCES)
 #define CONSTRAIN_BENCH_SEQUENCES 0 // of 1024 tokens, in a step; 0: a tiny model. One size a program: nvcc needs GiBs
 #endif
+#if !defined(CONSTRAIN_BENCH_LARGE)
+#define CONSTRAIN_BENCH_LARGE 0 // 1: GPT-2 774M instead of 124M
+#endif
 
 namespace {
 
@@ -56,7 +59,10 @@ template <ct::gpt2 model_, int sequences> struct configuration {
 };
 constexpr bool tiny = CONSTRAIN_BENCH_SEQUENCES == 0;
 constexpr ct::gpt2 tiny_model{.layers = 2, .heads = 2, .width = 16, .vocabulary = 67, .context = 11};
-using measured_configuration = configuration<tiny ? tiny_model : ct::gpt2{}, tiny ? 2 : CONSTRAIN_BENCH_SEQUENCES>;
+constexpr bool large = CONSTRAIN_BENCH_LARGE != 0;
+constexpr ct::gpt2 large_model{.layers = 36, .heads = 20, .width = 1280};
+constexpr ct::gpt2 measured_model = tiny ? tiny_model : large ? large_model : ct::gpt2{};
+using measured_configuration = configuration<measured_model, tiny ? 2 : CONSTRAIN_BENCH_SEQUENCES>;
 
 void mark() {
   if (!measured) std::printf("  NOT MEASURED: the kernels ran on the host; times and rates say nothing\n");
@@ -232,7 +238,9 @@ template <class configuration> std::string measure(arguments const& a, machine c
 }
 
 /// Of this program.
-std::string size_name() { return tiny ? "tiny" : std::to_string(CONSTRAIN_BENCH_SEQUENCES); }
+std::string size_name() {
+  return tiny ? "tiny" : (large ? "774m." : "") + std::to_string(CONSTRAIN_BENCH_SEQUENCES);
+}
 
 arguments read_arguments(int count, char** values) {
   arguments a;

@@ -39,6 +39,7 @@ template <class type> struct device_array {
   explicit device_array(std::vector<type> const& values) : count(static_cast<std::int64_t>(values.size())) {
     ct::cuda_check(cudaMalloc(reinterpret_cast<void**>(&data), values.size() * sizeof(type)), "allocate");
     ct::cuda_check(cudaMemcpy(data, values.data(), values.size() * sizeof(type), cudaMemcpyHostToDevice), "copy");
+    ct::cuda_check(cudaDeviceSynchronize(), "wait for the copy"); // the kernels' stream does not wait for it
   }
   device_array(device_array const&) = delete;
   ~device_array() { cudaFree(data); }

@@ -28,6 +28,7 @@ struct product {
     device_array<float> const memory(4096);
     std::vector<float> const ones(4096, 1);
     cudaMemcpy(memory.data, ones.data(), 4096 * sizeof(float), cudaMemcpyHostToDevice);
+    cudaDeviceSynchronize();
     device_array<std::byte> const scratch(workspace_bytes + 256);
     cublasLtHandle_t handle{};
     cublasLtCreate(&handle);

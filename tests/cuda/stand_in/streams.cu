@@ -159,3 +159,19 @@ TEST_CASE("the n-th call fails, without effect") {
   cudaFree(memory);
   cudaStreamDestroy(s);
 }
+
+TEST_CASE("a copy of pageable memory may arrive after the call returns") {
+  int arrived = 0;
+  for (int i = 0; i < 64; ++i) {
+    stream const s;
+    device_array<int> const a(2);
+    int const value = 5;
+    cudaMemcpy(a.data, &value, sizeof value, cudaMemcpyHostToDevice);
+    start(s, 1, 1, copy_kernel, a.data, a.data + 1);
+    cudaDeviceSynchronize();
+    arrived += a[1] == 5 ? 1 : 0;
+    CHECK(a[0] == 5);
+  }
+  CHECK(arrived > 0);
+  CHECK(arrived < 64);
+}

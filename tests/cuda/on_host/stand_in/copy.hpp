@@ -72,8 +72,11 @@ inline cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cud
   on_host::not_in_capture("cudaMemcpy");
   if (on_host::fails("cudaMemcpy")) return on_host::returned(cudaErrorLaunchFailure);
   auto& s = on_host::stream_of("cudaMemcpy", nullptr);
-  on_host::copy("cudaMemcpy", s, to, from, bytes, kind);
   on_host::finish(s);
+  on_host::copy("cudaMemcpy", s, to, from, bytes, kind);
+  // From pageable memory, CUDA returns as soon as it has read the memory: the target may be written later.
+  bool const may_return = on_host::device_memory::find(to) != nullptr && !on_host::is_pinned(from, bytes);
+  if (!may_return) on_host::finish(s);
   return cudaSuccess;
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
