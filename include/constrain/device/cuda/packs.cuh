@@ -107,10 +107,10 @@ template <int n, class T, class real> __device__ void load_pack(T const* from, r
 }
 /// n consecutive elements as numbers, for use as a value.
 template <int n, class real> struct element_pack { real values[n]; };
-/// Like `load_pack`, but returns the numbers.
-template <int n, class T> __device__ element_pack<n, arithmetic<T>> loaded_pack(T const* from) {
+/// The elements of a pack as numbers.
+template <int n, class T> __device__ element_pack<n, arithmetic<T>> unpacked(stored_pack<n, T> const& from) {
   element_pack<n, arithmetic<T>> result;
-  load_pack(from, result.values);
+  from.unpack(result.values);
   return result;
 }
 /// Rounds n numbers to `T`.

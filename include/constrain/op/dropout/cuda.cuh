@@ -65,7 +65,7 @@ template <class stored> struct dropout_argument {
             sample_elements,
             first_sample,
             static_cast<float>(*rate),
-            static_cast<arithmetic<stored>>(1 / (1 - *rate))};
+            static_cast<arithmetic<stored>>(*rate == 0 ? 1 : 1 / (1 - *rate))};
   }
   /// Whether a kernel may handle the elements in packs of 16 bytes, each within a sample.
   bool takes_packs() const { return sample_elements % pack_of<stored> == 0; }
