@@ -13,8 +13,16 @@ struct bfloat16 {
   std::uint16_t bits = 0; // sign, exponent, mantissa
 
   bfloat16() = default;
-  /// Rounds to nearest, ties to even; every NaN becomes the NaN 0x7FFF.
+  /// Rounds to nearest, ties to even; every NaN becomes the NaN 0x7FFF. On CUDA devices, one instruction (cvt).
   CT_HOST_DEVICE constexpr bfloat16(float x) noexcept {
+#if defined(__CUDA_ARCH__)
+    if (!__builtin_is_constant_evaluated()) {
+      std::uint32_t pair = 0; // the conversion of a pair has a higher throughput than that of one number
+      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(x));
+      bits = static_cast<std::uint16_t>(pair);
+      return;
+    }
+#endif
     auto const u = __builtin_bit_cast(std::uint32_t, x);
     auto const rounded = u + 0x7FFFu + (u >> 16 & 1u);
     bool const nan = (u & 0x7FFFFFFFu) > 0x7F800000u;

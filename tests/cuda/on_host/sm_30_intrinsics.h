@@ -1,7 +1,7 @@
 #pragma once
 
 // The shuffles of a warp on the host: every lane of the mask waits until all of them have come. Of these only
-// __syncwarp orders memory.
+// __syncwarp orders memory. __ballot_sync takes the mask of all lanes only.
 
 #include "cuda_runtime.h"
 #include "stand_in/warp.hpp"
@@ -17,6 +17,11 @@ template <class T> T __shfl_xor_sync(unsigned mask, T x, int other, int width = 
 template <class T> T __shfl_down_sync(unsigned mask, T x, unsigned by, int width = 32) {
   auto const lane = static_cast<int>(threadIdx.x % 32), source = lane + static_cast<int>(by);
   return on_host::take_from_lane(mask, x, source / width == lane / width ? source : lane);
+}
+inline unsigned __ballot_sync(unsigned mask, int x) {
+  unsigned bits = x != 0 ? 1u << threadIdx.x % 32 : 0;
+  for (int other = 16; other > 0; other /= 2) bits |= __shfl_xor_sync(mask, bits, other);
+  return bits;
 }
 inline void __syncwarp(unsigned mask = 0xFFFFFFFF) {
   on_host::take_from_lane(mask, 0, static_cast<int>(threadIdx.x % 32), true);

@@ -19,6 +19,22 @@ template <class entry> struct multi_tensor {
     entries[c.merged_before] = e;
     count = c.merged_before + 1;
   }
+  /// Gives each entry as many consecutive blocks as `blocks_of(entry)` returns, and returns the number of all blocks.
+  /// The entries must have a member `first_block`.
+  template <class function> unsigned place_blocks(function const& blocks_of) {
+    unsigned blocks = 0;
+    for (int i = 0; i < count; ++i) {
+      entries[i].first_block = blocks;
+      blocks += static_cast<unsigned>(blocks_of(entries[i]));
+    }
+    return blocks;
+  }
+  /// The entry that a block belongs to (place_blocks).
+  __device__ entry const& entry_of_block(unsigned block) const {
+    int i = 0;
+    while (i + 1 < count && entries[i + 1].first_block <= block) ++i;
+    return entries[i];
+  }
 };
 
 /// A block's share of a multi-tensor launch: elements [begin, end) of one of the tensors.

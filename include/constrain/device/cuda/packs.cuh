@@ -3,6 +3,7 @@
 #include "constrain/base/dtype.hpp"
 #include "constrain/base/host_device.hpp"
 #include "constrain/base/variant.hpp"
+#include "constrain/device/cuda/ptx.cuh"
 
 #include <cstdint>
 
@@ -32,13 +33,33 @@ template <int bytes> __device__ void copy_words(void const* from, void* to) {
 #endif
 }
 
+/// Like `copy_words`, to global memory. The instruction is written out, since the compiler does not always combine the
+/// stores of the parts of a word.
+template <int bytes> __device__ void store_words(void const* from, void* to) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (bytes % 16 == 0) {
+    CT_UNROLL
+    for (int i = 0; i < bytes / 16; ++i) {
+      auto const word = static_cast<uint4 const*>(from)[i];
+      asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
+                   :
+                   : "l"(__cvta_generic_to_global(static_cast<uint4*>(to) + i)), "r"(word.x), "r"(word.y), "r"(word.z),
+                     "r"(word.w)
+                   : "memory");
+    }
+  } else copy_words<bytes>(from, to);
+#else
+  copy_words<bytes>(from, to);
+#endif
+}
+
 } // namespace detail
 
 /// The number of elements in 16 bytes.
 template <class T> inline constexpr int pack_of = 16 / static_cast<int>(sizeof(T));
 
 /// Whether all arrays begin at multiples of 16 bytes.
-template <class... pointers> bool are_aligned(pointers const*... arrays) {
+template <class... pointers> CT_HOST_DEVICE bool are_aligned(pointers const*... arrays) {
   return ((reinterpret_cast<std::uintptr_t>(arrays) % 16 == 0) && ...);
 }
 /// Whether kernels may access rows of `columns` elements in packs of 16 bytes of `T`: whether every row of every array
@@ -47,29 +68,70 @@ template <class T, class... pointers> bool takes_packs(std::int64_t columns, poi
   return columns % pack_of<T> == 0 && are_aligned(arrays...);
 }
 
+/// n consecutive elements as they are in memory. A kernel that loads several packs before it uses the first has more
+/// loads in flight.
+template <int n, class T> struct stored_pack {
+  /// Whether an even number of 16-bit elements is in pairs, which conversions handle with fewer instructions.
+  static constexpr bool in_pairs = is_narrow_type<T> && n % 2 == 0;
+  /// A pair of elements, the first in the lower half, or an element.
+  using unit = std::conditional_t<in_pairs, std::uint32_t, T>;
+  static constexpr int count = in_pairs ? n / 2 : n;
+
+  alignas(16) unit units[count];
+
+  /// The elements as numbers.
+  template <class real> __device__ void unpack(real (&to)[n]) const {
+    if constexpr (in_pairs) {
+      CT_UNROLL
+      for (int i = 0; i < count; ++i) {
+        float low, high;
+        ptx::unpair<T>(units[i], low, high);
+        to[2 * i] = low, to[2 * i + 1] = high;
+      }
+    } else {
+      CT_UNROLL
+      for (int i = 0; i < n; ++i) to[i] = units[i];
+    }
+  }
+};
 /// Loads n consecutive elements. If n is not 1, `from` must be a multiple of min(16, bytes of n elements).
+template <int n, class T> __device__ stored_pack<n, T> load_stored(T const* from) {
+  stored_pack<n, T> result;
+  if constexpr (n == 1) result.units[0] = *from;
+  else detail::copy_words<static_cast<int>(n * sizeof(T))>(from, result.units);
+  return result;
+}
+/// Like `load_stored`, but converts the elements to numbers.
 template <int n, class T, class real> __device__ void load_pack(T const* from, real (&to)[n]) {
-  alignas(16) T elements[n];
-  if constexpr (n == 1) elements[0] = *from;
-  else detail::copy_words<static_cast<int>(sizeof(elements))>(from, elements);
-  CT_UNROLL
-  for (int i = 0; i < n; ++i) to[i] = elements[i];
+  load_stored<n>(from).unpack(to);
 }
 /// n consecutive elements as numbers, for use as a value.
 template <int n, class real> struct element_pack { real values[n]; };
-/// Like `load_pack`, but returns the numbers.
-template <int n, class T> __device__ element_pack<n, arithmetic<T>> loaded_pack(T const* from) {
+/// The elements of a pack as numbers.
+template <int n, class T> __device__ element_pack<n, arithmetic<T>> unpacked(stored_pack<n, T> const& from) {
   element_pack<n, arithmetic<T>> result;
-  load_pack(from, result.values);
+  from.unpack(result.values);
   return result;
 }
-/// Rounds n numbers to `T`, and stores them like `load_pack` loads.
-template <int n, class T, class real> __device__ void store_pack(real const (&from)[n], T* to) {
-  alignas(16) T elements[n];
+/// Rounds n numbers to `T`.
+template <class T, int n, class real> __device__ stored_pack<n, T> rounded_pack(real const (&from)[n]) {
+  stored_pack<n, T> result;
   CT_UNROLL
-  for (int i = 0; i < n; ++i) elements[i] = from[i];
-  if constexpr (n == 1) *to = elements[0];
-  else detail::copy_words<static_cast<int>(sizeof(elements))>(elements, to);
+  for (int i = 0; i < stored_pack<n, T>::count; ++i) {
+    if constexpr (stored_pack<n, T>::in_pairs) result.units[i] = ptx::pair_of<T>(from[2 * i], from[2 * i + 1]);
+    else result.units[i] = from[i];
+  }
+  return result;
+}
+/// Stores n consecutive elements in global memory. If n is not 1, `to` must be a multiple of min(16, bytes of n
+/// elements).
+template <int n, class T> __device__ void store_stored(stored_pack<n, T> const& from, T* to) {
+  if constexpr (n == 1) *to = from.units[0];
+  else detail::store_words<static_cast<int>(n * sizeof(T))>(from.units, to);
+}
+/// Rounds n numbers to `T`, and stores them like `store_stored`.
+template <int n, class T, class real> __device__ void store_pack(real const (&from)[n], T* to) {
+  store_stored(rounded_pack<T>(from), to);
 }
 
 } // namespace constrain

@@ -74,6 +74,20 @@ template <class real>
 #endif
   }
 
+/// The two elements of a register as floats: the inverse of `pair_of`. A bfloat16 takes one instruction.
+template <class real>
+requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ void unpair(std::uint32_t pair,
+                                                                                            float& low, float& high) {
+  if constexpr (std::same_as<real, bfloat16>) {
+    low = __builtin_bit_cast(float, pair << 16);
+    high = __builtin_bit_cast(float, pair & 0xFFFF0000u);
+  } else {
+    real first, second;
+    first.bits = static_cast<std::uint16_t>(pair), second.bits = static_cast<std::uint16_t>(pair >> 16);
+    low = first, high = second;
+  }
+}
+
 /// Begins to copy 16 bytes from global to shared memory (cp.async). Both addresses must be multiples of 16. Only the
 /// first `valid` bytes are read; the other bytes of the copy become 0. This thread may read the copied bytes after
 /// `wait_for_copies` has waited for them; other threads may read them only after a barrier that follows this wait.

@@ -4,41 +4,9 @@
 #include "constrain/device/cuda/packs.cuh"
 #include "constrain/device/cuda/start_kernel.cuh"
 
-#include <cub/block/block_reduce.cuh>
 #include <sm_30_intrinsics.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
-
-/// The maximum of two values, for `block_reduction`.
-struct larger_of {
-  template <class real> CT_HOST_DEVICE real operator()(real a, real b) const { return a > b ? a : b; }
-};
-
-/// Reduces one value per thread of a block; every thread gets the result. All threads of the block must take part. The
-/// order of the reduction is fixed.
-template <class real> struct block_reduction {
-  using reduce = cub::BlockReduce<real, cuda_threads>;
-  /// Shared memory of a block for one reduction.
-  struct memory {
-    typename reduce::TempStorage temporary;
-    real result;
-  };
-  memory& shared;
-
-  /// The sum of `x` over all threads of the block.
-  __device__ real sum(real x) { return broadcast(reduce(shared.temporary).Sum(x)); }
-  /// The maximum of `x` over all threads of the block.
-  __device__ real max(real x) { return broadcast(reduce(shared.temporary).Reduce(x, larger_of{})); }
-
-private:
-  __device__ real broadcast(real x) {
-    if (threadIdx.x == 0) shared.result = x;
-    __syncthreads();
-    real const all = shared.result;
-    __syncthreads();
-    return all;
-  }
-};
 
 /// The sum of one value per lane, in a fixed order; every lane gets the result. All lanes of a warp must take part.
 template <class real> __device__ real warp_sum(real x) {
@@ -46,6 +14,38 @@ template <class real> __device__ real warp_sum(real x) {
   for (int other = 16; other > 0; other /= 2) x += __shfl_xor_sync(0xFFFFFFFF, x, other);
   return x;
 }
+
+/// Reduces one value per thread of a block, whose number of threads is a multiple of 32; every thread gets the result.
+/// All threads of the block must take part. The order of the reduction depends only on the number of threads.
+template <class real> struct block_reduction {
+  /// Shared memory of a block for one reduction.
+  struct memory {
+    real of_warp[32];
+  };
+  memory& shared;
+
+  /// The sum of `x` over all threads of the block.
+  __device__ real sum(real x) {
+    return over_warps(warp_sum(x), [](real a, real b) { return a + b; });
+  }
+  /// The maximum of `x` over all threads of the block.
+  __device__ real max(real x) {
+    auto const larger = [](real a, real b) { return a > b ? a : b; };
+    CT_UNROLL
+    for (int other = 16; other > 0; other /= 2) x = larger(x, __shfl_xor_sync(0xFFFFFFFF, x, other));
+    return over_warps(x, larger);
+  }
+
+private:
+  template <class function> __device__ real over_warps(real x, function const& f) {
+    if (threadIdx.x % 32 == 0) shared.of_warp[threadIdx.x / 32] = x;
+    __syncthreads();
+    real all = shared.of_warp[0];
+    for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) all = f(all, shared.of_warp[warp]);
+    __syncthreads(); // the memory may be used again
+    return all;
+  }
+};
 
 namespace detail {
 
@@ -70,10 +70,11 @@ private:
   divisor parts_;
 };
 
-/// Sums each column of a matrix [rows, columns] over each part of the rows: sums [parts, columns]. `f(row, column,
-/// values)` gets the place of the first of n consecutive elements and sets their values; the matrix need not be in
-/// memory. If `f` has a member function `started`, each thread calls the function that it returns. A block sums 32 n
-/// columns; its warps take the rows of a part in turn.
+/// Sums each column of a matrix [rows, columns] over each part of the rows: sums [parts, columns]. The matrix need not
+/// be in memory: f.load(row, column) loads what n consecutive elements are computed from, where the first of them is at
+/// this place, and f(loaded, row, column, values) sets their values. If `f` has a member function `started`, each
+/// thread uses the object that it returns. A block sums 32 n columns; its warps take the rows of a part in turn. A
+/// thread loads for two rows before it computes, so that more loads are in flight.
 template <int n, class real, class function>
 static __global__ void __launch_bounds__(cuda_threads)
     column_sums_kernel(function f, row_partition rows, std::int64_t columns, real* sums) {
@@ -85,11 +86,18 @@ static __global__ void __launch_bounds__(cuda_threads)
   real of_thread[n]{}, values[n];
   auto const values_of = detail::started(f);
   auto const end = rows.begin(part + 1);
-  for (auto row = rows.begin(part) + warp; column < columns && row < end; row += warps) {
-    values_of(row, column, values);
+  auto row = column < columns ? rows.begin(part) + warp : end;
+  auto const add = [&](auto const& loaded, std::int64_t at) {
+    values_of(loaded, at, column, values);
     CT_UNROLL
     for (int j = 0; j < n; ++j) of_thread[j] += values[j];
+  };
+  CT_KEEP_LOOP
+  for (; row + warps < end; row += 2 * warps) {
+    auto const first = values_of.load(row, column), second = values_of.load(row + warps, column);
+    add(first, row), add(second, row + warps);
   }
+  if (row < end) add(values_of.load(row, column), row);
   CT_UNROLL
   for (int j = 0; j < n; ++j) of_warp[warp][lane][j] = of_thread[j];
   __syncthreads();
@@ -105,8 +113,12 @@ static __global__ void __launch_bounds__(cuda_threads)
 template <int n, class stored, class real> struct elements_of_matrix {
   stored const* x;
   std::int64_t stride; // elements from one row to the next
-  __device__ void operator()(std::int64_t row, std::int64_t column, real (&values)[n]) const {
-    load_pack(x + row * stride + column, values);
+  /// The elements at a place.
+  __device__ stored_pack<n, stored> load(std::int64_t row, std::int64_t column) const {
+    return load_stored<n>(x + row * stride + column);
+  }
+  __device__ void operator()(stored_pack<n, stored> const& from, std::int64_t, std::int64_t, real (&values)[n]) const {
+    from.unpack(values);
   }
 };
 

@@ -42,22 +42,31 @@ void for_elements(cuda<architecture>, call const& c, std::int64_t count, functio
               count, f);
 }
 
-/// The kernel of `map_elements`: n elements per access. The first threads also handle the elements after the last pack.
+/// The kernel of `map_elements`: n elements per access. A thread loads two packs of each array before it computes, so
+/// that more loads are in flight. The first threads also handle the elements after the last pack.
 template <int n, class function, class to, class... from>
 static __global__ void __launch_bounds__(cuda_threads)
     map_kernel(std::int64_t count, function f, to* y, from const*... x) {
   auto const thread = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x;
   auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads * n;
   auto const whole = count - count % n;
-  CT_KEEP_LOOP
-  for (auto i = thread * n; i < whole; i += stride) {
+  auto const store = [&](std::int64_t i, stored_pack<n, from> const&... loaded) {
     arithmetic<to> results[n];
     [&](auto const&... packs) {
       CT_UNROLL
       for (int j = 0; j < n; ++j) results[j] = f(packs.values[j]...);
-    }(loaded_pack<n>(x + i)...);
+    }(unpacked(loaded)...);
     store_pack(results, y + i);
-  }
+  };
+  auto i = thread * n;
+  CT_KEEP_LOOP
+  for (; i + stride < whole; i += 2 * stride)
+    [&](auto const&... first) {
+      [&](auto const&... second) {
+        store(i, first...), store(i + stride, second...);
+      }(load_stored<n>(x + i + stride)...);
+    }(load_stored<n>(x + i)...);
+  if (i < whole) store(i, load_stored<n>(x + i)...);
   if (thread < count - whole) y[whole + thread] = f(arithmetic<from>(x[whole + thread])...);
 }
 

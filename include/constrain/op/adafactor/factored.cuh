@@ -49,8 +49,11 @@ template <int n, class real> struct adafactor_squares {
   real const* gradient;
   double const* clip;
   std::int64_t columns;
-  __device__ void operator()(std::int64_t row, std::int64_t column, double (&values)[n]) const {
-    load_pack(gradient + row * columns + column, values);
+  __device__ stored_pack<n, real> load(std::int64_t row, std::int64_t column) const {
+    return load_stored<n>(gradient + row * columns + column);
+  }
+  __device__ void operator()(stored_pack<n, real> const& from, std::int64_t, std::int64_t, double (&values)[n]) const {
+    from.unpack(values);
     CT_UNROLL
     for (int j = 0; j < n; ++j) values[j] *= clip[1], values[j] *= values[j];
   }

@@ -21,17 +21,25 @@ template <int n, class stored> struct loss_rows {
   __device__ stored const* row() const { return logits + static_cast<std::int64_t>(blockIdx.x) * stride; }
   __device__ std::int32_t label() const { return labels[blockIdx.x]; }
   /// Calls f(i, pack) for this thread's packs of n elements, and then f(i, element) for its element after the last
-  /// pack, an array of one; i is the index of the first element.
+  /// pack, an array of one; i is the index of the first element. Two packs are loaded before the first is used.
   template <class function> __device__ void for_each_pack(function const& f) const {
     auto const whole = classes - classes % n;
     accumulate values[n], last[1];
-    for (auto i = static_cast<std::int64_t>(threadIdx.x) * n; i < whole; i += cuda_threads * n) {
-      load_pack(row() + i, values);
+    auto const call = [&](std::int64_t i, stored_pack<n, stored> const& pack) {
+      pack.unpack(values);
       f(i, values);
+    };
+    auto const stride = static_cast<std::int64_t>(blockDim.x) * n;
+    auto i = static_cast<std::int64_t>(threadIdx.x) * n;
+    CT_KEEP_LOOP
+    for (; i + stride < whole; i += 2 * stride) {
+      auto const first = load_stored<n>(row() + i), second = load_stored<n>(row() + i + stride);
+      call(i, first), call(i + stride, second);
     }
-    if (auto const i = whole + threadIdx.x; i < classes) {
-      load_pack(row() + i, last);
-      f(i, last);
+    if (i < whole) call(i, load_stored<n>(row() + i));
+    if (auto const rest = whole + threadIdx.x; rest < classes) {
+      load_pack(row() + rest, last);
+      f(rest, last);
     }
   }
 };
@@ -56,17 +64,21 @@ __device__ logit_statistics<accumulate> statistics_of_row(loss_rows<n, stored> c
   // The gradient may overwrite the logits, so all threads read the label's before the first barrier.
   accumulate const at_label = label == ignored_label ? accumulate(0) : accumulate(rows.row()[label]);
   accumulate most = lowest<accumulate>, exponents = 0, sum = 0;
+  bool const needs_sum = rows.options.label_smoothing != 0;
   rows.for_each_pack([&]<int count>(std::int64_t, accumulate const(&x)[count]) {
     accumulate largest = x[0];
     CT_UNROLL
-    for (int j = 1; j < count; ++j) largest = x[j] > largest ? x[j] : largest;
-    if (largest > most) exponents *= math::exp(most - largest), most = largest;
+    for (int j = 1; j < count; ++j) largest = math::larger(x[j], largest);
+    if (largest > most) exponents *= math::exp_or_zero(most - largest), most = largest;
     CT_UNROLL
-    for (int j = 0; j < count; ++j) exponents += math::exp(x[j] - most), sum += x[j];
+    for (int j = 0; j < count; ++j) exponents += math::exp_or_zero(x[j] - most);
+    if (!needs_sum) return;
+    CT_UNROLL
+    for (int j = 0; j < count; ++j) sum += x[j];
   });
   accumulate const row_max = reduction{shared}.max(most);
-  exponents = reduction{shared}.sum(exponents * math::exp(most - row_max));
-  if (rows.options.label_smoothing != 0) sum = reduction{shared}.sum(sum);
+  exponents = reduction{shared}.sum(exponents * math::exp_or_zero(most - row_max));
+  if (needs_sum) sum = reduction{shared}.sum(sum);
   return {row_max + math::log(exponents), sum, at_label};
 }
 
@@ -89,15 +101,17 @@ __device__ void write_gradient_of_row(loss_rows<n, stored> const& rows, accumula
                                       stored* to) {
   auto const label = rows.label();
   auto const factor = label == ignored_label ? accumulate(0) : static_cast<accumulate>(scale);
-  auto const on_label = static_cast<accumulate>(1 - rows.options.label_smoothing);
-  auto const on_each = static_cast<accumulate>(rows.options.label_smoothing / static_cast<double>(rows.classes));
-  accumulate const growth = 1 + static_cast<accumulate>(2 * rows.options.z_loss) * log_sum_exp;
+  auto const on_label = static_cast<accumulate>(1 - rows.options.label_smoothing) * factor;
+  auto const on_each =
+      static_cast<accumulate>(rows.options.label_smoothing / static_cast<double>(rows.classes)) * factor;
+  accumulate const growth = (1 + static_cast<accumulate>(2 * rows.options.z_loss) * log_sum_exp) * factor;
   rows.for_each_pack([&]<int count>(std::int64_t i, accumulate const(&x)[count]) {
     accumulate results[count];
     CT_UNROLL
-    for (int j = 0; j < count; ++j) {
-      accumulate const target = on_each + (i + j == label ? on_label : accumulate(0));
-      results[j] = (math::exp(x[j] - log_sum_exp) * growth - target) * factor;
+    for (int j = 0; j < count; ++j) results[j] = math::exp_or_zero(x[j] - log_sum_exp) * growth - on_each;
+    if (auto const hit = label - i; hit >= 0 && hit < count) {
+      CT_UNROLL
+      for (int j = 0; j < count; ++j) results[j] -= j == hit ? on_label : accumulate(0);
     }
     store_pack(results, to + i);
   });

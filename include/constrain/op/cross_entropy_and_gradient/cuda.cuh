@@ -5,10 +5,19 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+namespace detail {
+
+/// The maximum number of threads per row. The rows that a device works on at the same time should fit into its L2 cache
+/// for the second pass, so few rows with many threads each are better than the reverse. In fp64, the exponentials need
+/// many registers.
+template <class stored> inline constexpr int loss_threads = sizeof(stored) < 8 ? 768 : cuda_threads;
+
+} // namespace detail
+
 // The loss of each row and dlogits, which may overwrite the logits. A block usually finds its row in a cache the second
 // time.
 template <int n, class stored>
-static __global__ void __launch_bounds__(cuda_threads)
+static __global__ void __launch_bounds__(detail::loss_threads<stored>, 2)
     cross_entropy_and_gradient_kernel(loss_rows<n, stored> rows, double const* dloss, double const* inverse_count,
                                       stored* dlogits, std::int64_t stride, double* loss) {
   __shared__ typename block_reduction<arithmetic<stored>>::memory shared;
@@ -26,7 +35,8 @@ template <class architecture> struct kernel<op::cross_entropy_and_gradient, cuda
                   tensor<stored> dlogits, tensor<double> loss, tensor<double> row_loss) {
     auto& context = *c.parameters.context;
     auto const launch = [&]<int n>(loss_rows<n, stored> const& rows) {
-      cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads,
+      int const threads = rows.classes > 2 * n * cuda_threads ? detail::loss_threads<stored> : cuda_threads;
+      cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), threads,
                   cross_entropy_and_gradient_kernel<n, stored>, rows, dloss.data, inverse_count.data, dlogits.data,
                   dlogits.row_stride(), row_loss.data);
     };

@@ -65,7 +65,7 @@ template <class stored> struct dropout_argument {
             sample_elements,
             first_sample,
             static_cast<float>(*rate),
-            static_cast<arithmetic<stored>>(1 / (1 - *rate))};
+            static_cast<arithmetic<stored>>(*rate == 0 ? 1 : 1 / (1 - *rate))};
   }
   /// Whether a kernel may handle the elements in packs of 16 bytes, each within a sample.
   bool takes_packs() const { return sample_elements % pack_of<stored> == 0; }
@@ -136,9 +136,14 @@ template <int n, class stored> struct dropout_packs {
     stored* dx;
     std::int64_t width;
 
-    __device__ void operator()(std::int64_t row, std::int64_t column, arithmetic<stored> (&values)[n]) const {
+    /// The elements of dy at a place.
+    __device__ stored_pack<n, stored> load(std::int64_t row, std::int64_t column) const {
+      return load_stored<n>(dy + row * width + column);
+    }
+    __device__ void operator()(stored_pack<n, stored> const& from, std::int64_t row, std::int64_t column,
+                               arithmetic<stored> (&values)[n]) const {
       auto const i = row * width + column;
-      load_pack(dy + i, values);
+      from.unpack(values);
       dropout.apply(i, values);
       store_pack(values, dx + i);
     }

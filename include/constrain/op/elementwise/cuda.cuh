@@ -12,19 +12,32 @@ template <int n, class functor, class stored, int inputs> struct gradient_packs 
   stored* dx;
   std::int64_t width;
 
-  __device__ void operator()(std::int64_t row, std::int64_t column, arithmetic<stored> (&values)[n]) const {
-    auto const i = row * width + column;
+  /// The inputs at the n elements.
+  struct loaded {
+    stored_pack<n, stored> of[inputs];
+  };
+  /// Loads the inputs at the elements from a place on.
+  __device__ loaded load(std::int64_t row, std::int64_t column) const {
+    loaded result;
+    CT_UNROLL
+    for (int k = 0; k < inputs; ++k) result.of[k] = load_stored<n>(input[k] + row * width + column);
+    return result;
+  }
+  __device__ void operator()(loaded const& from, std::int64_t row, std::int64_t column,
+                             arithmetic<stored> (&values)[n]) const {
     arithmetic<stored> of[inputs][n];
     CT_UNROLL
-    for (int k = 0; k < inputs; ++k) load_pack(input[k] + i, of[k]);
+    for (int k = 0; k < inputs; ++k) from.of[k].unpack(of[k]);
     CT_UNROLL
     for (int j = 0; j < n; ++j) {
       gradient_of<functor> const gradient;
-      if constexpr (inputs == 1) values[j] = stored(gradient(of[0][j]));
-      else if constexpr (inputs == 2) values[j] = stored(gradient(of[0][j], of[1][j]));
-      else values[j] = stored(gradient(of[0][j], of[1][j], of[2][j]));
+      if constexpr (inputs == 1) values[j] = gradient(of[0][j]);
+      else if constexpr (inputs == 2) values[j] = gradient(of[0][j], of[1][j]);
+      else values[j] = gradient(of[0][j], of[1][j], of[2][j]);
     }
-    store_pack(values, dx + i);
+    auto const rounded = rounded_pack<stored>(values);
+    store_stored(rounded, dx + row * width + column);
+    rounded.unpack(values);
   }
 };
 

@@ -1,42 +1,66 @@
 #pragma once
 
+#include "constrain/device/cuda/divisor.hpp"
 #include "constrain/device/cuda/start_kernel.cuh"
 #include "constrain/op/gather_rows/gather_rows.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: y[i] is an element of row rows[i / width] of x.
-template <class stored> struct gather_rows_elements {
+/// Loop bodies of the kernels: element i is pack i of n elements of some rows; row r of them belongs to row rows[r] of
+/// all rows. `gather_rows_packs` copies the packs of y from x.
+template <int n, class stored> struct gather_rows_packs {
   stored const* x;
   std::int32_t const* rows;
   stored* y;
-  std::int64_t width;
+  std::int64_t packs; // of a row
+  divisor per_row;
 
-  CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    auto const row = i / width;
-    y[i] = x[rows[row] * width + (i - row * width)];
+  __device__ void operator()(std::int64_t i) const {
+    auto const row = per_row.quotient(i);
+    store_stored(load_stored<n>(x + (rows[row] * packs + (i - row * packs)) * n), y + i * n);
   }
 };
+/// Adds the packs of dy to dx.
+template <int n, class stored> struct add_rows_packs {
+  stored const* dy;
+  std::int32_t const* rows;
+  stored* dx;
+  std::int64_t packs; // of a row
+  divisor per_row;
+
+  __device__ void operator()(std::int64_t i) const {
+    auto const row = per_row.quotient(i);
+    stored* const to = dx + (rows[row] * packs + (i - row * packs)) * n;
+    arithmetic<stored> sums[n], values[n];
+    load_pack(to, sums), load_pack(dy + i * n, values);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) sums[j] += values[j];
+    store_pack(sums, to);
+  }
+};
+
+/// Calls f(std::integral_constant<int, n>) with the number of elements per access of rows of `width` elements.
+template <class stored, class function>
+void with_row_packs(std::int64_t width, stored const* all, stored const* some, function const& f) {
+  if (takes_packs<stored>(width, all, some)) f(std::integral_constant<int, pack_of<stored>>{});
+  else f(std::integral_constant<int, 1>{});
+}
+
+/// y[i] = x[rows[i]], for the rows of y.
+template <class architecture, class stored>
+void gather_rows(cuda<architecture> device, call const& c, stored const* x, tensor<std::int32_t const> rows,
+                 tensor<stored> y) {
+  auto const width = y.count / rows.count;
+  with_row_packs(width, x, y.data, [&]<int n>(std::integral_constant<int, n>) {
+    for_elements(device, c, y.count / n,
+                 gather_rows_packs<n, stored>{x, rows.data, y.data, width / n, divisor(width / n)});
+  });
+}
 
 template <class architecture> struct kernel<op::gather_rows, cuda<architecture>> {
   template <class stored>
   static void run(call const& c, tensor<stored const> x, tensor<std::int32_t const> rows, tensor<stored> y) {
-    for_elements(cuda<architecture>{}, c, y.count,
-                 gather_rows_elements<stored>{x.data, rows.data, y.data, y.count / rows.count});
-  }
-};
-
-/// Loop body of the kernel for writes after the first: adds dy[i] to an element of row rows[i / width] of dx.
-template <class stored> struct add_rows_elements {
-  stored const* dy;
-  std::int32_t const* rows;
-  stored* dx;
-  std::int64_t width;
-
-  CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    auto const row = i / width;
-    auto const to = rows[row] * width + (i - row * width);
-    dx[to] = dx[to] + dy[i];
+    gather_rows(cuda<architecture>{}, c, x.data, rows, y);
   }
 };
 
@@ -62,8 +86,10 @@ template <class architecture> struct kernel<op::scatter_rows, cuda<architecture>
   static void run(call const& c, tensor<stored const> dy, tensor<std::int32_t const> rows, tensor<stored> dx) {
     auto const width = dy.count / rows.count;
     if (c.add_to(0))
-      return for_elements(cuda<architecture>{}, c, dy.count,
-                          add_rows_elements<stored>{dy.data, rows.data, dx.data, width});
+      return with_row_packs(width, dy.data, dx.data, [&]<int n>(std::integral_constant<int, n>) {
+        for_elements(cuda<architecture>{}, c, dy.count / n,
+                     add_rows_packs<n, stored>{dy.data, rows.data, dx.data, width / n, divisor(width / n)});
+      });
     cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(dx.count / width)), cuda_threads,
                 scatter_rows_kernel<stored>, dy.data, rows.data, rows.count, width, dx.data);
   }

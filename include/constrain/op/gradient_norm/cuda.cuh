@@ -11,47 +11,73 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-inline constexpr std::int64_t square_blocks = 1024; // maximum number of blocks per gradient
+inline constexpr int square_warps = cuda_threads / 32;
+inline constexpr int chunks_of_block = 4 * square_warps; // chunks that a block of square_chunks_kernel handles
 
 /// One gradient of a multi-tensor launch.
 template <class stored> struct squares_entry {
   stored const* gradient;
-  std::int64_t elements, tensors; // elements of one tensor; number of tensors stacked in the gradient
-  double* sums;                   // sum of the squares of each chunk of each tensor
-  int index;                      // index of the gradient in `squares`
-  int zeroes;                     // whether this is the first write in a run, which must define all of `squares`
+  std::int64_t elements; // of one tensor
+  unsigned tensors;      // number of tensors stacked in the gradient
+  unsigned first_block;  // of the gradient's blocks, which follow the blocks of the entry before
+  double* sums;          // sum of the squares of each chunk of each tensor
+  int index;             // index of the gradient in `squares`
+  int zeroes;            // whether this is the first write in a run, which must define all of `squares`
+
+  /// Number of chunks of all tensors.
+  CT_HOST_DEVICE std::int64_t chunks() const { return tensors * norm_chunks(elements); }
 };
 
-/// The sum of the squares of elements [begin, end) of a tensor, over the threads of a block.
-template <class stored>
-__device__ double sum_of_squares(stored const* tensor, std::int64_t begin, std::int64_t end,
-                                 block_reduction<double>::memory& shared) {
+/// The sum of the squares of elements [begin, end) of a tensor, at most a chunk, over the lanes of a warp. The order of
+/// the additions does not depend on the address of the tensor.
+template <class stored> __device__ double sum_of_squares(stored const* tensor, std::int64_t begin, std::int64_t end) {
+  constexpr int n = 4, packs = static_cast<int>(norm_chunk) / (32 * n);
+  auto const first = begin + static_cast<std::int64_t>(threadIdx.x % 32) * n;
   double sum = 0;
-  for (auto i = begin + threadIdx.x; i < end; i += cuda_threads) {
-    auto const g = static_cast<double>(tensor[i]);
-    sum += g * g;
+  if (end - begin == norm_chunk && reinterpret_cast<std::uintptr_t>(tensor + begin) % 16 == 0) {
+    stored_pack<n, stored> pack[packs];
+    CT_UNROLL
+    for (int k = 0; k < packs; ++k) pack[k] = load_stored<n>(tensor + first + k * 32 * n);
+    CT_UNROLL
+    for (int k = 0; k < packs; ++k) {
+      double values[n];
+      pack[k].unpack(values);
+      CT_UNROLL
+      for (int j = 0; j < n; ++j) sum += values[j] * values[j];
+    }
+  } else {
+    CT_KEEP_LOOP
+    for (auto i = first; i < end; i += 32 * n) {
+      CT_KEEP_LOOP
+      for (int j = 0; j < n && i + j < end; ++j) {
+        auto const g = static_cast<double>(tensor[i + j]);
+        sum += g * g;
+      }
+    }
   }
-  return block_reduction<double>{shared}.sum(sum);
+  return warp_sum(sum);
 }
 
 } // namespace detail
 
-// entry.sums[k] = the sum of the squares of chunk k of a gradient. Blocks with the same blockIdx.y share the chunks of
-// one gradient. The first write in a run sets `squares` to 0; gradient_norm_squared_kernel then writes the elements.
+// entry.sums[k] = the sum of the squares of chunk k of a gradient; one warp per chunk. The first write in a run sets
+// `squares` to 0; gradient_norm_squared_kernel then writes the elements.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     square_chunks_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* squares, std::int64_t gradients) {
-  __shared__ block_reduction<double>::memory shared;
-  auto const& entry = tensors.entries[blockIdx.y];
-  if (entry.zeroes && blockIdx.x == 0)
+  auto const& entry = tensors.entry_of_block(blockIdx.x);
+  if (entry.zeroes && blockIdx.x == entry.first_block)
     for (std::int64_t i = threadIdx.x; i < gradients; i += cuda_threads) squares[i] = 0;
-  auto const chunks = norm_chunks(entry.elements);
-  for (auto chunk = static_cast<std::int64_t>(blockIdx.x); chunk < entry.tensors * chunks; chunk += gridDim.x) {
-    auto const* const tensor = entry.gradient + chunk / chunks * entry.elements;
-    auto const begin = chunk % chunks * norm_chunk;
+  auto const of_tensor = static_cast<unsigned>(norm_chunks(entry.elements)), chunks = of_tensor * entry.tensors;
+  auto const first = (blockIdx.x - entry.first_block) * detail::chunks_of_block;
+  auto const last = first + detail::chunks_of_block < chunks ? first + detail::chunks_of_block : chunks;
+  CT_KEEP_LOOP
+  for (auto chunk = first + threadIdx.x / 32; chunk < last; chunk += detail::square_warps) {
+    auto const tensor = chunk / of_tensor;
+    auto const begin = (chunk - tensor * of_tensor) * norm_chunk;
     auto const end = begin + norm_chunk < entry.elements ? begin + norm_chunk : entry.elements;
-    auto const sum = detail::sum_of_squares(tensor, begin, end, shared);
-    if (threadIdx.x == 0) entry.sums[chunk] = sum;
+    auto const sum = detail::sum_of_squares(entry.gradient + tensor * entry.elements, begin, end);
+    if (threadIdx.x % 32 == 0) entry.sums[chunk] = sum;
   }
 }
 
@@ -60,14 +86,23 @@ static __global__ void __launch_bounds__(cuda_threads)
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     gradient_norm_squared_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* squares) {
+  constexpr int at_once = 16; // loads in flight
   __shared__ block_reduction<double>::memory shared;
   auto const& entry = tensors.entries[blockIdx.x];
   auto const chunks = norm_chunks(entry.elements);
   double total = 0;
-  for (std::int64_t tensor = 0; tensor < entry.tensors; ++tensor) {
+  CT_KEEP_LOOP
+  for (unsigned tensor = 0; tensor < entry.tensors; ++tensor) {
+    double const* const sums = entry.sums + tensor * chunks;
     double sum = 0;
-    for (auto k = static_cast<std::int64_t>(threadIdx.x); k < chunks; k += cuda_threads)
-      sum += entry.sums[tensor * chunks + k];
+    CT_KEEP_LOOP
+    for (auto k = static_cast<std::int64_t>(threadIdx.x); k < chunks; k += at_once * cuda_threads) {
+      double loaded[at_once];
+      CT_UNROLL
+      for (int j = 0; j < at_once; ++j) loaded[j] = k + j * cuda_threads < chunks ? sums[k + j * cuda_threads] : 0;
+      CT_UNROLL
+      for (int j = 0; j < at_once; ++j) sum += loaded[j];
+    }
     total += block_reduction<double>{shared}.sum(sum);
   }
   if (threadIdx.x == 0) squares[entry.index] = total;
@@ -86,35 +121,32 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
     auto& context = *c.parameters.context;
     auto& tensors = context.template pending<tensors_of<stored>>(c);
     auto const elements = gradient.shape().elements();
-    tensors.add(c, {gradient.data, elements, gradient.count / elements, c.scratch_as<double>(),
-                    static_cast<int>(c.options.index), c.add_to(0) ? 0 : 1});
+    tensors.add(c, {gradient.data, elements, static_cast<unsigned>(gradient.count / elements), 0,
+                    c.scratch_as<double>(), static_cast<int>(c.options.index), c.add_to(0) ? 0 : 1});
     if (c.more_tensors_follow) return;
-    std::int64_t max_chunks = 0; // maximum number of chunks of a gradient
-    for (int i = 0; i < tensors.count; ++i) {
-      auto const chunks = tensors.entries[i].tensors * norm_chunks(tensors.entries[i].elements);
-      max_chunks = chunks > max_chunks ? chunks : max_chunks;
-    }
+    auto const blocks = tensors.place_blocks(
+        [](auto const& entry) { return (entry.chunks() + detail::chunks_of_block - 1) / detail::chunks_of_block; });
     auto const entries = static_cast<unsigned>(tensors.count);
-    auto const blocks = static_cast<unsigned>(max_chunks < detail::square_blocks ? max_chunks : detail::square_blocks);
-    cuda_launch(context, dim3(blocks, entries), cuda_threads, square_chunks_kernel<stored>, tensors, squares.data,
+    cuda_launch(context, dim3(blocks), cuda_threads, square_chunks_kernel<stored>, tensors, squares.data,
                 squares.count);
     cuda_launch(context, dim3(entries), cuda_threads, gradient_norm_squared_kernel<stored>, tensors, squares.data);
   }
 };
 
-// sums[t * chunks + k] = the sum of the squares of chunk k of tensor t, of which the first `used` elements count.
-// Consecutive tensors begin `step` elements apart. blockIdx.x: k; blockIdx.y and its stride: t.
+// sums[t * chunks + k] = the sum of the squares of chunk k of tensor t, of which the first `used` elements count; one
+// warp per chunk. Consecutive tensors begin `step` elements apart. blockIdx.y and its stride: t.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     shard_squares_kernel(stored const* stack, std::int64_t step, std::int64_t tensors, std::int64_t used,
-                         double* sums) {
-  __shared__ block_reduction<double>::memory shared;
-  auto const begin = static_cast<std::int64_t>(blockIdx.x) * norm_chunk;
+                         std::int64_t chunks, double* sums) {
+  auto const k = static_cast<std::int64_t>(blockIdx.x) * detail::square_warps + threadIdx.x / 32;
+  if (k >= chunks) return;
+  auto const begin = k * norm_chunk;
   auto const end = begin + norm_chunk < used ? begin + norm_chunk : used;
   CT_KEEP_LOOP
   for (auto t = static_cast<std::int64_t>(blockIdx.y); t < tensors; t += gridDim.y) {
-    auto const sum = detail::sum_of_squares(stack + t * step, begin, end, shared);
-    if (threadIdx.x == 0) sums[t * gridDim.x + blockIdx.x] = sum;
+    auto const sum = detail::sum_of_squares(stack + t * step, begin, end);
+    if (threadIdx.x % 32 == 0) sums[t * chunks + k] = sum;
   }
 }
 
@@ -123,10 +155,11 @@ template <class architecture> struct kernel<op::chunk_squares, cuda<architecture
   static void run(call_of<op::chunk_squares> const& c, tensor<stored const> shard, tensor<double> sums) {
     shard_map const map{c.options.elements, c.options.shards, c.options.chunk};
     auto const used = map.length(map.shards > 1 ? c.parameters.group->rank() : 0);
-    auto const chunks = static_cast<unsigned>(norm_chunks(shard.shape().elements()));
-    auto const tensors = sums.count / chunks;
-    cuda_launch(*c.parameters.context, dim3(chunks, static_cast<unsigned>(tensors < 65535 ? tensors : 65535)),
-                cuda_threads, shard_squares_kernel<stored>, shard.data, c.options.step, tensors, used, sums.data);
+    auto const chunks = norm_chunks(shard.shape().elements()), tensors = sums.count / chunks;
+    auto const blocks = static_cast<unsigned>((chunks + detail::square_warps - 1) / detail::square_warps);
+    cuda_launch(*c.parameters.context, dim3(blocks, static_cast<unsigned>(tensors < 65535 ? tensors : 65535)),
+                cuda_threads, shard_squares_kernel<stored>, shard.data, c.options.step, tensors, used, chunks,
+                sums.data);
   }
 };
 

@@ -1,15 +1,13 @@
 #pragma once
 
-#include "constrain/device/cuda/packs.cuh"
-#include "constrain/device/cuda/reduce.cuh"
 #include "constrain/device/math.hpp"
 #include "constrain/op/add_layer_norm/add_layer_norm.hpp"
+#include "constrain/op/layer_norm/held_gradient.cuh"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-inline constexpr int norm_warps = cuda_threads / 32;
 inline constexpr int norm_group = 4 * norm_warps; // rows that a block of the gradient's kernel handles at a time
 
 /// The arrays of layer_norm. If nothing is added, `b` and `sum` are null, and `a` is x.
@@ -31,12 +29,71 @@ struct all_of_b {
   bool takes_packs() const { return true; }
 };
 
-/// The arrays of layer_norm_gradient. Without a residual, `residual` is null.
-template <class stored, class accumulate> struct layer_norm_gradient_arrays {
-  stored const *residual, *dy, *x;
-  accumulate const *weight, *mean, *rstd;
-  stored* dx;
-  accumulate *dweight, *dbias; // [parts, width]: the sums over the rows of each block
+/// A row that a warp normalizes: in registers, or, if `held` is 0, in memory.
+template <int n, int held, class addend, class stored, class accumulate> struct row_to_norm {
+  static constexpr bool adds = !std::is_same_v<addend, nothing>;
+
+  held_row<n, held, stored> x;
+
+  /// Loads the row, or adds its terms and stores it, and adds its elements to `sum`.
+  __device__ void load(layer_norm_arrays<stored, accumulate> const& arrays, addend const& argument, std::int64_t row,
+                       int width, accumulate& sum) {
+    x.load(arrays.a + row * width, width);
+    if constexpr (adds) {
+      held_row<n, held, stored> b;
+      b.load(arrays.b + row * width, width);
+      auto const started = argument.started();
+      accumulate values[n], others[n];
+      CT_UNROLL
+      for (int k = 0; k < held; ++k) {
+        if (x.column(k) >= width) continue;
+        x.pack[k].unpack(values), b.pack[k].unpack(others);
+        started.apply(row * width + x.column(k), others);
+        CT_UNROLL
+        for (int j = 0; j < n; ++j) values[j] += others[j];
+        x.pack[k] = rounded_pack<stored>(values);
+        store_stored(x.pack[k], arrays.sum + row * width + x.column(k));
+      }
+    }
+    x.for_each_pack(width, [&](int, accumulate const(&values)[n]) {
+      CT_UNROLL
+      for (int j = 0; j < n; ++j) sum += values[j];
+    });
+  }
+  /// Calls f(column, values) for this lane's packs.
+  template <class function> __device__ void for_each_pack(int width, function const& f) const {
+    x.for_each_pack(width, f);
+  }
+};
+template <int n, class addend, class stored, class accumulate> struct row_to_norm<n, 0, addend, stored, accumulate> {
+  static constexpr bool adds = !std::is_same_v<addend, nothing>;
+
+  stored const* x;
+
+  __device__ void load(layer_norm_arrays<stored, accumulate> const& arrays, addend const& argument, std::int64_t row,
+                       int width, accumulate& sum) {
+    x = (adds ? arrays.sum : arrays.a) + row * width;
+    accumulate values[n];
+    if constexpr (adds) {
+      accumulate others[n];
+      auto const started = argument.started();
+      for (int i = static_cast<int>(threadIdx.x % 32) * n; i < width; i += 32 * n) {
+        load_pack(arrays.a + row * width + i, values), load_pack(arrays.b + row * width + i, others);
+        started.apply(row * width + i, others);
+        CT_UNROLL
+        for (int j = 0; j < n; ++j) sum += values[j] = stored(values[j] + others[j]);
+        store_pack(values, arrays.sum + row * width + i);
+      }
+    } else
+      for_each_pack(width, [&](int, accumulate const(&of)[n]) {
+        CT_UNROLL
+        for (int j = 0; j < n; ++j) sum += of[j];
+      });
+  }
+  template <class function> __device__ void for_each_pack(int width, function const& f) const {
+    accumulate values[n];
+    for (int i = static_cast<int>(threadIdx.x % 32) * n; i < width; i += 32 * n) load_pack(x + i, values), f(i, values);
+  }
 };
 
 /// Adds `count` rows to a block's sums of dweight and dbias, or starts them. `pair`: columns per access.
@@ -61,49 +118,31 @@ __device__ void add_norm_columns(stored const* dy, stored const* x, accumulate c
 } // namespace detail
 
 // y = layer_norm(x), and the mean and rstd of each row; one warp per row, n elements per access. Unless `addend` is
-// `nothing`, x = a + addend(b), which is also stored.
-template <int n, class addend, class stored, class accumulate>
+// `nothing`, x = a + addend(b), which is also stored. The warp holds the row in registers (held_row), or, if `held` is
+// 0, reads it again from a cache.
+template <int n, int held, class addend, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     layer_norm_kernel(detail::layer_norm_arrays<stored, accumulate> arrays, addend argument, std::int64_t rows,
                       std::int64_t width, accumulate epsilon) {
-  constexpr bool adds = !std::is_same_v<addend, detail::nothing>;
   auto const row = static_cast<std::int64_t>(blockIdx.x) * detail::norm_warps + threadIdx.x / 32;
   if (row >= rows) return;
-  auto const lane = static_cast<std::int64_t>(threadIdx.x % 32) * n;
-  stored const* const x = (adds ? arrays.sum : arrays.a) + row * width;
-  accumulate values[n], sum = 0, squares = 0;
-  if constexpr (adds) {
-    accumulate others[n];
-    auto const started = argument.started();
-    for (auto i = lane; i < width; i += 32 * n) {
-      load_pack(arrays.a + row * width + i, values), load_pack(arrays.b + row * width + i, others);
-      started.apply(row * width + i, others);
-      CT_UNROLL
-      for (int j = 0; j < n; ++j) sum += values[j] = stored(values[j] + others[j]);
-      store_pack(values, arrays.sum + row * width + i);
-    }
-  } else {
-    for (auto i = lane; i < width; i += 32 * n) {
-      load_pack(x + i, values);
-      CT_UNROLL
-      for (int j = 0; j < n; ++j) sum += values[j];
-    }
-  }
+  detail::row_to_norm<n, held, addend, stored, accumulate> x;
+  accumulate sum = 0, squares = 0;
+  x.load(arrays, argument, row, static_cast<int>(width), sum);
   accumulate const m = warp_sum(sum) / static_cast<accumulate>(width);
-  for (auto i = lane; i < width; i += 32 * n) {
-    load_pack(x + i, values);
+  x.for_each_pack(static_cast<int>(width), [&](int, accumulate const(&values)[n]) {
     CT_UNROLL
     for (int j = 0; j < n; ++j) squares += (values[j] - m) * (values[j] - m);
-  }
+  });
   accumulate const r = 1 / math::sqrt(warp_sum(squares) / static_cast<accumulate>(width) + epsilon);
-  for (auto i = lane; i < width; i += 32 * n) {
+  x.for_each_pack(static_cast<int>(width), [&](int column, accumulate(&values)[n]) {
     accumulate weight[n], bias[n];
-    load_pack(x + i, values), load_pack(arrays.weight + i, weight), load_pack(arrays.bias + i, bias);
+    load_pack(arrays.weight + column, weight), load_pack(arrays.bias + column, bias);
     CT_UNROLL
     for (int j = 0; j < n; ++j) values[j] = (values[j] - m) * r * weight[j] + bias[j];
-    store_pack(values, arrays.y + row * width + i);
-  }
-  if (lane != 0) return;
+    store_pack(values, arrays.y + row * width + column);
+  });
+  if (threadIdx.x % 32 != 0) return;
   arrays.mean[row] = m;
   arrays.rstd[row] = r;
 }
@@ -111,6 +150,7 @@ static __global__ void __launch_bounds__(cuda_threads)
 // dx = layer_norm_gradient(dy, x, weight, mean, rstd), plus the residual's gradient if `adds`, and partial sums of
 // dweight and dbias. A block handles a part of the rows, in groups, in three passes: sums of each row, sums of each
 // column, and dx, which may overwrite dy or the residual's gradient. The later passes usually find the rows in a cache.
+// Rows that fit into registers have another kernel (held_gradient.cuh).
 template <int n, bool adds, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, 2)
     layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, row_partition rows,
@@ -177,8 +217,11 @@ void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& 
   };
   bool packs = takes_packs<stored>(y.features(), x.a, x.b, x.weight, x.bias, x.sum, x.y);
   if constexpr (!std::is_same_v<addend, nothing>) packs = packs && argument.takes_packs();
-  if (packs) launch(&layer_norm_kernel<pack_of<stored>, addend, stored, accumulate>);
-  else launch(&layer_norm_kernel<1, addend, stored, accumulate>);
+  if (packs)
+    with_held_packs<stored, pack_of<stored>, 8, 24, 64>(y.features(), [&]<int held>(std::integral_constant<int, held>) {
+      launch(&layer_norm_kernel<pack_of<stored>, held, addend, stored, accumulate>);
+    });
+  else launch(&layer_norm_kernel<1, 0, addend, stored, accumulate>);
 }
 
 template <bool adds, class stored, class accumulate>
@@ -188,13 +231,17 @@ void run_layer_norm_gradient(call const& c, layer_norm_gradient_arrays<stored, a
   auto const parts = stays_in_parts ? dweight.shape().extent[0] : row_parts(dx.rows()), width = dx.features();
   x.dweight = stays_in_parts ? dweight.data : c.scratch_as<accumulate>();
   x.dbias = stays_in_parts ? dbias.data : x.dweight + parts * width;
-  auto const launch = [&](auto* kernel) {
+  auto const launch = [&](auto* kernel, auto columns) {
     cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(parts)), cuda_threads, kernel, x,
-                row_partition(dx.rows(), parts), width);
+                row_partition(dx.rows(), parts), columns);
   };
+  constexpr int n = pack_of<stored>;
   if (takes_packs<stored>(width, x.residual, x.dy, x.x, x.weight, x.dx, x.dweight, x.dbias))
-    launch(&layer_norm_gradient_kernel<pack_of<stored>, adds, stored, accumulate>);
-  else launch(&layer_norm_gradient_kernel<1, adds, stored, accumulate>);
+    with_held_packs<stored, n, 8, 24, 32>(width, [&]<int held>(std::integral_constant<int, held>) {
+      if constexpr (held == 0) launch(&layer_norm_gradient_kernel<n, adds, stored, accumulate>, width);
+      else launch(&held_layer_norm_gradient_kernel<n, held, adds, stored, accumulate>, static_cast<int>(width));
+    });
+  else launch(&layer_norm_gradient_kernel<1, adds, stored, accumulate>, width);
   if (stays_in_parts) return;
   start_sum_parts(*c.parameters.context,
                   few_parts<accumulate, 2>{{{x.dweight, dweight.data, width, width, parts, 1, c.add_to(1) ? 1 : 0},

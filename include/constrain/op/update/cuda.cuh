@@ -13,25 +13,53 @@ template <class stored, class state, int fields> struct update_entry {
   stored const* gradient;
   stored* weight;
   state* fields_of_state[fields == 0 ? 1 : fields];
-  std::int64_t count;  // elements of all instances
-  std::int64_t decays; // whether weight decay applies; 64 bits, so that the struct has no padding
+  std::int64_t count;   // elements of all instances
+  std::int32_t decays;  // whether weight decay applies
+  unsigned first_block; // of the parameter's blocks, which follow the blocks of the entry before
 };
+
+/// Number of elements that a block updates.
+inline constexpr std::int64_t update_chunk = 16 * cuda_threads;
+
+/// Updates n consecutive elements.
+template <class optimizer, int n, class stored, class entry_type, class prepared, int... field>
+__device__ void update_pack(entry_type const& entry, std::int64_t i, stored scale, prepared const& hyper,
+                            optimizer_step step, std::integer_sequence<int, field...>) {
+  stored gradient[n], weight[n], state[sizeof...(field) + 1][n];
+  load_pack(entry.gradient + i, gradient), load_pack(entry.weight + i, weight);
+  (load_pack(entry.fields_of_state[field] + i, state[field]), ...);
+  CT_UNROLL
+  for (int j = 0; j < n; ++j)
+    op::update_element<optimizer, stored>(hyper, step, gradient[j] * scale, weight[j], state[field][j]...);
+  store_pack(weight, entry.weight + i);
+  (store_pack(state[field], entry.fields_of_state[field] + i), ...);
+}
 
 } // namespace detail
 
-/// The update of several parameters in one launch; blockIdx.y is the index of the parameter.
+/// The update of several parameters in one launch. A block updates `update_chunk` elements of a parameter.
 template <class optimizer, class stored, class state, int... field>
 static __global__ void __launch_bounds__(cuda_threads)
     update_kernel(multi_tensor<detail::update_entry<stored, state, sizeof...(field)>> tensors, double const* clip,
                   op::step_hyperparameters<optimizer, stored> const* hyper) {
+  constexpr int n = pack_of<stored>;
+  constexpr std::integer_sequence<int, field...> fields{};
   if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
-  auto const& entry = tensors.entries[blockIdx.y];
+  auto const& entry = tensors.entry_of_block(blockIdx.x);
   auto const prepared = entry.decays ? hyper->decaying : hyper->other;
+  auto const step = hyper->step;
   auto const scale = static_cast<stored>(clip[1]);
-  auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
-  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < entry.count; i += stride)
-    op::update_element<optimizer, stored>(prepared, hyper->step, entry.gradient[i] * scale, entry.weight[i],
-                                          entry.fields_of_state[field][i]...);
+  auto const begin = static_cast<std::int64_t>(blockIdx.x - entry.first_block) * detail::update_chunk;
+  auto const end = begin + detail::update_chunk < entry.count ? begin + detail::update_chunk : entry.count;
+  auto const thread = static_cast<std::int64_t>(threadIdx.x);
+  // Packs up to `rest`, and then single elements.
+  auto const rest = are_aligned(entry.gradient, entry.weight, entry.fields_of_state[field]...) ? end - end % n : begin;
+  CT_KEEP_LOOP
+  for (auto i = begin + thread * n; i < rest; i += cuda_threads * n)
+    detail::update_pack<optimizer, n>(entry, i, scale, prepared, step, fields);
+  CT_KEEP_LOOP
+  for (auto i = rest + thread; i < end; i += cuda_threads)
+    detail::update_pack<optimizer, 1>(entry, i, scale, prepared, step, fields);
 }
 
 template <class optimizer, class architecture> struct kernel<op::update<optimizer>, cuda<architecture>> {
@@ -50,7 +78,7 @@ template <class optimizer, class architecture> struct kernel<op::update<optimize
     auto& context = *c.parameters.context;
     static_assert(tensors_of<stored>::capacity == tensors_of<float>::capacity);
     auto& tensors = context.template pending<tensors_of<stored>>(c);
-    tensors.add(c, {gradient.data, weight.data, {state.data...}, weight.count, c.options.decays ? 1 : 0});
+    tensors.add(c, {gradient.data, weight.data, {state.data...}, weight.count, c.options.decays ? 1 : 0, 0});
     if (c.more_tensors_follow) return;
     auto const* const prepared = reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
     start(context, tensors, clip.data, prepared, std::make_integer_sequence<int, fields>{});
@@ -58,13 +86,12 @@ template <class optimizer, class architecture> struct kernel<op::update<optimize
 
 private:
   template <class stored, int... field>
-  static void start(cuda_context& context, tensors_of<stored> const& tensors, double const* clip,
+  static void start(cuda_context& context, tensors_of<stored>& tensors, double const* clip,
                     op::step_hyperparameters<optimizer, stored> const* hyper, std::integer_sequence<int, field...>) {
-    std::int64_t max_count = 0;
-    for (int i = 0; i < tensors.count; ++i)
-      max_count = tensors.entries[i].count > max_count ? tensors.entries[i].count : max_count;
-    cuda_launch(context, dim3(blocks_for(max_count, cuda_threads), static_cast<unsigned>(tensors.count)), cuda_threads,
-                update_kernel<optimizer, stored, state_of<stored>, field...>, tensors, clip, hyper);
+    auto const blocks = tensors.place_blocks(
+        [](auto const& entry) { return (entry.count + detail::update_chunk - 1) / detail::update_chunk; });
+    cuda_launch(context, dim3(blocks), cuda_threads, update_kernel<optimizer, stored, state_of<stored>, field...>,
+                tensors, clip, hyper);
   }
 };
 

@@ -1,32 +1,49 @@
 #pragma once
 
-#include "constrain/device/cuda/start_kernel.cuh"
+#include "constrain/device/cuda/reduce.cuh"
 #include "constrain/op/valid_first/valid_first.hpp"
-#include "cub/block/block_scan.cuh"
+
+#include <cub/block/block_scan.cuh>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// order = the indices of the rows with a valid label, then of the other rows. Runs in one block.
+// order = the indices of the rows with a valid label, then of the other rows. Each block places `cuda_threads` rows,
+// after it has counted the valid labels of all rows.
 template <class integer>
 static __global__ void __launch_bounds__(cuda_threads)
     valid_first_kernel(integer const* labels, std::int64_t rows, integer* order) {
   using scan = cub::BlockScan<int, cuda_threads>;
+  constexpr int at_once = 16; // loads in flight
   __shared__ typename scan::TempStorage temporary;
-  for (int valid = 1; valid >= 0; --valid)
-    for (std::int64_t from = 0; from < rows; from += cuda_threads) {
-      auto const row = from + threadIdx.x;
-      int const is_taken = row < rows && (labels[row] != ignored_label) == (valid != 0) ? 1 : 0;
-      int index = 0, count = 0;
-      scan(temporary).ExclusiveSum(is_taken, index, count);
-      if (is_taken != 0) order[index] = static_cast<integer>(row);
-      order += count;
-      __syncthreads();
+  __shared__ block_reduction<int>::memory shared;
+  auto const first = static_cast<std::int64_t>(blockIdx.x) * cuda_threads, row = first + threadIdx.x;
+  int before = 0, all = 0; // valid labels
+  CT_KEEP_LOOP
+  for (auto from = static_cast<std::int64_t>(threadIdx.x); from < rows; from += at_once * cuda_threads) {
+    integer loaded[at_once];
+    CT_UNROLL
+    for (int k = 0; k < at_once; ++k)
+      loaded[k] = from + k * cuda_threads < rows ? labels[from + k * cuda_threads] : ignored_label;
+    CT_UNROLL
+    for (int k = 0; k < at_once; ++k) {
+      int const valid = loaded[k] != ignored_label ? 1 : 0;
+      all += valid;
+      before += from + k * cuda_threads < first ? valid : 0;
     }
+  }
+  before = block_reduction<int>{shared}.sum(before);
+  all = block_reduction<int>{shared}.sum(all);
+  bool const valid = row < rows && labels[row] != ignored_label;
+  int index = 0, count = 0;
+  scan(temporary).ExclusiveSum(valid ? 1 : 0, index, count);
+  auto const valid_before = before + index; // of this row
+  if (row < rows) order[valid ? valid_before : all + row - valid_before] = static_cast<integer>(row);
 }
 
 template <class architecture> struct kernel<op::valid_first, cuda<architecture>> {
   static void run(call const& c, tensor<std::int32_t const> labels, tensor<std::int32_t> order) {
-    cuda_launch(*c.parameters.context, dim3(1), cuda_threads, valid_first_kernel<std::int32_t>, labels.data,
+    auto const blocks = static_cast<unsigned>((labels.count + cuda_threads - 1) / cuda_threads);
+    cuda_launch(*c.parameters.context, dim3(blocks), cuda_threads, valid_first_kernel<std::int32_t>, labels.data,
                 labels.count, order.data);
   }
 };

@@ -67,8 +67,8 @@ struct adamw {
                                     optimizer_step) {
     s.exp_avg = h.beta1 * s.exp_avg + (1 - h.beta1) * gradient;
     s.exp_avg_sq = h.beta2 * s.exp_avg_sq + (1 - h.beta2) * gradient * gradient;
-    real const root = math::sqrt(s.exp_avg_sq) * h.inverse_root_correction2;
-    return weight * h.keep - h.step_size * s.exp_avg / (root + h.epsilon);
+    real const root = math::fast_sqrt(s.exp_avg_sq) * h.inverse_root_correction2;
+    return weight * h.keep - math::fast_quotient(h.step_size * s.exp_avg, root + h.epsilon);
   }
 };
 

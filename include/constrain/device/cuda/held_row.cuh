@@ -1,0 +1,41 @@
+#pragma once
+
+#include "constrain/device/cuda/packs.cuh"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// A row of a matrix in the registers of a warp, so that the row is read once, and with all loads in flight at the same
+/// time. Lane i holds the packs i, i + 32, ... of n elements. The row has at most 32 n `packs` elements, and n divides
+/// their number.
+template <int n, int packs, class stored> struct held_row {
+  stored_pack<n, stored> pack[packs];
+
+  /// The first column of this lane's pack k, which may be beyond the row.
+  __device__ static int column(int k) { return (k * 32 + static_cast<int>(threadIdx.x % 32)) * n; }
+  /// Loads a row of `width` elements.
+  __device__ void load(stored const* row, int width) {
+    CT_UNROLL
+    for (int k = 0; k < packs; ++k)
+      if (column(k) < width) pack[k] = load_stored<n>(row + column(k));
+  }
+  /// Calls f(column, values) for this lane's packs of a row of `width` elements.
+  template <class function> __device__ void for_each_pack(int width, function const& f) const {
+    arithmetic<stored> values[n];
+    CT_UNROLL
+    for (int k = 0; k < packs; ++k)
+      if (column(k) < width) pack[k].unpack(values), f(column(k), values);
+  }
+};
+
+/// Calls f(std::integral_constant<int, packs>) with the `packs` of a `held_row` for rows of `width` elements in packs
+/// of n. A lane then holds as many elements as the first number of `most` that is large enough. With 0, a kernel must
+/// not hold the row: the row is longer, or it is in fp64, of which registers hold few elements.
+template <class stored, int n, int... most, class function>
+void with_held_packs(std::int64_t width, function const& f) {
+  bool found = false;
+  if constexpr (n > 1 && sizeof(stored) < 8)
+    ((found || width > 32 * most ? void() : (found = true, f(std::integral_constant<int, most / n>{}))), ...);
+  if (!found) f(std::integral_constant<int, 0>{});
+}
+
+} // namespace constrain

@@ -1,0 +1,203 @@
+#pragma once
+
+#include "constrain/device/cuda/start_kernel.cuh"
+
+#include <sm_30_intrinsics.h>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+inline constexpr int embedding_warps = cuda_threads / 32;
+inline constexpr int embedding_loads = 16;                             // positions that a lane compares at a time
+inline constexpr int embedding_round = cuda_threads * embedding_loads; // positions that a block compares at a time
+inline constexpr int many_rows = 32; // rows of a token in a round that one warp adds; all warps add more rows
+
+/// The number of set bits, and the index of the lowest one.
+__device__ inline int count_bits(unsigned x) {
+#if defined(__CUDA_ARCH__)
+  return __popc(x);
+#else
+  return __builtin_popcount(x);
+#endif
+}
+__device__ inline int lowest_bit(unsigned x) {
+#if defined(__CUDA_ARCH__)
+  return __ffs(static_cast<int>(x)) - 1;
+#else
+  return __builtin_ctz(x);
+#endif
+}
+
+/// The tokens, split into 2^bits pieces by their lowest bits.
+struct token_pieces {
+  std::int32_t const* tokens;
+  std::int64_t positions;
+  int bits;
+
+  /// Enough pieces that a block finds few rows, and that the other bits of a token and a position in a round fit into
+  /// 32 bits.
+  token_pieces(std::int32_t const* t, std::int64_t count, std::int64_t vocabulary)
+      : tokens(t), positions(count), bits(0) {
+    while ((bits < 7 && count >> bits > 64) || vocabulary >> bits >= (std::int64_t{1} << 32) / embedding_round) ++bits;
+  }
+
+  /// The bits of a token that choose its piece.
+  __device__ unsigned mask() const { return (1u << bits) - 1; }
+};
+
+/// The positions of a piece's tokens in a round, in the shared memory of a block.
+struct embedding_matches {
+  unsigned found[embedding_round]; // the upper bits of the token, times embedding_round, plus the position in the round
+  int counts[2][embedding_warps];  // of the warps' positions, alternately, so that one barrier per round is enough
+  int many[embedding_warps];       // numbers of tokens with many rows, and the first match of each
+  int first_of_many[embedding_warps][embedding_round / many_rows];
+
+  /// Finds the positions of a round in their order, and returns their number. All threads must take part.
+  __device__ int find(token_pieces const& pieces, unsigned piece, std::int64_t from, int parity) {
+    int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+    int const begin = warp * 32 * embedding_loads + lane;
+    auto const rest = pieces.positions - from;
+    int const end = rest < embedding_round ? static_cast<int>(rest) : embedding_round;
+    std::int32_t const* const tokens = pieces.tokens + from;
+    std::int32_t token[embedding_loads];
+    CT_UNROLL
+    for (int k = 0; k < embedding_loads; ++k) token[k] = begin + k * 32 < end ? tokens[begin + k * 32] : -1;
+    auto const is_hit = [&](std::int32_t t) { return t >= 0 && (static_cast<unsigned>(t) & pieces.mask()) == piece; };
+    int count = 0, before = 0, all = 0;
+    CT_UNROLL
+    for (int k = 0; k < embedding_loads; ++k) count += count_bits(__ballot_sync(0xFFFFFFFF, is_hit(token[k])));
+    if (lane == 0) counts[parity][warp] = count;
+    __syncthreads();
+    CT_UNROLL
+    for (int w = 0; w < embedding_warps; ++w) before += w < warp ? counts[parity][w] : 0, all += counts[parity][w];
+    if (all == 0) return 0;
+    CT_UNROLL
+    for (int k = 0; k < embedding_loads; ++k) {
+      auto const hits = __ballot_sync(0xFFFFFFFF, is_hit(token[k]));
+      if (is_hit(token[k]))
+        found[before + count_bits(hits & ((1u << lane) - 1))] =
+            (static_cast<unsigned>(token[k]) >> pieces.bits) * embedding_round + static_cast<unsigned>(begin + k * 32);
+      before += count_bits(hits);
+    }
+    return all;
+  }
+  /// Which of the 32 matches from `batch` on have a token, as a mask. All lanes of a warp must take part.
+  __device__ unsigned of_token(unsigned token, int batch, int count) const {
+    int const i = batch + static_cast<int>(threadIdx.x % 32);
+    return __ballot_sync(0xFFFFFFFF, i < count && found[i] / embedding_round == token);
+  }
+  __device__ unsigned token(int match) const { return found[match] / embedding_round; }
+  __device__ int position(int match) const { return static_cast<int>(found[match] % embedding_round); }
+};
+
+/// Adds the rows of a token in a round, the first of them at `match`; one warp, n columns per lane. `to`: the lane's
+/// columns of the sums. Lanes beyond the last column (`stores` is false) get the addresses of other columns.
+template <int n, class stored, class accumulate>
+__device__ void add_rows_of_token(embedding_matches const& matches, int match, int count, stored const* dy,
+                                  std::int64_t width, accumulate* to, bool stores) {
+  constexpr int at_once = 4;
+  accumulate sums[n], values[n];
+  load_pack(to, sums);
+  CT_KEEP_LOOP
+  for (int batch = match / 32 * 32; batch < count; batch += 32) {
+    auto mask = matches.of_token(matches.token(match), batch, count);
+    CT_KEEP_LOOP
+    while (mask != 0) {
+      stored_pack<n, stored> rows[at_once];
+      int const left = count_bits(mask);
+      CT_UNROLL
+      for (int k = 0; k < at_once; ++k)
+        if (k < left) {
+          rows[k] = load_stored<n>(dy + matches.position(batch + lowest_bit(mask)) * width);
+          mask &= mask - 1;
+        }
+      CT_UNROLL
+      for (int k = 0; k < at_once; ++k)
+        if (k < left) {
+          rows[k].unpack(values);
+          CT_UNROLL
+          for (int j = 0; j < n; ++j) sums[j] += values[j];
+        }
+    }
+  }
+  if (stores) store_pack(sums, to);
+}
+
+/// The same for all warps of a block, with one column per thread, for a token with many rows.
+template <class stored, class accumulate>
+__device__ void add_many_rows(embedding_matches const& matches, int match, int count, stored const* dy,
+                              std::int64_t width, accumulate* to, bool stores) {
+  constexpr int at_once = 16;
+  accumulate sum = *to;
+  CT_KEEP_LOOP
+  for (int batch = match / 32 * 32; batch < count; batch += 32) {
+    auto mask = matches.of_token(matches.token(match), batch, count);
+    CT_KEEP_LOOP
+    for (int half = 0; half < 32; half += at_once, mask >>= at_once) {
+      stored rows[at_once];
+      CT_UNROLL
+      for (int k = 0; k < at_once; ++k)
+        if ((mask >> k & 1) != 0) rows[k] = dy[matches.position(batch + half + k) * width];
+      CT_UNROLL
+      for (int k = 0; k < at_once; ++k)
+        if ((mask >> k & 1) != 0) sum += accumulate(rows[k]);
+    }
+  }
+  if (stores) *to = sum;
+}
+
+} // namespace detail
+
+// dtable[token] += the sum of dy over the positions of the token. Block (i, j) handles the tokens of piece i, and 32 n
+// columns. It adds the rows in the order of the positions, without atomics, so that all runs give bit-identical
+// results. One warp adds the rows of a token, or, if they are many, all warps.
+template <int n, class stored, class accumulate>
+static __global__ void __launch_bounds__(cuda_threads, 3)
+    embedding_gradient_kernel(stored const* dy, detail::token_pieces pieces, std::int64_t width, accumulate* dtable) {
+  __shared__ detail::embedding_matches matches;
+  int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+  auto const first_column = static_cast<std::int64_t>(blockIdx.y) * 32 * n;
+  bool const has_columns = first_column + lane * n < width;
+  auto const column = has_columns ? first_column + lane * n : first_column;
+  auto const to = [&](unsigned token, std::int64_t at) {
+    return dtable + ((static_cast<std::int64_t>(token) << pieces.bits) + blockIdx.x) * width + at;
+  };
+  int parity = 0;
+  for (std::int64_t from = 0; from < pieces.positions; from += detail::embedding_round, parity ^= 1) {
+    int const count = matches.find(pieces, blockIdx.x, from, parity);
+    if (count == 0) continue;
+    __syncthreads();
+    stored const* const rows = dy + from * width;
+    int many = 0;
+    CT_KEEP_LOOP
+    for (int match = 0; match < count; ++match) {
+      auto const token = matches.token(match);
+      if (token % detail::embedding_warps != static_cast<unsigned>(warp)) continue;
+      int total = 0, first = -1;
+      CT_KEEP_LOOP
+      for (int batch = 0; batch < count && (first < 0 || first == match); batch += 32) {
+        auto const mask = matches.of_token(token, batch, count);
+        if (first < 0 && mask != 0) first = batch + detail::lowest_bit(mask);
+        total += detail::count_bits(mask);
+      }
+      if (first != match) continue;
+      if (total <= detail::many_rows)
+        detail::add_rows_of_token<n>(matches, match, count, rows + column, width, to(token, column), has_columns);
+      else if (lane == 0) matches.first_of_many[warp][many] = match;
+      many += total > detail::many_rows ? 1 : 0;
+    }
+    if (lane == 0) matches.many[warp] = many;
+    __syncthreads();
+    bool const has_column = threadIdx.x < 32 * n && first_column + threadIdx.x < width;
+    auto const mine = has_column ? first_column + threadIdx.x : first_column;
+    for (int w = 0; w < detail::embedding_warps; ++w)
+      for (int k = 0; k < matches.many[w]; ++k) {
+        int const match = matches.first_of_many[w][k];
+        detail::add_many_rows(matches, match, count, rows + mine, width, to(matches.token(match), mine), has_column);
+      }
+    __syncthreads(); // the next round overwrites the matches
+  }
+}
+
+} // namespace constrain

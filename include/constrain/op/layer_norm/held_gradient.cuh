@@ -1,0 +1,101 @@
+#pragma once
+
+#include "constrain/device/cuda/held_row.cuh"
+#include "constrain/device/cuda/reduce.cuh"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+inline constexpr int norm_warps = cuda_threads / 32;
+
+/// The arrays of layer_norm_gradient. Without a residual, `residual` is null.
+template <class stored, class accumulate> struct layer_norm_gradient_arrays {
+  stored const *residual, *dy, *x;
+  accumulate const *weight, *mean, *rstd;
+  stored* dx;
+  accumulate *dweight, *dbias; // [parts, width]: the sums over the rows of each block
+};
+
+/// The sums over rows that a lane keeps of its columns of a `held_row`.
+template <int n, int held, class accumulate> struct held_sums {
+  accumulate of[held][n];
+
+  /// to [width] = the sums of all warps of the block, in the order of the warps. All threads must call this function;
+  /// `shared` may be used again after it.
+  __device__ void add_up(accumulate (&shared)[norm_warps][32 * held * n], int width, accumulate* to) const {
+    int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+    CT_UNROLL
+    for (int k = 0; k < held; ++k) {
+      CT_UNROLL
+      for (int j = 0; j < n; ++j) shared[warp][(k * 32 + lane) * n + j] = of[k][j];
+    }
+    __syncthreads();
+    CT_KEEP_LOOP
+    for (int i = static_cast<int>(threadIdx.x); i < width; i += cuda_threads) {
+      accumulate sum = 0;
+      CT_UNROLL
+      for (int from = 0; from < norm_warps; ++from) sum += shared[from][i];
+      to[i] = sum;
+    }
+    __syncthreads();
+  }
+};
+
+/// The least number of blocks per multiprocessor, as far as the registers of a thread allow.
+template <class stored> constexpr int held_gradient_blocks(int elements) {
+  return sizeof(stored) < 4 && elements <= 24 ? 2 : 1;
+}
+
+} // namespace detail
+
+// The same as layer_norm_gradient_kernel, for rows that fit into the registers of a warp: a warp reads each of its rows
+// once, and adds up its columns of dweight and dbias in registers. dx may overwrite dy or the residual's gradient.
+template <int n, int held, bool adds, class stored, class accumulate>
+static __global__ void __launch_bounds__(cuda_threads, detail::held_gradient_blocks<stored>(held* n))
+    held_layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, row_partition rows,
+                                    int width) {
+  __shared__ accumulate shared[detail::norm_warps][32 * held * n];
+  detail::held_sums<n, held, accumulate> of_weight{}, of_bias{};
+  auto const end = rows.begin(blockIdx.x + 1);
+  CT_KEEP_LOOP
+  for (auto row = rows.begin(blockIdx.x) + threadIdx.x / 32; row < end; row += detail::norm_warps) {
+    held_row<n, held, stored> dy, x, residual;
+    dy.load(arrays.dy + row * width, width), x.load(arrays.x + row * width, width);
+    if constexpr (adds) residual.load(arrays.residual + row * width, width);
+    accumulate const mean = arrays.mean[row], rstd = arrays.rstd[row];
+    accumulate g[n], normed[n], weight[n], sum = 0, product = 0;
+    CT_UNROLL
+    for (int k = 0; k < held; ++k) {
+      if (x.column(k) >= width) continue;
+      dy.pack[k].unpack(g), x.pack[k].unpack(normed), load_pack(arrays.weight + x.column(k), weight);
+      CT_UNROLL
+      for (int j = 0; j < n; ++j) {
+        normed[j] = (normed[j] - mean) * rstd;
+        sum += g[j] * weight[j];
+        product += g[j] * weight[j] * normed[j];
+        of_weight.of[k][j] += g[j] * normed[j];
+        of_bias.of[k][j] += g[j];
+      }
+    }
+    sum = warp_sum(sum) / static_cast<accumulate>(width);
+    product = warp_sum(product) / static_cast<accumulate>(width);
+    CT_UNROLL
+    for (int k = 0; k < held; ++k) {
+      if (x.column(k) >= width) continue;
+      dy.pack[k].unpack(g), x.pack[k].unpack(normed), load_pack(arrays.weight + x.column(k), weight);
+      CT_UNROLL
+      for (int j = 0; j < n; ++j) g[j] = rstd * (g[j] * weight[j] - sum - (normed[j] - mean) * rstd * product);
+      if constexpr (adds) {
+        residual.pack[k].unpack(normed);
+        CT_UNROLL
+        for (int j = 0; j < n; ++j) g[j] += normed[j];
+      }
+      store_pack(g, arrays.dx + row * width + x.column(k));
+    }
+  }
+  of_weight.add_up(shared, width, arrays.dweight + blockIdx.x * static_cast<std::int64_t>(width));
+  of_bias.add_up(shared, width, arrays.dbias + blockIdx.x * static_cast<std::int64_t>(width));
+}
+
+} // namespace constrain

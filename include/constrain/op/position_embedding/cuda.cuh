@@ -1,0 +1,75 @@
+#pragma once
+
+#include "constrain/device/cuda/divisor.hpp"
+#include "constrain/device/cuda/start_kernel.cuh"
+#include "constrain/op/position_embedding/kernel.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Loop body of the kernel, like `position_embedding_elements`, for packs of n elements.
+template <int n, class stored> struct position_embedding_packs {
+  stored const* x;
+  stored const* table;
+  stored* y;
+  std::int64_t packs; // of one sequence
+  divisor per_sequence;
+
+  __device__ void operator()(std::int64_t i) const {
+    arithmetic<stored> values[n], others[n];
+    load_pack(x + i * n, values), load_pack(table + (i - per_sequence.quotient(i) * packs) * n, others);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) values[j] += others[j];
+    store_pack(values, y + i * n);
+  }
+};
+
+template <class architecture> struct kernel<op::position_embedding, cuda<architecture>> {
+  template <class stored>
+  static void run(call const& c, tensor<stored const> x, tensor<stored const> table, tensor<stored> y) {
+    auto const plane = x.shape().extent[1] * x.features();
+    auto const start = [&]<int n>(std::integral_constant<int, n>) {
+      for_elements(cuda<architecture>{}, c, y.count / n,
+                   position_embedding_packs<n, stored>{x.data, table.data, y.data, plane / n, divisor(plane / n)});
+    };
+    if (takes_packs<stored>(plane, x.data, table.data, y.data)) start(std::integral_constant<int, pack_of<stored>>{});
+    else start(std::integral_constant<int, 1>{});
+  }
+};
+
+/// Loop body of the kernel, like `position_embedding_gradient_elements`, for packs of n elements.
+template <int n, class stored, class accumulate> struct position_embedding_gradient_packs {
+  stored const* dy;
+  accumulate* dtable;
+  std::int64_t sequences, plane; // number of sequences; elements of one sequence: tokens * width
+  bool add;
+
+  __device__ void operator()(std::int64_t i) const {
+    accumulate sums[n]{}, values[n];
+    if (add) load_pack(dtable + i * n, sums);
+    if (i * n < plane) // the table may have more positions than dy
+      for (std::int64_t b = 0; b < sequences; ++b) {
+        load_pack(dy + b * plane + i * n, values);
+        CT_UNROLL
+        for (int j = 0; j < n; ++j) sums[j] += values[j];
+      }
+    store_pack(sums, dtable + i * n);
+  }
+};
+
+template <class architecture> struct kernel<op::position_embedding_gradient, cuda<architecture>> {
+  template <class stored, class accumulate>
+  static void run(call const& c, tensor<stored const> dy, tensor<accumulate> dtable) {
+    auto const plane = dy.shape().extent[1] * dy.features();
+    auto const start = [&]<int n>(std::integral_constant<int, n>) {
+      for_elements(cuda<architecture>{}, c, dtable.count / n,
+                   position_embedding_gradient_packs<n, stored, accumulate>{dy.data, dtable.data, dy.shape().extent[0],
+                                                                            plane, c.add_to(0)});
+    };
+    constexpr int n = pack_of<accumulate>; // few, since a table has few elements for the threads of a device
+    if (dtable.count % n == 0 && takes_packs<stored>(plane, dy.data, dtable.data))
+      start(std::integral_constant<int, n>{});
+    else start(std::integral_constant<int, 1>{});
+  }
+};
+
+} // namespace constrain
