@@ -1,6 +1,5 @@
 #pragma once
 
-#include "constrain/base/host_device.hpp"
 #include "constrain/device/cuda/context.cuh"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -36,40 +35,5 @@ template <class entry> struct multi_tensor {
     return entries[i];
   }
 };
-
-/// A block's share of a multi-tensor launch: elements [begin, end) of one of the tensors.
-struct tensor_chunk {
-  int tensor;
-  std::int64_t begin, end;
-};
-
-/// The number of chunks of at most `elements` elements into which `count` elements are cut. `elements` must be a power
-/// of 2.
-template <int elements> CT_HOST_DEVICE constexpr std::int64_t chunks_of(std::int64_t count) {
-  static_assert(elements > 0 && (elements & (elements - 1)) == 0);
-  return (count + elements - 1) / elements;
-}
-
-/// The number of blocks for all chunks of all tensors; `entry` has a member `count`, its number of elements.
-template <int elements, class entry> unsigned blocks_of_chunks(multi_tensor<entry> const& tensors) {
-  std::int64_t blocks = 0;
-  for (int i = 0; i < tensors.count; ++i) blocks += chunks_of<elements>(tensors.entries[i].count);
-  return static_cast<unsigned>(blocks);
-}
-
-/// The chunk of this block, of `blocks_of_chunks<elements>(tensors)` blocks. Small tensors get few blocks, and large ones
-/// many.
-template <int elements, class entry> __device__ tensor_chunk chunk_of_block(multi_tensor<entry> const& tensors) {
-  std::int64_t chunk = blockIdx.x;
-  int i = 0;
-  CT_KEEP_LOOP
-  for (; i + 1 < tensors.count; ++i) {
-    auto const chunks = chunks_of<elements>(tensors.entries[i].count);
-    if (chunk < chunks) break;
-    chunk -= chunks;
-  }
-  auto const begin = chunk * elements, end = begin + elements;
-  return {i, begin, end < tensors.entries[i].count ? end : tensors.entries[i].count};
-}
 
 } // namespace constrain

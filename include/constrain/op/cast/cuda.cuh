@@ -16,12 +16,13 @@ template <class from, class to> struct cast_entry {
   from const* x;
   to* y;
   std::int64_t count;
+  unsigned first_block = 0, unused = 0; // so that the struct has no padding
 };
 
 /// Packs that a thread casts: its loads are in flight together.
 inline constexpr int cast_packs = 4;
 /// Elements that a block casts, with n elements per pack.
-template <int n> inline constexpr int cast_chunk = cast_packs * n * cuda_threads;
+template <int n> inline constexpr int cast_chunk = cast_packs* n* cuda_threads;
 
 } // namespace detail
 
@@ -30,17 +31,20 @@ template <int n> inline constexpr int cast_chunk = cast_packs * n * cuda_threads
 template <int n, class from, class to>
 static __global__ void __launch_bounds__(cuda_threads)
     cast_kernel(__grid_constant__ multi_tensor<detail::cast_entry<from, to>> const tensors) {
-  auto const chunk = chunk_of_block<detail::cast_chunk<n>>(tensors);
-  auto const& entry = tensors.entries[chunk.tensor];
-  auto const* const x = entry.x + chunk.begin;
-  auto* const y = entry.y + chunk.begin;
-  auto const count = static_cast<int>(chunk.end - chunk.begin), thread = static_cast<int>(threadIdx.x);
+  auto const& entry = tensors.entry_of_block(blockIdx.x);
+  auto const begin = static_cast<std::int64_t>(blockIdx.x - entry.first_block) * detail::cast_chunk<n>;
+  auto const* const x = entry.x + begin;
+  auto* const y = entry.y + begin;
+  auto const rest = entry.count - begin;
+  int const count = rest < detail::cast_chunk<n> ? static_cast<int>(rest) : detail::cast_chunk<n>;
+  int const thread = static_cast<int>(threadIdx.x);
   if (count == detail::cast_chunk<n>) {
-    element_pack<n, arithmetic<from>> packs[detail::cast_packs];
+    stored_pack<n, from> packs[detail::cast_packs];
     CT_UNROLL
-    for (int k = 0; k < detail::cast_packs; ++k) packs[k] = loaded_pack<n>(x + (k * cuda_threads + thread) * n);
+    for (int k = 0; k < detail::cast_packs; ++k) packs[k] = load_stored<n>(x + (k * cuda_threads + thread) * n);
     CT_UNROLL
-    for (int k = 0; k < detail::cast_packs; ++k) store_pack(packs[k].values, y + (k * cuda_threads + thread) * n);
+    for (int k = 0; k < detail::cast_packs; ++k)
+      store_pack(unpacked(packs[k]).values, y + (k * cuda_threads + thread) * n);
   } else {
     CT_KEEP_LOOP
     for (int i = thread; i < count; i += cuda_threads) y[i] = x[i];
@@ -68,8 +72,9 @@ template <class architecture> struct kernel<op::cast, cuda<architecture>> {
   }
 
 private:
-  template <int n, class from, class to> static void start(cuda_context& context, tensors_of<from, to> const& tensors) {
-    auto const blocks = blocks_of_chunks<detail::cast_chunk<n>>(tensors);
+  template <int n, class from, class to> static void start(cuda_context& context, tensors_of<from, to>& tensors) {
+    auto const blocks = tensors.place_blocks(
+        [](auto const& entry) { return (entry.count + detail::cast_chunk<n> - 1) / detail::cast_chunk<n>; });
     if (blocks > 0) cuda_launch(context, dim3(blocks), cuda_threads, cast_kernel<n, from, to>, tensors);
   }
 };
