@@ -92,12 +92,15 @@ static __global__ void __launch_bounds__(cuda_threads)
     CT_UNROLL
     for (int j = 0; j < n; ++j) of_thread[j] += values[j];
   };
-  CT_KEEP_LOOP
-  for (; row + warps < end; row += 2 * warps) {
-    auto const first = values_of.load(row, column), second = values_of.load(row + warps, column);
-    add(first, row), add(second, row + warps);
-  }
-  if (row < end) add(values_of.load(row, column), row);
+  if constexpr (sizeof(real) < 8) { // the registers hold one row in fp64
+    CT_KEEP_LOOP
+    for (; row + warps < end; row += 2 * warps) {
+      auto const first = values_of.load(row, column), second = values_of.load(row + warps, column);
+      add(first, row), add(second, row + warps);
+    }
+    if (row < end) add(values_of.load(row, column), row);
+  } else
+    for (; row < end; row += warps) add(values_of.load(row, column), row);
   CT_UNROLL
   for (int j = 0; j < n; ++j) of_warp[warp][lane][j] = of_thread[j];
   __syncthreads();

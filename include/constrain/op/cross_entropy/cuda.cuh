@@ -29,14 +29,17 @@ template <int n, class stored> struct loss_rows {
       pack.unpack(values);
       f(i, values);
     };
-    auto const stride = static_cast<std::int64_t>(blockDim.x) * n;
+    auto const step = static_cast<std::int64_t>(blockDim.x) * n;
     auto i = static_cast<std::int64_t>(threadIdx.x) * n;
-    CT_KEEP_LOOP
-    for (; i + stride < whole; i += 2 * stride) {
-      auto const first = load_stored<n>(row() + i), second = load_stored<n>(row() + i + stride);
-      call(i, first), call(i + stride, second);
-    }
-    if (i < whole) call(i, load_stored<n>(row() + i));
+    if constexpr (sizeof(stored) < 8) { // the registers hold one exponential in fp64
+      CT_KEEP_LOOP
+      for (; i + step < whole; i += 2 * step) {
+        auto const first = load_stored<n>(row() + i), second = load_stored<n>(row() + i + step);
+        call(i, first), call(i + step, second);
+      }
+      if (i < whole) call(i, load_stored<n>(row() + i));
+    } else
+      for (; i < whole; i += step) call(i, load_stored<n>(row() + i));
     if (auto const rest = whole + threadIdx.x; rest < classes) {
       load_pack(row() + rest, last);
       f(rest, last);

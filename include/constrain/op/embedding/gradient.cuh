@@ -153,7 +153,7 @@ __device__ void add_many_rows(embedding_matches const& matches, int match, int c
 // columns. It adds the rows in the order of the positions, without atomics, so that all runs give bit-identical
 // results. One warp adds the rows of a token, or, if they are many, all warps.
 template <int n, class stored, class accumulate>
-static __global__ void __launch_bounds__(cuda_threads, 3)
+static __global__ void __launch_bounds__(cuda_threads, sizeof(stored) < 4 ? 3 : 1)
     embedding_gradient_kernel(stored const* dy, detail::token_pieces pieces, std::int64_t width, accumulate* dtable) {
   __shared__ detail::embedding_matches matches;
   int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
