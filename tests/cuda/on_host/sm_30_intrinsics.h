@@ -1,6 +1,6 @@
 #pragma once
 
-// The shuffles of a warp on the host: every lane of the mask waits until all of them have come. Of these only
+// The shuffles and votes of a warp on the host: every lane of the mask waits until all of them have come. Of these only
 // __syncwarp orders memory.
 
 #include "cuda_runtime.h"
@@ -17,6 +17,12 @@ template <class T> T __shfl_xor_sync(unsigned mask, T x, int other, int width = 
 template <class T> T __shfl_down_sync(unsigned mask, T x, unsigned by, int width = 32) {
   auto const lane = static_cast<int>(threadIdx.x % 32), source = lane + static_cast<int>(by);
   return on_host::take_from_lane(mask, x, source / width == lane / width ? source : lane);
+}
+inline int __any_sync(unsigned mask, int x) {
+  bool any = false;
+  for (int lane = 0; lane < 32; ++lane)
+    if ((mask >> lane & 1u) != 0) any |= on_host::take_from_lane(mask, x, lane) != 0;
+  return any ? 1 : 0;
 }
 inline void __syncwarp(unsigned mask = 0xFFFFFFFF) {
   on_host::take_from_lane(mask, 0, static_cast<int>(threadIdx.x % 32), true);
