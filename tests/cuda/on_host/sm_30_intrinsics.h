@@ -1,6 +1,6 @@
 #pragma once
 
-// The shuffles of a warp on the host: every lane of the mask waits until all of them have come. Of these only
+// The shuffles and votes of a warp on the host: every lane of the mask waits until all of them have come. Of these only
 // __syncwarp orders memory. __ballot_sync takes the mask of all lanes only.
 
 #include "cuda_runtime.h"
@@ -22,6 +22,12 @@ inline unsigned __ballot_sync(unsigned mask, int x) {
   unsigned bits = x != 0 ? 1u << threadIdx.x % 32 : 0;
   for (int other = 16; other > 0; other /= 2) bits |= __shfl_xor_sync(mask, bits, other);
   return bits;
+}
+inline int __any_sync(unsigned mask, int x) {
+  bool any = false;
+  for (int lane = 0; lane < 32; ++lane)
+    if ((mask >> lane & 1u) != 0) any |= on_host::take_from_lane(mask, x, lane) != 0;
+  return any ? 1 : 0;
 }
 inline void __syncwarp(unsigned mask = 0xFFFFFFFF) {
   on_host::take_from_lane(mask, 0, static_cast<int>(threadIdx.x % 32), true);

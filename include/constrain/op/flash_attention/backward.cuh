@@ -1,8 +1,10 @@
 #pragma once
 
-#include "constrain/op/flash_attention/cuda_tiles.cuh"
+#include "constrain/op/flash_attention/query_sums.cuh"
 
+#include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -13,7 +15,7 @@ template <class stored, class accumulate> struct flash_gradient_operands {
   flash_operand<stored const> dy, q, k, v, y;
   flash_operand<stored> dq, dk, dv;
   accumulate const* logsumexp; // [sequences, heads, tokens]
-  accumulate* row_sums;        // [sequences, heads, tokens]: sum(dy * y) of each query
+  accumulate* minus_row_sums;  // [sequences, heads, tokens]: -sum(dy * y) of each query
 };
 
 /// The steps of a block, in order. In each step, the block reads one chunk of the columns of one inner tile. Inner
@@ -35,68 +37,46 @@ struct flash_steps {
   }
 };
 
-/// What the gradient needs of each query of a strip [rows, columns]: the logsumexp of the scores, as an exponent of 2,
-/// and the sum of dy y. `of_columns`: whether the queries are the columns of the strip, or its rows.
-template <bool of_columns, class real, int rows, int columns> struct flash_query_sums {
-  static constexpr int count = of_columns ? columns / 4 : rows / 8;
-  real log2_sums[count]{}, row_sums[count]{};
-
-  __device__ static int index(int line, int column) { return of_columns ? column / 8 * 2 + column % 2 : line; }
-  /// Distributes the numbers of the queries of the columns: lane i passes those of column i.
-  __device__ void distribute(real log2_sum, real row_sum) {
-    static_assert(columns == 32);
-    CT_UNROLL
-    for (int i = 0; i < count; ++i) {
-      int const column = i / 2 * 8 + static_cast<int>(threadIdx.x % 4) * 2 + i % 2;
-      log2_sums[i] = __shfl_sync(ptx::twin::all_lanes, log2_sum, column);
-      row_sums[i] = __shfl_sync(ptx::twin::all_lanes, row_sum, column);
-    }
-  }
-};
-
-/// sum(dy * y) over a head's columns of row `row`, 0 after the last row. The two lanes that differ in the lowest bit
-/// compute it together.
-template <class accumulate, class stored>
-__device__ accumulate sum_of_row(matrix_window<stored const> const& dy, matrix_window<stored const> const& y, int row) {
-  constexpr int in_unit = pack_of<stored>;
-  accumulate sum = 0;
-  for (int column = static_cast<int>(threadIdx.x % 2) * in_unit; row < dy.rows && column < dy.columns;
-       column += 2 * in_unit) {
-    auto const* const left = dy.data + row * dy.stride + column;
-    auto const* const right = y.data + row * y.stride + column;
-    if (dy.aligned) {
-      accumulate a[in_unit], b[in_unit];
-      load_pack(left, a), load_pack(right, b);
-      CT_UNROLL
-      for (int i = 0; i < in_unit; ++i) sum += a[i] * b[i];
-    } else
-      for (int i = 0; i < in_unit && column + i < dy.columns; ++i) sum += accumulate(left[i]) * accumulate(right[i]);
-  }
-  return sum + __shfl_xor_sync(ptx::twin::all_lanes, sum, 1);
-}
-
 /// A block's work: the gradients of a tile of queries (dq), or of a tile of keys (`of_keys`: dk and dv). The other
 /// tokens, keys or queries, arrive in inner tiles.
 template <bool of_keys, class stored, class accumulate, int width> class flash_gradient_block {
   using tiling = flash_tiling<stored, width>;
-  static constexpr int warp_rows = tiling::warp_rows, columns = tiling::inner_rows;
+  static constexpr int warp_rows = tiling::warp_rows, columns = tiling::inner_rows, part = tiling::part_rows;
+  // The gradients of scores are scaled before they are rounded to fp16, which has few exponents; in other types, their
+  // sums are scaled.
+  static constexpr bool scales_sums = !std::same_as<stored, float16>;
   using outer_tile = shared_tile<stored, tiling::rows, width>;
   using inner_tile = shared_tile<stored, columns, width>;
+  using inner_pair = shared_tile<stored, 2 * columns, width>; // k and v, or q and dy
+  // With two gradients in registers, half of the values stays in shared memory.
+  static constexpr bool splits = tiling::is_narrow && of_keys && width >= 64;
+  using half_tile = shared_tile<stored, tiling::rows, splits ? width / 2 : width>;
 
 public:
-  /// The block's shared memory.
-  struct memory {
-    outer_tile outer[2];                 // q and dy, or k and v
-    inner_tile inner[tiling::stages][2]; // k and v, or q and dy
+  /// The block's shared memory. Narrow outer tiles are in registers when the first inner tiles arrive, in their place.
+  struct narrow_memory {
+    union {
+      outer_tile outer[2];              // q and dy, or k and v
+      half_tile halves[splits ? 4 : 1]; // the left half of the values comes third
+      inner_pair inner[tiling::stages];
+    };
+    std::conditional_t<splits, half_tile, char> right_half;
+    accumulate sums[of_keys ? tiling::stages : 1][2][columns]; // of the queries: logsumexp, -sum(dy y)
   };
+  struct wide_memory {
+    outer_tile outer[2];
+    inner_pair inner[1];
+  };
+  using memory = std::conditional_t<tiling::is_narrow, narrow_memory, wide_memory>;
 
   __device__ flash_gradient_block(flash_call<accumulate> const& c, flash_gradient_operands<stored, accumulate> const& x,
                                   memory& shared)
       : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / heads()),
-        head_(static_cast<int>(blockIdx.x) % heads()), row_(static_cast<int>(threadIdx.x) / 32 * warp_rows),
+        head_(static_cast<int>(blockIdx.x) % heads()), row_(static_cast<int>(threadIdx.x / 32) * warp_rows),
         keys_(c.keys_of(sequence_)),
         // With a causal mask, the last queries and the first keys take the longest, so they begin first.
-        first_(static_cast<int>(of_keys ? blockIdx.y : gridDim.y - 1 - blockIdx.y) * tiling::rows) {}
+        first_(static_cast<int>(of_keys ? blockIdx.y : gridDim.y - 1 - blockIdx.y) * tiling::rows),
+        inner_{source(of_keys ? x.q : x.k), source(of_keys ? x.dy : x.v)} {}
 
   __device__ void run() {
     int const end = first_ + tiling::rows;
@@ -106,28 +86,23 @@ public:
                      (of_keys ? first_ : 0) >= keys_ ? 0
                      : of_keys                       ? c_.group
                                                      : 1};
-    if constexpr (!of_keys) sum_queries();
     dscored_.clear(), dvalue_.clear();
-    if (step.goes_on()) begin(step);
-    for (int done = 0; step.goes_on(); ++done) {
-      auto const current = step;
-      step.template advance<columns>();
-      ptx::wait_for_copies<0>();
-      __syncthreads();
-      if (tiling::stages == 2 && step.goes_on()) begin(step);
-      add_products(current, shared_.inner[done % tiling::stages]);
-      if (tiling::stages == 1 && step.goes_on()) {
-        __syncthreads();
-        begin(step);
-      }
-    }
+    if constexpr (tiling::is_narrow) add_in_stages(step);
+    else add_chunks(step);
     if constexpr (of_keys) {
-      store(dscored_, 0, x_.dk);
-      store(dvalue_, 1, x_.dv);
-    } else store(dscored_, 0, x_.dq);
+      store(dscored_, 0, x_.dk, scales_sums ? c_.scale : accumulate(1));
+      store(dvalue_, 1, x_.dv, accumulate(1));
+    } else store(dscored_, 0, x_.dq, scales_sums ? c_.scale : accumulate(1));
   }
 
 private:
+  using outer_rows = tile_rows<outer_tile, warp_rows>;
+  using half_rows = tile_rows<half_tile, warp_rows>;
+  /// This thread's source of the inner tiles of one operand, for the first of the heads that share keys.
+  __device__ tile_source<flash_threads, inner_tile> source(flash_operand<stored const> const& of) const {
+    int const head = of_keys ? query_head(0) : key_head();
+    return tile_source<flash_threads, inner_tile>(of.of_head(c_, sequence_, head, of_keys ? c_.tokens : keys_));
+  }
   /// Heads of a sequence whose gradients the blocks compute.
   __device__ int heads() const { return of_keys ? c_.heads / c_.group : c_.heads; }
   /// The query head of a step, and the key-value head of the block.
@@ -138,28 +113,125 @@ private:
     return (static_cast<std::int64_t>(sequence_) * c_.heads + query_head(member)) * c_.tokens + query;
   }
 
-  template <class tile>
-  __device__ void load(tile& to, flash_operand<stored const> const& from, int head, int token, int column, int end) {
-    begin_load<flash_threads>(to, from.window(c_, sequence_, head, token, column, end));
-  }
-  /// Begins to load the tiles of a step.
-  __device__ void begin(flash_steps const& step) {
-    auto const column = chunks_.column(step.turn);
-    auto& inner = shared_.inner[loaded_ % tiling::stages];
-    auto& outer = shared_.outer;
-    int const outer_end = of_keys ? keys_ : c_.tokens, inner_end = of_keys ? c_.tokens : keys_;
-    if (loaded_ == 0 || chunks_.count > 1) {
-      load(outer[0], of_keys ? x_.k : x_.q, head_, first_, column, outer_end);
-      load(outer[1], of_keys ? x_.v : x_.dy, head_, first_, column, outer_end);
-    }
-    int const inner_head = of_keys ? query_head(step.member) : key_head();
-    load(inner[0], of_keys ? x_.q : x_.k, inner_head, step.token, column, inner_end);
-    load(inner[1], of_keys ? x_.dy : x_.v, inner_head, step.token, column, inner_end);
+  /// Adds all steps of a head that one tile holds. The next pair of tiles arrives while the block multiplies the current
+  /// one.
+  __device__ void add_in_stages(flash_steps step) {
+    begin_outer(0);
     ptx::commit_copies();
-    ++loaded_;
+    if constexpr (!of_keys) sum_queries();
+    if (!step.goes_on()) return wait_for_all();
+    wait_for_all();
+    held_rows<outer_tile, warp_rows> first_operand;
+    first_operand.load(outer_rows(shared_.outer[0], row_));
+    auto second_operand = [&] {
+      if constexpr (splits) return half_held_rows<half_tile, warp_rows>(half_rows(shared_.right_half, row_));
+      else return held_rows<outer_tile, warp_rows>();
+    }();
+    if constexpr (splits) second_operand.load(half_rows(shared_.halves[2], row_));
+    else second_operand.load(outer_rows(shared_.outer[1], row_));
+    __syncthreads();
+    int stage = 0;
+    begin_stage(step, stage);
+    CT_KEEP_LOOP
+    while (step.goes_on()) {
+      int const token = step.token;
+      step.template advance<columns>();
+      wait_for_all();
+      if (step.goes_on()) begin_stage(step, 1 - stage);
+      CT_UNROLL
+      for (int first = 0; first < columns; first += part) {
+        if (is_unseen(token + first)) continue;
+        if constexpr (of_keys) queries_.load(shared_.sums[stage][0] + first, shared_.sums[stage][1] + first);
+        auto const& inner = shared_.inner[stage];
+        multiply_transposed(p_, first_operand, inner, first, zero{});
+        multiply_transposed(ds_, second_operand, inner, columns + first, minus_sums());
+        add_part(inner, token + first, first);
+      }
+      stage = 1 - stage;
+    }
+    __syncthreads();
+  }
+  __device__ void begin_stage(flash_steps const& step, int stage) {
+    begin_inner(shared_.inner[stage], step, 0);
+    if constexpr (of_keys) {
+      static_assert(2 * columns == flash_threads);
+      // Queries after the last token get zeros, like their rows.
+      int const i = static_cast<int>(threadIdx.x % columns), which = static_cast<int>(threadIdx.x / columns);
+      bool const is_query = step.token + i < c_.tokens;
+      auto const place = place_of(step.member, step.token) + (is_query ? i : 0);
+      auto const* const from = which == 0 ? x_.logsumexp + place : x_.minus_row_sums + place;
+      ptx::copy_word_async(&shared_.sums[stage][which][i], from, is_query);
+    }
+    ptx::commit_copies();
+  }
+  /// Waits until all that has begun to load is there, and until no warp reads the tiles that were there before.
+  __device__ void wait_for_all() {
+    ptx::wait_for_copies<0>();
+    __syncthreads();
   }
 
-  /// Loads the logsumexp, and computes and stores sum(dy * y), of the queries in this lane's rows.
+  /// Adds all steps of a head that may have several chunks of columns.
+  __device__ void add_chunks(flash_steps step) {
+    if (step.goes_on()) begin_chunk(step, true);
+    if constexpr (!of_keys) sum_queries();
+    while (step.goes_on()) {
+      auto const current = step;
+      step.template advance<columns>();
+      wait_for_all();
+      add_chunk(current);
+      if (!step.goes_on()) return;
+      __syncthreads();
+      begin_chunk(step, chunks_.count > 1);
+    }
+  }
+  /// Begins to load the tiles of a step.
+  __device__ void begin_chunk(flash_steps const& step, bool outer_changes) {
+    if (outer_changes) begin_outer(chunks_.column(step.turn));
+    begin_inner(shared_.inner[0], step, chunks_.column(step.turn));
+    ptx::commit_copies();
+  }
+  /// Adds a chunk of columns to the scores and to the gradients of the probabilities; after the last chunk, adds the
+  /// pair of tiles to the gradients.
+  __device__ void add_chunk(flash_steps const& step) {
+    auto const& inner = shared_.inner[0];
+    if (step.turn == 0) {
+      if constexpr (of_keys) load_queries(step);
+      p_.begin_with(zero{}), ds_.begin_with(minus_sums());
+    }
+    multiply_transposed(p_, outer_rows(shared_.outer[0], row_), inner);
+    multiply_transposed(ds_, outer_rows(shared_.outer[1], row_), inner, columns);
+    if (step.turn == chunks_.count - 1) add_part(inner, step.token, 0);
+  }
+  /// Loads what the step needs of its queries.
+  __device__ void load_queries(flash_steps const& step) {
+    // Queries after the last token have probability 0.
+    accumulate log2_sum = math::infinity<accumulate>, minus_row_sum = 0;
+    if (int const query = step.token + ptx::twin::lane(); query < c_.tokens) {
+      log2_sum = x_.logsumexp[place_of(step.member, query)] * accumulate(log2_of_e);
+      minus_row_sum = x_.minus_row_sums[place_of(step.member, query)];
+    }
+    queries_.distribute(log2_sum, minus_row_sum);
+  }
+
+  __device__ void begin_outer(int column) {
+    begin_outer(shared_.outer[0], of_keys ? x_.k : x_.q, column);
+    auto const& second = of_keys ? x_.v : x_.dy;
+    if constexpr (splits) {
+      begin_outer(shared_.halves[2], second, column);
+      begin_outer(shared_.right_half, second, column + half_tile::columns);
+    } else begin_outer(shared_.outer[1], second, column);
+  }
+  template <class tile> __device__ void begin_outer(tile& to, flash_operand<stored const> const& from, int column) {
+    begin_load<flash_threads>(to, from.window(c_, sequence_, head_, first_, column, of_keys ? keys_ : c_.tokens));
+  }
+  __device__ void begin_inner(inner_pair& inner, flash_steps const& step, int column) {
+    // The query heads that share a key-value head follow one another.
+    int const skipped = step.member * c_.head_width;
+    inner_[0].begin(inner.template part<columns>(0), step.token, column, skipped);
+    inner_[1].begin(inner.template part<columns>(columns), step.token, column, skipped);
+  }
+
+  /// Loads the logsumexp, and computes and stores -sum(dy * y), of the queries in this lane's rows.
   __device__ void sum_queries() {
     auto const dy = x_.dy.window(c_, sequence_, head_, first_, 0, c_.tokens);
     auto const y = x_.y.window(c_, sequence_, head_, first_, 0, c_.tokens);
@@ -167,45 +239,48 @@ private:
     CT_UNROLL
     for (int line = 0; line < queries_.count; ++line) {
       // Two lanes sum a row of 16, and then each lane gets the sums of its own rows.
-      if (line % 2 == 0) sum = sum_of_row<accumulate>(dy, y, row_ + line / 2 * 16 + ptx::twin::lane() / 2);
+      if (line % 2 == 0) sum = -sum_of_row<width, accumulate>(dy, y, row_ + line / 2 * 16 + ptx::twin::lane() / 2);
       auto const mine = p_.row(line);
-      queries_.row_sums[line] = __shfl_sync(ptx::twin::all_lanes, sum, mine % 16 * 2);
+      queries_.minus_row_sums[line] = __shfl_sync(ptx::twin::all_lanes, sum, mine % 16 * 2);
       int const query = first_ + row_ + mine;
       if (query >= c_.tokens) continue;
       queries_.log2_sums[line] = x_.logsumexp[place_of(0, query)] * accumulate(log2_of_e);
-      if (chunks_.own == 0 && threadIdx.x % 4 == 0) x_.row_sums[place_of(0, query)] = queries_.row_sums[line];
+      if (chunks_.own == 0 && threadIdx.x % 4 == 0)
+        x_.minus_row_sums[place_of(0, query)] = queries_.minus_row_sums[line];
     }
   }
 
-  /// Adds a chunk of columns to the scores and to the gradients of the probabilities; after the last chunk, adds the
-  /// pair of tiles to the gradients.
-  __device__ void add_products(flash_steps const& step, inner_tile const (&inner)[2]) {
-    // Queries after the last token have probability 0.
-    accumulate log2_sum = math::infinity<accumulate>, row_sum = 0;
-    if (int const query = step.token + ptx::twin::lane(); of_keys && query < c_.tokens) {
-      log2_sum = x_.logsumexp[place_of(step.member, query)] * accumulate(log2_of_e);
-      row_sum = x_.row_sums[place_of(step.member, query)];
-    }
-    if (step.turn == 0) p_.clear(), ds_.clear();
-    multiply_transposed(p_, tile_rows<outer_tile, warp_rows>(shared_.outer[0], row_), inner[0]);
-    multiply_transposed(ds_, tile_rows<outer_tile, warp_rows>(shared_.outer[1], row_), inner[1]);
-    if (step.turn != chunks_.count - 1) return;
-    mask(step.token);
-    if constexpr (of_keys) queries_.distribute(log2_sum, row_sum);
+  /// What the scores begin with, and the gradients of the probabilities.
+  struct zero {
+    __device__ strip_block<accumulate> operator()(int, int) const { return {}; }
+  };
+  __device__ auto minus_sums() const {
+    return [this](int m, int n) { return queries_.minus_row_sums_of(m, n); };
+  }
+  /// Adds the products of a part of the inner tiles, from row `first` and token `token`, to the gradients.
+  __device__ void add_part(inner_pair const& inner, int token, int first) {
+    mask(token);
     p_.for_each([&](accumulate& score, int line, int column) {
       auto const query = queries_.index(line, column);
       auto& gradient = ds_.at(line, column);
       score = math::exp2(score * c_.log2_scale() - queries_.log2_sums[query]);
-      gradient = score * (gradient - queries_.row_sums[query]) * c_.scale; // the product rounds it to 16 bits
+      gradient *= score;
+      if constexpr (!scales_sums) gradient *= c_.scale;
     });
-    if constexpr (of_keys) multiply(dvalue_, p_, inner[1]);
-    multiply(dscored_, ds_, inner[0]);
+    if constexpr (of_keys) multiply(dvalue_, p_, inner, columns + first);
+    multiply(dscored_, ds_, inner, first);
+  }
+  /// Whether this warp's queries attend to none of the inner keys from `token`, or none of these queries to its keys.
+  __device__ bool is_unseen(int token) const {
+    int const mine = first_ + row_;
+    if (of_keys) return mine >= keys_ || (c_.causal && token + part <= mine);
+    return token >= keys_ || (c_.causal && token >= mine + warp_rows);
   }
   /// Makes the probability and its gradient 0 where a query does not attend to a key. `token`: first inner token.
   __device__ void mask(int token) {
     int const mine = first_ + row_;
     bool const some = of_keys ? (c_.causal && token < mine + warp_rows - 1) || mine + warp_rows > keys_
-                              : token + columns > (c_.causal && mine + 1 < keys_ ? mine + 1 : keys_);
+                              : token + part > (c_.causal && mine + 1 < keys_ ? mine + 1 : keys_);
     if (!some) return;
     p_.for_each([&](accumulate& score, int line, int column) {
       int const own = mine + p_.row(line), inner = token + column;
@@ -215,7 +290,9 @@ private:
   }
 
   /// Stores this warp's rows of a gradient.
-  template <class rows> __device__ void store(rows& gradient, int which, flash_operand<stored> const& to) {
+  template <class rows>
+  __device__ void store(rows& gradient, int which, flash_operand<stored> const& to, accumulate scale) {
+    gradient.for_each([&](accumulate& x, int, int) { x *= scale; });
     // This warp alone reads its rows of the tiles.
     __syncwarp();
     gradient.write(shared_.outer[which], row_);
@@ -227,11 +304,11 @@ private:
   flash_call<accumulate> const& c_;
   flash_gradient_operands<stored, accumulate> const& x_;
   memory& shared_;
-  flash_chunks<width> chunks_;
+  flash_chunks<width, tiling::is_narrow> chunks_;
   int sequence_, head_, row_, keys_, first_; // this warp's first row in the tile; keys; the tile's first row
-  int loaded_ = 0;                           // steps whose tiles have begun to load
-  flash_query_sums<of_keys, accumulate, warp_rows, columns> queries_;
-  strip<accumulate, warp_rows, columns> p_, ds_;             // of the current pair of tiles
+  tile_source<flash_threads, inner_tile> inner_[2];
+  flash_query_sums<of_keys, accumulate, warp_rows, part> queries_;
+  strip<accumulate, warp_rows, part> p_, ds_;                // of the current part
   strip<accumulate, warp_rows, width> dscored_;              // dk, or dq
   strip<accumulate, warp_rows, of_keys ? width : 8> dvalue_; // dv
 };

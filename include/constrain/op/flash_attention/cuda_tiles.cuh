@@ -25,9 +25,10 @@ template <class stored, int width> struct flash_tiling {
   static constexpr int warp_rows = is_narrow ? 32 : 16;
   static constexpr int rows = flash_threads / 32 * warp_rows; // rows per block
   static constexpr int keys = sizeof(stored) == 8 ? 32 : 64;  // keys per tile in the forward pass
-  static constexpr int inner_rows = 32;                       // rows of the inner tiles of the gradient
-  // Of the gradient: narrow tiles leave shared memory for two stages, so the next tiles arrive while the block
-  // multiplies the current ones.
+  static constexpr int inner_rows = is_narrow ? 64 : 32;      // rows of the inner tiles of the gradient
+  static constexpr int part_rows = is_narrow ? 16 : 32;       // of them, rows whose scores are in registers at a time
+  // Narrow tiles leave shared memory for two stages, so the next tiles arrive while the block multiplies the current
+  // ones.
   static constexpr int stages = is_narrow ? 2 : 1;
 };
 
@@ -79,18 +80,25 @@ template <class T> struct flash_operand {
     auto* const first = data + (static_cast<std::int64_t>(sequence) * c.tokens + token) * stride;
     return {first + head * c.head_width + column, stride, end - token, c.head_width - column, c.aligned};
   }
+  /// All tokens, up to `end`, of one head.
+  template <class accumulate>
+  __device__ matrix_window<T> of_head(flash_call<accumulate> const& c, int sequence, int head, int end) const {
+    return window(c, sequence, head, 0, 0, end);
+  }
 };
 
 /// The chunks of a head that is wider than the tiles, which have `width` columns. A block computes one chunk of its
-/// results. For the scores, it reads all chunks in turn, and its own chunk last.
-template <int width> struct flash_chunks {
+/// results. For the scores, it reads all chunks in turn, and its own chunk last. `single`: whether the tiles hold every
+/// head.
+template <int width, bool single> struct flash_chunks {
   int count, own;
 
   __device__ explicit flash_chunks(int head_width)
-      : count((head_width + width - 1) / width), own(static_cast<int>(blockIdx.z)) {}
+      : count(single ? 1 : (head_width + width - 1) / width), own(single ? 0 : static_cast<int>(blockIdx.z)) {}
 
   /// The first column of the chunk that is read in turn `turn`.
   __device__ int column(int turn) const {
+    if constexpr (single) return 0;
     int const chunk = own + 1 + turn;
     return (chunk < count ? chunk : chunk - count) * width;
   }

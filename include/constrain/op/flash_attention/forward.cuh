@@ -10,44 +10,62 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// The softmax of a strip's rows, whose scores arrive in tiles (Milakov and Gimelshein 2018). Scores are not yet
-/// scaled.
+/// scaled. Exponentials are relative to a row's largest score when the reference last moved: it moves only if a score
+/// is `slack` above it, so that most tiles leave the sums as they are (Shah et al. 2026, conditional rescaling).
 template <class real, int rows> struct online_softmax {
   static constexpr int lines = rows / 8;
   // Finite, so that scores of -infinity have probability 0 if others are larger; its product with `scale` is finite.
   static constexpr real lowest = std::numeric_limits<real>::lowest() / 2;
+  static constexpr real slack = 8; // exponent of 2; 2^8 is far below the largest number of fp16
 
-  real scale;          // of the scores, as exponents of 2
-  real row_max[lines]; // the largest score of each of this lane's rows
-  real sum[lines];     // this lane's part of the sum of each row's exponentials
+  real scale;            // of the scores, as exponents of 2
+  real reference[lines]; // that of each of this lane's rows
+  real sum[lines];       // this lane's part of the sum of each row's exponentials
 
   __device__ explicit online_softmax(real log2_scale) : scale(log2_scale) {
     CT_UNROLL
-    for (int i = 0; i < lines; ++i) row_max[i] = lowest, sum[i] = 0;
+    for (int i = 0; i < lines; ++i) reference[i] = lowest, sum[i] = 0;
   }
 
-  /// Turns a tile of scores into exponentials relative to the largest score so far, and scales `y`, the weighted sums
-  /// of the tiles before, likewise.
+  /// Turns a tile of scores into exponentials relative to the reference, and scales `y`, the weighted sums of the tiles
+  /// before, likewise.
   template <int keys, int columns> __device__ void add(strip<real, rows, keys>& scores, strip<real, rows, columns>& y) {
-    real largest[lines], factor[lines];
+    real largest[lines];
     CT_UNROLL
-    for (int i = 0; i < lines; ++i) largest[i] = row_max[i];
+    for (int i = 0; i < lines; ++i) largest[i] = scores.values[i / 2][0][i % 2 * 2];
     scores.for_each([&](real x, int line, int) { largest[line] = math::larger(largest[line], x); });
+    bool moves = false;
     CT_UNROLL
-    for (int i = 0; i < lines; ++i) {
-      largest[i] = over_row(largest[i], [](real a, real b) { return math::larger(a, b); });
-      factor[i] = math::exp2((row_max[i] - largest[i]) * scale);
-      row_max[i] = largest[i];
-      sum[i] *= factor[i];
-    }
+    for (int i = 0; i < lines; ++i) moves |= exceeds(i, largest[i]);
+    if (__any_sync(ptx::twin::all_lanes, moves)) move(largest, y);
+    real shift[lines];
+    CT_UNROLL
+    for (int i = 0; i < lines; ++i) shift[i] = reference[i] * scale;
     scores.for_each([&](real& x, int line, int) {
-      x = math::exp2(x * scale - row_max[line] * scale);
+      x = math::exp2(x * scale - shift[line]);
       sum[line] += x;
     });
-    y.for_each([&](real& x, int line, int) { x *= factor[line]; });
   }
   /// The sum of the exponentials of a row, after the last tile.
   __device__ real total(int line) const {
     return over_row(sum[line], [](real a, real b) { return a + b; });
+  }
+
+private:
+  /// Whether a score is so large that the reference of its row must move.
+  __device__ bool exceeds(int line, real score) const { return (score - reference[line]) * scale > slack; }
+  /// Moves the references of the rows that must, to the largest scores so far.
+  template <int columns> __device__ void move(real const (&largest)[lines], strip<real, rows, columns>& y) {
+    real factor[lines];
+    CT_UNROLL
+    for (int i = 0; i < lines; ++i) {
+      auto const of_row = over_row(largest[i], [](real a, real b) { return math::larger(a, b); });
+      bool const moves = exceeds(i, of_row);
+      factor[i] = moves ? math::exp2((reference[i] - of_row) * scale) : real(1);
+      if (moves) reference[i] = of_row;
+      sum[i] *= factor[i];
+    }
+    y.for_each([&](real& x, int line, int) { x *= factor[line]; });
   }
 };
 
@@ -58,49 +76,93 @@ template <class stored, class accumulate> struct flash_operands {
   accumulate* logsumexp; // [sequences, heads, tokens]
 };
 
-/// A block's work: a tile of queries of one head. The next keys, or values, arrive while the block multiplies.
+/// A block's work: a tile of queries of one head. The next keys and values arrive while the block multiplies.
 template <class stored, class accumulate, int width> class flash_block {
   using tiling = flash_tiling<stored, width>;
   static constexpr int warp_rows = tiling::warp_rows;
   using scores_strip = strip<accumulate, warp_rows, tiling::keys>;
+  using query_tile = shared_tile<stored, tiling::rows, width>;
+  using key_tile = shared_tile<stored, tiling::keys, width>;
 
 public:
   /// The block's shared memory.
   struct memory {
-    shared_tile<stored, tiling::rows, width> q;
-    shared_tile<stored, tiling::keys, width> k, v;
+    query_tile q;
+    struct {
+      key_tile k, v;
+    } stages[tiling::stages];
   };
 
   __device__ flash_block(flash_call<accumulate> const& c, flash_operands<stored, accumulate> const& x, memory& shared)
       : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / c.heads),
-        head_(static_cast<int>(blockIdx.x) % c.heads), row_(static_cast<int>(threadIdx.x) / 32 * warp_rows),
+        head_(static_cast<int>(blockIdx.x) % c.heads), row_(static_cast<int>(threadIdx.x / 32) * warp_rows),
         keys_(c.keys_of(sequence_)),
         // With a causal mask, the last tiles take the longest, so they begin first.
-        first_(static_cast<int>(gridDim.y - 1 - blockIdx.y) * tiling::rows), softmax_(c.log2_scale()) {}
+        first_(static_cast<int>(gridDim.y - 1 - blockIdx.y) * tiling::rows), softmax_(c.log2_scale()),
+        k_(x.k.of_head(c, sequence_, head_ / c.group, keys_)), v_(x.v.of_head(c, sequence_, head_ / c.group, keys_)) {}
 
   __device__ void run() {
     int const last = c_.causal && first_ + tiling::rows < keys_ ? first_ + tiling::rows : keys_;
     sums_.clear();
-    if (last > 0) begin_scores(0, 0);
-    for (int key = 0; key < last; key += tiling::keys) {
-      scores_strip scores;
-      compute_scores(scores, key);
-      mask(scores, key);
-      softmax_.add(scores, sums_);
-      wait_for_all();
-      if (key + tiling::keys < last) begin_scores(key + tiling::keys, 0);
-      multiply(sums_, scores, shared_.v);
-    }
+    if constexpr (tiling::stages == 2) add_in_stages(last);
+    else
+      for (int key = 0; key < last; key += tiling::keys) add_chunks(key, last);
     store();
   }
 
 private:
+  using queries = tile_rows<query_tile, warp_rows>;
+
+  /// Adds all keys before `last`. The next pair of tiles arrives while the block multiplies the current one. The queries
+  /// stay in registers.
+  __device__ void add_in_stages(int last) {
+    if (last <= 0) return;
+    begin_queries(0);
+    begin_stage(0, 0);
+    wait_for_all();
+    held_rows<query_tile, warp_rows> held;
+    held.load(queries(shared_.q, row_));
+    int stage = 0;
+    CT_KEEP_LOOP
+    for (int key = 0; key < last; key += tiling::keys) {
+      if (key + tiling::keys < last) begin_stage(1 - stage, key + tiling::keys);
+      if (!c_.causal || key < first_ + row_ + warp_rows) {
+        auto& now = shared_.stages[stage];
+        scores_strip scores;
+        multiply_transposed(scores, held, now.k, 0, [](int, int) { return strip_block<accumulate>(); });
+        mask(scores, key);
+        softmax_.add(scores, sums_);
+        multiply(sums_, scores, now.v);
+      }
+      wait_for_all();
+      stage = 1 - stage;
+    }
+  }
+  __device__ void begin_stage(int stage, int key) {
+    k_.begin(shared_.stages[stage].k, key, 0);
+    v_.begin(shared_.stages[stage].v, key, 0);
+    ptx::commit_copies();
+  }
+
+  /// Adds a tile of keys of a head that may have several chunks of columns.
+  __device__ void add_chunks(int key, int last) {
+    if (key == 0) begin_scores(0, 0);
+    scores_strip scores;
+    compute_scores(scores, key);
+    mask(scores, key);
+    softmax_.add(scores, sums_);
+    wait_for_all();
+    if (key + tiling::keys < last) begin_scores(key + tiling::keys, 0);
+    multiply(sums_, scores, shared_.stages[0].v);
+  }
+  __device__ void begin_queries(int column) {
+    begin_load<flash_threads>(shared_.q, x_.q.window(c_, sequence_, head_, first_, column, c_.tokens));
+  }
   /// Begins to load a chunk of the columns of the keys, and of the queries if they change.
   __device__ void begin_scores(int key, int turn) {
     auto const column = chunks_.column(turn);
-    if (key == 0 || chunks_.count > 1)
-      begin_load<flash_threads>(shared_.q, x_.q.window(c_, sequence_, head_, first_, column, c_.tokens));
-    begin_load<flash_threads>(shared_.k, x_.k.window(c_, sequence_, head_ / c_.group, key, column, keys_));
+    if (key == 0 || chunks_.count > 1) begin_queries(column);
+    k_.begin(shared_.stages[0].k, key, column);
     ptx::commit_copies();
   }
   /// Waits until all that has begun to load is there, and until no warp reads the tiles that were there before.
@@ -110,16 +172,14 @@ private:
   }
   /// Computes the scores of a tile of keys, and begins to load the values.
   __device__ void compute_scores(scores_strip& scores, int key) {
-    tile_rows<shared_tile<stored, tiling::rows, width>, warp_rows> const queries(shared_.q, row_);
     scores.clear();
     for (int turn = 0; turn < chunks_.count; ++turn) {
       wait_for_all();
       if (turn == chunks_.count - 1) {
-        auto const values = x_.v.window(c_, sequence_, head_ / c_.group, key, chunks_.own_column(), keys_);
-        begin_load<flash_threads>(shared_.v, values);
+        v_.begin(shared_.stages[0].v, key, chunks_.own_column());
         ptx::commit_copies();
       }
-      multiply_transposed(scores, queries, shared_.k);
+      multiply_transposed(scores, queries(shared_.q, row_), shared_.stages[0].k);
       if (turn == chunks_.count - 1) continue;
       __syncthreads();
       begin_scores(key, turn + 1);
@@ -127,7 +187,7 @@ private:
   }
   /// Gives keys that a query does not attend to the score -infinity.
   __device__ void mask(scores_strip& scores, int key) const {
-    if (key + tiling::keys <= (c_.causal && first_ + row_ < keys_ ? first_ + row_ : keys_)) return;
+    if (key + tiling::keys <= (c_.causal && first_ + row_ < keys_ ? first_ + row_ + 1 : keys_)) return;
     scores.for_each([&](accumulate& x, int line, int column) {
       if (!c_.attends(first_ + row_ + scores.row(line), key + column, keys_)) x = -math::infinity<accumulate>;
     });
@@ -142,7 +202,7 @@ private:
       auto const query = first_ + row_ + sums_.row(line);
       if (chunks_.own == 0 && threadIdx.x % 4 == 0 && query < c_.tokens)
         x_.logsumexp[static_cast<std::int64_t>(blockIdx.x) * c_.tokens + query] =
-            keys_ == 0 ? accumulate(0) : softmax_.row_max[line] * c_.scale + math::log(total);
+            keys_ == 0 ? accumulate(0) : softmax_.reference[line] * c_.scale + math::log(total);
     }
     sums_.for_each([&](accumulate& x, int line, int) { x *= factor[line]; });
     // This warp alone reads its rows of the queries.
@@ -155,10 +215,11 @@ private:
   flash_call<accumulate> const& c_;
   flash_operands<stored, accumulate> const& x_;
   memory& shared_;
-  flash_chunks<width> chunks_;
+  flash_chunks<width, tiling::is_narrow> chunks_;
   int sequence_, head_, row_, keys_, first_; // this warp's first query in the tile; keys; the tile's first query
   online_softmax<accumulate, warp_rows> softmax_;
   strip<accumulate, warp_rows, width> sums_; // weighted sums of the values
+  tile_source<flash_threads, key_tile> k_, v_;
 };
 
 } // namespace detail

@@ -12,17 +12,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class element> inline constexpr bool for_tensor_cores = sizeof(element) == 2;
 
 /// Rows [first, first + rows) of a tile, as the left operand of products.
-template <class tile_, int rows> class tile_rows {
+template <class tile, int rows> class tile_rows {
 public:
-  using tile = tile_;
+  static constexpr int columns = tile::columns;
 
-  /// `first`: index of the first row.
-  __device__ tile_rows(tile const& of, int first) : of_(of), first_(first) {}
+  /// `first`: index of the first row, a multiple of 8.
+  __device__ tile_rows(tile const& of, int first)
+      : of_(of), first_(first), lane_(ptx::address_of(of.at(first + ptx::twin::lane() % 16, ptx::twin::lane() / 16))) {}
 
   /// Rows [row, row + 16) and columns [16 step, 16 step + 16), as operand A of a tensor core.
   __device__ void fragment(int row, int step, std::uint32_t (&a)[4]) const {
-    int const lane = ptx::twin::lane();
-    ptx::load_matrices(a, of_.at(first_ + row + lane % 16, 2 * step + lane / 16));
+    ptx::load_matrices(a, tile::moved(lane_, row, 2 * step));
   }
   /// The first element of unit `unit` of row first + `row`.
   __device__ auto const* at(int row, int unit) const { return of_.at(first_ + row, unit); }
@@ -30,14 +30,61 @@ public:
 private:
   tile const& of_;
   int first_;
+  ptx::shared_address lane_; // of what this lane passes for rows [0, 16) and columns [0, 16)
 };
 
-/// c += a b^T, where a is [rows, depth], b [columns, depth] and c [rows, columns].
-template <class real, int rows, int columns, class left_tile, class tile>
-__device__ void multiply_transposed(strip<real, rows, columns>& c, tile_rows<left_tile, rows> const& a, tile const& b) {
-  static_assert(tile::rows == columns && tile::columns == left_tile::columns);
+/// Rows of a tile of 16-bit elements in the registers of a warp, as the left operand of many products.
+template <class tile, int rows> class held_rows {
+public:
+  static constexpr int columns = tile::columns;
+
+  __device__ void load(tile_rows<tile, rows> const& from) {
+    CT_UNROLL
+    for (int step = 0; step < tile::columns / 16; ++step) {
+      CT_UNROLL
+      for (int m = 0; m < rows / 16; ++m) from.fragment(16 * m, step, fragments_[m][step]);
+    }
+  }
+  /// Like tile_rows::fragment.
+  __device__ void fragment(int row, int step, std::uint32_t (&a)[4]) const {
+    CT_UNROLL
+    for (int i = 0; i < 4; ++i) a[i] = fragments_[row / 16][step][i];
+  }
+
+private:
+  std::uint32_t fragments_[rows / 16][tile::columns / 16][4];
+};
+
+/// Rows of a matrix of two tiles side by side: the left one's are in registers, the right one's in shared memory.
+template <class half, int rows> class half_held_rows {
+public:
+  static constexpr int columns = 2 * half::columns;
+
+  /// `right` remains in shared memory, and this object refers to it.
+  __device__ half_held_rows(tile_rows<half, rows> const& right) : right_(right) {}
+  __device__ void load(tile_rows<half, rows> const& left) { left_.load(left); }
+  /// Like tile_rows::fragment.
+  __device__ void fragment(int row, int step, std::uint32_t (&a)[4]) const {
+    constexpr int steps = half::columns / 16;
+    if (step < steps) left_.fragment(row, step, a);
+    else right_.fragment(row, step - steps, a);
+  }
+
+private:
+  held_rows<half, rows> left_;
+  tile_rows<half, rows> right_;
+};
+
+/// c = start + a b^T, where a is [rows, depth], b rows [first, first + columns) of a tile [.., depth], and c [rows,
+/// columns]. `start(m, n)`: the strip_block of rows [16 m, 16 m + 16) and columns [8 n, 8 n + 8). `first`: a multiple
+/// of 8.
+template <class real, int rows, int columns, class left_rows, class tile, class function>
+__device__ void multiply_transposed(strip<real, rows, columns>& c, left_rows const& a, tile const& b, int first,
+                                    function const& start) {
+  static_assert(tile::rows % columns == 0 && tile::columns == left_rows::columns);
   int const lane = ptx::twin::lane();
   if constexpr (for_tensor_cores<typename tile::element>) {
+    auto const of_lane = ptx::address_of(b.at(lane / 16 * 8 + lane % 8, lane / 8 % 2));
     CT_UNROLL
     for (int step = 0; step < tile::columns / 16; ++step) {
       std::uint32_t left[rows / 16][4], right[4];
@@ -45,34 +92,44 @@ __device__ void multiply_transposed(strip<real, rows, columns>& c, tile_rows<lef
       for (int m = 0; m < rows / 16; ++m) a.fragment(16 * m, step, left[m]);
       CT_UNROLL
       for (int j = 0; j < columns / 16; ++j) {
-        ptx::load_matrices(right, b.at(16 * j + lane / 16 * 8 + lane % 8, 2 * step + lane / 8 % 2));
+        ptx::load_matrices(right, tile::moved(of_lane, first + 16 * j, 2 * step));
         CT_UNROLL
-        for (int m = 0; m < rows / 16; ++m) {
-          ptx::multiply_add<typename tile::element>(c.values[m][2 * j], left[m], {right[0], right[1]});
-          ptx::multiply_add<typename tile::element>(c.values[m][2 * j + 1], left[m], {right[2], right[3]});
+        for (int i = 0; i < rows / 16 * 2; ++i) {
+          int const m = i / 2, n = 2 * j + i % 2;
+          auto& sum = c.values[m][n];
+          std::uint32_t const pair[] = {right[i % 2 * 2], right[i % 2 * 2 + 1]};
+          if (step == 0) ptx::multiply_add<typename tile::element>(sum, left[m], pair, start(m, n).of);
+          else ptx::multiply_add<typename tile::element>(sum, left[m], pair);
         }
       }
     }
   } else {
+    c.begin_with(start);
     CT_KEEP_LOOP
     for (int unit = 0; unit < tile::units; ++unit)
       c.for_each([&](real& sum, int line, int column) {
         auto const* const left = a.at(c.row(line), unit);
-        auto const* const right = b.at(column, unit);
+        auto const* const right = b.at(first + column, unit);
         CT_UNROLL
         for (int k = 0; k < tile::in_unit; ++k) sum += left[k] * right[k];
       });
   }
 }
+/// c += a b^T.
+template <class real, int rows, int columns, class left_rows, class tile>
+__device__ void multiply_transposed(strip<real, rows, columns>& c, left_rows const& a, tile const& b, int first = 0) {
+  multiply_transposed(c, a, b, first, [&](int m, int n) { return c.block(m, n); });
+}
 
-/// c += a b, where a is [rows, depth], b [depth, columns] and c [rows, columns]. For tensor cores, a is rounded to the
-/// type of b.
+/// c += a b, where a is [rows, depth], b rows [first, first + depth) of a tile [.., columns], and c [rows, columns]. For
+/// tensor cores, a is rounded to the type of b. `first`: a multiple of 8.
 template <class real, int rows, int columns, int depth, class tile>
-__device__ void multiply(strip<real, rows, columns>& c, strip<real, rows, depth>& a, tile const& b) {
-  static_assert(tile::rows == depth && tile::columns == columns);
+__device__ void multiply(strip<real, rows, columns>& c, strip<real, rows, depth>& a, tile const& b, int first = 0) {
+  static_assert(tile::rows % depth == 0 && tile::columns == columns);
   using element = typename tile::element;
   int const lane = ptx::twin::lane();
   if constexpr (for_tensor_cores<element>) {
+    auto const of_lane = ptx::address_of(b.at(lane % 16, lane / 16));
     CT_UNROLL
     for (int step = 0; step < depth / 16; ++step) {
       std::uint32_t left[rows / 16][4], right[4];
@@ -83,7 +140,7 @@ __device__ void multiply(strip<real, rows, columns>& c, strip<real, rows, depth>
       }
       CT_UNROLL
       for (int j = 0; j < columns / 16; ++j) {
-        ptx::load_transposed_matrices(right, b.at(16 * step + lane % 16, 2 * j + lane / 16));
+        ptx::load_transposed_matrices(right, tile::moved(of_lane, first + 16 * step, 2 * j));
         CT_UNROLL
         for (int m = 0; m < rows / 16; ++m) {
           ptx::multiply_add<element>(c.values[m][2 * j], left[m], {right[0], right[1]});
@@ -93,17 +150,17 @@ __device__ void multiply(strip<real, rows, columns>& c, strip<real, rows, depth>
     }
   } else {
     static_assert(rows == 16);
-    int const first = lane / 4 * 4; // the first of the lanes that hold this lane's rows
+    int const holders = lane / 4 * 4; // the first of the lanes that hold this lane's rows
     CT_UNROLL
     for (int eight = 0; eight < depth / 8; ++eight) {
       CT_KEEP_LOOP
       for (int holder = 0; holder < 4; ++holder) {
         CT_UNROLL
         for (int odd = 0; odd < 2; ++odd) {
-          auto const upper = __shfl_sync(ptx::twin::all_lanes, a.values[0][eight][odd], first + holder);
-          auto const lower = __shfl_sync(ptx::twin::all_lanes, a.values[0][eight][2 + odd], first + holder);
+          auto const upper = __shfl_sync(ptx::twin::all_lanes, a.values[0][eight][odd], holders + holder);
+          auto const lower = __shfl_sync(ptx::twin::all_lanes, a.values[0][eight][2 + odd], holders + holder);
           c.for_each([&](real& sum, int line, int column) {
-            auto const* const right = b.at(8 * eight + 2 * holder + odd, column / tile::in_unit);
+            auto const* const right = b.at(first + 8 * eight + 2 * holder + odd, column / tile::in_unit);
             sum += (line == 0 ? upper : lower) * right[column % tile::in_unit];
           });
         }

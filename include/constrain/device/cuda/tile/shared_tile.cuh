@@ -25,14 +25,28 @@ template <class element_, int rows_, int columns_> struct shared_tile {
   static constexpr int in_unit = 16 / static_cast<int>(sizeof(element)); // elements per unit
   static constexpr int units = columns / in_unit;                        // units per row
 
-  /// The elements; bytes, since shared memory is not initialized.
-  alignas(16) std::byte bytes[rows * columns * static_cast<int>(sizeof(element))];
+  static constexpr int row_bytes = columns * static_cast<int>(sizeof(element));
+
+  /// The elements; bytes, since shared memory is not initialized. Rows are aligned, so that the bits of an address that
+  /// count the units of a row are apart from the others.
+  alignas(row_bytes) std::byte bytes[rows * row_bytes];
 
   /// The first element of unit `unit` of row `row`.
-  __device__ element* at(int row, int unit) {
-    return reinterpret_cast<element*>(bytes) + row * columns + swizzled<units>(row, unit) * in_unit;
-  }
+  __device__ element* at(int row, int unit) { return reinterpret_cast<element*>(bytes + offset(row, unit)); }
   __device__ element const* at(int row, int unit) const { return const_cast<shared_tile*>(this)->at(row, unit); }
+
+  /// The offset of unit `unit` of row `row`, in bytes.
+  __device__ static int offset(int row, int unit) { return row * row_bytes + swizzled<units>(row, unit) * 16; }
+  /// The address or offset of unit `unit` + `more_units` of row `row` + `more_rows`, from that of unit `unit` of row
+  /// `row`. The rows have the same permutation: `more_rows` is a multiple of 8. `unit` and `more_units` have no bit in
+  /// common.
+  template <class integer> __device__ static integer moved(integer from, int more_rows, int more_units) {
+    return (from ^ static_cast<integer>(more_units * 16)) + static_cast<integer>(more_rows * row_bytes);
+  }
+  /// Rows [first, first + count), as a tile. `first`: a multiple of 8.
+  template <int count> __device__ auto& part(int first) {
+    return reinterpret_cast<shared_tile<element, count, columns>&>(bytes[first * row_bytes]);
+  }
 };
 
 /// Begins to load a tile. `threads`: number of threads of the block, which call this function together. Elements
@@ -43,13 +57,13 @@ __device__ void begin_load(tile& to, matrix_window<typename tile::element const>
   // Each thread loads the same unit of every `step`th row. These rows have the same permutation of units.
   constexpr int step = threads / tile::units;
   static_assert(threads % tile::units == 0 && tile::rows % step == 0 && step % 8 == 0);
-  int const unit = static_cast<int>(threadIdx.x) % tile::units, first = static_cast<int>(threadIdx.x) / tile::units;
+  int const unit = static_cast<int>(threadIdx.x % tile::units), first = static_cast<int>(threadIdx.x / tile::units);
   int const left = from.columns - unit * tile::in_unit;
   int const valid = left < 0 ? 0 : left < tile::in_unit ? left : tile::in_unit; // columns of this unit
   auto const* source = from.data + first * from.stride + unit * tile::in_unit;
   auto* place = to.at(first, unit);
   if (from.aligned) {
-    CT_UNROLL
+    CT_KEEP_LOOP
     for (int row = 0; row < tile::rows; row += step) {
       bool const copies = valid != 0 && first + row < from.rows;
       ptx::copy_async(place + row * tile::columns, copies ? source : from.data, copies ? 16 : 0);
@@ -65,6 +79,44 @@ __device__ void begin_load(tile& to, matrix_window<typename tile::element const>
     }
   }
 }
+
+/// Loads tiles of one matrix: one after another, from any row. `threads`: as in `begin_load`. Most tiles are complete,
+/// without elements outside the matrix, and such a tile takes this thread few instructions besides its copies.
+template <int threads, class tile> class tile_source {
+  using element = typename tile::element;
+  static constexpr int step = threads / tile::units;
+  static_assert(threads % tile::units == 0 && tile::rows % step == 0 && step % 8 == 0);
+
+public:
+  /// `matrix`: the whole matrix; its stride is less than 2^31 bytes.
+  __device__ explicit tile_source(matrix_window<element const> const& matrix)
+      : matrix_(matrix), unit_(matrix.data + first() * matrix.stride + unit() * tile::in_unit),
+        row_bytes_(static_cast<int>(matrix.stride) * static_cast<int>(sizeof(element))) {}
+
+  /// Begins to load the tile whose first element is in row `row` and column `column`, of the matrix `skipped` elements
+  /// to the right.
+  __device__ void begin(tile& to, int row, int column, int skipped = 0) const {
+    if (matrix_.aligned && row + tile::rows <= matrix_.rows && column + tile::columns <= matrix_.columns) {
+      auto const* from =
+          reinterpret_cast<std::byte const*>(unit_ + skipped + column) + static_cast<std::int64_t>(row) * row_bytes_;
+      auto* const place = to.at(first(), unit());
+      CT_UNROLL
+      for (int i = 0; i < tile::rows / step; ++i)
+        ptx::copy_async(place + i * step * tile::columns, from + static_cast<std::int64_t>(i * step) * row_bytes_);
+    } else
+      begin_load<threads>(to, {matrix_.data + row * matrix_.stride + skipped + column, matrix_.stride,
+                               matrix_.rows - row, matrix_.columns - column, matrix_.aligned});
+  }
+
+private:
+  /// The first row, and the unit in each row, that this thread copies.
+  __device__ static int first() { return static_cast<int>(threadIdx.x / tile::units); }
+  __device__ static int unit() { return static_cast<int>(threadIdx.x % tile::units); }
+
+  matrix_window<element const> matrix_;
+  element const* unit_; // of the matrix's first row that this thread copies
+  int row_bytes_;
+};
 
 /// Stores rows [first, first + count) of a tile to the same rows of a matrix, except elements outside the matrix. The
 /// lanes of a warp call this function together, after `__syncwarp`.

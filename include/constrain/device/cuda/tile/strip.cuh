@@ -10,6 +10,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// A lane's elements of 16 rows and 8 columns of a strip: row g: two columns; row g + 8: two columns.
+template <class real> struct strip_block { real of[4]{}; };
+
 /// A matrix [rows, columns] in the registers of a warp. Each 16 rows are laid out as the results of tensor cores
 /// (mma.sync.m16n8k16): with g = lane / 4 and t = lane % 4, a lane holds the elements of rows g, g + 8, g + 16, ...
 /// (its lines) in the columns whose remainder modulo 8 is 2t or 2t + 1.
@@ -29,6 +32,19 @@ template <class real_, int rows_, int columns_> struct strip {
   __device__ void clear() {
     for_each([](real& x, int, int) { x = 0; });
   }
+  /// This lane's elements of rows [16 m, 16 m + 16) and columns [8 n, 8 n + 8).
+  __device__ strip_block<real> block(int m, int n) const {
+    auto const& x = values[m][n];
+    return {x[0], x[1], x[2], x[3]};
+  }
+  /// Sets the elements to those of the blocks `start(m, n)`.
+  template <class function> __device__ void begin_with(function const& start) {
+    CT_UNROLL
+    for (int i = 0; i < rows / 16 * (columns / 8) * 4; ++i) {
+      int const m = i / 4 / (columns / 8), n = i / 4 % (columns / 8);
+      values[m][n][i % 4] = start(m, n).of[i % 4];
+    }
+  }
   /// Calls `f(element, line, column)` for each element of this lane.
   template <class function> __device__ void for_each(function const& f) {
     int const first = static_cast<int>(threadIdx.x % 4) * 2;
@@ -41,12 +57,24 @@ template <class real_, int rows_, int columns_> struct strip {
       }
     }
   }
-  /// Writes the elements to rows [first, first + rows) of a tile.
+  /// Writes the elements to rows [first, first + rows) of a tile. `first`: a multiple of 8.
   template <class tile> __device__ void write(tile& to, int first) {
-    for_each([&](real x, int line, int column) {
-      using element = typename tile::element;
-      to.at(first + row(line), column / tile::in_unit)[column % tile::in_unit] = element(x);
-    });
+    using element = typename tile::element;
+    if constexpr (sizeof(element) == 2) {
+      static_assert(columns <= tile::columns);
+      // The pairs of 8 columns share a unit.
+      int const pair = tile::offset(first + row(0), 0) + static_cast<int>(threadIdx.x % 4) * 4;
+      CT_UNROLL
+      for (int i = 0; i < lines * (columns / 8); ++i) {
+        int const line = i % lines, n = i / lines;
+        auto const* const x = &values[line / 2][n][line % 2 * 2];
+        *reinterpret_cast<std::uint32_t*>(to.bytes + tile::moved(pair, 8 * line, n)) =
+            ptx::pair_of<element>(x[0], x[1]);
+      }
+    } else
+      for_each([&](real x, int line, int column) {
+        to.at(first + row(line), column / tile::in_unit)[column % tile::in_unit] = element(x);
+      });
   }
 };
 

@@ -1,0 +1,74 @@
+#pragma once
+
+#include "constrain/op/flash_attention/cuda_tiles.cuh"
+
+#include <cstdint>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// What the gradient needs of each query of a strip [rows, columns]: the logsumexp of the scores, as an exponent of 2,
+/// and -sum(dy y). `of_columns`: whether the queries are the columns of the strip, or its rows.
+template <bool of_columns, class real, int rows, int columns> struct flash_query_sums {
+  static constexpr int count = of_columns ? columns / 4 : rows / 8;
+  real log2_sums[count]{}, minus_row_sums[count]{};
+
+  __device__ static int index(int line, int column) { return of_columns ? column / 8 * 2 + column % 2 : line; }
+  /// The column of this lane's query `i`, if the queries are columns.
+  __device__ static int column(int i) { return i / 2 * 8 + static_cast<int>(threadIdx.x % 4) * 2 + i % 2; }
+  /// Distributes the numbers of the queries of the columns: lane i passes those of column i.
+  __device__ void distribute(real log2_sum, real minus_row_sum) {
+    static_assert(columns == 32);
+    CT_UNROLL
+    for (int i = 0; i < count; ++i) {
+      log2_sums[i] = __shfl_sync(ptx::twin::all_lanes, log2_sum, column(i));
+      minus_row_sums[i] = __shfl_sync(ptx::twin::all_lanes, minus_row_sum, column(i));
+    }
+  }
+  /// Loads the numbers of the queries of the columns: the logsumexps from `logsumexps`, and the others.
+  __device__ void load(real const* logsumexps, real const* minus_row_sums_of_columns) {
+    CT_UNROLL
+    for (int i = 0; i < count; ++i) {
+      log2_sums[i] = logsumexps[column(i)] * real(log2_of_e);
+      minus_row_sums[i] = minus_row_sums_of_columns[column(i)];
+    }
+  }
+  /// -sum(dy y) of the queries of rows [16 m, 16 m + 16) and columns [8 n, 8 n + 8).
+  __device__ strip_block<real> minus_row_sums_of(int m, int n) const {
+    auto const& x = minus_row_sums;
+    if constexpr (of_columns) return {x[2 * n], x[2 * n + 1], x[2 * n], x[2 * n + 1]};
+    else return {x[2 * m], x[2 * m], x[2 * m + 1], x[2 * m + 1]};
+  }
+};
+
+/// sum(dy * y) over a head's columns of row `row`, 0 after the last row. The two lanes that differ in the lowest bit
+/// compute it together. `width`: columns of a tile.
+template <int width, class accumulate, class stored>
+__device__ accumulate sum_of_row(matrix_window<stored const> const& dy, matrix_window<stored const> const& y, int row) {
+  constexpr int in_unit = pack_of<stored>;
+  accumulate sum = 0;
+  int const first = static_cast<int>(threadIdx.x % 2) * in_unit;
+  auto const* const left = dy.data + row * dy.stride;
+  auto const* const right = y.data + row * y.stride;
+  auto const add_unit = [&](int column) {
+    accumulate a[in_unit], b[in_unit];
+    load_pack(left + column, a), load_pack(right + column, b);
+    CT_UNROLL
+    for (int i = 0; i < in_unit; ++i) sum += a[i] * b[i];
+  };
+  if (row < dy.rows && dy.aligned && dy.columns == width) {
+    // All loads begin before the first sum needs one.
+    CT_UNROLL
+    for (int column = 0; column < width; column += 2 * in_unit) add_unit(first + column);
+  } else {
+    CT_KEEP_LOOP
+    for (int column = first; row < dy.rows && column < dy.columns; column += 2 * in_unit) {
+      if (dy.aligned) add_unit(column);
+      else
+        for (int i = column; i < column + in_unit && i < dy.columns; ++i)
+          sum += accumulate(left[i]) * accumulate(right[i]);
+    }
+  }
+  return sum + __shfl_xor_sync(ptx::twin::all_lanes, sum, 1);
+}
+
+} // namespace constrain::detail
