@@ -113,8 +113,8 @@ public:
 private:
   using queries = tile_rows<query_tile, warp_rows>;
 
-  /// Adds all keys before `last`. The next pair of tiles arrives while the block multiplies the current one. The queries
-  /// stay in registers.
+  /// Adds all keys before `last`. The next pair of tiles arrives while the block multiplies the current one. The
+  /// queries stay in registers.
   __device__ void add_in_stages(int last) {
     if (last <= 0) return;
     begin_queries(0);
