@@ -227,7 +227,8 @@ private:
     } else begin_outer(shared_.outer[1], second, column);
   }
   template <class tile> __device__ void begin_outer(tile& to, flash_operand<stored const> const& from, int column) {
-    begin_load<flash_threads>(to, from.window(c_, sequence_, head_, first_, column, of_keys ? keys_ : c_.tokens));
+    auto const head = from.of_head(c_, sequence_, head_, of_keys ? keys_ : c_.tokens);
+    tile_source<flash_threads, tile>(head).begin(to, first_, column);
   }
   __device__ void begin_inner(inner_pair& inner, flash_steps const& step, int column) {
     // The query heads that share a key-value head follow one another.

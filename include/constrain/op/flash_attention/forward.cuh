@@ -156,7 +156,8 @@ private:
     multiply(sums_, scores, shared_.stages[0].v);
   }
   __device__ void begin_queries(int column) {
-    begin_load<flash_threads>(shared_.q, x_.q.window(c_, sequence_, head_, first_, column, c_.tokens));
+    tile_source<flash_threads, query_tile>(x_.q.of_head(c_, sequence_, head_, c_.tokens))
+        .begin(shared_.q, first_, column);
   }
   /// Begins to load a chunk of the columns of the keys, and of the queries if they change.
   __device__ void begin_scores(int key, int turn) {

@@ -96,8 +96,7 @@ public:
   /// to the right.
   __device__ void begin(tile& to, int row, int column, int skipped = 0) const {
     if (matrix_.aligned && row + tile::rows <= matrix_.rows && column + tile::columns <= matrix_.columns) {
-      auto const* from = reinterpret_cast<std::byte const*>(matrix_.data) +
-                         static_cast<std::int64_t>(skipped + column + unit() * tile::in_unit) * sizeof(element) +
+      auto const* from = reinterpret_cast<std::byte const*>(matrix_.data + skipped + column + unit() * tile::in_unit) +
                          static_cast<std::int64_t>(row + first()) * row_bytes_;
       auto* const place = to.at(first(), unit());
       CT_UNROLL
