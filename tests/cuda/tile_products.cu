@@ -47,6 +47,44 @@ static __global__ void products_kernel(element const* a, element const* b, bool 
   ct::store_rows<size::rows>(results, 0, {d, size::depth, size::rows, size::depth, aligned});
 }
 
+/// Multiplies the rows of two tiles of 16-bit elements that are side by side with those of another tile, the left rows
+/// from all places where they may be: whether all products have the same bits, and whether the second 16 rows of b give
+/// the second 16 columns.
+template <class element> static __global__ void places_kernel(element const* a, element const* b, int* same) {
+  constexpr int depth = 64, rows = 32, columns = 32;
+  using half = ct::shared_tile<element, rows, depth / 2>;
+  __shared__ ct::shared_tile<element, rows, depth> whole;
+  __shared__ half halves[2];
+  __shared__ ct::shared_tile<element, columns, depth> right;
+  ct::begin_load<64>(whole, {a, depth, rows, depth, true});
+  ct::begin_load<64>(halves[0], {a, depth, rows, depth, true});
+  ct::begin_load<64>(halves[1], {a + depth / 2, depth, rows, depth / 2, true});
+  ct::tile_source<64, ct::shared_tile<element, columns, depth>>({b, depth, columns, depth, true}).begin(right, 0, 0);
+  ct::ptx::commit_copies();
+  ct::ptx::wait_for_copies<0>();
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  ct::tile_rows<decltype(whole), rows> const of_tile(whole, 0);
+  ct::held_rows<decltype(whole), rows> held;
+  held.load(of_tile);
+  ct::half_held_rows<half, rows> split(ct::tile_rows<half, rows>(halves[1], 0));
+  split.load(ct::tile_rows<half, rows>(halves[0], 0));
+  ct::strip<float, rows, columns> from_tile, from_held, from_split;
+  ct::strip<float, rows, columns / 2> second;
+  auto const one = [](int, int) { return ct::strip_block<float>{1, 1, 1, 1}; };
+  ct::multiply_transposed(from_tile, of_tile, right, 0, one);
+  ct::multiply_transposed(from_held, held, right, 0, one);
+  ct::multiply_transposed(from_split, split, right, 0, one);
+  second.begin_with(one);
+  ct::multiply_transposed(second, held, right, columns / 2);
+  bool all = true;
+  from_tile.for_each([&](float x, int line, int column) {
+    all = all && from_held.at(line, column) == x && from_split.at(line, column) == x;
+    if (column >= columns / 2) all = all && second.at(line, column - columns / 2) == x;
+  });
+  same[threadIdx.x] = all ? 1 : 0;
+}
+
 /// Small integers, so that every type has exact products; those of d are rounded to the type once.
 template <class element> void products_are_exact(bool aligned) {
   using size = sizes<element>;
@@ -86,4 +124,17 @@ template <class element> void products_are_exact(bool aligned) {
 TEST_CASE_TEMPLATE("products of a warp", element, ct::bfloat16, ct::float16, float, double) {
   products_are_exact<element>(true);
   products_are_exact<element>(false);
+}
+
+TEST_CASE_TEMPLATE("left rows give the same products from shared memory and from registers", element, ct::bfloat16,
+                   ct::float16) {
+  std::mt19937 random(2);
+  std::vector<element> a(32 * 64), b(32 * 64);
+  for (auto& x : a) x = static_cast<float>(static_cast<int>(random() % 2001) - 1000) / 1000;
+  for (auto& x : b) x = static_cast<float>(static_cast<int>(random() % 2001) - 1000) / 1000;
+  probe p;
+  auto *const on_a = p.to_device(a), *const on_b = p.to_device(b);
+  auto* const same = p.room<int>(32);
+  p.run(64, places_kernel<element>, static_cast<element const*>(on_a), static_cast<element const*>(on_b), same);
+  for (auto const lane : p.from_device(same, 32)) CHECK(lane == 1);
 }

@@ -13,8 +13,8 @@
 /// compilation, equivalent C++ functions (ptx_twins.cuh) replace the tensor-core instructions.
 namespace constrain::inline CONSTRAIN_VARIANT::ptx {
 
-/// An address in shared memory, as a number. 32 bits are enough on CUDA devices, and half as many registers as a pointer
-/// needs.
+/// An address in shared memory, as a number. On CUDA devices it has 32 bits, so it takes half as many registers as a
+/// pointer.
 #if defined(__CUDACC__)
 using shared_address = std::uint32_t;
 #else

@@ -113,8 +113,8 @@ private:
     return (static_cast<std::int64_t>(sequence_) * c_.heads + query_head(member)) * c_.tokens + query;
   }
 
-  /// Adds all steps of a head that one tile holds. The next pair of tiles arrives while the block multiplies the current
-  /// one.
+  /// Adds all steps of a head that one tile holds. The next pair of tiles arrives while the block multiplies the
+  /// current one.
   __device__ void add_in_stages(flash_steps step) {
     begin_outer(0);
     ptx::commit_copies();
@@ -143,8 +143,13 @@ private:
         if (is_unseen(token + first)) continue;
         if constexpr (of_keys) queries_.load(shared_.sums[stage][0] + first, shared_.sums[stage][1] + first);
         auto const& inner = shared_.inner[stage];
-        multiply_transposed(p_, first_operand, inner, first, zero{});
-        multiply_transposed(ds_, second_operand, inner, columns + first, minus_sums());
+        auto const of_lane = right_of_transposed(inner);
+        // Tensor cores compute both products in turn, so that they wait less for their own results.
+        CT_UNROLL
+        for (int k = 0; k < width / 16; ++k) {
+          multiply_transposed_step<inner_pair>(p_, first_operand, of_lane, first, k, zero{});
+          multiply_transposed_step<inner_pair>(ds_, second_operand, of_lane, columns + first, k, minus_sums());
+        }
         add_part(inner, token + first, first);
       }
       stage = 1 - stage;
@@ -222,7 +227,8 @@ private:
     } else begin_outer(shared_.outer[1], second, column);
   }
   template <class tile> __device__ void begin_outer(tile& to, flash_operand<stored const> const& from, int column) {
-    begin_load<flash_threads>(to, from.window(c_, sequence_, head_, first_, column, of_keys ? keys_ : c_.tokens));
+    auto const head = from.of_head(c_, sequence_, head_, of_keys ? keys_ : c_.tokens);
+    tile_source<flash_threads, tile>(head).begin(to, first_, column);
   }
   __device__ void begin_inner(inner_pair& inner, flash_steps const& step, int column) {
     // The query heads that share a key-value head follow one another.

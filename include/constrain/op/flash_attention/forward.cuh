@@ -113,8 +113,8 @@ public:
 private:
   using queries = tile_rows<query_tile, warp_rows>;
 
-  /// Adds all keys before `last`. The next pair of tiles arrives while the block multiplies the current one. The queries
-  /// stay in registers.
+  /// Adds all keys before `last`. The next pair of tiles arrives while the block multiplies the current one. The
+  /// queries stay in registers.
   __device__ void add_in_stages(int last) {
     if (last <= 0) return;
     begin_queries(0);
@@ -156,7 +156,8 @@ private:
     multiply(sums_, scores, shared_.stages[0].v);
   }
   __device__ void begin_queries(int column) {
-    begin_load<flash_threads>(shared_.q, x_.q.window(c_, sequence_, head_, first_, column, c_.tokens));
+    tile_source<flash_threads, query_tile>(x_.q.of_head(c_, sequence_, head_, c_.tokens))
+        .begin(shared_.q, first_, column);
   }
   /// Begins to load a chunk of the columns of the keys, and of the queries if they change.
   __device__ void begin_scores(int key, int turn) {

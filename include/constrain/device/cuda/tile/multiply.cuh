@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/device/cuda/tile/left_rows.cuh"
 #include "constrain/device/cuda/tile/strip.cuh"
 
 #include <cstdint>
@@ -11,69 +12,33 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Whether tensor cores multiply elements of this type.
 template <class element> inline constexpr bool for_tensor_cores = sizeof(element) == 2;
 
-/// Rows [first, first + rows) of a tile, as the left operand of products.
-template <class tile, int rows> class tile_rows {
-public:
-  static constexpr int columns = tile::columns;
-
-  /// `first`: index of the first row, a multiple of 8.
-  __device__ tile_rows(tile const& of, int first)
-      : of_(of), first_(first), lane_(ptx::address_of(of.at(first + ptx::twin::lane() % 16, ptx::twin::lane() / 16))) {}
-
-  /// Rows [row, row + 16) and columns [16 step, 16 step + 16), as operand A of a tensor core.
-  __device__ void fragment(int row, int step, std::uint32_t (&a)[4]) const {
-    ptx::load_matrices(a, tile::moved(lane_, row, 2 * step));
-  }
-  /// The first element of unit `unit` of row first + `row`.
-  __device__ auto const* at(int row, int unit) const { return of_.at(first_ + row, unit); }
-
-private:
-  tile const& of_;
-  int first_;
-  ptx::shared_address lane_; // of what this lane passes for rows [0, 16) and columns [0, 16)
-};
-
-/// Rows of a tile of 16-bit elements in the registers of a warp, as the left operand of many products.
-template <class tile, int rows> class held_rows {
-public:
-  static constexpr int columns = tile::columns;
-
-  __device__ void load(tile_rows<tile, rows> const& from) {
+/// The part of a product c = start + a b^T on tensor cores that columns [16 step, 16 step + 16) of a and b give; see
+/// `multiply_transposed`. `of_lane`: the address that this lane passes for rows [0, 16) and columns [0, 16) of b.
+template <class tile, class real, int rows, int columns, class left_rows, class function>
+__device__ void multiply_transposed_step(strip<real, rows, columns>& c, left_rows const& a, ptx::shared_address of_lane,
+                                         int first, int step, function const& start) {
+  using element = typename tile::element;
+  std::uint32_t left[rows / 16][4], right[4];
+  CT_UNROLL
+  for (int m = 0; m < rows / 16; ++m) a.fragment(16 * m, step, left[m]);
+  CT_UNROLL
+  for (int j = 0; j < columns / 16; ++j) {
+    ptx::load_matrices(right, tile::moved(of_lane, first + 16 * j, 2 * step));
     CT_UNROLL
-    for (int step = 0; step < tile::columns / 16; ++step) {
-      CT_UNROLL
-      for (int m = 0; m < rows / 16; ++m) from.fragment(16 * m, step, fragments_[m][step]);
+    for (int i = 0; i < rows / 16 * 2; ++i) {
+      int const m = i / 2, n = 2 * j + i % 2;
+      auto& sum = c.values[m][n];
+      std::uint32_t const pair[] = {right[i % 2 * 2], right[i % 2 * 2 + 1]};
+      if (step == 0) ptx::multiply_add<element>(sum, left[m], pair, start(m, n).of);
+      else ptx::multiply_add<element>(sum, left[m], pair);
     }
   }
-  /// Like tile_rows::fragment.
-  __device__ void fragment(int row, int step, std::uint32_t (&a)[4]) const {
-    CT_UNROLL
-    for (int i = 0; i < 4; ++i) a[i] = fragments_[row / 16][step][i];
-  }
-
-private:
-  std::uint32_t fragments_[rows / 16][tile::columns / 16][4];
-};
-
-/// Rows of a matrix of two tiles side by side: the left one's are in registers, the right one's in shared memory.
-template <class half, int rows> class half_held_rows {
-public:
-  static constexpr int columns = 2 * half::columns;
-
-  /// `right` remains in shared memory, and this object refers to it.
-  __device__ half_held_rows(tile_rows<half, rows> const& right) : right_(right) {}
-  __device__ void load(tile_rows<half, rows> const& left) { left_.load(left); }
-  /// Like tile_rows::fragment.
-  __device__ void fragment(int row, int step, std::uint32_t (&a)[4]) const {
-    constexpr int steps = half::columns / 16;
-    if (step < steps) left_.fragment(row, step, a);
-    else right_.fragment(row, step - steps, a);
-  }
-
-private:
-  held_rows<half, rows> left_;
-  tile_rows<half, rows> right_;
-};
+}
+/// The address that this lane passes for rows [0, 16) and columns [0, 16) of the right operand b of a product a b^T.
+template <class tile> __device__ ptx::shared_address right_of_transposed(tile const& b) {
+  int const lane = ptx::twin::lane();
+  return ptx::address_of(b.at(lane / 16 * 8 + lane % 8, lane / 8 % 2));
+}
 
 /// c = start + a b^T, where a is [rows, depth], b rows [first, first + columns) of a tile [.., depth], and c [rows,
 /// columns]. `start(m, n)`: the strip_block of rows [16 m, 16 m + 16) and columns [8 n, 8 n + 8). `first`: a multiple
@@ -82,27 +47,11 @@ template <class real, int rows, int columns, class left_rows, class tile, class 
 __device__ void multiply_transposed(strip<real, rows, columns>& c, left_rows const& a, tile const& b, int first,
                                     function const& start) {
   static_assert(tile::rows % columns == 0 && tile::columns == left_rows::columns);
-  int const lane = ptx::twin::lane();
   if constexpr (for_tensor_cores<typename tile::element>) {
-    auto const of_lane = ptx::address_of(b.at(lane / 16 * 8 + lane % 8, lane / 8 % 2));
+    auto const of_lane = right_of_transposed(b);
     CT_UNROLL
-    for (int step = 0; step < tile::columns / 16; ++step) {
-      std::uint32_t left[rows / 16][4], right[4];
-      CT_UNROLL
-      for (int m = 0; m < rows / 16; ++m) a.fragment(16 * m, step, left[m]);
-      CT_UNROLL
-      for (int j = 0; j < columns / 16; ++j) {
-        ptx::load_matrices(right, tile::moved(of_lane, first + 16 * j, 2 * step));
-        CT_UNROLL
-        for (int i = 0; i < rows / 16 * 2; ++i) {
-          int const m = i / 2, n = 2 * j + i % 2;
-          auto& sum = c.values[m][n];
-          std::uint32_t const pair[] = {right[i % 2 * 2], right[i % 2 * 2 + 1]};
-          if (step == 0) ptx::multiply_add<typename tile::element>(sum, left[m], pair, start(m, n).of);
-          else ptx::multiply_add<typename tile::element>(sum, left[m], pair);
-        }
-      }
-    }
+    for (int step = 0; step < tile::columns / 16; ++step)
+      multiply_transposed_step<tile>(c, a, of_lane, first, step, start);
   } else {
     c.begin_with(start);
     CT_KEEP_LOOP
@@ -121,8 +70,8 @@ __device__ void multiply_transposed(strip<real, rows, columns>& c, left_rows con
   multiply_transposed(c, a, b, first, [&](int m, int n) { return c.block(m, n); });
 }
 
-/// c += a b, where a is [rows, depth], b rows [first, first + depth) of a tile [.., columns], and c [rows, columns]. For
-/// tensor cores, a is rounded to the type of b. `first`: a multiple of 8.
+/// c += a b, where a is [rows, depth], b rows [first, first + depth) of a tile [.., columns], and c [rows, columns].
+/// For tensor cores, a is rounded to the type of b. `first`: a multiple of 8.
 template <class real, int rows, int columns, int depth, class tile>
 __device__ void multiply(strip<real, rows, columns>& c, strip<real, rows, depth>& a, tile const& b, int first = 0) {
   static_assert(tile::rows % depth == 0 && tile::columns == columns);

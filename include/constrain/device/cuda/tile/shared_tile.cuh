@@ -90,15 +90,14 @@ template <int threads, class tile> class tile_source {
 public:
   /// `matrix`: the whole matrix; its stride is less than 2^31 bytes.
   __device__ explicit tile_source(matrix_window<element const> const& matrix)
-      : matrix_(matrix), unit_(matrix.data + first() * matrix.stride + unit() * tile::in_unit),
-        row_bytes_(static_cast<int>(matrix.stride) * static_cast<int>(sizeof(element))) {}
+      : matrix_(matrix), row_bytes_(static_cast<int>(matrix.stride) * static_cast<int>(sizeof(element))) {}
 
   /// Begins to load the tile whose first element is in row `row` and column `column`, of the matrix `skipped` elements
   /// to the right.
   __device__ void begin(tile& to, int row, int column, int skipped = 0) const {
     if (matrix_.aligned && row + tile::rows <= matrix_.rows && column + tile::columns <= matrix_.columns) {
-      auto const* from =
-          reinterpret_cast<std::byte const*>(unit_ + skipped + column) + static_cast<std::int64_t>(row) * row_bytes_;
+      auto const* from = reinterpret_cast<std::byte const*>(matrix_.data + skipped + column + unit() * tile::in_unit) +
+                         static_cast<std::int64_t>(row + first()) * row_bytes_;
       auto* const place = to.at(first(), unit());
       CT_UNROLL
       for (int i = 0; i < tile::rows / step; ++i)
@@ -114,7 +113,6 @@ private:
   __device__ static int unit() { return static_cast<int>(threadIdx.x % tile::units); }
 
   matrix_window<element const> matrix_;
-  element const* unit_; // of the matrix's first row that this thread copies
   int row_bytes_;
 };
 

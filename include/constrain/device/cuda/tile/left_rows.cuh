@@ -1,0 +1,76 @@
+#pragma once
+
+#include "constrain/device/cuda/tile/shared_tile.cuh"
+
+#include <cstdint>
+
+/// Left operands of products of matrices of a warp: rows of a tile, in shared memory or in registers.
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Rows [first, first + rows) of a tile, as the left operand of products.
+template <class tile, int rows> class tile_rows {
+public:
+  static constexpr int columns = tile::columns;
+
+  /// `first`: index of the first row, a multiple of 8.
+  __device__ tile_rows(tile const& of, int first)
+      : of_(of), first_(first), lane_(ptx::address_of(of.at(first + ptx::twin::lane() % 16, ptx::twin::lane() / 16))) {}
+
+  /// Rows [row, row + 16) and columns [16 step, 16 step + 16), as operand A of a tensor core.
+  __device__ void fragment(int row, int step, std::uint32_t (&a)[4]) const {
+    ptx::load_matrices(a, tile::moved(lane_, row, 2 * step));
+  }
+  /// The first element of unit `unit` of row first + `row`.
+  __device__ auto const* at(int row, int unit) const { return of_.at(first_ + row, unit); }
+
+private:
+  tile const& of_;
+  int first_;
+  ptx::shared_address lane_; // of what this lane passes for rows [0, 16) and columns [0, 16)
+};
+
+/// Rows of a tile of 16-bit elements in the registers of a warp, as the left operand of many products.
+template <class tile, int rows> class held_rows {
+public:
+  static constexpr int columns = tile::columns;
+
+  /// Loads the rows into registers.
+  __device__ void load(tile_rows<tile, rows> const& from) {
+    CT_UNROLL
+    for (int step = 0; step < tile::columns / 16; ++step) {
+      CT_UNROLL
+      for (int m = 0; m < rows / 16; ++m) from.fragment(16 * m, step, fragments_[m][step]);
+    }
+  }
+  /// Like tile_rows::fragment.
+  __device__ void fragment(int row, int step, std::uint32_t (&a)[4]) const {
+    CT_UNROLL
+    for (int i = 0; i < 4; ++i) a[i] = fragments_[row / 16][step][i];
+  }
+
+private:
+  std::uint32_t fragments_[rows / 16][tile::columns / 16][4];
+};
+
+/// Rows of a matrix of two tiles side by side: the left one's are in registers, the right one's in shared memory.
+template <class half, int rows> class half_held_rows {
+public:
+  static constexpr int columns = 2 * half::columns;
+
+  /// `right` remains in shared memory, and this object refers to it.
+  __device__ half_held_rows(tile_rows<half, rows> const& right) : right_(right) {}
+  /// Loads the rows of the left tile into registers.
+  __device__ void load(tile_rows<half, rows> const& left) { left_.load(left); }
+  /// Like tile_rows::fragment.
+  __device__ void fragment(int row, int step, std::uint32_t (&a)[4]) const {
+    constexpr int steps = half::columns / 16;
+    if (step < steps) left_.fragment(row, step, a);
+    else right_.fragment(row, step - steps, a);
+  }
+
+private:
+  held_rows<half, rows> left_;
+  tile_rows<half, rows> right_;
+};
+
+} // namespace constrain
