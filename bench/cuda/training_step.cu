@@ -238,9 +238,7 @@ template <class configuration> std::string measure(arguments const& a, machine c
 }
 
 /// Of this program.
-std::string size_name() {
-  return tiny ? "tiny" : (large ? "774m." : "") + std::to_string(CONSTRAIN_BENCH_SEQUENCES);
-}
+std::string size_name() { return tiny ? "tiny" : (large ? "774m." : "") + std::to_string(CONSTRAIN_BENCH_SEQUENCES); }
 
 arguments read_arguments(int count, char** values) {
   arguments a;
