@@ -100,12 +100,18 @@ struct plan_gemm {
   std::string name;
   transpose a = transpose::no, b = transpose::no;
   std::int64_t m = 0, n = 0, k = 0;
-  bool adds = false; // true: adds to an fp32 result; false: overwrites a bf16 result
+  std::int64_t lda = 0, ldc = 0; // elements from one stored row of A, or C, to the next; 0: the rows are contiguous
+  bool adds = false;             // true: adds to an fp32 result; false: overwrites a bf16 result
   double seconds = 0;
   std::vector<double> algorithms{}; // the seconds of each cuBLASLt algorithm (gemm_algorithms.cuh)
 
   double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
   double rate() const { return flops() / seconds; }
+  gemm_extents extents() const { return {.m = m, .n = n, .k = k, .lda = lda, .ldc = ldc}; }
+  /// Elements of A, of B and of C, with the gaps between their rows.
+  std::int64_t elements_of_a() const { return lda == 0 ? m * k : (a == transpose::yes ? k : m) * lda; }
+  std::int64_t elements_of_b() const { return k * n; }
+  std::int64_t elements_of_c() const { return m * (ldc == 0 ? n : ldc); }
   bool operator==(plan_gemm const&) const = default;
 };
 
@@ -113,7 +119,8 @@ struct plan_gemm {
 inline std::int64_t array_bytes(std::vector<plan_gemm> const& gemms, sizes const& size) {
   auto most = std::max(size.stream, 4 * size.gemm * size.gemm);
   for (auto const& g : gemms)
-    most = std::max({most, 2 * (g.m * g.k + g.k * g.n) + 512, (g.adds ? 4 : 2) * g.m * g.n + 256});
+    most =
+        std::max({most, 2 * (g.elements_of_a() + g.elements_of_b()) + 512, (g.adds ? 4 : 2) * g.elements_of_c() + 256});
   return (most + 255) / 256 * 256;
 }
 
@@ -123,7 +130,8 @@ template <class device, class function>
 double seconds_on_random_data(laboratory<device> const& here, plan_gemm const& g, sizes const& size,
                               function const& run) {
   auto const rounded = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
-  auto const a = rounded(2 * g.m * g.k), b = rounded(2 * g.k * g.n), y = rounded((g.adds ? 4 : 2) * g.m * g.n);
+  auto const a = rounded(2 * g.elements_of_a()), b = rounded(2 * g.elements_of_b());
+  auto const y = rounded((g.adds ? 4 : 2) * g.elements_of_c());
   auto const inputs = here.bytes() / (a + b), outputs = here.bytes() / y;
   return device_seconds_of(here.stream(), size.rounds, size.repeats, [&](int i) {
     auto const* const from = here.template array<std::byte>(1) + i % inputs * (a + b);
@@ -136,8 +144,8 @@ double seconds_on_random_data(laboratory<device> const& here, plan_gemm const& g
 template <class device> double seconds_of_gemm(laboratory<device> const& here, plan_gemm const& g, sizes const& size) {
   auto const c = here.make_call();
   return seconds_on_random_data(here, g, size, [&](bfloat16 const* left, bfloat16 const* right, std::byte* to) {
-    if (g.adds) gemm(c, g.a, g.b, {g.m, g.n, g.k}, left, right, true, reinterpret_cast<float*>(to));
-    else gemm(c, g.a, g.b, {g.m, g.n, g.k}, left, right, false, reinterpret_cast<bfloat16*>(to));
+    if (g.adds) gemm(c, g.a, g.b, g.extents(), left, right, true, reinterpret_cast<float*>(to));
+    else gemm(c, g.a, g.b, g.extents(), left, right, false, reinterpret_cast<bfloat16*>(to));
   });
 }
 
@@ -156,7 +164,8 @@ template <class device> limits measure_limits(laboratory<device> const& here, si
   result.copy = rate(2, copy_elements{x, y});
   result.read = rate(1, read_elements{x, y});
   result.update = rate(4, update_elements{x, y});
-  plan_gemm const largest{"", transpose::no, transpose::yes, size.gemm, size.gemm, size.gemm};
+  plan_gemm largest{"", transpose::no, transpose::yes};
+  largest.m = largest.n = largest.k = size.gemm;
   result.flops = largest.flops() / seconds_of_gemm(here, largest, size);
   return result;
 }

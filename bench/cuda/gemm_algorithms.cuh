@@ -11,21 +11,13 @@ namespace constrain::bench {
 template <class device>
 std::vector<double> seconds_of_algorithms(laboratory<device> const& here, plan_gemm const& g, sizes const& size) {
   std::vector<double> seconds;
-  if (gemm_parts(g.a, g.b, {g.m, g.n, g.k}) > 1) return seconds;
+  if (gemm_parts(g.a, g.b, g.extents()) > 1) return seconds;
   constrain::detail::cublas_descriptor<cublasLtHandle_t, cublasLtDestroy> handle;
   cublas_check(cublasLtCreate(handle.address()), "start");
   bool const ta = g.a == transpose::yes, tb = g.b == transpose::yes;
-  gemm_shape const shape{ta,
-                         tb,
-                         g.m,
-                         g.n,
-                         g.k,
-                         ta ? g.m : g.k,
-                         tb ? g.k : g.n,
-                         g.n,
-                         g.adds,
-                         dtype::bf16,
-                         g.adds ? dtype::f32 : dtype::bf16};
+  auto const e = with_distances(g.a, g.b, g.extents());
+  auto const result = g.adds ? dtype::f32 : dtype::bf16;
+  gemm_shape const shape{ta, tb, e.m, e.n, e.k, e.lda, e.ldb, e.ldc, g.adds, dtype::bf16, result};
   for (int choice = 0; choice < constrain::detail::cuda_gemm::most_choices; ++choice) {
     constrain::detail::cuda_gemm const one(handle, shape, choice);
     if (!one.exists()) break;

@@ -64,13 +64,11 @@ inline std::vector<plan_gemm> gemms_of(measured_plan const& plan) {
     auto const& x = plan.operands[s.first_operand];
     auto const& second = plan.operands[s.first_operand + 1];
     auto const rows = x.count / x.shape.features();
-    plan_gemm g;
-    if (op == "linear") g = {"", transpose::no, transpose::yes, rows, second.shape.extent[0], x.shape.features()};
-    else if (op == "linear_input_gradient")
-      g = {"", transpose::no, transpose::no, rows, second.shape.features(), x.shape.features()};
-    else if (op == "linear_weight_gradient")
-      g = {"", transpose::yes, transpose::no, x.shape.features(), second.shape.features(), rows, true};
-    else continue;
+    auto const& y = plan.operands[s.first_operand + s.inputs];
+    plan_gemm g{"", transpose::no, transpose::no, rows, second.shape.features(), x.shape.features(), x.row_stride};
+    if (op == "linear") g.b = transpose::yes, g.n = second.shape.extent[0], g.lda = 0, g.ldc = y.row_stride;
+    else if (op == "linear_weight_gradient") g.a = transpose::yes, g.m = x.shape.features(), g.k = rows, g.adds = true;
+    else if (op != "linear_input_gradient") continue;
     g.name = name_of_kind(plan, s);
     bool known = false;
     for (auto const& other : all) known = known || other == g;

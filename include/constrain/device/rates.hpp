@@ -53,18 +53,18 @@ inline constexpr device_rates rates_of<cuda<sm<number>>>{.gemm_64 = 33e12,
                                                          .launch = 3e-6,
                                                          .attention = 150e12};
 
-/// The rates of an H200: in 16 bits, 85 % of what the largest GEMMs reach (769 TFLOP/s of 8192 x 8192 matrices,
-/// measured), and 85 % of the measured rate of copies (4.3 TB/s). The rate of attention and the overhead of a launch
-/// are estimates.
+/// The rates of an H200. Those of 16-bit GEMMs, memory and attention are what whole steps of GPT-2 reached, 124M and
+/// 774M (bench/results/cuda.*): 661 to 697 TFLOP/s in GEMMs, 180 to 196 in attention, and 3.2 to 3.5 TB/s in all other
+/// ops. The overhead of a launch in a graph is an estimate.
 template <>
 inline constexpr device_rates rates_of<cuda<sm<90>>>{.gemm_64 = 33e12,
                                                      .gemm_32 = 33e12,
                                                      .gemm_tf32 = 247e12,
-                                                     .gemm_bf16 = 650e12,
-                                                     .gemm_fp16 = 650e12,
+                                                     .gemm_bf16 = 680e12,
+                                                     .gemm_fp16 = 680e12,
                                                      .operations = 16e12,
-                                                     .bytes = 3.65e12,
+                                                     .bytes = 3.4e12,
                                                      .launch = 1e-6,
-                                                     .attention = 150e12};
+                                                     .attention = 190e12};
 
 } // namespace constrain
