@@ -120,9 +120,42 @@ TEST_CASE("the functions at the ends of their ranges") {
   CHECK(y[count + 1] == 0);
   CHECK(y[count + 3] == 1);
   CHECK(y[count + 4] == 0.5f);
+  for (int const function : {0, 2, 3}) CHECK(std::isnan(y[static_cast<std::size_t>(function * count + 2)]));
+  CHECK(std::isnan(y[count + 2] * x[2])); // of x gate(x)
   CHECK(y[2 * count + 4] == 0);
   CHECK(y[3 * count + 4] == 0);
-  CHECK(std::isnan(y[3 * count + 2]));
+}
+
+namespace {
+
+static __global__ void roots_kernel(float const* x, float* y) {
+  auto const i = static_cast<int>(threadIdx.x);
+  y[i] = ct::math::fast_sqrt(x[i]);
+  y[32 + i] = ct::math::fast_quotient(x[i], 1e-30f);
+}
+
+} // namespace
+
+// Averages of squares are from 0 to the largest float, subnormal ones among them.
+TEST_CASE("roots and quotients of the smallest and largest numbers") {
+  std::vector<float> const x{1e-45f, 1e-40f, 1.2e-38f, 1e-30f, 1e30f, 3e38f, std::numeric_limits<float>::infinity(),
+                             -1.0f};
+  probe p;
+  auto all = x;
+  all.resize(32, 1.0f);
+  auto const* const from = p.to_device(all);
+  auto* const to = p.room<float>(64);
+  p.run(32, roots_kernel, from, to);
+  auto const y = p.from_device(to, 64);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    CAPTURE(x[i]);
+    double const root = std::sqrt(static_cast<double>(x[i])), quotient = static_cast<double>(x[i]) / 1e-30;
+    if (std::isnan(root)) CHECK(std::isnan(y[i]));
+    else if (std::isinf(root)) CHECK(std::isinf(y[i]));
+    else CHECK(std::abs(static_cast<double>(y[i]) - root) <= 0x1p-22 * root);
+    if (std::abs(quotient) > 3.4e38) CHECK(std::isinf(y[32 + i]));
+    else CHECK(std::abs(static_cast<double>(y[32 + i]) - quotient) <= 0x1p-21 * std::abs(quotient) + 1e-45);
+  }
 }
 
 TEST_CASE("the lanes of a warp vote") {

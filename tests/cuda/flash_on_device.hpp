@@ -24,6 +24,7 @@ struct flash_case {
   attention_options options;
   bool aligned = true; // whether tensors begin at multiples of 256 bytes; otherwise, one element after
   bool padded = false; // whether the sequences have lengths; then keys and values of the padding are NaN
+  double stddev = 1;   // of queries, keys and values
 
   std::vector<std::int32_t> lengths() const {
     return padded ? some_lengths(sequences, tokens) : std::vector<std::int32_t>();
@@ -151,13 +152,15 @@ struct flash_distances {
 template <class T> void check_flash(flash_case const& f, flash_distances& distances) {
   auto const& o = f.options;
   shape const wide(f.sequences, f.tokens, (o.heads + 2 * detail::key_value_heads(o)) * f.head_width);
-  auto const qkv = array<T>::random(wide, 1), dy = array<T>::random(wide.with_features(o.heads * f.head_width), 2);
+  auto const qkv = array<T>::random(wide, 1, f.stddev),
+             dy = array<T>::random(wide.with_features(o.heads * f.head_width), 2);
   CAPTURE(f.tokens);
   CAPTURE(f.head_width);
   CAPTURE(o.heads);
   CAPTURE(o.key_value_heads);
   CAPTURE(o.causal);
   CAPTURE(f.padded);
+  CAPTURE(f.stddev);
   quadratic<double> const expected(qkv, dy, o, f.lengths());
   auto const read = f.padded ? without_padding(qkv, o, f.lengths()) : qkv;
   flash_on_device<T> const got(f, read, dy), again(f, read, dy);

@@ -15,7 +15,7 @@
 
 /// Element-wise mathematical functions for every device. On the host, the float versions have no branches and no calls,
 /// so loops that use them vectorize even without -ffast-math; double uses the standard library. On CUDA, both types use
-/// the CUDA math library. The stated errors are the largest errors measured for the host's float versions, with and
+/// the CUDA math library, but for the float functions that say otherwise. The stated errors are the largest errors measured for the host's float versions, with and
 /// without fused multiply-add. exp and sqrt were measured over all floats, and the other functions over all floats of
 /// magnitude 2^-8 to 2^7 and a sample of the remaining floats. The polynomials are minimax fits (Remez) made for this
 /// file.
@@ -214,7 +214,7 @@ template <real_number real> CT_HOST_DEVICE real exp2(real x) noexcept {
 
 /// e^x for x up to 88. The host's float version is faster than `exp`. It returns 0 below -87, where e^x is less than
 /// 1.7e-38; elsewhere, its error is 1.01 ulp. On CUDA devices, the float version is two instructions, with a relative
-/// error of 2^-22 + 2^-24 |x| and 0 instead of subnormal results. The double versions are the same as `exp`.
+/// error of 2^-22 + 2^-23 |x| and 0 instead of subnormal results. The double versions are the same as `exp`.
 template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp_or_zero(real x) noexcept {
   if constexpr (std::is_same_v<real, float>) {
 #if defined(__CUDA_ARCH__)
@@ -328,7 +328,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sigmoid(real x) no
 }
 
 /// Fast sigmoid for x * sigmoid(x). The host's float version returns 0 below -88.4 and does not propagate NaN (the
-/// product does). Its error is 2.47 ulp for magnitudes up to 87. On CUDA devices, the float version has two approximate
+/// product does); on CUDA devices, it returns 0 below -87.3. Its error is 2.47 ulp for magnitudes up to 87. On CUDA devices, the float version has two approximate
 /// instructions (`exp_or_zero`, and rcp.approx.ftz, with an error of 1 ulp). The other versions are the same as
 /// `sigmoid`.
 template <real_number real> CT_VECTORISED CT_HOST_DEVICE real gate(real x) noexcept {

@@ -26,8 +26,7 @@ template <int n> inline constexpr int cast_chunk = cast_packs* n* cuda_threads;
 
 } // namespace detail
 
-/// Casts several tensors, n elements per access; each block handles a chunk of one of them. Elements of the same type
-/// keep their bits.
+/// Casts several tensors, n elements per access; each block handles a chunk of one of them.
 template <int n, class from, class to>
 static __global__ void __launch_bounds__(cuda_threads)
     cast_kernel(__grid_constant__ multi_tensor<detail::cast_entry<from, to>> const tensors) {

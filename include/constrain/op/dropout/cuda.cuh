@@ -76,8 +76,7 @@ private:
   }
 };
 
-// y = dropout(x), or residual + dropout(x) if `adds`; n elements per access. The first threads also handle the elements
-// after the last pack.
+// y = dropout(x), or residual + dropout(x) if `adds`; n elements per access; n divides the number of elements.
 template <int n, bool adds, class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     dropout_kernel(std::int64_t count, dropout_argument<stored> argument, stored const* residual, stored const* x,

@@ -11,7 +11,8 @@ namespace detail {
 
 /// The softmax of a strip's rows, whose scores arrive in tiles (Milakov and Gimelshein 2018). Scores are not yet
 /// scaled. Exponentials are relative to a row's largest score when the reference last moved: it moves only if a score
-/// is `slack` above it, so that most tiles leave the sums as they are (Shah et al. 2026, conditional rescaling).
+/// is `slack` above it, so that most tiles leave the sums as they are (the conditional rescaling of
+/// FlashAttention-4, Zadouri et al. 2026).
 template <class real, int rows> struct online_softmax {
   static constexpr int lines = rows / 8;
   // Finite, so that scores of -infinity have probability 0 if others are larger; its product with `scale` is finite.
