@@ -37,8 +37,8 @@ TEST_CASE("flash attention of 16-bit elements: heads that share keys, of any wid
   }
 }
 
-// The sums are rescaled when a score exceeds its row's reference by more than 2^8. With a larger deviation, some rows do
-// so after their first tile of keys.
+// The sums are rescaled when a score exceeds its row's reference by more than 2^8. With a larger deviation, some rows
+// do so after their first tile of keys.
 TEST_CASE("flash attention of scores that grow from one tile to the next") {
   for (bool const causal : {true, false}) {
     check_flash<ct::bfloat16>({1, 130, 64, {1, causal}, true, false, 3}, bf16);
