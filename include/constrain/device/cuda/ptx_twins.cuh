@@ -54,6 +54,12 @@ __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void con
   }
 }
 
+/// The registers x and y of lane `from`, in one exchange.
+__device__ inline void take_two(std::uint32_t& to_x, std::uint32_t& to_y, std::uint32_t x, std::uint32_t y, int from) {
+  auto const both = __shfl_sync(all_lanes, x | static_cast<unsigned long long>(y) << 32, from);
+  to_x = static_cast<std::uint32_t>(both), to_y = static_cast<std::uint32_t>(both >> 32);
+}
+
 /// mma.m16n8k16: D += A B, with A [16, 16] and B [16, 8] of type `real` (bfloat16 or float16), and D [16, 8] in fp32.
 /// With g = lane / 4 and t = lane % 4, a lane holds these elements:
 ///
@@ -64,16 +70,16 @@ __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void con
 template <class real>
 __device__ void multiply_add(float (&d)[4], std::uint32_t const (&a)[4], std::uint32_t const (&b)[2]) {
   int const g = lane() / 4, t = lane() % 4;
-  for (int pair = 0; pair < 8; ++pair) {
-    int const upper = pair / 4, from = pair % 4;
-    std::uint32_t const rows[] = {__shfl_sync(all_lanes, a[2 * upper], 4 * g + from),
-                                  __shfl_sync(all_lanes, a[2 * upper + 1], 4 * g + from)};
-    std::uint32_t const columns[] = {__shfl_sync(all_lanes, b[upper], 4 * (2 * t) + from),
-                                     __shfl_sync(all_lanes, b[upper], 4 * (2 * t + 1) + from)};
+  std::uint32_t rows[2][8], columns[2][8]; // of A, of B; by pairs of elements
+  for (int from = 0; from < 4; ++from)
+    for (int i = 0; i < 2; ++i) {
+      take_two(rows[0][from + 4 * i], rows[1][from + 4 * i], a[2 * i], a[2 * i + 1], 4 * g + from);
+      take_two(columns[i][from], columns[i][from + 4], b[0], b[1], 4 * (2 * t + i) + from);
+    }
+  for (int pair = 0; pair < 8; ++pair)
     for (int i = 0; i < 4; ++i)
       for (int half = 0; half < 2; ++half)
-        d[i] += element<real>(rows[i / 2], half) * element<real>(columns[i % 2], half);
-  }
+        d[i] += element<real>(rows[i / 2][pair], half) * element<real>(columns[i % 2][pair], half);
 }
 
 } // namespace constrain::ptx::twin
