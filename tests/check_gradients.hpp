@@ -3,6 +3,8 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
+#include "dropout_if_any.hpp"
+
 #include <cmath>
 #include <list>
 #include <random>
@@ -93,7 +95,7 @@ template <class task, class... list> void check_gradients() {
     return t.step(t.batch(w.inputs(), w.labels())).loss;
   };
   typename trainer::hyper const still{.learning_rate = 0};
-  run_options const run{.seed = 5, .dropout = 0.3};
+  run_options const run{.seed = 5, .dropout = dropout_if_any<trainer>(0.3)};
   run_options checked = run;
   checked.checked = true;
   trainer analytic(still, checked);

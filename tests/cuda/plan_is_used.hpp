@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "cuda/tasks.hpp"
+#include "dropout_if_any.hpp"
 
 #include <cstddef>
 #include <span>
@@ -14,7 +15,7 @@ namespace constrain::test {
 template <class task, class... policies> void plan_is_used() {
   using trainer = trainer<task, policies..., device_policy>;
   auto const w = tokens_for<trainer>(1);
-  trainer t{{}, {.dropout = 0.1, .measure_memory = true}};
+  trainer t{{}, {.dropout = dropout_if_any<trainer>(0.1), .measure_memory = true}};
   CAPTURE(trainer::policy_set::name());
   auto const batch = std::span(w.inputs).first(static_cast<std::size_t>(task::sequences * task::tokens));
   t.step(t.batch(w.inputs, w.labels));

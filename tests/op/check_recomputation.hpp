@@ -10,7 +10,7 @@ namespace constrain::test {
 /// The results of three steps on one batch: the losses, then every gradient and every weight.
 template <class trainer> std::vector<double> three_steps(bool checked) {
   auto const w = random_batch::draw<trainer>(11);
-  trainer t({.learning_rate = 0.01f}, {.seed = 5, .dropout = 0.3, .checked = checked});
+  trainer t({.learning_rate = 0.01f}, {.seed = 5, .dropout = dropout_if_any<trainer>(0.3), .checked = checked});
   std::vector<double> all;
   for (int i = 0; i < 3; ++i) all.push_back(t.step(t.batch(w.inputs, w.labels)).loss);
   for (auto const& p : t.parameters()) {

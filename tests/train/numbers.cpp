@@ -67,7 +67,7 @@ TEST_CASE("numbers of a run") {
     CHECK(sentence([&] { trainer({}, {.clip_norm = bad}); }) ==
           "run_options: .clip_norm is " + text_of(bad) + "; give a finite number of at least 0");
     CHECK(sentence([&] { trainer({}, {.schedule = ct::schedule::cosine{.steps = 5, .minimum = bad}}); }) ==
-          "schedule::cosine: .minimum is " + text_of(bad) + "; give a finite number of at least 0");
+          "schedule::cosine: .minimum is " + text_of(bad) + "; give a number from 0 to 1");
   }
   for (double const bad : {not_a_number, inf, -1.0, 1.0, 2.0})
     CHECK(sentence([&] { trainer({}, {.dropout = bad}); }) ==
@@ -128,6 +128,26 @@ TEST_CASE("numbers of the library's optimizers") {
         "defaults");
   CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.learning_rate = h.weight_decay = 1e30f; }) != "");
   CHECK(refused(ct::optimizer::averaged<ct::optimizer::adamw>{}, [](auto& h) { h.base.learning_rate = most; }) != "");
+  CHECK(refused(ct::optimizer::sgd{}, [](auto& h) { h.learning_rate = 1e30f; }) ==
+        "sgd: three updates with these hyperparameters turn a weight of 1, whose gradient is 1, into -3.0000002e+30; "
+        "give hyperparameters closer to the defaults");
+  CHECK(refused(ct::optimizer::sgd{}, [](auto& h) { h.learning_rate = 1e3f; }) == "");
+  CHECK(refused(ct::optimizer::lion{}, [](auto& h) { h.learning_rate = h.weight_decay = most; }) != "");
+  CHECK(refused(ct::optimizer::momentum{}, [](auto& h) { h.momentum = most; }) != "");
+  CHECK(refused(ct::optimizer::momentum{}, [](auto& h) { h.momentum = 1.5f; }) == "");
+  CHECK(refused(ct::optimizer::nesterov{}, [](auto& h) { h.weight_decay = most; }) != "");
+  CHECK(refused(ct::optimizer::averaged<ct::optimizer::lion>{}, [](auto& h) { h.base.learning_rate = most; }) != "");
+  CHECK(refused(ct::optimizer::adafactor{}, [](auto& h) { h.learning_rate = most; }) ==
+        "adafactor: one update with these hyperparameters moves a weight of 1 by more than 1e19; give hyperparameters "
+        "closer to the defaults");
+  CHECK(refused(ct::optimizer::adafactor{}, [](auto& h) { h.learning_rate = h.weight_decay = 1e15f; }) != "");
+  CHECK(refused(ct::optimizer::adafactor_relative_step{}, [](auto& h) { h.epsilon2 = most; }) != "");
+  CHECK(refused(ct::optimizer::adafactor{}, [](auto& h) { h.epsilon1 = h.clip_threshold = 1; }) == "");
+  CHECK(refused(ct::optimizer::muon<>{}, [](auto& h) { h.b = most; }) ==
+        "muon: 5 Newton-Schulz steps with these .a, .b and .c turn a singular value of 1 into inf; give coefficients "
+        "closer to the defaults");
+  CHECK(refused(ct::optimizer::muon<>{}, [](auto& h) { h.a = 1e30f; }) != "");
+  CHECK(refused(ct::optimizer::muon<>{}, [](auto& h) { h.a = 1.5f, h.b = -0.5f, h.c = 0; }) == "");
   using by_role = ct::optimizer::by_role<ct::optimizer::adamw>;
   CHECK(refused(by_role{}, [](auto& h) { h.base.learning_rate = h.head.learning_rate = 1e30f; }) ==
         "by_role: .head.learning_rate times the same field of .base is inf; make one of them smaller");

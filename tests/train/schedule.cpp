@@ -172,8 +172,13 @@ TEST_CASE("a factor that makes no finite learning rate is refused before the fir
   CHECK(start([](ct::optimizer_steps) { return 1e300; }) == said("4", "1e+300", "1"));
   CHECK(start([](ct::optimizer_steps) { return 1e38; }) == said("4", "1e+38", "1")); // finite, but not in fp32
   CHECK(start([](ct::optimizer_steps) { return 1e37; }) == "");
-  CHECK(start(schedule::cosine{.steps = 5, .minimum = 1e300}) == said("4", "1e+300", "1"));
-  CHECK(start(schedule::linear{.warmup = 5, .steps = 5, .minimum = 1e300}) == said("4", "1e+300", "1"));
+  CHECK(start(schedule::cosine{.steps = 5, .minimum = 1e300}) ==
+        "schedule::cosine: .minimum is 1e+300; give a number from 0 to 1");
+  CHECK(start(schedule::linear{.warmup = 5, .steps = 5, .minimum = 1.5}) ==
+        "schedule::linear: .minimum is 1.5; give a number from 0 to 1");
+  CHECK(start(schedule::polynomial{.steps = 5, .minimum = 1.5}).starts_with("schedule::polynomial: .minimum is 1.5;"));
+  CHECK(start(schedule::warmup_stable_decay{.steps = 5, .decay = 2, .minimum = 1.5})
+            .starts_with("schedule::warmup_stable_decay: .minimum is 1.5;"));
 
   double factor = 1e30;
   trainer t({.learning_rate = 0.5f}, {.schedule = [&](ct::optimizer_steps step) { return step == 0 ? 1.0 : factor; }});

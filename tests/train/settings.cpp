@@ -179,8 +179,8 @@ TEST_CASE("dropout and clip_norm have ranges") {
         "set: the setting clip_norm is -1; give a finite number of at least 0");
   CHECK(t.setting("dropout") == 0.2);
   CHECK(t.setting("clip_norm") == 0.5);
-  // A model without ct::dropout has no such setting, and the run's option changes nothing.
-  trainer<> without({}, with_both);
+  // A model without ct::dropout has no such setting.
+  trainer<> without({}, {.clip_norm = 0.5});
   CHECK(sentence([&] { without.set("dropout", 0); }) ==
         "set: the model has no setting dropout; its settings: inner_factor, head_factor, clip_norm");
 }
@@ -200,4 +200,13 @@ TEST_CASE("the number of labels belongs to a run: it is neither set nor saved") 
   trainer<> same;
   CHECK(same.step(same.batch(inputs, few)).loss == doctest::Approx(one));
   CHECK(step(t) == doctest::Approx(all));
+}
+
+TEST_CASE("dropout of a model without ct::dropout is refused") {
+  using without = ct::trainer<ct::task<head_only{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 8}>>;
+  CHECK(sentence([] { without({}, {.dropout = 0.25}); }) ==
+        "run_options: .dropout is 0.25, but the model has no ct::dropout; add it to the model, or leave .dropout at 0");
+  CHECK(sentence([] { without({}, {.dropout = 0}); }) == "");
+  CHECK(sentence([] { gpt2<>({}, {.dropout = 0.25}); }) == "");
+  CHECK(sentence([] { ct::inference<typename gpt2<>::task>({.dropout = 0.25}); }) == "");
 }

@@ -1,10 +1,13 @@
 #pragma once
 
+#include "constrain/base/dtype.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/op/update/step_hyperparameters.hpp"
+#include "constrain/policy/optimizer/is_optimizer.hpp"
 #include "constrain/train/hyperparameters.hpp"
 #include "constrain/train/run_options.hpp"
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -43,9 +46,28 @@ void check_prepared(op::step_hyperparameters<optimizer, real> const& step, std::
   if constexpr (requires { typename optimizer::base; }) check_prepared<typename optimizer::base, real>(step.base, name);
 }
 
+/// Throws `error` if three updates of a weight of 1, whose gradient is 1, make its square infinite or NaN: then no
+/// product with such weights is finite. Checks the optimizer, if it is element-wise, and the one that it wraps.
+/// `steps`: the hyperparameters of the updates. `name`: the optimizer's name in the error.
+template <class optimizer, class real>
+void check_updates(std::array<op::step_hyperparameters<optimizer, real> const*, 3> const& steps,
+                   std::string const& name) {
+  if constexpr (has_state<optimizer> && has_update<optimizer>) {
+    real weight = 1;
+    typename optimizer::template state<real> state{};
+    for (auto const* const now : steps)
+      weight = optimizer::template update<real>(weight, real(1), state, now->decaying, now->step);
+    if (!is_finite(static_cast<double>(weight * weight)))
+      throw error({name, ": three updates with these hyperparameters turn a weight of 1, whose gradient is 1, into ",
+                   number_text(static_cast<double>(weight)), "; give hyperparameters closer to the defaults"});
+  }
+  if constexpr (requires { typename optimizer::base; })
+    check_updates<typename optimizer::base, real>({&steps[0]->base, &steps[1]->base, &steps[2]->base}, name);
+}
+
 /// If the optimizer has a static function `check(hyper)`, calls this function, which may throw `error`. Throws `error`
-/// if a hyperparameter that `for_each_hyperparameter` visits is not finite, or if `prepare` makes of them a number that
-/// is not. `real`: the type in which weights are updated. `name`: the optimizer's name in the errors.
+/// if a hyperparameter that `for_each_hyperparameter` visits is not finite, if `prepare` makes of them a number that is
+/// not, or if a few updates make such a weight. `real`: the type in which weights are stored. `name`: the optimizer's name in the errors.
 template <class optimizer, class real = float>
 void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
   if constexpr (requires { optimizer::check(h); }) optimizer::check(h);
@@ -54,6 +76,8 @@ void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
       check_number(name.c_str(), field.c_str(), static_cast<double>(value), number_range::finite);
   });
   check_prepared<optimizer, real>({h, {}}, name);
+  op::step_hyperparameters<optimizer, arithmetic<real>> const first(h, {}), second(h, {2}), third(h, {3});
+  check_updates<optimizer, arithmetic<real>>({&first, &second, &third}, name);
 }
 
 } // namespace constrain::detail

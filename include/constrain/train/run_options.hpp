@@ -32,7 +32,8 @@ struct run_options {
   double clip_norm = 0;            // maximum L2 norm of all gradients together, at least 0; 0: no clipping;
                                    // optimizer::in_backward needs 0
   schedule::any schedule{};        // of the learning rate (schedules.hpp), or your own function; constant by default
-  double dropout = 0;              // probability with which ct::dropout zeroes an element, in [0, 1)
+  double dropout = 0;              // probability with which ct::dropout zeroes an element, in [0, 1); a model without
+                                   // ct::dropout needs 0
   loss_scale_options loss_scale{}; // used only with precision::fp16
   // Checks the reads and the first output of every kernel call (slow; for debugging). With precision::fp16, gradients
   // may still overflow while the loss scale can fall.

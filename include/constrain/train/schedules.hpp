@@ -51,7 +51,7 @@ struct linear {
   optimizer_steps warmup = 0; // length of the warm-up, at least 0 and at most `steps`; 0: none
   optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
                               // must be set
-  double minimum = 0;         // final learning-rate factor, at least 0
+  double minimum = 0;         // final learning-rate factor, from 0 to 1
   /// The factor at `step`.
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
@@ -59,7 +59,9 @@ struct linear {
   }
   /// The fields, which `any` checks.
   std::vector<field> fields() const {
-    return {steps_field(".warmup", warmup, 0), steps_field(".steps", steps, 1), {".minimum", minimum}};
+    return {steps_field(".warmup", warmup, 0),
+            steps_field(".steps", steps, 1),
+            {".minimum", minimum, number_range::from_zero_to_one}};
   }
   /// The error sentence if the fields contradict each other; null if they do not.
   char const* conflict() const { return detail::warm_up_conflict(warmup, steps); }
@@ -72,7 +74,7 @@ struct cosine {
   optimizer_steps warmup = 0; // length of the warm-up, at least 0 and at most `steps`; 0: none
   optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
                               // must be set
-  double minimum = 0;         // final learning-rate factor, at least 0
+  double minimum = 0;         // final learning-rate factor, from 0 to 1
   /// The factor at `step`.
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
@@ -81,7 +83,9 @@ struct cosine {
   }
   /// The fields, which `any` checks.
   std::vector<field> fields() const {
-    return {steps_field(".warmup", warmup, 0), steps_field(".steps", steps, 1), {".minimum", minimum}};
+    return {steps_field(".warmup", warmup, 0),
+            steps_field(".steps", steps, 1),
+            {".minimum", minimum, number_range::from_zero_to_one}};
   }
   /// The error sentence if the fields contradict each other; null if they do not.
   char const* conflict() const { return detail::warm_up_conflict(warmup, steps); }
@@ -95,7 +99,7 @@ struct polynomial {
   optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
                               // must be set
   double power = 1;           // exponent, above 0; 1: linear decay
-  double minimum = 0;         // final learning-rate factor, at least 0
+  double minimum = 0;         // final learning-rate factor, from 0 to 1
   /// The factor at `step`.
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
@@ -106,7 +110,7 @@ struct polynomial {
     return {steps_field(".warmup", warmup, 0),
             steps_field(".steps", steps, 1),
             {".power", power, number_range::above_zero},
-            {".minimum", minimum}};
+            {".minimum", minimum, number_range::from_zero_to_one}};
   }
   /// The error sentence if the fields contradict each other; null if they do not.
   char const* conflict() const { return detail::warm_up_conflict(warmup, steps); }
@@ -147,7 +151,7 @@ struct warmup_stable_decay {
   optimizer_steps steps = 0;  // number of steps until `minimum` is reached, including the warm-up; at least 1, so it
                               // must be set
   optimizer_steps decay = 0;  // length of the decay; at least 1, so it must be set, and at most `steps` - `warmup`
-  double minimum = 0;         // final learning-rate factor, at least 0
+  double minimum = 0;         // final learning-rate factor, from 0 to 1
   decay_form form = decay_form::linear; // curve of the decay
   /// The factor at `step`.
   double operator()(optimizer_steps step) const {
@@ -161,7 +165,7 @@ struct warmup_stable_decay {
     return {steps_field(".warmup", warmup, 0),
             steps_field(".steps", steps, 1),
             steps_field(".decay", decay, 1),
-            {".minimum", minimum},
+            {".minimum", minimum, number_range::from_zero_to_one},
             {".form", static_cast<double>(form), number_range::finite}};
   }
   /// The error sentence if the fields contradict each other; null if they do not.

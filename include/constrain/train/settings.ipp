@@ -2,6 +2,8 @@
 
 #include "constrain/train/settings.hpp"
 
+#include "constrain/base/error.hpp"
+#include "constrain/base/number_check.hpp"
 #include "constrain/program/setting.hpp"
 
 #include <utility>
@@ -14,6 +16,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                                                        {loss_scale_setting.name, run.loss_scale.initial}};
   for (auto const& [name, x] : first)
     if (all.has_setting(name)) all.put(name, x);
+  if (run.dropout != 0 && !all.has_setting(dropout_setting.name))
+    throw error({"run_options: .dropout is ", number_text(run.dropout),
+                 ", but the model has no ct::dropout; add it to the model, or leave .dropout at 0"});
 }
 
 } // namespace constrain::detail

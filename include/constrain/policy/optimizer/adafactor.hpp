@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
 #include "constrain/base/libm.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/op/adafactor/adafactor.hpp"
@@ -21,6 +22,12 @@ template <class hyper> void check_adafactor(char const* name, hyper const& h) {
   if (!is_within(-h.decay_rate, number_range::from_zero))
     refuse_number(name, ".decay_rate", number_text(h.decay_rate), "a finite number of at most 0");
   check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
+  constexpr double most = 1e19; // the square of a larger weight is infinite in fp32
+  double rate = h.scale_parameter ? std::max<double>(h.epsilon2, 1) : 1;
+  if constexpr (requires { h.learning_rate; }) rate *= h.learning_rate;
+  if (rate > most || rate * h.weight_decay > most)
+    throw error({name, ": one update with these hyperparameters moves a weight of 1 by more than 1e19; give "
+                       "hyperparameters closer to the defaults"});
 }
 
 /// The hyperparameters of step t that the kernels read. `rate`: learning rate or step size.

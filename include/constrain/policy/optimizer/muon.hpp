@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/concat.hpp"
+#include "constrain/base/error.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/base/units.hpp"
 #include "constrain/device/math.hpp"
@@ -10,6 +11,7 @@
 #include "constrain/policy/optimizer/is_optimizer.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
@@ -59,6 +61,15 @@ template <class O = adamw, int steps = 5> struct muon {
     check_number(name, ".a", h.a, number_range::finite);
     check_number(name, ".b", h.b, number_range::finite);
     check_number(name, ".c", h.c, number_range::finite);
+    // The iteration maps each singular value x of X, which is at most 1, to a x + b x^3 + c x^5.
+    for (float const first : {1.0f, 0.5f, 0.1f}) {
+      float x = first;
+      for (int step = 0; step < steps; ++step) x = x * (h.a + x * x * (h.b + x * x * h.c));
+      if (!(x * x <= std::numeric_limits<float>::max()))
+        throw error({name, ": ", steps, " Newton-Schulz steps with these .a, .b and .c turn a singular value of ",
+                     detail::number_text(first), " into ", detail::number_text(x),
+                     "; give coefficients closer to the defaults"});
+    }
     if (h.rate > muon_rate::spectral_unclamped)
       detail::refuse_number(name, ".rate", concat({static_cast<int>(h.rate)}),
                             "muon_rate::original, match_rms_adamw or spectral_unclamped");
