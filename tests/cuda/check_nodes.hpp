@@ -203,7 +203,8 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
   arena.fill(0, trainer::memory.peak.count(), 0xFF);
   initialize(entries::parameters.view(), 3, arena, 0);
   self alone;
-  detail::start_settings({entries::parameters.view(), arena, alone}, {.clip_norm = 0.5, .dropout = dropout_if_any<trainer>(0.2)});
+  detail::start_settings({entries::parameters.view(), arena, alone},
+                         {.clip_norm = 0.5, .dropout = dropout_if_any<trainer>(0.2)});
   auto const w = tokens_for<trainer>(5);
   double const inverse_label_count = 1.0 / static_cast<double>(w.valid);
   std::vector<std::byte> mirror(static_cast<std::size_t>(entries::buffers_end));

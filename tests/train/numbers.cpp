@@ -60,6 +60,13 @@ struct with_check {
   static void check(hyper const& h) { ct::check_count("with_check", ".period", h.period, 1); }
 };
 
+/// The sentence that refuses an optimizer's hyperparameters after change(hyperparameters); "" if they are accepted.
+constexpr auto refused = []<class optimizer>(optimizer, auto const& change) {
+  typename optimizer::hyper h;
+  change(h);
+  return sentence([&] { ct::detail::check_hyper<optimizer>(h, optimizer::name); });
+};
+
 } // namespace
 
 TEST_CASE("numbers of a run") {
@@ -94,11 +101,6 @@ TEST_CASE("numbers of a run") {
 }
 
 TEST_CASE("numbers of the library's optimizers") {
-  auto const refused = []<class optimizer>(optimizer, auto const& change) {
-    typename optimizer::hyper h;
-    change(h);
-    return sentence([&] { ct::detail::check_hyper<optimizer>(h, optimizer::name); });
-  };
   constexpr auto fnan = std::numeric_limits<float>::quiet_NaN(), finf = std::numeric_limits<float>::infinity();
   for (float const bad : {fnan, finf, -finf, -0.1f}) {
     CHECK(sentence([&] { trainer({.learning_rate = bad}); }) ==
@@ -121,7 +123,9 @@ TEST_CASE("numbers of the library's optimizers") {
   CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.epsilon = 0; }) ==
         "adamw: .epsilon is 0; give a finite number above 0");
   CHECK(refused(ct::optimizer::adam{}, [](auto& h) { h.epsilon = 0; }).starts_with("adam: .epsilon is 0"));
-  // Finite hyperparameters whose products are not.
+}
+
+TEST_CASE("finite numbers of the library's optimizers whose products are not finite, or soon") {
   constexpr auto most = std::numeric_limits<float>::max();
   CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.learning_rate = most; }) ==
         "adamw: `prepare` makes inf of these hyperparameters for the first step; give hyperparameters closer to the "

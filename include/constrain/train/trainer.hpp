@@ -56,10 +56,10 @@ public:
   static constexpr std::int64_t batch_tokens =
       entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step on one rank
 
-  /// `h`: the optimizer's hyperparameters. Throws `error` for a value out of range, for a `.clip_norm` other than 0 with
-  /// optimizer::in_backward, for a `.dropout` other than 0 without ct::dropout, if the device cannot be used, if the
-  /// arena cannot be allocated, if the world size does not fit the parallelism policy, or if the program, the options or
-  /// the hyperparameters differ between ranks.
+  /// `h`: the optimizer's hyperparameters. Throws `error` for a value out of range, for a `.clip_norm` other than 0
+  /// with optimizer::in_backward, for a `.dropout` other than 0 without ct::dropout, if the device cannot be used, if
+  /// the arena cannot be allocated, if the world size does not fit the parallelism policy, or if the program, the
+  /// options or the hyperparameters differ between ranks.
   explicit trainer(hyper const& h = {}, run_options const& run = {}) : base(run), hyper_(h) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
