@@ -195,7 +195,7 @@ void compare(char const* name, double bound) {
   ct::run_options run{.seed = 5};
   run.checked = true;
   run.measure_memory = true;
-  run.dropout = dropout_if_any<alone>(0.1);
+  run.dropout = ct::test::dropout_if_any<alone>(0.1);
   run.clip_norm = 0.5;
   together t{h, run};
   alone one{h, run};
