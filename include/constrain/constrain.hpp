@@ -45,6 +45,7 @@
 #include "constrain/op/regularized_cross_entropy/regularized_cross_entropy.hpp"
 #include "constrain/op/reshape/reshape.hpp"
 #include "constrain/op/rms_norm/rms_norm.hpp"
+#include "constrain/op/rotary_embedding/rotary_embedding.hpp"
 #include "constrain/op/select_token/select_token.hpp"
 #include "constrain/op/silu/silu.hpp"
 #include "constrain/op/slice/slice.hpp"

@@ -37,6 +37,7 @@
 #include "constrain/op/regularized_cross_entropy/cpu.hpp"
 #include "constrain/op/reshape/kernel.hpp"
 #include "constrain/op/rms_norm/cpu.hpp"
+#include "constrain/op/rotary_embedding/cpu.hpp"
 #include "constrain/op/round_to_tf32/kernel.hpp"
 #include "constrain/op/select_token/kernel.hpp"
 #include "constrain/op/slice/kernel.hpp"

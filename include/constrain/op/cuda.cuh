@@ -35,6 +35,7 @@
 #include "constrain/op/regularized_cross_entropy/cuda.cuh"
 #include "constrain/op/reshape/kernel.hpp"
 #include "constrain/op/rms_norm/cuda.cuh"
+#include "constrain/op/rotary_embedding/cuda.cuh"
 #include "constrain/op/round_to_tf32/kernel.hpp"
 #include "constrain/op/select_token/kernel.hpp"
 #include "constrain/op/slice/kernel.hpp"

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "constrain/device/cuda/divisor.hpp"
+#include "constrain/device/cuda/start_kernel.cuh"
+#include "constrain/op/rotary_embedding/table.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Loop body of the kernel: turns n neighbouring pairs of elements.
+template <int n, class stored, class accumulate> struct rotary_embedding_packs {
+  stored const* x;
+  accumulate const* table;
+  stored* y;
+  std::int64_t from_stride, to_stride; // elements from one row to the next
+  std::int64_t half, packs;            // half of the head width, in elements and in packs
+  std::int64_t heads, tokens;          // heads of a row; rows of a sequence
+  divisor by_packs, by_heads, by_tokens;
+  accumulate sign;
+
+  __device__ void operator()(std::int64_t i) const {
+    auto const head_of_all = by_packs.quotient(i);
+    auto const j = (i - head_of_all * packs) * n;
+    auto const row = by_heads.quotient(head_of_all), token = row - by_tokens.quotient(row) * tokens;
+    auto const begin = (head_of_all - row * heads) * 2 * half + j;
+    stored const* const from = x + row * from_stride + begin;
+    stored* const to = y + row * to_stride + begin;
+    accumulate const* const cosines = table + token * 2 * half + j;
+    arithmetic<stored> first[n], second[n];
+    accumulate cosine[n], sine[n];
+    load_pack(from, first), load_pack(from + half, second);
+    load_pack(cosines, cosine), load_pack(cosines + half, sine);
+    arithmetic<stored> turned[n];
+    CT_UNROLL
+    for (int k = 0; k < n; ++k) turned[k] = first[k] * cosine[k] - second[k] * (sign * sine[k]);
+    store_pack(turned, to);
+    CT_UNROLL
+    for (int k = 0; k < n; ++k) turned[k] = second[k] * cosine[k] + first[k] * (sign * sine[k]);
+    store_pack(turned, to + half);
+  }
+};
+
+template <class architecture> struct kernel<op::rotary_embedding, cuda<architecture>> {
+  template <class stored, class accumulate>
+  static void run(call_of<op::rotary_embedding> const& c, tensor<stored const> x, tensor<accumulate const> table,
+                  tensor<stored> y) {
+    auto const half = table.features() / 2, heads = x.features() / (2 * half), tokens = x.shape().extent[1];
+    auto const start = [&]<int n>(std::integral_constant<int, n>) {
+      for_elements(cuda<architecture>{}, c, x.count / 2 / n,
+                   rotary_embedding_packs<n, stored, accumulate>{x.data, table.data, y.data, x.row_stride(),
+                                                                 y.row_stride(), half, half / n, heads, tokens,
+                                                                 divisor(half / n), divisor(heads), divisor(tokens),
+                                                                 c.options.back ? accumulate(-1) : accumulate(1)});
+    };
+    constexpr int n = pack_of<stored>;
+    bool const by_packs =
+        half % n == 0 && x.row_stride() % n == 0 && y.row_stride() % n == 0 && are_aligned(x.data, table.data, y.data);
+    if (by_packs) start(std::integral_constant<int, n>{});
+    else start(std::integral_constant<int, 1>{});
+  }
+};
+
+} // namespace constrain

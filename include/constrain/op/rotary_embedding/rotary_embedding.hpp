@@ -1,0 +1,131 @@
+#pragma once
+
+#include "constrain/op/refusals.hpp"
+#include "constrain/program/backward.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Options of `rotary_table`. The fields after `theta` change the frequencies of a model that was trained on short
+/// sequences, so that it can read longer ones.
+struct rotary_options {
+  int head_width = 0;       // elements of a head, an even number of at least 2
+  double theta = 10000;     // base of the frequencies, from 1 to 1e30
+  double factor = 1;        // divides low frequencies, from 1 to 1e30; 1: no change
+  int original_context = 0; // tokens of the sequences of the first training; 0: `factor` divides all frequencies
+                            // (Chen et al. 2023, "Extending Context Window ... via Positional Interpolation")
+  // With `original_context`, as in Llama 3.1: a frequency that turns fewer than `low_frequency` times in the original
+  // context is divided by `factor`, one that turns more than `high_frequency` times stays, and between them the
+  // result changes linearly with the number of turns. 0 < low_frequency < high_frequency.
+  double low_frequency = 1, high_frequency = 4;
+};
+
+namespace op {
+
+/// The cosines and sines of rotary position embeddings (Su et al. 2021, "RoFormer", section 3.2.2), from x [sequences,
+/// tokens, width], whose elements are not read -> [tokens, head width]. With the frequency f_j = theta^(-2 j / head
+/// width), element j of row t is cos(t f_j), and element head width / 2 + j is sin(t f_j), for j < head width / 2.
+struct rotary_table {
+  using options = rotary_options;
+  static constexpr char const* name = "rotary_table";
+  static constexpr char const* layouts = "# -> -";
+
+  /// Refused: a head width that is odd or below 2.
+  template <diagnosis d> struct head_width_is_odd {
+    static_assert(d.ok(), "ct::rotary_table: .head_width is `got`, but must be even and at least 2, since the elements "
+                          "of a head are turned in pairs");
+  };
+  /// Refused: options that make no finite, positive frequencies.
+  template <diagnosis d> struct frequencies_are_out_of_range {
+    static_assert(d.ok(), "ct::rotary_table: .theta and .factor must be from 1 to 1e30, .original_context at least 0, "
+                          "and 0 < .low_frequency < .high_frequency <= 1e30");
+  };
+
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    if (in[0].shape.rank != 3) return inferred::failure<no_such_axis>(3, in[0].shape.rank);
+    if (o.head_width < 2 || o.head_width % 2 != 0) return inferred::failure<head_width_is_odd>(2, o.head_width);
+    bool const in_range = o.theta >= 1 && o.theta <= 1e30 && o.factor >= 1 && o.factor <= 1e30 &&
+                          o.original_context >= 0 && o.low_frequency > 0 && o.low_frequency < o.high_frequency &&
+                          o.high_frequency <= 1e30;
+    if (!in_range) return inferred::failure<frequencies_are_out_of_range>(0, 0);
+    return inferred::one(accumulator_of(in[0].type), shape(in[0].shape.extent[1], o.head_width));
+  }
+  /// The table depends on no parameter.
+  static constexpr void gradient(backward&) {}
+};
+
+/// Turns each pair of elements j and head width / 2 + j of each head by the angle of its token and frequency:
+///
+///     y[j]                  = x[j] cos - x[head width / 2 + j] sin
+///     y[head width / 2 + j] = x[head width / 2 + j] cos + x[j] sin
+///
+/// x [sequences, tokens, heads * head width], table [tokens or more, head width] from `rotary_table` -> the shape of x.
+/// The pairs are those of Llama in Hugging Face Transformers, not the neighbours of the paper. The gradient turns back.
+struct rotary_embedding {
+  struct options {
+    int head_width = 1; // the width of the table
+    bool back = false;  // whether the angles are negative
+  };
+  static constexpr char const* name = "rotary_embedding";
+  static constexpr char const* layouts = "-h, - -> -h";
+  static constexpr unsigned in_place = 0b1;
+  static constexpr unsigned strided_inputs = 0b1;
+  static constexpr unsigned strided_outputs = 0b1;
+
+  /// Refused: a width that is not a multiple of the table's head width.
+  template <diagnosis d> struct heads_do_not_fit_the_table {
+    static_assert(d.ok(), "ct::rotary_embedding: the width of x, `got`, is not a multiple of the table's head width, "
+                          "`expected`; make .head_width of ct::rotary_table the width of one head");
+  };
+  /// Refused: more tokens than the table has rows.
+  template <diagnosis d> struct table_is_too_short {
+    static_assert(d.ok(), "ct::rotary_embedding: x has `got` tokens, but the table has only `expected`; make the table "
+                          "of a value with as many tokens");
+  };
+
+  static constexpr inferred infer(operand_types const& in, options const&) {
+    if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
+    auto const& x = in[0].shape;
+    auto const& table = in[1].shape;
+    if (x.rank != 3) return inferred::failure<no_such_axis>(3, x.rank);
+    if (table.rank != 2) return inferred::failure<no_such_axis>(2, table.rank);
+    if (x.features() % table.features() != 0)
+      return inferred::failure<heads_do_not_fit_the_table>(table.features(), x.features());
+    if (x.extent[1] > table.extent[0]) return inferred::failure<table_is_too_short>(table.extent[0], x.extent[1]);
+    return inferred::one(in[0].type, x);
+  }
+  static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
+    auto cost = cost_by_operands(in, out);
+    cost.flops = 3.0 * static_cast<double>(in[0].shape.elements());
+    return cost;
+  }
+  /// Each rank turns whole heads. Returns false if the heads cannot be split evenly over the ranks.
+  static constexpr bool divide(options const& o, division& d) {
+    for (auto const extent : d.parts.extents)
+      if (extent % (std::int64_t{d.ranks} * o.head_width) != 0) return false;
+    return true;
+  }
+  static constexpr void gradient(backward& b) {
+    auto turned = b.options<rotary_embedding>();
+    turned.back = !turned.back;
+    b.emit<rotary_embedding>({b.gradient(), b.input(1)}, {0}, turned);
+  }
+};
+
+} // namespace op
+
+/// The cosines and sines for `rotary_embedding`: x [sequences, tokens, width], of which only the type and the number
+/// of tokens are used -> [tokens, head width]. Make one table before the `repeat` of the layers; all layers can use it.
+/// Refused: token ids, an x that does not have three dimensions, and options out of range.
+constexpr value rotary_table(value x, rotary_options options, int line = __builtin_LINE()) {
+  return emit<op::rotary_table>({x}, options, line);
+}
+
+/// Rotary position embeddings (Su et al. 2021), as Llama and Qwen apply them to queries and keys: x [sequences, tokens,
+/// heads * head width], table [tokens, head width] from `rotary_table` -> the shape of x. Refused: token ids, a width
+/// that is not a multiple of the head width, and more tokens than the table has.
+constexpr value rotary_embedding(value x, value table, int line = __builtin_LINE()) {
+  return emit<op::rotary_embedding>({x, table}, {.head_width = static_cast<int>(table.shape().features())}, line);
+}
+
+} // namespace constrain

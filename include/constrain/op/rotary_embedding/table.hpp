@@ -1,0 +1,46 @@
+#pragma once
+
+#include "constrain/device/elements.hpp"
+#include "constrain/device/math.hpp"
+#include "constrain/op/rotary_embedding/rotary_embedding.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// Frequency j of rotary position embeddings, in turns per token; see `rotary_options`.
+CT_HOST_DEVICE inline double rotary_frequency(rotary_options const& o, std::int64_t j) {
+  double const frequency = math::pow(o.theta, -2.0 * static_cast<double>(j) / o.head_width) / 6.283185307179586;
+  double const slow = frequency / o.factor;
+  if (o.original_context == 0) return slow;
+  double const turns = o.original_context * frequency;
+  if (turns <= o.low_frequency) return slow;
+  if (turns >= o.high_frequency) return frequency;
+  double const share = (turns - o.low_frequency) / (o.high_frequency - o.low_frequency);
+  return slow + share * (frequency - slow);
+}
+
+} // namespace detail
+
+/// Loop body of the kernel: the cosine and the sine of pair i.
+template <class accumulate> struct rotary_table_elements {
+  rotary_options options;
+  accumulate* table;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    std::int64_t const half = options.head_width / 2, token = i / half, j = i % half;
+    double const turns = static_cast<double>(token) * detail::rotary_frequency(options, j);
+    accumulate* const row = table + token * options.head_width;
+    row[j] = static_cast<accumulate>(math::cosine_of_turns(turns));
+    row[half + j] = static_cast<accumulate>(math::sine_of_turns(turns));
+  }
+};
+
+template <class device> struct kernel<op::rotary_table, device> {
+  template <class stored, class accumulate>
+  static void run(call_of<op::rotary_table> const& c, tensor<stored const>, tensor<accumulate> table) {
+    for_elements(device{}, c, table.count / 2, rotary_table_elements<accumulate>{c.options, table.data});
+  }
+};
+
+} // namespace constrain
