@@ -22,6 +22,7 @@
 #include "constrain/layer/apply.hpp"
 #include "constrain/layer/repeat.hpp"
 #include "constrain/model/gpt2.hpp"
+#include "constrain/model/llama.hpp"
 #include "constrain/model/objective/causal_lm.hpp"
 #include "constrain/model/objective/classification.hpp"
 #include "constrain/model/objective/focal_classification.hpp"

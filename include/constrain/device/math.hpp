@@ -317,23 +317,6 @@ CT_HOST_DEVICE inline double pow(double base, double exponent) noexcept {
 #endif
 }
 
-/// The sine and the cosine of 2 pi `turns`. On a device, the sine of a large angle would need local memory; these do
-/// not.
-CT_HOST_DEVICE inline double sine_of_turns(double turns) noexcept {
-#if defined(__CUDA_ARCH__)
-  return ::sinpi(2 * turns);
-#else
-  return libm::sin(6.283185307179586 * (turns - libm::floor(turns + 0.5)));
-#endif
-}
-CT_HOST_DEVICE inline double cosine_of_turns(double turns) noexcept {
-#if defined(__CUDA_ARCH__)
-  return ::cospi(2 * turns);
-#else
-  return libm::cos(6.283185307179586 * (turns - libm::floor(turns + 0.5)));
-#endif
-}
-
 /// 1 / (1 + e^-x); float: 1.97 ulp.
 template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sigmoid(real x) noexcept {
 #if defined(__CUDA_ARCH__)

@@ -2,6 +2,7 @@
 
 #include "constrain/device/elements.hpp"
 #include "constrain/device/math.hpp"
+#include "constrain/device/turns.hpp"
 #include "constrain/op/rotary_embedding/rotary_embedding.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {

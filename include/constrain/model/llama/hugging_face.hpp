@@ -1,0 +1,50 @@
+#pragma once
+
+#include "constrain/model/llama/llama.hpp"
+#include "constrain/model/weight_format.hpp"
+
+#include <string_view>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// The weights of Hugging Face Transformers' LlamaForCausalLM, Qwen2ForCausalLM and Qwen3ForCausalLM: every parameter
+/// of a block is one tensor per block, and a tied head is not stored.
+template <> struct weight_format_of<llama> {
+  /// For each parameter that a model can have: its name in this library, and its name in files.
+  static constexpr stored_name names[] = {
+      {"token.weight", "model.embed_tokens.weight"},
+      {"block.norm_1.weight", "model.layers.*.input_layernorm.weight"},
+      {"block.query.weight", "model.layers.*.self_attn.q_proj.weight"},
+      {"block.query.bias", "model.layers.*.self_attn.q_proj.bias"},
+      {"block.query_norm.weight", "model.layers.*.self_attn.q_norm.weight"},
+      {"block.key.weight", "model.layers.*.self_attn.k_proj.weight"},
+      {"block.key.bias", "model.layers.*.self_attn.k_proj.bias"},
+      {"block.key_norm.weight", "model.layers.*.self_attn.k_norm.weight"},
+      {"block.value.weight", "model.layers.*.self_attn.v_proj.weight"},
+      {"block.value.bias", "model.layers.*.self_attn.v_proj.bias"},
+      {"block.projection.weight", "model.layers.*.self_attn.o_proj.weight"},
+      {"block.norm_2.weight", "model.layers.*.post_attention_layernorm.weight"},
+      {"block.gate.weight", "model.layers.*.mlp.gate_proj.weight"},
+      {"block.up.weight", "model.layers.*.mlp.up_proj.weight"},
+      {"block.down.weight", "model.layers.*.mlp.down_proj.weight"},
+      {"norm.weight", "model.norm.weight"},
+      {"head.weight", "lm_head.weight"},
+  };
+  /// Suffixes of the names of tensors that the model does not need: the frequencies that old versions of Transformers
+  /// stored, and the head of a tied model.
+  static constexpr std::string_view ignored_suffixes[] = {".rotary_emb.inv_freq", "lm_head.weight"};
+
+  /// Keys that a config.json must have. Transformers replaces a missing key with a default, which may be wrong for the
+  /// model.
+  static constexpr std::string_view required_keys[] = {"num_hidden_layers", "num_attention_heads", "hidden_size",
+                                                       "intermediate_size", "vocab_size",          "rms_norm_eps"};
+
+  /// The format for one model, with the text of the model's config.json.
+  [[gnu::cold]] static weight_format make(llama const& m);
+};
+
+} // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/model/llama/hugging_face.ipp"
+#endif

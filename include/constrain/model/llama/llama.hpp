@@ -1,0 +1,96 @@
+#pragma once
+
+#include "constrain/layer/apply.hpp"
+#include "constrain/layer/repeat.hpp"
+#include "constrain/op/add/add.hpp"
+#include "constrain/op/attention/attention.hpp"
+#include "constrain/op/embedding/embedding.hpp"
+#include "constrain/op/linear/linear.hpp"
+#include "constrain/op/multiply/multiply.hpp"
+#include "constrain/op/reshape/reshape.hpp"
+#include "constrain/op/rms_norm/rms_norm.hpp"
+#include "constrain/op/rotary_embedding/rotary_embedding.hpp"
+#include "constrain/op/silu/silu.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Llama 3 (Llama Team 2024, "The Llama 3 Herd of Models"), and with other options Qwen2 and Qwen3: tokens [sequences,
+/// tokens] -> logits [sequences, tokens, vocabulary]. The model has pre-norm blocks with RMS normalization,
+/// grouped-query attention, rotary position embeddings and a gated feed-forward layer (SwiGLU, Shazeer 2020). No layer
+/// has dropout. The default sizes are those of Llama 3.2 1B.
+struct llama {
+  int layers = 16;          // transformer blocks
+  int heads = 32;           // query heads
+  int key_value_heads = 8;  // key-value heads; their number must divide `heads`
+  int width = 2048;         // features of a token
+  int hidden = 8192;        // features inside the feed-forward layer
+  int vocabulary = 128256;  // number of token ids, counted from 0
+  int context = 131072;     // maximum tokens of a sequence
+  int head_width = 0;       // features of a head; 0: width / heads
+  double epsilon = 1e-5;    // of the RMS normalizations
+  bool tied = true;         // whether the head is the token embedding
+  bool biases = false;      // whether queries, keys and values have biases, as in Qwen2
+  bool head_norms = false;  // whether each head of queries and keys is normalized, as in Qwen3
+  rotary_options rotary = { // of the position embeddings; its `head_width` is not used
+      .theta = 500000,
+      .factor = 32,
+      .original_context = 8192};
+
+  /// Refused: sequences that are longer than the context.
+  template <diagnosis d> struct sequence_longer_than_context {
+    static_assert(d.ok(), "ct::llama: a sequence of `got` tokens is longer than .context, `expected` tokens; lower "
+                          "micro_batch::tokens or raise .context");
+  };
+
+  /// Features of a head.
+  constexpr int features_of_head() const {
+    return head_width != 0 ? head_width : heads < 1 || width % heads != 0 ? 0 : width / heads;
+  }
+  /// The logits of every token.
+  constexpr value operator()(value tokens) const {
+    if (auto const s = tokens.shape(); s.rank == 2 && s.extent[1] > context)
+      tokens.owner().program.fail(diagnosis_with<sequence_longer_than_context>(0, 0, context, s.extent[1]));
+    auto const table = parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.stddev = 0.02});
+    auto x = embedding(table, tokens);
+    auto turns = rotary;
+    turns.head_width = features_of_head();
+    auto const angles = rotary_table(x, turns);
+    x = repeat("block", layers, x, [&](value h) {
+      h = h + attention(rms_norm("norm_1", h, {.epsilon = epsilon}), angles);
+      return h + feed_forward(rms_norm("norm_2", h, {.epsilon = epsilon}));
+    });
+    x = rms_norm("norm", x, {.epsilon = epsilon});
+    if (tied) return linear(x, table);
+    return linear("head", x, vocabulary, {.bias = false, .stddev = 0.02, .role = role::head});
+  }
+
+private:
+  /// A linear layer without bias.
+  static constexpr value matrix(char const* name, value x, std::int64_t features) {
+    return linear(name, x, features, {.bias = false, .stddev = 0.02});
+  }
+  /// Queries or keys [sequences, tokens, heads * head width], whose heads are normalized.
+  constexpr value normalized(char const* name, value x) const {
+    auto const s = x.shape();
+    auto const per_head = shape(s.extent[0], s.extent[1] * s.extent[2] / features_of_head(), features_of_head());
+    return reshape(rms_norm(name, reshape(x, per_head), {.epsilon = epsilon}), s);
+  }
+  /// Grouped-query attention with rotary position embeddings: x [sequences, tokens, width] -> the same shape.
+  constexpr value attention(value x, value angles) const {
+    linear_options const o{.bias = biases, .stddev = 0.02};
+    std::int64_t const of_queries = std::int64_t{heads} * features_of_head();
+    std::int64_t const of_keys = std::int64_t{key_value_heads} * features_of_head();
+    auto q = linear("query", x, of_queries, o), k = linear("key", x, of_keys, o);
+    auto const v = linear("value", x, of_keys, o);
+    if (head_norms) q = normalized("query_norm", q), k = normalized("key_norm", k);
+    auto const y = self_attention(rotary_embedding(q, angles), rotary_embedding(k, angles), v,
+                                  {.heads = heads, .key_value_heads = key_value_heads});
+    return matrix("projection", y, width);
+  }
+  /// SwiGLU: x [sequences, tokens, width] -> the same shape.
+  constexpr value feed_forward(value x) const {
+    return matrix("down", silu(matrix("gate", x, hidden)) * matrix("up", x, hidden), width);
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,164 @@
+#include "../../fixtures.hpp"
+#include "../../sentence.hpp"
+#include "../../temporary_directory.hpp"
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <vector>
+
+// A Llama, a Qwen2 and a Qwen3 go from Transformers to a trainer and back (tests/fixtures/make_llama.py made llama/).
+
+namespace ct = constrain;
+using namespace constrain::test;
+
+namespace {
+
+constexpr ct::llama llama3{.layers = 2,
+                           .heads = 4,
+                           .key_value_heads = 2,
+                           .width = 24,
+                           .hidden = 20,
+                           .vocabulary = 23,
+                           .context = 64,
+                           .tied = false,
+                           .rotary = {.theta = 30, .factor = 8, .original_context = 16}};
+constexpr ct::llama qwen2{.layers = 2,
+                          .heads = 4,
+                          .key_value_heads = 1,
+                          .width = 16,
+                          .hidden = 20,
+                          .vocabulary = 23,
+                          .context = 64,
+                          .epsilon = 1e-6,
+                          .biases = true,
+                          .rotary = {.theta = 10000, .factor = 4}};
+constexpr ct::llama qwen3{.layers = 2,
+                          .heads = 3,
+                          .key_value_heads = 3,
+                          .width = 16,
+                          .hidden = 20,
+                          .vocabulary = 23,
+                          .context = 64,
+                          .head_width = 6,
+                          .epsilon = 1e-6,
+                          .head_norms = true,
+                          .rotary = {.theta = 1e6}};
+template <ct::llama m> using task_of = ct::task<m, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 14}>;
+
+std::string directory_of(std::string const& name) { return std::string(CONSTRAIN_FIXTURES) + "/llama/" + name; }
+
+/// The gradient of our parameter `name` in the fixture: those of all layers, one after the other.
+std::vector<double> expected_gradient(fixture const& results, std::string_view name, std::int64_t layers) {
+  for (auto const& n : ct::weight_format_of<ct::llama>::names) {
+    if (n.name != name) continue;
+    std::string const stored(n.stored);
+    auto const star = stored.find('*');
+    if (star == stored.npos) return results.reals("gradient." + stored);
+    std::vector<double> all;
+    for (std::int64_t layer = 0; layer < layers; ++layer) {
+      auto const one =
+          results.reals("gradient." + stored.substr(0, star) + std::to_string(layer) + stored.substr(star + 1));
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
+  }
+  return {};
+}
+
+/// Loads the weights of Transformers and compares the logits, the loss and every gradient.
+template <ct::llama m, class... policies> void check_model(std::string const& name, double bound) {
+  CAPTURE(name);
+  using trainer = ct::trainer<task_of<m>, ct::precision::fp64, policies...>;
+  trainer t{{.learning_rate = 0}};
+  t.load_pretrained(directory_of(name));
+  fixture const results("llama/" + name + "/results.safetensors");
+  auto const inputs = results.integers("inputs"), labels = results.integers("labels");
+  CHECK(relative_error(t.predict(inputs).logits, results.reals("logits")) < bound);
+  // With the casts of Transformers to fp32.
+  CHECK(relative_error(t.predict(inputs).logits, results.reals("logits_with_casts")) < 1e-5);
+  CHECK(std::abs(t.step(t.batch(inputs, labels)).loss - results.reals("loss")[0]) < bound);
+  for (auto const& p : t.parameters()) {
+    std::string const parameter(p.name);
+    CAPTURE(parameter);
+    std::vector<double> gradient(static_cast<std::size_t>(p.size()));
+    t.gradient(p.name).copy_to(std::span(gradient));
+    auto const expected = expected_gradient(results, parameter, m.layers);
+    REQUIRE(expected.size() == gradient.size());
+    double size = 0;
+    for (double const x : expected) size += x * x;
+    if (parameter != "block.key.bias") CHECK(size > 1e-6); // softmax does not see a constant that is added to a row
+    else continue;
+    CHECK(relative_error(gradient, expected) < bound);
+  }
+}
+
+/// The error of load_pretrained for a copy of the Llama with a different config.json.
+std::string refusal(std::string const& from, std::string const& to) {
+  temporary_directory const directory;
+  std::filesystem::copy(directory_of("llama"), directory.path, std::filesystem::copy_options::recursive);
+  auto text = read_file(directory / "config.json");
+  auto const at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  write_file(directory / "config.json", text.replace(at, from.size(), to));
+  ct::trainer<task_of<llama3>> t;
+  auto said = sentence([&] { t.load_pretrained(directory.path.string()); });
+  auto const its = said.find("its ");
+  return its == said.npos ? said : said.substr(its);
+}
+
+} // namespace
+
+TEST_CASE("a Llama, a Qwen2 and a Qwen3 of Transformers give their logits, losses and gradients here") {
+  check_model<llama3>("llama", 1e-10);
+  check_model<llama3, ct::attention::flash, ct::checkpoint::every<1>>("llama", 1e-10);
+  check_model<qwen2>("qwen2", 1e-10);
+  check_model<qwen3>("qwen3", 1e-10);
+}
+
+TEST_CASE("a checkpoint of a Llama is what Transformers would have saved") {
+  temporary_directory const directory;
+  ct::trainer<task_of<llama3>, ct::precision::fp64> t;
+  t.load_pretrained(directory_of("llama"));
+  t.save(directory / "checkpoint");
+  auto const ours = ct::io::safetensors_file::open(directory / "checkpoint/model.safetensors");
+  auto const expected = ct::io::safetensors_file::open(directory_of("llama") + "/model.safetensors");
+  CHECK(ours.tensors().size() == expected.tensors().size());
+  for (auto const& of : expected.tensors()) {
+    CAPTURE(of.name);
+    auto const* const same = ours.find(of.name);
+    REQUIRE(same != nullptr);
+    CHECK(same->dtype == of.dtype);
+    CHECK(same->shape == of.shape);
+    CHECK(std::equal(same->bytes.begin(), same->bytes.end(), of.bytes.begin(), of.bytes.end()));
+  }
+  // To be opened by make_llama.py --open.
+  if (auto const* const kept = std::getenv("CONSTRAIN_KEEP_CHECKPOINT")) t.save(kept);
+}
+
+TEST_CASE("a config.json that contradicts the Llama is refused") {
+  CHECK(refusal("\"rope_theta\": 30.0", "\"rope_theta\": 30").empty());
+  CHECK(refusal("\"rope_theta\": 30.0", "\"rope_theta\": 10000.0")
+            .starts_with("its rope_parameters.rope_theta is 10000"));
+  CHECK(refusal("\"rope_type\": \"llama3\"", "\"rope_type\": \"yarn\"")
+            .starts_with("its rope_parameters.rope_type is yarn"));
+  CHECK(
+      refusal("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 4").starts_with("its num_key_value_heads is 4"));
+  CHECK(refusal("1e-05", "1e-06").starts_with("its rms_norm_eps is 1e-06, the trainer's is 1e-05;"));
+  CHECK(refusal("\"model_type\": \"llama\"", "\"model_type\": \"qwen2\"").starts_with("its model_type is qwen2"));
+  // As Transformers 4 wrote it.
+  auto const old = [](std::string const& scaling) {
+    return refusal("\"rope_parameters\"", "\"rope_theta\": 30.0, \"rope_scaling\": " + scaling + ", \"other\"");
+  };
+  CHECK(old("{\"rope_type\": \"llama3\", \"factor\": 8.0}").empty());
+  CHECK(old("{\"rope_type\": \"linear\", \"factor\": 8.0}").starts_with("its rope_scaling.rope_type is linear"));
+}
+
+TEST_CASE("sizes of published models") {
+  using one = ct::task<ct::llama{}, ct::causal_lm, ct::micro_batch{.sequences = 1, .tokens = 8}>;
+  CHECK(ct::trainer<one, ct::precision::bf16>::parameter_count == 1'235'814'400); // Llama 3.2 1B
+}
