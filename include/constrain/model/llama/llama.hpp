@@ -19,22 +19,20 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// grouped-query attention, rotary position embeddings and a gated feed-forward layer (SwiGLU, Shazeer 2020). No layer
 /// has dropout. The default sizes are those of Llama 3.2 1B.
 struct llama {
-  int layers = 16;          // transformer blocks
-  int heads = 32;           // query heads
-  int key_value_heads = 8;  // key-value heads; their number must divide `heads`
-  int width = 2048;         // features of a token
-  int hidden = 8192;        // features inside the feed-forward layer
-  int vocabulary = 128256;  // number of token ids, counted from 0
-  int context = 131072;     // maximum tokens of a sequence
-  int head_width = 0;       // features of a head; 0: width / heads
-  double epsilon = 1e-5;    // of the RMS normalizations
-  bool tied = true;         // whether the head is the token embedding
-  bool biases = false;      // whether queries, keys and values have biases, as in Qwen2
-  bool head_norms = false;  // whether each head of queries and keys is normalized, as in Qwen3
-  rotary_options rotary = { // of the position embeddings; its `head_width` is not used
-      .theta = 500000,
-      .factor = 32,
-      .original_context = 8192};
+  int layers = 16;         // transformer blocks
+  int heads = 32;          // query heads
+  int key_value_heads = 8; // key-value heads; their number must divide `heads`
+  int width = 2048;        // features of a token
+  int hidden = 8192;       // features inside the feed-forward layer
+  int vocabulary = 128256; // number of token ids, counted from 0
+  int context = 131072;    // maximum tokens of a sequence
+  int head_width = 0;      // features of a head; 0: width / heads
+  double epsilon = 1e-5;   // of the RMS normalizations
+  bool tied = true;        // whether the head is the token embedding
+  bool biases = false;     // whether queries, keys and values have biases, as in Qwen2
+  bool head_norms = false; // whether each head of queries and keys is normalized, as in Qwen3
+  // angles of the position embeddings; its `head_width` is not used
+  rotary_options rotary = {.theta = 500000, .factor = 32, .original_context = 8192};
 
   /// Refused: sequences that are longer than the context.
   template <diagnosis d> struct sequence_longer_than_context {
