@@ -102,15 +102,17 @@ template <class together, class alone> void check_runs(together& t, alone& one, 
   MPI_Barrier(MPI_COMM_WORLD); // before a directory is removed
 }
 
-/// Feed-forward with a gate and attention with shared keys and values, as in LLaMA, and a layer of 15 features, which
-/// two ranks cannot divide.
+/// Feed-forward with a gate and attention with shared keys and values and rotary position embeddings, as in Llama, and
+/// a layer of 15 features, which two ranks cannot divide.
 struct gated {
   constexpr ct::value operator()(ct::value tokens) const {
     auto x = ct::embedding("token", tokens, {.vocabulary = 31, .width = 16});
-    x = ct::repeat("block", 2, x, [](ct::value h) {
+    auto const angles = ct::rotary_table(x, {.head_width = 2, .theta = 20});
+    x = ct::repeat("block", 2, x, [&](ct::value h) {
       auto const n = ct::rms_norm("norm", h);
-      auto const q = ct::linear("q", n, 16, {.bias = false});
-      auto const k = ct::linear("k", n, 8, {.bias = false}), v = ct::linear("v", n, 8, {.bias = false});
+      auto const q = ct::rotary_embedding(ct::linear("q", n, 16, {.bias = false}), angles);
+      auto const k = ct::rotary_embedding(ct::linear("k", n, 8, {.bias = false}), angles);
+      auto const v = ct::linear("v", n, 8, {.bias = false});
       h = h + ct::linear("o", ct::self_attention(q, k, v, {.heads = 8, .key_value_heads = 4}), 16);
       auto const up = ct::linear("up", n, 24), gate = ct::linear("gate", n, 24);
       h = h + ct::linear("down", ct::silu(gate) * up, 16, {.bias = false});
