@@ -13,7 +13,7 @@ template <int head_width> struct rotary_lm {
     constexpr int width = 4 * head_width;
     auto x = ct::embedding("token", tokens, {.vocabulary = 41, .width = width});
     auto const table = ct::rotary_table(
-        x, {.head_width = head_width, .theta = 300, .factor = 4, .original_context = 64, .high_frequency = 3});
+        x, {.head_width = head_width, .theta = 300, .factor = 4, .original_context = 64, .high_freq_factor = 3});
     x = ct::repeat("block", 2, x, [&](ct::value h) {
       auto const qkv = ct::linear("qkv", h, 2 * width);
       auto const q = ct::rotary_embedding(ct::slice(qkv, 2, 0, width), table);

@@ -28,7 +28,7 @@ constexpr bool out_of_range = refuses<ct::op::rotary_table::frequencies_are_out_
 static_assert(out_of_range<{.head_width = 8, .theta = 0}> && out_of_range<{.head_width = 8, .theta = 1e31}>);
 static_assert(out_of_range<{.head_width = 8, .factor = 0.5}> &&
               out_of_range<{.head_width = 8, .original_context = -1}>);
-static_assert(out_of_range<{.head_width = 8, .low_frequency = 4, .high_frequency = 4}>);
+static_assert(out_of_range<{.head_width = 8, .low_freq_factor = 4, .high_freq_factor = 4}>);
 static_assert(out_of_range<{.head_width = 8, .theta = std::numeric_limits<double>::quiet_NaN()}>);
 static_assert(refuses<ct::op::ids_are_no_numbers>(table_rule.infer(types({i32(shape(2, 5, 1))}),
                                                                    ct::pack(ct::rotary_options{.head_width = 8})),
@@ -40,6 +40,7 @@ static_assert(infer(shape(2, 5, 24), shape(7, 8)).outputs[0] == x_type);
 static_assert(refuses<ct::op::rotary_embedding::table_is_too_short>(infer(shape(2, 5, 24), shape(4, 8)), 4, 5));
 static_assert(refuses<ct::op::rotary_embedding::heads_do_not_fit_the_table>(infer(shape(2, 5, 20), shape(5, 8)), 8,
                                                                             20));
+static_assert(refuses<ct::op::rotary_embedding::table_width_is_odd>(infer(shape(2, 5, 25), shape(5, 5)), 0, 5));
 static_assert(refuses<ct::op::no_such_axis>(infer(shape(5, 24), shape(5, 8)), 3, 2));
 static_assert(rule.strided_inputs == 0b1 && rule.strided_outputs == 0b1 && rule.in_place == 0b1);
 
@@ -99,9 +100,9 @@ std::vector<double> definition(std::vector<double> const& x, shape const& s, ct:
       for (std::size_t j = 0; j < half; ++j) {
         long double f = 1 / std::pow(static_cast<long double>(o.theta), static_cast<long double>(j) / half);
         long double const length = 2 * std::numbers::pi_v<long double> / f, context = o.original_context;
-        if (o.original_context == 0 || length > context / o.low_frequency) f /= o.factor;
-        else if (length >= context / o.high_frequency) {
-          long double const smooth = (context / length - o.low_frequency) / (o.high_frequency - o.low_frequency);
+        if (o.original_context == 0 || length > context / o.low_freq_factor) f /= o.factor;
+        else if (length >= context / o.high_freq_factor) {
+          long double const smooth = (context / length - o.low_freq_factor) / (o.high_freq_factor - o.low_freq_factor);
           f = (1 - smooth) * f / o.factor + smooth * f;
         }
         auto const at = row * width + head * 2 * half + j;

@@ -151,6 +151,8 @@ TEST_CASE("finite numbers of the library's optimizers whose products are not fin
         "muon: 5 Newton-Schulz steps with these .a, .b and .c turn a singular value of 1 into inf; give coefficients "
         "closer to the defaults");
   CHECK(refused(ct::optimizer::muon<>{}, [](auto& h) { h.a = 1e30f; }) != "");
+  CHECK(refused(ct::optimizer::muon<>{}, [](auto& h) { h.learning_rate = 1e30f; }).starts_with("muon: one update"));
+  CHECK(refused(ct::optimizer::muon<>{}, [](auto& h) { h.learning_rate = h.weight_decay = 1e15f; }) != "");
   CHECK(refused(ct::optimizer::muon<>{}, [](auto& h) { h.a = 1.5f, h.b = -0.5f, h.c = 0; }) == "");
   using by_role = ct::optimizer::by_role<ct::optimizer::adamw>;
   CHECK(refused(by_role{}, [](auto& h) { h.base.learning_rate = h.head.learning_rate = 1e30f; }) ==

@@ -25,7 +25,8 @@ struct compare_options {
                             // and of its `base`, if they have any; 0: the defaults
   double clip_norm = 0;     // maximum L2 norm of all gradients together, at least 0; 0: no clipping;
                             // optimizer::in_backward needs 0
-  double dropout = 0;       // probability with which ct::dropout zeroes an element, in [0, 1)
+  double dropout = 0;       // probability with which ct::dropout zeroes an element, in [0, 1); models without
+                            // ct::dropout need 0
   std::uint64_t seed = 0;   // seed of the initial weights, the order of samples, dropout and stochastic rounding
   // A row's `loss` is measured on held-out data: the end of a corpus, or randomly drawn examples.
   double validation_fraction = 0.02; // maximum fraction of the data to hold out, above 0 and at most 1

@@ -8,6 +8,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+namespace io {
+class json;
+} // namespace io
+
 /// The name of a parameter in files that other programs read and write.
 struct stored_name {
   std::string_view name;   // name in this library, such as "block.mlp.up.weight"
@@ -30,6 +34,10 @@ struct weight_format {
   std::string_view prefix{};   // prefix of the stored names; files may omit it
   std::span<std::string_view const> ignored_suffixes{}; // name suffixes of the tensors to ignore in files
   std::span<std::string_view const> required_keys{};    // keys that a config.json must have; other keys may be missing
+  // For values that a config.json can hold in several ways, or not at all: a function that returns the text of a JSON
+  // object with these values in one way, and what it must return for this model. Null: there are no such values.
+  std::string (*standard_of)(io::json const& configuration) = nullptr;
+  std::string standard{}; // the text of a JSON object, compared with the result of `standard_of` member by member
 };
 
 /// The weight format of a model; specialize this template for your own model. By default, every parameter is one tensor

@@ -46,28 +46,41 @@ void check_prepared(op::step_hyperparameters<optimizer, real> const& step, std::
   if constexpr (requires { typename optimizer::base; }) check_prepared<typename optimizer::base, real>(step.base, name);
 }
 
-/// Throws `error` if three updates of a weight of 1, whose gradient is 1, make its square infinite or NaN: then no
-/// product with such weights is finite. Checks the optimizer, if it is element-wise, and the one that it wraps.
-/// `steps`: the hyperparameters of the updates. `name`: the optimizer's name in the error.
+/// The hyperparameters of the first three updates.
 template <class optimizer, class real>
-void check_updates(std::array<op::step_hyperparameters<optimizer, real> const*, 3> const& steps,
+using three_steps = std::array<op::step_hyperparameters<optimizer, real> const*, 3>;
+
+/// A weight of 1 after three updates with the gradient 1. The optimizer is element-wise.
+template <class optimizer, class real> real updated_weight(three_steps<optimizer, real> const& steps) {
+  real weight = 1;
+  typename optimizer::template state<real> state{};
+  for (auto const* const now : steps)
+    weight = optimizer::template update<real>(weight, real(1), state, now->decaying, now->step);
+  return weight;
+}
+
+/// Throws `error` if three updates with the gradient 1 turn a weight of 1 into one whose square is infinite or NaN, but
+/// the same updates with the default hyperparameters do not: then no product with such weights is finite. Checks the
+/// optimizer, if it is element-wise, and the one that it wraps. `steps`: the given hyperparameters. `defaults`: the
+/// default ones. `name`: the optimizer's name in the error.
+template <class optimizer, class real>
+void check_updates(three_steps<optimizer, real> const& steps, three_steps<optimizer, real> const& defaults,
                    std::string const& name) {
   if constexpr (has_state<optimizer> && has_update<optimizer>) {
-    real weight = 1;
-    typename optimizer::template state<real> state{};
-    for (auto const* const now : steps)
-      weight = optimizer::template update<real>(weight, real(1), state, now->decaying, now->step);
-    if (!is_finite(static_cast<double>(weight * weight)))
+    auto const is_large = [](real weight) { return !is_finite(static_cast<double>(weight * weight)); };
+    real const weight = updated_weight<optimizer, real>(steps);
+    if (is_large(weight) && !is_large(updated_weight<optimizer, real>(defaults)))
       throw error({name, ": three updates with these hyperparameters turn a weight of 1, whose gradient is 1, into ",
                    number_text(static_cast<double>(weight)), "; give hyperparameters closer to the defaults"});
   }
   if constexpr (requires { typename optimizer::base; })
-    check_updates<typename optimizer::base, real>({&steps[0]->base, &steps[1]->base, &steps[2]->base}, name);
+    check_updates<typename optimizer::base, real>({&steps[0]->base, &steps[1]->base, &steps[2]->base},
+                                                  {&defaults[0]->base, &defaults[1]->base, &defaults[2]->base}, name);
 }
 
 /// If the optimizer has a static function `check(hyper)`, calls this function, which may throw `error`. Throws `error`
 /// if a hyperparameter that `for_each_hyperparameter` visits is not finite, if `prepare` makes of them a number that is
-/// not, or if `check_updates` does. `real`: the type in which weights are stored. `name`: the optimizer's name in the
+/// not, or if `check_updates` throws. `real`: the type in which weights are stored. `name`: the optimizer's name in the
 /// errors.
 template <class optimizer, class real = float>
 void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
@@ -77,8 +90,12 @@ void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
       check_number(name.c_str(), field.c_str(), static_cast<double>(value), number_range::finite);
   });
   check_prepared<optimizer, real>({h, {}}, name);
-  op::step_hyperparameters<optimizer, arithmetic<real>> const first(h, {}), second(h, {2}), third(h, {3});
-  check_updates<optimizer, arithmetic<real>>({&first, &second, &third}, name);
+  using step = op::step_hyperparameters<optimizer, arithmetic<real>>;
+  typename optimizer::hyper const defaults{};
+  step const given[] = {step(h, {1}), step(h, {2}), step(h, {3})};
+  step const others[] = {step(defaults, {1}), step(defaults, {2}), step(defaults, {3})};
+  check_updates<optimizer, arithmetic<real>>({&given[0], &given[1], &given[2]}, {&others[0], &others[1], &others[2]},
+                                             name);
 }
 
 } // namespace constrain::detail

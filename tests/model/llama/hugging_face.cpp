@@ -150,12 +150,37 @@ TEST_CASE("a config.json that contradicts the Llama is refused") {
       refusal("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 4").starts_with("its num_key_value_heads is 4"));
   CHECK(refusal("1e-05", "1e-06").starts_with("its rms_norm_eps is 1e-06, the trainer's is 1e-05;"));
   CHECK(refusal("\"model_type\": \"llama\"", "\"model_type\": \"qwen2\"").starts_with("its model_type is qwen2"));
-  // As Transformers 4 wrote it.
-  auto const old = [](std::string const& scaling) {
-    return refusal("\"rope_parameters\"", "\"rope_theta\": 30.0, \"rope_scaling\": " + scaling + ", \"other\"");
-  };
-  CHECK(old("{\"rope_type\": \"llama3\", \"factor\": 8.0}").empty());
-  CHECK(old("{\"rope_type\": \"linear\", \"factor\": 8.0}").starts_with("its rope_scaling.rope_type is linear"));
+  // As Transformers 4 wrote it, and older versions of it.
+  auto const old = [](std::string const& members) { return refusal("\"rope_parameters\"", members + "\"other\""); };
+  std::string const theta = "\"rope_theta\": 30.0, ", scaling = "\"rope_scaling\": ";
+  CHECK(old(theta + scaling + "{\"rope_type\": \"llama3\", \"factor\": 8.0}, ").empty());
+  CHECK(old(theta + scaling + "{\"type\": \"llama3\", \"factor\": 8.0}, ").empty());
+  CHECK(old(theta + scaling + "{\"rope_type\": \"linear\", \"factor\": 8.0}, ")
+            .starts_with("its rope_scaling.rope_type is linear"));
+  CHECK(old(theta + scaling + "{\"type\": \"yarn\", \"factor\": 8.0}, ") ==
+        "its rope_type is yarn, the trainer's is llama3; load it into a trainer with the same rope_type");
+  CHECK(old(theta + scaling + "{\"type\": \"llama3\", \"factor\": 4.0}, ").starts_with("its rope_scaling.factor is 4"));
+  CHECK(old(theta + scaling + "null, ").starts_with("its rope_type is default, the trainer's is llama3;"));
+  CHECK(old(theta).starts_with("its rope_type is default,"));
+  CHECK(old("").starts_with("its rope_theta is 10000, the trainer's is 30;"));
+  CHECK(refusal("\"rope_type\": \"llama3\"", "\"partial_rotary_factor\": 0.5, \"rope_type\": \"llama3\"")
+            .starts_with("its partial_rotary_factor is 0.5, the trainer's is 1;"));
+  CHECK(refusal("\"use_cache\"", "\"use_sliding_window\": true, \"use_cache\"")
+            .starts_with("its use_sliding_window is true"));
+  CHECK(refusal("\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true")
+            .starts_with("its tie_word_embeddings is true"));
+  CHECK(refusal("\"tie_word_embeddings\": false,", "").empty());
+}
+
+TEST_CASE("a tied model does not take the weights of one that is not") {
+  constexpr auto tied = [] {
+    auto m = llama3;
+    m.tied = true;
+    return m;
+  }();
+  ct::trainer<task_of<tied>> t;
+  CHECK(sentence([&] { t.load_pretrained(directory_of("llama")); }).find("its tie_word_embeddings is false") !=
+        std::string::npos);
 }
 
 TEST_CASE("sizes of published models") {

@@ -3,6 +3,7 @@
 #include "constrain/model/llama/llama.hpp"
 #include "constrain/model/weight_format.hpp"
 
+#include <string>
 #include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -41,6 +42,9 @@ template <> struct weight_format_of<llama> {
 
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(llama const& m);
+  /// What a config.json of Transformers 4 or 5 says about rotary embeddings, sliding windows and a tied head, in one
+  /// form; see `weight_format::standard_of`. Throws `error` if such a value has the wrong type.
+  [[gnu::cold]] static std::string standard_of(io::json const& configuration);
 };
 
 } // namespace constrain

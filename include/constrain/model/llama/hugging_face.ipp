@@ -2,7 +2,10 @@
 
 #include "constrain/model/llama/hugging_face.hpp"
 
+#include "constrain/io/json.hpp"
 #include "constrain/io/json_writer.hpp"
+
+#include <optional>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -15,35 +18,72 @@ namespace detail {
   if (scales) json.member("factor", o.factor);
   if (scales && o.original_context != 0) {
     json.member("original_max_position_embeddings", o.original_context);
-    json.member("low_freq_factor", o.low_frequency).member("high_freq_factor", o.high_frequency);
+    json.member("low_freq_factor", o.low_freq_factor).member("high_freq_factor", o.high_freq_factor);
   }
+}
+
+/// The member `name` of `of`; nothing if it is missing or null, or if `of` is not an object.
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<io::json> member_of(std::optional<io::json> const& of,
+                                                                 std::string_view name) {
+  if (!of || of->kind() != io::json_kind::object) return {};
+  auto const found = of->find(name);
+  return found && !found->is_null() ? found : std::nullopt;
 }
 
 } // namespace detail
 
-[[gnu::cold]] CONSTRAIN_INLINE weight_format weight_format_of<llama>::make(llama const& m) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string weight_format_of<llama>::standard_of(io::json const& configuration) {
+  using detail::member_of;
+  std::optional<io::json> const all = configuration;
+  auto const parameters = member_of(all, "rope_parameters");
+  auto const rope = parameters ? parameters : member_of(all, "rope_scaling");
+  auto theta = member_of(parameters, "rope_theta"), type = member_of(rope, "rope_type");
+  if (!theta) theta = member_of(all, "rope_theta");
+  if (!type) type = member_of(rope, "type"); // as before Transformers 4.43
+  auto turned = member_of(rope, "partial_rotary_factor");
+  if (!turned) turned = member_of(all, "partial_rotary_factor");
   io::json_writer json;
+  json.object().member("rope_theta", theta ? theta->real() : 10000.0);
+  json.member("rope_type", type ? type->string() : "default");
+  for (auto const* name : {"factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"})
+    if (auto const x = member_of(rope, name)) json.member(name, x->real());
+  json.member("partial_rotary_factor", turned ? turned->real() : 1.0);
+  for (auto const* name : {"tie_word_embeddings", "use_sliding_window"}) {
+    auto const x = member_of(all, name);
+    json.member(name, x ? x->boolean() : false);
+  }
+  json.end();
+  return json.text();
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE weight_format weight_format_of<llama>::make(llama const& m) {
+  io::json_writer json, standard;
   bool const is_qwen2 = m.biases && !m.head_norms;
   auto const* const name = m.head_norms ? "Qwen3ForCausalLM" : is_qwen2 ? "Qwen2ForCausalLM" : "LlamaForCausalLM";
   json.object().array("architectures").element(name).end();
   json.member("model_type", m.head_norms ? "qwen3" : is_qwen2 ? "qwen2" : "llama");
   json.member("num_hidden_layers", m.layers).member("num_attention_heads", m.heads);
-  json.member("num_key_value_heads", m.key_value_heads).member("hidden_size", m.width);
+  json.member("num_key_value_heads", m.shared_heads()).member("hidden_size", m.width);
   json.member("intermediate_size", m.hidden).member("head_dim", m.features_of_head());
   json.member("vocab_size", m.vocabulary).member("max_position_embeddings", m.context);
   json.member("hidden_act", "silu").member("rms_norm_eps", m.epsilon);
-  json.member("tie_word_embeddings", m.tied);
+  json.member("tie_word_embeddings", m.tied).member("bos_token_id", nullptr).member("eos_token_id", nullptr);
   if (!is_qwen2) json.member("attention_bias", m.biases);
   json.member("rope_theta", m.rotary.theta);
   detail::write_rope(json.object("rope_scaling"), m.rotary);
   json.end();
   detail::write_rope(json.object("rope_parameters").member("rope_theta", m.rotary.theta), m.rotary);
   json.end().end();
+  detail::write_rope(standard.object().member("rope_theta", m.rotary.theta), m.rotary);
+  standard.member("partial_rotary_factor", 1.0).member("tie_word_embeddings", m.tied);
+  standard.member("use_sliding_window", false).end();
   return {.names = names,
           .configuration = json.text(),
           .prefix = "model.",
           .ignored_suffixes = std::span(ignored_suffixes).first(m.tied ? 2 : 1),
-          .required_keys = required_keys};
+          .required_keys = required_keys,
+          .standard_of = &standard_of,
+          .standard = standard.text()};
 }
 
 } // namespace constrain

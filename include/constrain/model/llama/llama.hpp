@@ -21,7 +21,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct llama {
   int layers = 16;         // transformer blocks
   int heads = 32;          // query heads
-  int key_value_heads = 8; // key-value heads; their number must divide `heads`
+  int key_value_heads = 8; // key-value heads; their number must divide `heads`; 0: as many as `heads`
   int width = 2048;        // features of a token
   int hidden = 8192;       // features inside the feed-forward layer
   int vocabulary = 128256; // number of token ids, counted from 0
@@ -30,7 +30,7 @@ struct llama {
   double epsilon = 1e-5;   // of the RMS normalizations
   bool tied = true;        // whether the head is the token embedding
   bool biases = false;     // whether queries, keys and values have biases, as in Qwen2
-  bool head_norms = false; // whether each head of queries and keys is normalized, as in Qwen3
+  bool head_norms = false; // whether each head of queries and keys is normalized, as in Qwen3; not with `biases`
   // angles of the position embeddings; its `head_width` is not used
   rotary_options rotary = {.theta = 500000, .factor = 32, .original_context = 8192};
 
@@ -40,19 +40,38 @@ struct llama {
                           "micro_batch::tokens or raise .context");
   };
 
-  /// Features of a head.
+  /// Refused: a width that is not a multiple of the number of heads, without `head_width`.
+  template <diagnosis d> struct heads_do_not_divide_the_width {
+    static_assert(d.ok(),
+                  "ct::llama: .heads is `got`, but must be a positive divisor of .width, `expected`; change one "
+                  "of them or set .head_width");
+  };
+  /// Refused: biases together with norms of heads.
+  template <diagnosis d> struct biases_with_head_norms {
+    static_assert(d.ok(),
+                  "ct::llama: .biases and .head_norms are both set, but no published model has both; set one of "
+                  "them to false");
+  };
+
+  /// Features of a head; 0 if the heads do not divide the width.
   constexpr int features_of_head() const {
     return head_width != 0 ? head_width : heads < 1 || width % heads != 0 ? 0 : width / heads;
   }
+  /// The number of key-value heads.
+  constexpr int shared_heads() const { return key_value_heads != 0 ? key_value_heads : heads; }
   /// The logits of every token.
   constexpr value operator()(value tokens) const {
+    auto& program = tokens.owner().program;
     if (auto const s = tokens.shape(); s.rank == 2 && s.extent[1] > context)
-      tokens.owner().program.fail(diagnosis_with<sequence_longer_than_context>(0, 0, context, s.extent[1]));
+      program.fail(diagnosis_with<sequence_longer_than_context>(0, 0, context, s.extent[1]));
+    if (features_of_head() < 1) program.fail(diagnosis_with<heads_do_not_divide_the_width>(0, 0, width, heads));
+    if (biases && head_norms) program.fail(diagnosis_with<biases_with_head_norms>());
+    if (!program.failure.ok()) return tokens;
     auto const table = parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.stddev = 0.02});
     auto x = embedding(table, tokens);
-    auto turns = rotary;
-    turns.head_width = features_of_head();
-    auto const angles = rotary_table(x, turns);
+    auto table_options = rotary;
+    table_options.head_width = features_of_head();
+    auto const angles = rotary_table(x, table_options);
     x = repeat("block", layers, x, [&](value h) {
       h = h + attention(rms_norm("norm_1", h, {.epsilon = epsilon}), angles);
       return h + feed_forward(rms_norm("norm_2", h, {.epsilon = epsilon}));
@@ -64,7 +83,7 @@ struct llama {
 
 private:
   /// A linear layer without bias.
-  static constexpr value matrix(char const* name, value x, std::int64_t features) {
+  static constexpr value without_bias(char const* name, value x, std::int64_t features) {
     return linear(name, x, features, {.bias = false, .stddev = 0.02});
   }
   /// Queries or keys [sequences, tokens, heads * head width], whose heads are normalized.
@@ -77,17 +96,17 @@ private:
   constexpr value attention(value x, value angles) const {
     linear_options const o{.bias = biases, .stddev = 0.02};
     std::int64_t const of_queries = std::int64_t{heads} * features_of_head();
-    std::int64_t const of_keys = std::int64_t{key_value_heads} * features_of_head();
+    std::int64_t const of_keys = std::int64_t{shared_heads()} * features_of_head();
     auto q = linear("query", x, of_queries, o), k = linear("key", x, of_keys, o);
     auto const v = linear("value", x, of_keys, o);
     if (head_norms) q = normalized("query_norm", q), k = normalized("key_norm", k);
     auto const y = self_attention(rotary_embedding(q, angles), rotary_embedding(k, angles), v,
-                                  {.heads = heads, .key_value_heads = key_value_heads});
-    return matrix("projection", y, width);
+                                  {.heads = heads, .key_value_heads = shared_heads()});
+    return without_bias("projection", y, width);
   }
   /// SwiGLU: x [sequences, tokens, width] -> the same shape.
   constexpr value feed_forward(value x) const {
-    return matrix("down", silu(matrix("gate", x, hidden)) * matrix("up", x, hidden), width);
+    return without_bias("down", silu(without_bias("gate", x, hidden)) * without_bias("up", x, hidden), width);
   }
 };
 

@@ -13,10 +13,10 @@ struct rotary_options {
   double factor = 1;        // divides low frequencies, from 1 to 1e30; 1: no change
   int original_context = 0; // tokens of the sequences of the first training; 0: `factor` divides all frequencies
                             // (Chen et al. 2023, "Extending Context Window ... via Positional Interpolation")
-  // With `original_context`, as in Llama 3.1: a frequency that turns fewer than `low_frequency` times in the original
-  // context is divided by `factor`, one that turns more than `high_frequency` times stays, and between them the
-  // result changes linearly with the number of turns. 0 < low_frequency < high_frequency.
-  double low_frequency = 1, high_frequency = 4;
+  // With `original_context`, as in Llama 3.1: a pair that makes fewer than `low_freq_factor` turns in the original
+  // context turns `factor` times slower, one that makes more than `high_freq_factor` turns does not change, and between
+  // them the change is linear in the number of turns. 0 < low_freq_factor < high_freq_factor <= 1e30.
+  double low_freq_factor = 1, high_freq_factor = 4;
 };
 
 namespace op {
@@ -37,7 +37,7 @@ struct rotary_table {
   /// Refused: options that make no finite, positive frequencies.
   template <diagnosis d> struct frequencies_are_out_of_range {
     static_assert(d.ok(), "ct::rotary_table: .theta and .factor must be from 1 to 1e30, .original_context at least 0, "
-                          "and 0 < .low_frequency < .high_frequency <= 1e30");
+                          "and 0 < .low_freq_factor < .high_freq_factor <= 1e30");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
@@ -45,8 +45,8 @@ struct rotary_table {
     if (in[0].shape.rank != 3) return inferred::failure<no_such_axis>(3, in[0].shape.rank);
     if (o.head_width < 2 || o.head_width % 2 != 0) return inferred::failure<head_width_is_odd>(2, o.head_width);
     bool const in_range = o.theta >= 1 && o.theta <= 1e30 && o.factor >= 1 && o.factor <= 1e30 &&
-                          o.original_context >= 0 && o.low_frequency > 0 && o.low_frequency < o.high_frequency &&
-                          o.high_frequency <= 1e30;
+                          o.original_context >= 0 && o.low_freq_factor > 0 && o.low_freq_factor < o.high_freq_factor &&
+                          o.high_freq_factor <= 1e30;
     if (!in_range) return inferred::failure<frequencies_are_out_of_range>(0, 0);
     return inferred::one(accumulator_of(in[0].type), shape(in[0].shape.extent[1], o.head_width));
   }
@@ -77,6 +77,11 @@ struct rotary_embedding {
     static_assert(d.ok(), "ct::rotary_embedding: the width of x, `got`, is not a multiple of the table's head width, "
                           "`expected`; make .head_width of ct::rotary_table the width of one head");
   };
+  /// Refused: a table of odd width. (`rotary_table` makes none.)
+  template <diagnosis d> struct table_width_is_odd {
+    static_assert(d.ok(), "ct::rotary_embedding: the width of the table is `got`, but must be even, since it holds as "
+                          "many cosines as sines; make the table with ct::rotary_table");
+  };
   /// Refused: more tokens than the table has rows.
   template <diagnosis d> struct table_is_too_short {
     static_assert(d.ok(), "ct::rotary_embedding: x has `got` tokens, but the table has only `expected`; make the table "
@@ -89,6 +94,7 @@ struct rotary_embedding {
     auto const& table = in[1].shape;
     if (x.rank != 3) return inferred::failure<no_such_axis>(3, x.rank);
     if (table.rank != 2) return inferred::failure<no_such_axis>(2, table.rank);
+    if (table.features() % 2 != 0) return inferred::failure<table_width_is_odd>(0, table.features());
     if (x.features() % table.features() != 0)
       return inferred::failure<heads_do_not_fit_the_table>(table.features(), x.features());
     if (x.extent[1] > table.extent[0]) return inferred::failure<table_is_too_short>(table.extent[0], x.extent[1]);
@@ -122,8 +128,9 @@ constexpr value rotary_table(value x, rotary_options options, int line = __built
 }
 
 /// Rotary position embeddings (Su et al. 2021), as Llama and Qwen apply them to queries and keys: x [sequences, tokens,
-/// heads * head width], table [tokens, head width] from `rotary_table` -> the shape of x. Refused: token ids, a width
-/// that is not a multiple of the head width, and more tokens than the table has.
+/// heads * head width], table [tokens, head width] from `rotary_table` -> the shape of x. The table gets no gradient.
+/// Refused: token ids, a table of odd width, a width of x that is not a multiple of the table's, and more tokens than
+/// the table has.
 constexpr value rotary_embedding(value x, value table, int line = __builtin_LINE()) {
   return emit<op::rotary_embedding>({x, table}, {.head_width = static_cast<int>(table.shape().features())}, line);
 }

@@ -15,9 +15,9 @@ CT_HOST_DEVICE inline double rotary_frequency(rotary_options const& o, std::int6
   double const slow = frequency / o.factor;
   if (o.original_context == 0) return slow;
   double const turns = o.original_context * frequency;
-  if (turns <= o.low_frequency) return slow;
-  if (turns >= o.high_frequency) return frequency;
-  double const share = (turns - o.low_frequency) / (o.high_frequency - o.low_frequency);
+  if (turns <= o.low_freq_factor) return slow;
+  if (turns >= o.high_freq_factor) return frequency;
+  double const share = (turns - o.low_freq_factor) / (o.high_freq_factor - o.low_freq_factor);
   return slow + share * (frequency - slow);
 }
 

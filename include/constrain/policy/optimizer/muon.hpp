@@ -11,7 +11,6 @@
 #include "constrain/policy/optimizer/is_optimizer.hpp"
 
 #include <cstdint>
-#include <limits>
 #include <string>
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
@@ -61,11 +60,14 @@ template <class O = adamw, int steps = 5> struct muon {
     check_number(name, ".a", h.a, number_range::finite);
     check_number(name, ".b", h.b, number_range::finite);
     check_number(name, ".c", h.c, number_range::finite);
+    if (h.learning_rate > 1e19f || h.learning_rate * double(h.weight_decay) > 1e19) // as in adafactor
+      throw error({name, ": one update with these hyperparameters moves a weight of 1 by more than 1e19; give "
+                         "hyperparameters closer to the defaults"});
     // The iteration maps each singular value x of X, which is at most 1, to a x + b x^3 + c x^5.
     for (float const first : {1.0f, 0.5f, 0.1f}) {
       float x = first;
       for (int step = 0; step < steps; ++step) x = x * (h.a + x * x * (h.b + x * x * h.c));
-      if (!(x * x <= std::numeric_limits<float>::max()))
+      if (!detail::is_finite(static_cast<double>(x * x)))
         throw error({name, ": ", steps, " Newton-Schulz steps with these .a, .b and .c turn a singular value of ",
                      detail::number_text(first), " into ", detail::number_text(x),
                      "; give coefficients closer to the defaults"});

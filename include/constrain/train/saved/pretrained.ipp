@@ -81,8 +81,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     auto const configuration = concat({path, "/", configuration_file});
     if (!format.configuration.empty() && io::detail::exists(configuration)) {
       io::mapped_file const text(configuration, "the configuration");
-      detail::check_model(path, io::json::parse(text.text(), configuration), io::json::parse(format.configuration),
-                          format.required_keys, list.owner);
+      auto const saved = io::json::parse(text.text(), configuration);
+      detail::check_model(path, saved, io::json::parse(format.configuration), format.required_keys, list.owner);
+      if (format.standard_of != nullptr)
+        detail::check_members(path, io::json::parse(format.standard_of(saved)), io::json::parse(format.standard), "",
+                              list.owner);
     }
   }
   auto const opened = io::safetensors_file::open(file);
