@@ -27,7 +27,7 @@ using classifier = ct::task<tagger{}, ct::classification, ct::micro_batch{.seque
 template <class task, class... policies> void plan_is_used() {
   using trainer = ct::trainer<task, policies...>;
   auto const w = ct::test::random_batch::draw<trainer>(1);
-  trainer t{{}, {.dropout = 0.1, .measure_memory = true}};
+  trainer t{{}, {.dropout = ct::test::dropout_if_any<trainer>(0.1), .measure_memory = true}};
   auto const batch = std::span(w.inputs).first(static_cast<std::size_t>(task::sequences * task::tokens));
   t.step(t.batch(w.inputs, w.labels));
   CAPTURE(trainer::policy_set::name());
