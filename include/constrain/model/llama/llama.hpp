@@ -1,6 +1,5 @@
 #pragma once
 
-#include "constrain/layer/apply.hpp"
 #include "constrain/layer/repeat.hpp"
 #include "constrain/op/add/add.hpp"
 #include "constrain/op/attention/attention.hpp"
