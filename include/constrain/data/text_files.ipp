@@ -4,6 +4,7 @@
 
 #include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
+#include "constrain/io/descriptor.hpp"
 #include "constrain/io/json_names.hpp"
 #include "constrain/io/path.hpp"
 

@@ -6,6 +6,7 @@
 #include "constrain/io/atomic_file.hpp"
 #include "constrain/io/json_names.hpp"
 #include "constrain/io/json_writer.hpp"
+#include "constrain/io/safetensors_header.hpp"
 #include "constrain/io/text_bytes.hpp"
 
 #include <algorithm>

@@ -2,6 +2,8 @@
 
 #include "constrain/train/batches.hpp"
 
+#include "constrain/base/number_check.hpp"
+
 #include <algorithm>
 
 namespace constrain::inline CONSTRAIN_VARIANT {

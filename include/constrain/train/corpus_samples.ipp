@@ -2,6 +2,8 @@
 
 #include "constrain/train/corpus_samples.hpp"
 
+#include "constrain/base/label.hpp"
+
 #include <algorithm>
 
 namespace constrain::inline CONSTRAIN_VARIANT {

@@ -4,7 +4,9 @@
 
 #include "constrain/base/concat.hpp"
 #include "constrain/base/convert_reals.hpp"
+#include "constrain/io/directory_handle.hpp"
 #include "constrain/io/directory_reader.hpp"
+#include "constrain/io/path.hpp"
 #include "constrain/train/saved/saved_run.hpp"
 
 #include <utility>

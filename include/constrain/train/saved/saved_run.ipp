@@ -7,6 +7,7 @@
 #include "constrain/io/directory_reader.hpp"
 #include "constrain/io/directory_writer.hpp"
 #include "constrain/io/json.hpp"
+#include "constrain/io/json_writer.hpp"
 #include "constrain/program/setting.hpp"
 
 #include <cstring>
