@@ -66,18 +66,22 @@ public:
   /// Loads weights: from a directory or safetensors file of Hugging Face Transformers, from a trainer's saved run, or
   /// from the newest run saved in path/step-<n>. If this newest run cannot be loaded, rank 0 prints the error to
   /// stderr, and the next older run is tried. The weights are rounded to the type in which they are stored. If a saved
-  /// run has averaged weights (optimizer::averaged), loads the weights, not the averages. Throws `error`, with nothing
-  /// changed, if the weights cannot be read, or if names, shapes or configuration do not match.
-  void load_pretrained(std::string const& path) {
+  /// run has averaged weights (optimizer::averaged), loads the weights, not the averages. `options`: as for a trainer.
+  /// Throws `error`, with nothing changed, if the weights cannot be read, or if names, shapes or configuration do not
+  /// match.
+  loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
     auto parameters = table();
     parameters.owner = "an inference object";
+    loaded_weights result;
     auto const load = [&](std::string const& from) {
-      constrain::load_pretrained(from, parameters, format(), engine_.arena(), world(), *ranks_.holders);
+      result =
+          constrain::load_pretrained(from, options, parameters, format(), engine_.arena(), world(), *ranks_.holders);
     };
     auto const has_series = [&]() -> std::int64_t { return saved_series(path).steps().empty() ? 0 : 1; };
     if (agreed_sum(world(), joint_call::pretrained, has_series) > 0)
       resume_from(path, world(), load, rank() == 0 ? stderr : nullptr);
     else load(path);
+    return result;
   }
 
 private:

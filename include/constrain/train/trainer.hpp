@@ -172,14 +172,18 @@ public:
     engine_.drop_gradients();
   }
   /// Loads only weights, from a directory or safetensors file of Hugging Face Transformers or from another trainer's
-  /// saved run of the same model. The states that describe a weight's value start again from these weights: averages
+  /// saved run of the same model. With {.strict = false}, weights that are not there keep their values: for example,
+  /// `std::puts(t.load_pretrained("bert", {.strict = false}).text().c_str())` trains a new head on a pretrained body,
+  /// and prints what was not found. The states that describe a weight's value start again from these weights: averages
   /// (optimizer::averaged) and compensations (optimizer::states_in with precision::pure_bf16). Throws `error`, with
   /// nothing changed, if the weights cannot be read, or if names, shapes or configuration do not match.
-  void load_pretrained(std::string const& path) {
+  loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
     settle();
-    constrain::load_pretrained(path, table(), format(), engine_.arena(), *ranks_.world, *ranks_.holders);
+    auto const result =
+        constrain::load_pretrained(path, options, table(), format(), engine_.arena(), *ranks_.world, *ranks_.holders);
     for (int i = 0; i < table().size; ++i) start_states_of_value(table(), i, engine_.arena(), ranks_.holders->rank());
     engine_.drop_gradients();
+    return result;
   }
 
   /// Loads the newest run saved in directory/step-<n> or, if there is none, the run saved in the directory itself. All

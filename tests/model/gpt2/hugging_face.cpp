@@ -142,9 +142,9 @@ TEST_CASE("weights of another model are refused, and nothing changes") {
                 "its shape of 'transformer.wte.weight' is [11, 8], the trainer's is [12, 8]; load it into a trainer "
                 "with the same shape of 'transformer.wte.weight'"));
   ct::trainer<task_of<ct::gpt2{.layers = 3, .heads = 2, .width = 8, .vocabulary = 11, .context = 6}>> deeper;
-  CHECK(sentence([&] {
-          deeper.load_pretrained(theirs + "/model.safetensors");
-        }).ends_with("have no tensor 'transformer.h.2.ln_1.weight'; load the weights of the same model"));
+  CHECK(sentence([&] { deeper.load_pretrained(theirs + "/model.safetensors"); })
+            .ends_with("have no tensor 'transformer.h.2.ln_1.weight'; load the weights of the same model, or "
+                       "pass {.strict = false} to keep the values of what is missing"));
   ct::trainer<task_of<ct::gpt2{.layers = 1, .heads = 2, .width = 8, .vocabulary = 11, .context = 6}>> shallower;
   auto const before = largest_difference(shallower);
   CHECK(sentence([&] {
@@ -152,7 +152,7 @@ TEST_CASE("weights of another model are refused, and nothing changes") {
         }).find("' that the model does not have; load the weights of") != std::string::npos);
   CHECK(largest_difference(shallower) == before);
   temporary_directory const empty;
-  CHECK(sentence([&] {
-          shallower.load_pretrained(empty.path.string());
-        }).ends_with("has no model.safetensors; save the model there as safetensors"));
+  CHECK(sentence([&] { shallower.load_pretrained(empty.path.string()); })
+            .ends_with("has no model.safetensors and no model.safetensors.index.json; save the model there as "
+                       "safetensors"));
 }

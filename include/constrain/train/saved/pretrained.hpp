@@ -2,29 +2,49 @@
 
 #include "constrain/comm/agreement.hpp"
 #include "constrain/io/json.hpp"
-#include "constrain/io/safetensors.hpp"
+#include "constrain/io/safetensors_files.hpp"
 #include "constrain/model/weight_format.hpp"
 #include "constrain/train/saved/tensor_files.hpp"
 
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// Options of `load_pretrained`.
+struct pretrained_options {
+  /// Whether the weights must be exactly the model's. If false, a tensor that the weights lack keeps its values, as a
+  /// new head on a pretrained body does, and a tensor that the model does not have is ignored.
+  bool strict = true;
+};
+
+/// What `load_pretrained` did not load.
+struct loaded_weights {
+  std::vector<std::string> missing;    ///< Tensors of the model, by their names in files, that kept their values.
+  std::vector<std::string> unexpected; ///< Stored tensors that the model does not have.
+
+  /// Both lists as a sentence.
+  [[gnu::cold]] std::string text() const;
+};
+
 /// Loads weights into the arena (`memory`) and leaves the rest of the run unchanged. `path`: a safetensors file, or a
-/// directory that Hugging Face Transformers or `save_run` wrote, with model.safetensors and, if present, config.json.
-/// Converts F64, F32, BF16 and F16 tensors to the parameters' dtype. `list`: the parameters. `format`: their names in
-/// the file. `group`: the ranks that hold the shards. `ranks` lets all ranks agree that every check passed before the
-/// first byte is written. Throws `error` if the weights file is missing, if a file is damaged, if a tensor is missing,
-/// has any other dtype, or has the wrong shape, if a tensor is neither the model's nor matched by
-/// `format.ignored_suffixes`, or if config.json lacks a required key or contradicts the model's configuration. Call
-/// this function within `agreement::run`.
-[[gnu::cold]] void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format,
-                                   arena& memory, communicator& group, agreement& ranks);
+/// directory that Hugging Face Transformers or `save_run` wrote, with model.safetensors, or with several files and
+/// model.safetensors.index.json, and, if present, config.json. Converts F64, F32, BF16 and F16 tensors to the
+/// parameters' dtype. `list`: the parameters. `format`: their names in the file. `group`: the ranks that hold the
+/// shards. `ranks` lets all ranks agree that every check passed before the first byte is written. Throws `error` if the
+/// weights file is missing, if a file is damaged, if a tensor has any other dtype or has the wrong shape, or if
+/// config.json lacks a required key or contradicts the model's configuration. With `options.strict`, also throws if a
+/// tensor is missing, or is neither the model's nor matched by `format.ignored_suffixes`; without it, if no tensor is
+/// the model's. Call this function within `agreement::run`.
+[[gnu::cold]] loaded_weights load_pretrained(std::string const& path, pretrained_options const& options,
+                                             parameter_list const& list, weight_format const& format, arena& memory,
+                                             communicator& group, agreement& ranks);
 /// `load_pretrained` within an `agreement` over `world`: throws on all ranks if a check fails on one. Collective.
-[[gnu::cold]] void load_pretrained(std::string const& path, parameter_list const& list, weight_format const& format,
-                                   arena& memory, communicator& world, communicator& group);
+[[gnu::cold]] loaded_weights load_pretrained(std::string const& path, pretrained_options const& options,
+                                             parameter_list const& list, weight_format const& format, arena& memory,
+                                             communicator& world, communicator& group);
 
 } // namespace constrain
 

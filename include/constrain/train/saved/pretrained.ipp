@@ -9,8 +9,10 @@
 #include "constrain/io/path.hpp"
 #include "constrain/train/saved/saved_run.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
-#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -59,64 +61,129 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   check_members(directory, saved, here, "", owner);
 }
 
-/// The tensor called `name`, or `name` without `prefix` (GPT-2 files exist with and without "transformer."); null if
-/// there is none.
-[[gnu::cold]] CONSTRAIN_INLINE io::tensor const* find_stored(io::safetensors const& file, std::string_view name,
-                                                             std::string_view prefix) {
-  auto const* const found = file.find(name);
-  return found == nullptr && name.starts_with(prefix) ? file.find(name.substr(prefix.size())) : found;
+/// The tensor called `name`, or `name` without the format's prefix (GPT-2 files exist with and without "transformer."),
+/// or one of these names with another suffix; null if there is none.
+[[gnu::cold]] CONSTRAIN_INLINE io::tensor const* find_stored(io::safetensors_files const& file, std::string_view name,
+                                                             weight_format const& format) {
+  auto const find = [&](std::string_view one) {
+    auto const* const found = file.find(one);
+    return found == nullptr && one.starts_with(format.prefix) ? file.find(one.substr(format.prefix.size())) : found;
+  };
+  auto const* found = find(name);
+  for (auto const& [suffix, other] : format.other_suffixes)
+    if (found == nullptr && name.ends_with(suffix))
+      found = find(concat({name.substr(0, name.size() - suffix.size()), other}));
+  return found;
+}
+
+/// Opens the weights at `path`, a file or a directory. For a directory, checks its manifest and its configuration, if
+/// it has them. `owner`: as in `check_field`.
+[[gnu::cold]] CONSTRAIN_INLINE io::safetensors_files open_weights(std::string const& path, weight_format const& format,
+                                                                  std::string_view owner) {
+  if (!io::directory_names(path)) return io::safetensors_files::open(path);
+  auto const in_it = [&](std::string_view name) { return concat({path, "/", name}); };
+  if (io::detail::exists(in_it(io::manifest_name))) io::directory_reader{path}; // checks all CRCs
+  bool const is_one_file = io::detail::exists(in_it(weights_file));
+  if (!is_one_file && !io::detail::exists(in_it(weights_index_file)))
+    throw error({"the directory '", path, "' has no ", weights_file, " and no ", weights_index_file,
+                 "; save the model there as safetensors"});
+  if (auto const configuration = in_it(configuration_file);
+      !format.configuration.empty() && io::detail::exists(configuration)) {
+    io::mapped_file const text(configuration, "the configuration");
+    auto const saved = io::json::parse(text.text(), configuration);
+    check_model(path, saved, io::json::parse(format.configuration), format.required_keys, owner);
+    if (format.standard_of != nullptr)
+      check_members(path, io::json::parse(format.standard_of(saved)), io::json::parse(format.standard), "", owner);
+  }
+  if (is_one_file) return io::safetensors_files::open(in_it(weights_file));
+  return io::safetensors_files::open_indexed(in_it(weights_index_file));
+}
+
+/// The stored tensors of the `wanted` ones; null: missing. Throws `error` if one has another shape or holds no real
+/// numbers.
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<io::tensor const*> find_weights(std::string const& path,
+                                                                           io::safetensors_files const& saved,
+                                                                           std::vector<file_tensor> const& wanted,
+                                                                           weight_format const& format,
+                                                                           std::string_view owner) {
+  std::vector<io::tensor const*> found;
+  for (auto const& w : wanted) {
+    auto const* const t = find_stored(saved, w.tensor.name, format);
+    found.push_back(t);
+    if (t == nullptr) continue;
+    check_field(path, concat({"shape of '", t->name, "'"}), shape_text(t->shape), shape_text(w.tensor.shape), owner);
+    if (!io::real_dtype(t->dtype))
+      throw error(
+          {"the weights '", path, "' have '", t->name, "' as ", t->dtype, "; save it as F64, F32, BF16 or F16"});
+  }
+  return found;
+}
+
+/// What `find_weights` found, and what else is stored.
+[[gnu::cold]] CONSTRAIN_INLINE loaded_weights compared(io::safetensors_files const& saved,
+                                                       std::vector<file_tensor> const& wanted,
+                                                       std::vector<io::tensor const*> const& found,
+                                                       weight_format const& format) {
+  loaded_weights result;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (found[i] == nullptr) result.missing.push_back(wanted[i].tensor.name);
+  auto const is_ignored = [&](std::string_view name) {
+    return std::ranges::any_of(format.ignored_suffixes, [&](auto end) { return name.ends_with(end); });
+  };
+  for (auto const* t : saved.tensors())
+    if (std::ranges::find(found, t) == found.end() && !is_ignored(t->name)) result.unexpected.push_back(t->name);
+  return result;
+}
+
+/// Throws `error` for tensors that only one side has: any of them if `strict`, and otherwise if nothing was found.
+[[gnu::cold]] CONSTRAIN_INLINE void check_found(std::string const& path, loaded_weights const& of, std::size_t wanted,
+                                                bool strict) {
+  constexpr char const* advice = "; load the weights of the same model";
+  if (!strict && wanted > 0 && of.missing.size() == wanted)
+    throw error(
+        {"the weights '", path, "' have none of the model's tensors, such as '", of.missing.front(), "'", advice});
+  if (!strict) return;
+  if (!of.missing.empty())
+    throw error({"the weights '", path, "' have no tensor '", of.missing.front(), "'", advice,
+                 ", or pass {.strict = false} to keep the values of what is missing"});
+  if (!of.unexpected.empty())
+    throw error({"the weights '", path, "' have a tensor '", of.unexpected.front(), "' that the model does not have",
+                 advice, ", or pass {.strict = false} to ignore it"});
 }
 
 } // namespace constrain::detail
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE void load_pretrained(std::string const& path, parameter_list const& list,
-                                                    weight_format const& format, arena& memory, communicator& group,
-                                                    agreement& ranks) {
-  auto file = path;
-  if (io::directory_names(path)) {
-    file = concat({path, "/", weights_file});
-    if (io::detail::exists(concat({path, "/", io::manifest_name}))) io::directory_reader{path}; // checks all CRCs
-    if (!io::detail::exists(file))
-      throw error({"the directory '", path, "' has no ", weights_file, "; save the model there as safetensors"});
-    auto const configuration = concat({path, "/", configuration_file});
-    if (!format.configuration.empty() && io::detail::exists(configuration)) {
-      io::mapped_file const text(configuration, "the configuration");
-      auto const saved = io::json::parse(text.text(), configuration);
-      detail::check_model(path, saved, io::json::parse(format.configuration), format.required_keys, list.owner);
-      if (format.standard_of != nullptr)
-        detail::check_members(path, io::json::parse(format.standard_of(saved)), io::json::parse(format.standard), "",
-                              list.owner);
-    }
-  }
-  auto const opened = io::safetensors_file::open(file);
-  auto const& saved = opened.contents();
+[[gnu::cold]] CONSTRAIN_INLINE std::string loaded_weights::text() const {
+  auto const listed = [](std::vector<std::string> const& names) {
+    std::string all;
+    for (auto const& name : names) all += (all.empty() ? "" : ", ") + name;
+    return all;
+  };
+  if (missing.empty() && unexpected.empty()) return "all weights were found, and no others";
+  std::string all;
+  if (!missing.empty())
+    all = concat({counted(missing.size(), "tensor"), " of the model kept their values: ", listed(missing)});
+  if (!missing.empty() && !unexpected.empty()) all += "; ";
+  if (!unexpected.empty())
+    all += concat({counted(unexpected.size(), "stored tensor"), " are not the model's: ", listed(unexpected)});
+  return all;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE loaded_weights load_pretrained(std::string const& path,
+                                                              pretrained_options const& options,
+                                                              parameter_list const& list, weight_format const& format,
+                                                              arena& memory, communicator& group, agreement& ranks) {
+  auto const saved = detail::open_weights(path, format, list.owner);
   auto const wanted = weight_tensors(list, format.names);
-  std::vector<io::tensor const*> found;
-  for (auto const& w : wanted) {
-    auto const* const t = detail::find_stored(saved, w.tensor.name, format.prefix);
-    if (t == nullptr)
-      throw error(
-          {"the weights '", path, "' have no tensor '", w.tensor.name, "'; load the weights of the same model"});
-    detail::check_field(path, concat({"shape of '", t->name, "'"}), detail::shape_text(t->shape),
-                        detail::shape_text(w.tensor.shape), list.owner);
-    if (!io::real_dtype(t->dtype))
-      throw error(
-          {"the weights '", path, "' have '", t->name, "' as ", t->dtype, "; save it as F64, F32, BF16 or F16"});
-    found.push_back(t);
-  }
-  for (auto const& t : saved.tensors) {
-    bool known = false;
-    for (auto const* f : found) known = known || f == &t;
-    for (auto end : format.ignored_suffixes) known = known || t.name.ends_with(end);
-    if (!known)
-      throw error({"the weights '", path, "' have a tensor '", t.name,
-                   "' that the model does not have; load the weights of the same model"});
-  }
-  ranks.all_can();
+  auto const found = detail::find_weights(path, saved, wanted, format, list.owner);
+  auto result = detail::compared(saved, wanted, found, format);
+  detail::check_found(path, result, wanted.size(), options.strict);
+  ranks.all_can(result.missing.size());
   std::vector<std::byte> converted;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (found[i] == nullptr) continue;
     auto const& w = wanted[i];
     auto bytes = found[i]->bytes;
     if (found[i]->dtype != w.tensor.dtype) {
@@ -127,14 +194,18 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     }
     take_tensor(w, bytes, memory, group);
   }
+  return result;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void load_pretrained(std::string const& path, parameter_list const& list,
-                                                    weight_format const& format, arena& memory, communicator& world,
-                                                    communicator& group) {
+[[gnu::cold]] CONSTRAIN_INLINE loaded_weights load_pretrained(std::string const& path,
+                                                              pretrained_options const& options,
+                                                              parameter_list const& list, weight_format const& format,
+                                                              arena& memory, communicator& world, communicator& group) {
+  loaded_weights result;
   agreement(world, joint_call::pretrained).run([&](agreement& ranks) {
-    load_pretrained(path, list, format, memory, group, ranks);
+    result = load_pretrained(path, options, list, format, memory, group, ranks);
   });
+  return result;
 }
 
 } // namespace constrain

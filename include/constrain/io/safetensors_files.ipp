@@ -1,0 +1,54 @@
+#pragma once
+
+#include "constrain/io/safetensors_files.hpp"
+
+#include "constrain/base/error.hpp"
+#include "constrain/io/mapped_file.hpp"
+#include "constrain/io/safetensors_index.hpp"
+
+#include <cstddef>
+#include <utility>
+
+namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+[[gnu::cold]] CONSTRAIN_INLINE void safetensors_files::add(safetensors_file file) {
+  files_.push_back(std::move(file)); // moving a file leaves its tensors where they are
+  for (auto const& t : files_.back().tensors()) tensors_.push_back(&t);
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE safetensors_files safetensors_files::open(std::string const& path) {
+  safetensors_files result;
+  result.add(safetensors_file::open(path));
+  return result;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE safetensors_files safetensors_files::open_indexed(std::string const& path) {
+  mapped_file const text(path, "the index");
+  auto const index = safetensors_index::parse(text.text(), path);
+  auto const directory = path.substr(0, path.find_last_of('/') + 1);
+  safetensors_files result;
+  std::vector<bool> seen(index.tensors.size());
+  for (std::size_t i = 0; i < index.files.size(); ++i) {
+    result.add(safetensors_file::open(directory + index.files[i]));
+    for (auto const& t : result.files_.back().tensors()) {
+      auto const* const listed = index.find(t.name);
+      if (listed == nullptr || listed->file != i)
+        throw error({"the file '", directory, index.files[i], "' has a tensor '", t.name, "' that the index '", path,
+                     "' does not list in it; get the files again"});
+      seen[static_cast<std::size_t>(listed - index.tensors.data())] = true;
+    }
+  }
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    if (auto const& listed = index.tensors[i]; !seen[i])
+      throw error({"the index '", path, "' lists the tensor '", listed.name, "' in '", index.files[listed.file],
+                   "', which does not have it; get the files again"});
+  return result;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE tensor const* safetensors_files::find(std::string_view name) const& {
+  for (auto const& file : files_)
+    if (auto const* const found = file.find(name)) return found;
+  return nullptr;
+}
+
+} // namespace constrain::io
