@@ -3,6 +3,7 @@
 #include "constrain/model/bert/bert.hpp"
 #include "constrain/model/weight_format.hpp"
 
+#include <string>
 #include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -59,6 +60,10 @@ template <> struct weight_format_of<bert> {
 
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(bert const& m);
+  /// What a config.json says where Transformers has a default for a missing key, with these defaults; see
+  /// `weight_format::standard_of`. The number of classes is the size of id2label or, without it, num_labels. Throws
+  /// `error` if such a value has the wrong type.
+  [[gnu::cold]] static std::string standard_of(io::json const& configuration);
 };
 
 } // namespace constrain
