@@ -23,6 +23,12 @@ struct stored_name {
 /// repeat, one tensor holds its values for all iterations.
 using stored_names = std::span<stored_name const>;
 
+/// The end of a stored name that some files write differently.
+struct other_suffix {
+  std::string_view suffix; // of a stored name
+  std::string_view other;  // what these files have in its place
+};
+
 /// The names of the files in a model's directory: the weights, and the configuration.
 inline constexpr char const* weights_file = "model.safetensors";
 inline constexpr char const* configuration_file = "config.json";
@@ -38,6 +44,7 @@ struct weight_format {
   // object with these values in one way, and what it must return for this model. Null: there are no such values.
   std::string (*standard_of)(io::json const& configuration) = nullptr;
   std::string standard{}; // the text of a JSON object, compared with the result of `standard_of` member by member
+  std::span<other_suffix const> other_suffixes{}; // accepted in files, but not written
 };
 
 /// The weight format of a model; specialize this template for your own model. By default, every parameter is one tensor

@@ -29,10 +29,12 @@ static_assert(ct::trainer<large>::parameter_count == 335'143'938); // bert-large
 std::string directory_of(std::string const& name) { return std::string(CONSTRAIN_FIXTURES) + "/bert/" + name; }
 
 /// Loads the weights of Transformers and compares the logits where there are tokens, the loss and every gradient.
-template <class task, class... policies> void check_model(std::string const& name) {
+/// `file`: the file of the weights in the directory; empty: the directory itself is loaded.
+template <class task, class... policies> void check_model(std::string const& name, std::string const& file = {}) {
   CAPTURE(name);
+  CAPTURE(file);
   ct::trainer<task, ct::precision::fp64, policies...> t{{.learning_rate = 0}};
-  t.load_pretrained(directory_of(name));
+  t.load_pretrained(directory_of(name) + file);
   fixture const results("bert/" + name + "/results.safetensors");
   auto const tokens = results.integers("tokens"), types = results.integers("types");
   auto const lengths = results.integers("lengths"), labels = results.integers("labels");
@@ -107,6 +109,10 @@ TEST_CASE("BERTs of Transformers give their logits, losses and gradients here") 
   check_model<classifier, ct::attention::flash, ct::checkpoint::every<1>>("classifier");
   check_model<masked_lm>("masked_lm");
   check_model<masked_lm, ct::attention::reference, ct::fusion::none>("masked_lm");
+}
+
+TEST_CASE("a checkpoint with the names of Google's code and with tensors of other heads") {
+  check_model<masked_lm>("masked_lm", "/google_names.safetensors");
 }
 
 TEST_CASE("a checkpoint of a BERT is what Transformers would have saved") {

@@ -45,6 +45,9 @@ template <> struct weight_format_of<bert> {
       {"head_norm.bias", "cls.predictions.transform.LayerNorm.bias"},
       {"token.bias", "cls.predictions.bias"},
   };
+  /// The names in published checkpoints, such as bert-base-uncased, are those of Google's code.
+  static constexpr other_suffix other_suffixes[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
+                                                    {"LayerNorm.bias", "LayerNorm.beta"}};
   /// Suffixes of the names of tensors that the model does not need: first those that no model needs; then, for masked
   /// language modeling, copies of tied tensors, and the pooler and the head for pairs of sentences, which checkpoints of
   /// the first training have.

@@ -56,7 +56,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
           .ignored_suffixes = std::span(ignored_suffixes).first(classifies ? 1 : 7),
           .required_keys = required_keys,
           .standard_of = &standard_of,
-          .standard = standard.text()};
+          .standard = standard.text(),
+          .other_suffixes = other_suffixes};
 }
 
 } // namespace constrain

@@ -57,12 +57,19 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   check_members(directory, saved, here, "", owner);
 }
 
-/// The tensor called `name`, or `name` without `prefix` (GPT-2 files exist with and without "transformer."); null if
-/// there is none.
+/// The tensor called `name`, or `name` without the format's prefix (GPT-2 files exist with and without "transformer."),
+/// or one of these names with another suffix; null if there is none.
 [[gnu::cold]] CONSTRAIN_INLINE io::tensor const* find_stored(io::safetensors const& file, std::string_view name,
-                                                             std::string_view prefix) {
-  auto const* const found = file.find(name);
-  return found == nullptr && name.starts_with(prefix) ? file.find(name.substr(prefix.size())) : found;
+                                                             weight_format const& format) {
+  auto const find = [&](std::string_view one) {
+    auto const* const found = file.find(one);
+    return found == nullptr && one.starts_with(format.prefix) ? file.find(one.substr(format.prefix.size())) : found;
+  };
+  auto const* found = find(name);
+  for (auto const& [suffix, other] : format.other_suffixes)
+    if (found == nullptr && name.ends_with(suffix))
+      found = find(concat({name.substr(0, name.size() - suffix.size()), other}));
+  return found;
 }
 
 } // namespace constrain::detail
@@ -93,7 +100,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const wanted = weight_tensors(list, format.names);
   std::vector<io::tensor const*> found;
   for (auto const& w : wanted) {
-    auto const* const t = detail::find_stored(saved, w.tensor.name, format.prefix);
+    auto const* const t = detail::find_stored(saved, w.tensor.name, format);
     if (t == nullptr)
       throw error(
           {"the weights '", path, "' have no tensor '", w.tensor.name, "'; load the weights of the same model"});
