@@ -18,9 +18,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// BERT (Devlin et al. 2019): tokens and their types [sequences, tokens], and the length of each sequence [sequences].
 /// Without `classes`, the model is for masked language modeling: -> logits [sequences, tokens, vocabulary], from a
-/// linear layer with GELU and layer normalization, and the token embedding with a bias. With `classes`, the model is for
-/// the classification of texts or of pairs of texts: -> logits [sequences, classes], from the pooler, which is a linear
-/// layer with tanh on the first token, and a linear layer.
+/// linear layer with GELU and layer normalization, and the token embedding with a bias. With `classes`, the model is
+/// for the classification of texts or of pairs of texts: -> logits [sequences, classes], from the pooler, which is a
+/// linear layer with tanh on the first token, and a linear layer.
 ///
 /// The blocks are post-norm. Dropout follows the embeddings, both layers of a block and the pooler, with the setting
 /// "dropout" as its probability; attention probabilities have no dropout. The default sizes are those of BERT base.

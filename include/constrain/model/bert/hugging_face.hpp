@@ -49,8 +49,8 @@ template <> struct weight_format_of<bert> {
   static constexpr other_suffix other_suffixes[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
                                                     {"LayerNorm.bias", "LayerNorm.beta"}};
   /// Suffixes of the names of tensors that the model does not need: first those that no model needs; then, for masked
-  /// language modeling, copies of tied tensors, and the pooler and the head for pairs of sentences, which checkpoints of
-  /// the first training have.
+  /// language modeling, copies of tied tensors, and the pooler and the head for pairs of sentences, which published
+  /// checkpoints have.
   static constexpr std::string_view ignored_suffixes[] = {
       ".position_ids",     "cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "pooler.dense.weight",
       "pooler.dense.bias", "cls.seq_relationship.weight",    "cls.seq_relationship.bias"};
