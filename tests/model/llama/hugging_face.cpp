@@ -1,13 +1,11 @@
-#include "../../fixtures.hpp"
 #include "../../sentence.hpp"
 #include "../../temporary_directory.hpp"
+#include "../gradients_of_transformers.hpp"
 
-#include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstdlib>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -52,24 +50,6 @@ template <ct::llama m> using task_of = ct::task<m, ct::causal_lm, ct::micro_batc
 
 std::string directory_of(std::string const& name) { return std::string(CONSTRAIN_FIXTURES) + "/llama/" + name; }
 
-/// The gradient of our parameter `name` in the fixture: those of all layers, one after the other.
-std::vector<double> expected_gradient(fixture const& results, std::string_view name, std::int64_t layers) {
-  for (auto const& n : ct::weight_format_of<ct::llama>::names) {
-    if (n.name != name) continue;
-    std::string const stored(n.stored);
-    auto const star = stored.find('*');
-    if (star == stored.npos) return results.reals("gradient." + stored);
-    std::vector<double> all;
-    for (std::int64_t layer = 0; layer < layers; ++layer) {
-      auto const one =
-          results.reals("gradient." + stored.substr(0, star) + std::to_string(layer) + stored.substr(star + 1));
-      all.insert(all.end(), one.begin(), one.end());
-    }
-    return all;
-  }
-  return {};
-}
-
 /// Loads the weights of Transformers and compares the logits, the loss and every gradient.
 template <ct::llama m, class... policies> void check_model(std::string const& name, double bound) {
   CAPTURE(name);
@@ -82,22 +62,7 @@ template <ct::llama m, class... policies> void check_model(std::string const& na
   // With the casts of Transformers to fp32.
   CHECK(relative_error(t.predict(inputs).logits, results.reals("logits_with_casts")) < 1e-5);
   CHECK(std::abs(t.step(t.batch(inputs, labels)).loss - results.reals("loss")[0]) < bound);
-  for (auto const& p : t.parameters()) {
-    std::string const parameter(p.name);
-    CAPTURE(parameter);
-    std::vector<double> gradient(static_cast<std::size_t>(p.size()));
-    t.gradient(p.name).copy_to(std::span(gradient));
-    auto const expected = expected_gradient(results, parameter, m.layers);
-    REQUIRE(expected.size() == gradient.size());
-    double size = 0;
-    for (double const x : expected) size += x * x;
-    if (parameter != "block.key.bias") {
-      CHECK(size > 1e-6);
-      CHECK(relative_error(gradient, expected) < bound);
-      continue;
-    }
-    for (std::size_t i = 0; i < gradient.size(); ++i) CHECK(std::abs(gradient[i] - expected[i]) < bound);
-  }
+  check_gradients_of_transformers<ct::llama>(t, results, m.layers, bound);
 }
 
 /// The error of load_pretrained for a copy of the Llama with a different config.json.

@@ -4,6 +4,21 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+namespace detail {
+
+/// Whether labels of shape `labels` have the shape of the model's inputs per token, [sequences, tokens].
+constexpr bool is_per_token(program const& p, shape const& labels) {
+  shape tokens;
+  for (auto const& port : p.ports)
+    if (port.kind == port_kind::input && port.spec.each == per::token) {
+      auto const& input = p.values[port.where.value].shape;
+      tokens = shape(input.extent[0], input.extent[1]);
+    }
+  return labels == tokens;
+}
+
+} // namespace detail
+
 /// Causal language modeling: the mean cross-entropy of the next token, from logits [sequences, tokens, vocabulary] and
 /// labels [sequences, tokens] (i32: the next token at each position, or `ignored_label`). Refused: token ids as logits,
 /// and logits without one row per token.
@@ -22,13 +37,8 @@ struct causal_lm {
   /// The loss with `options` for the cross-entropy.
   static constexpr value loss(value logits, value labels, cross_entropy_options options) {
     auto& program = logits.owner().program;
-    shape tokens; // [sequences, tokens]
-    for (auto const& port : program.ports)
-      if (port.kind == port_kind::input && port.spec.each == per::token) {
-        auto const& input = program.values[port.where.value].shape;
-        tokens = shape(input.extent[0], input.extent[1]);
-      }
-    if (labels.shape() != tokens) program.fail(diagnosis_with<logits_are_not_per_token>(0, 0, 3, logits.shape().rank));
+    if (!detail::is_per_token(program, labels.shape()))
+      program.fail(diagnosis_with<logits_are_not_per_token>(0, 0, 3, logits.shape().rank));
     return cross_entropy(logits, labels, options);
   }
 };

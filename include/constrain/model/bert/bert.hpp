@@ -1,0 +1,83 @@
+#pragma once
+
+#include "constrain/layer/apply.hpp"
+#include "constrain/layer/repeat.hpp"
+#include "constrain/model/port_list.hpp"
+#include "constrain/op/add/add.hpp"
+#include "constrain/op/attention/attention.hpp"
+#include "constrain/op/dropout/dropout.hpp"
+#include "constrain/op/embedding/embedding.hpp"
+#include "constrain/op/gelu/gelu.hpp"
+#include "constrain/op/layer_norm/layer_norm.hpp"
+#include "constrain/op/linear/linear.hpp"
+#include "constrain/op/position_embedding/position_embedding.hpp"
+#include "constrain/op/select_token/select_token.hpp"
+#include "constrain/op/tanh/tanh.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// BERT (Devlin et al. 2019): tokens and their types [sequences, tokens], and the length of each sequence [sequences].
+/// Without `classes`, the model is for masked language modeling: -> logits [sequences, tokens, vocabulary], from a
+/// linear layer with GELU and layer normalization, and the token embedding with a bias. With `classes`, the model is
+/// for the classification of texts or of pairs of texts: -> logits [sequences, classes], from the pooler, which is a
+/// linear layer with tanh on the first token, and a linear layer.
+///
+/// The blocks are post-norm. Dropout follows the embeddings, both layers of a block and the pooler, with the setting
+/// "dropout" as its probability; attention probabilities have no dropout. The default sizes are those of BERT base.
+struct bert {
+  int layers = 12;        // transformer blocks
+  int heads = 12;         // attention heads; their number must divide the width
+  int width = 768;        // features of a token
+  int hidden = 3072;      // features inside the feed-forward layer
+  int vocabulary = 30522; // number of token ids, counted from 0
+  int context = 512;      // maximum tokens of a sequence
+  int types = 2;          // token types: those of the first and of the second text of a pair
+  double epsilon = 1e-12; // of the layer normalizations
+  int classes = 0;        // number of classes; 0: masked language modeling
+
+  /// The inputs: tokens, types and lengths.
+  static constexpr port_spec inputs[] = {
+      {.name = "tokens"}, {.name = "types"}, {.name = "lengths", .each = per::sequence}};
+
+  /// The same encoder for the classification into `n` classes.
+  constexpr bert with_classes(int n) const {
+    auto m = *this;
+    m.classes = n;
+    return m;
+  }
+  /// The logits.
+  constexpr value operator()(value tokens, value types_of_tokens, value lengths) const {
+    auto const table = parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.stddev = 0.02});
+    auto const x = encoded(table, tokens, types_of_tokens, lengths);
+    if (classes != 0) {
+      auto const pooled = tanh(dense("pooler", select_token(x, 0), width));
+      return dense("head", dropout(pooled), classes);
+    }
+    auto const y = normalized("head_norm", gelu(dense("transform", x, width)));
+    auto const bias = parameter(tokens, "token.bias", shape(vocabulary), role::bias, {});
+    return emit<op::linear>({y, table, bias}, {});
+  }
+
+private:
+  /// A linear layer with BERT's initial weights.
+  static constexpr value dense(char const* name, value x, std::int64_t features) {
+    return linear(name, x, features, {.stddev = 0.02});
+  }
+  constexpr value normalized(char const* name, value x) const { return layer_norm(name, x, {.epsilon = epsilon}); }
+  /// The features of every token.
+  constexpr value encoded(value table, value tokens, value types_of_tokens, value lengths) const {
+    auto const of_types = embedding("type", types_of_tokens, {.vocabulary = types, .width = width});
+    auto const x = position_embedding("position", embedding(table, tokens) + of_types, {.context = context});
+    return repeat("block", layers, dropout(normalized("norm", x)), [&](value h) {
+      auto const q = dense("query", h, width), k = dense("key", h, width), v = dense("value", h, width);
+      auto const seen = self_attention(q, k, v, lengths, {.heads = heads, .causal = false});
+      h = normalized("norm_1", h + dropout(dense("projection", seen, width)));
+      return normalized("norm_2", h + dropout(dense("down", gelu(dense("up", h, hidden)), width)));
+    });
+  }
+};
+
+/// BERT large.
+inline constexpr bert bert_large{.layers = 24, .heads = 16, .width = 1024, .hidden = 4096};
+
+} // namespace constrain

@@ -1,0 +1,76 @@
+#pragma once
+
+#include "constrain/model/bert/bert.hpp"
+#include "constrain/model/weight_format.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// The weights of Hugging Face Transformers' BertForMaskedLM or, with classes, BertForSequenceClassification: every
+/// parameter of a block is one tensor per block, and the head of masked language modeling is tied to the token
+/// embedding.
+template <> struct weight_format_of<bert> {
+  /// For each parameter that a model can have: its name in this library, and its name in files.
+  static constexpr stored_name names[] = {
+      {"token.weight", "bert.embeddings.word_embeddings.weight"},
+      {"position.weight", "bert.embeddings.position_embeddings.weight"},
+      {"type.weight", "bert.embeddings.token_type_embeddings.weight"},
+      {"norm.weight", "bert.embeddings.LayerNorm.weight"},
+      {"norm.bias", "bert.embeddings.LayerNorm.bias"},
+      {"block.query.weight", "bert.encoder.layer.*.attention.self.query.weight"},
+      {"block.query.bias", "bert.encoder.layer.*.attention.self.query.bias"},
+      {"block.key.weight", "bert.encoder.layer.*.attention.self.key.weight"},
+      {"block.key.bias", "bert.encoder.layer.*.attention.self.key.bias"},
+      {"block.value.weight", "bert.encoder.layer.*.attention.self.value.weight"},
+      {"block.value.bias", "bert.encoder.layer.*.attention.self.value.bias"},
+      {"block.projection.weight", "bert.encoder.layer.*.attention.output.dense.weight"},
+      {"block.projection.bias", "bert.encoder.layer.*.attention.output.dense.bias"},
+      {"block.norm_1.weight", "bert.encoder.layer.*.attention.output.LayerNorm.weight"},
+      {"block.norm_1.bias", "bert.encoder.layer.*.attention.output.LayerNorm.bias"},
+      {"block.up.weight", "bert.encoder.layer.*.intermediate.dense.weight"},
+      {"block.up.bias", "bert.encoder.layer.*.intermediate.dense.bias"},
+      {"block.down.weight", "bert.encoder.layer.*.output.dense.weight"},
+      {"block.down.bias", "bert.encoder.layer.*.output.dense.bias"},
+      {"block.norm_2.weight", "bert.encoder.layer.*.output.LayerNorm.weight"},
+      {"block.norm_2.bias", "bert.encoder.layer.*.output.LayerNorm.bias"},
+      {"pooler.weight", "bert.pooler.dense.weight"},
+      {"pooler.bias", "bert.pooler.dense.bias"},
+      {"head.weight", "classifier.weight"},
+      {"head.bias", "classifier.bias"},
+      {"transform.weight", "cls.predictions.transform.dense.weight"},
+      {"transform.bias", "cls.predictions.transform.dense.bias"},
+      {"head_norm.weight", "cls.predictions.transform.LayerNorm.weight"},
+      {"head_norm.bias", "cls.predictions.transform.LayerNorm.bias"},
+      {"token.bias", "cls.predictions.bias"},
+  };
+  /// The names in published checkpoints, such as bert-base-uncased, are those of Google's code.
+  static constexpr other_suffix other_suffixes[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
+                                                    {"LayerNorm.bias", "LayerNorm.beta"}};
+  /// Suffixes of the names of tensors that the model does not need: first those that no model needs; then, for masked
+  /// language modeling, copies of tied tensors, and the pooler and the head for pairs of sentences, which published
+  /// checkpoints have.
+  static constexpr std::string_view ignored_suffixes[] = {
+      ".position_ids",     "cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "pooler.dense.weight",
+      "pooler.dense.bias", "cls.seq_relationship.weight",    "cls.seq_relationship.bias"};
+
+  /// Keys that a config.json must have. Transformers replaces a missing key with a default, which may be wrong for the
+  /// model.
+  static constexpr std::string_view required_keys[] = {"num_hidden_layers", "num_attention_heads",
+                                                       "hidden_size",       "intermediate_size",
+                                                       "vocab_size",        "max_position_embeddings"};
+
+  /// The format for one model, with the text of the model's config.json.
+  [[gnu::cold]] static weight_format make(bert const& m);
+  /// What a config.json says where Transformers has a default for a missing key, with these defaults; see
+  /// `weight_format::standard_of`. The number of classes is the size of id2label or, without it, num_labels. Throws
+  /// `error` if such a value has the wrong type.
+  [[gnu::cold]] static std::string standard_of(io::json const& configuration);
+};
+
+} // namespace constrain
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/model/bert/hugging_face.ipp"
+#endif

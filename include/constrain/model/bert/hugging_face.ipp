@@ -1,0 +1,63 @@
+#pragma once
+
+#include "constrain/model/bert/hugging_face.hpp"
+
+#include "constrain/io/json.hpp"
+#include "constrain/io/json_writer.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+[[gnu::cold]] CONSTRAIN_INLINE std::string weight_format_of<bert>::standard_of(io::json const& configuration) {
+  auto const member = [&](std::string_view name) {
+    auto const found = configuration.find(name);
+    return found && !found->is_null() ? found : std::nullopt;
+  };
+  auto const types = member("type_vocab_size"), activation = member("hidden_act"), epsilon = member("layer_norm_eps");
+  auto const positions = member("position_embedding_type"), tied = member("tie_word_embeddings");
+  auto const classes = member("id2label"), number_of_classes = member("num_labels");
+  std::int64_t const stated = number_of_classes ? number_of_classes->int64() : 2;
+  io::json_writer json;
+  json.object().member("type_vocab_size", types ? types->int64() : 2);
+  json.member("hidden_act", activation ? activation->string() : "gelu");
+  json.member("layer_norm_eps", epsilon ? epsilon->real() : 1e-12);
+  json.member("position_embedding_type", positions ? positions->string() : "absolute");
+  json.member("tie_word_embeddings", !tied || tied->boolean());
+  for (auto const* name : {"is_decoder", "add_cross_attention"}) {
+    auto const x = member(name);
+    json.member(name, x && x->boolean());
+  }
+  json.member("num_labels", classes ? static_cast<std::int64_t>(classes->size()) : stated).end();
+  return json.text();
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE weight_format weight_format_of<bert>::make(bert const& m) {
+  io::json_writer json, standard;
+  bool const classifies = m.classes != 0;
+  json.object().array("architectures").element(classifies ? "BertForSequenceClassification" : "BertForMaskedLM").end();
+  json.member("model_type", "bert");
+  json.member("num_hidden_layers", m.layers).member("num_attention_heads", m.heads).member("hidden_size", m.width);
+  json.member("intermediate_size", m.hidden).member("vocab_size", m.vocabulary);
+  json.member("max_position_embeddings", m.context).member("type_vocab_size", m.types);
+  json.member("hidden_act", "gelu").member("layer_norm_eps", m.epsilon);
+  standard.object().member("type_vocab_size", m.types).member("hidden_act", "gelu");
+  standard.member("layer_norm_eps", m.epsilon).member("position_embedding_type", "absolute");
+  standard.member("is_decoder", false).member("add_cross_attention", false);
+  for (auto* const out : {&json, &standard}) {
+    if (classifies) out->member("num_labels", m.classes);
+    else out->member("tie_word_embeddings", true);
+    out->end();
+  }
+  return {.names = names,
+          .configuration = json.text(),
+          .prefix = "bert.",
+          .ignored_suffixes = std::span(ignored_suffixes).first(classifies ? 1 : 7),
+          .required_keys = required_keys,
+          .standard_of = &standard_of,
+          .standard = standard.text(),
+          .other_suffixes = other_suffixes};
+}
+
+} // namespace constrain

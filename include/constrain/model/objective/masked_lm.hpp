@@ -1,0 +1,27 @@
+#pragma once
+
+#include "constrain/model/objective/causal_lm.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// Masked language modeling (Devlin et al. 2019, "BERT", section 3.1): the mean cross-entropy of the original tokens at
+/// the masked positions, from logits [sequences, tokens, vocabulary] and labels [sequences, tokens] (i32: the original
+/// token at a masked position, `ignored_label` elsewhere). Refused: token ids as logits, and logits without one row per
+/// token.
+struct masked_lm {
+  /// The labels, one per row of logits, do not have the shape of the tokens; the logits have `got` dimensions.
+  template <diagnosis d> struct logits_are_not_per_token {
+    static_assert(d.ok(), "ct::masked_lm needs logits of shape [sequences, tokens, vocabulary], but the model's logits "
+                          "have `got` dimensions or other numbers of sequences or tokens; return one row of logits per "
+                          "token (ct::bert does so without .classes), or use ct::classification");
+  };
+
+  /// The loss, a scalar in nats per masked token.
+  constexpr value operator()(value logits, value labels) const {
+    if (!detail::is_per_token(logits.owner().program, labels.shape()))
+      logits.owner().program.fail(diagnosis_with<logits_are_not_per_token>(0, 0, 3, logits.shape().rank));
+    return cross_entropy(logits, labels);
+  }
+};
+
+} // namespace constrain
