@@ -47,6 +47,8 @@ struct weight_format {
   std::string (*standard_of)(io::json const& configuration) = nullptr;
   std::string standard{}; // the text of a JSON object, compared with the result of `standard_of` member by member
   std::span<other_suffix const> other_suffixes{}; // accepted in files, but not written
+  // Keys of `configuration` and `standard` that describe the head alone: not compared where a head may be missing.
+  std::span<std::string_view const> head_keys{};
 };
 
 /// The weight format of a model; specialize this template for your own model. By default, every parameter is one tensor

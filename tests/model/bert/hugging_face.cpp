@@ -6,7 +6,9 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // Two BERTs go from Transformers to trainers and back (tests/fixtures/make_bert_checkpoints.py made bert/).
@@ -29,7 +31,7 @@ static_assert(ct::trainer<large>::parameter_count == 335'143'938); // bert-large
 std::string directory_of(std::string const& name) { return std::string(CONSTRAIN_FIXTURES) + "/bert/" + name; }
 
 /// Loads the weights of Transformers and compares the logits where there are tokens, the loss and every gradient.
-/// `file`: the file of the weights in the directory; empty: the directory itself is loaded.
+/// `file`: what follows the name of the directory in the path of the weights.
 template <class task, class... policies> void check_model(std::string const& name, std::string const& file = {}) {
   CAPTURE(name);
   CAPTURE(file);
@@ -48,6 +50,15 @@ template <class task, class... policies> void check_model(std::string const& nam
   CHECK(relative_error(logits, expected) < 1e-10);
   CHECK(std::abs(t.step(t.batch({tokens, types, lengths}, labels)).loss - results.reals("loss")[0]) < 1e-10);
   check_gradients_of_transformers<ct::bert>(t, results, 2, 1e-10);
+}
+
+/// The values of the parameter `name`.
+template <class trainer> std::vector<double> values_of(trainer const& t, std::string_view name) {
+  std::vector<double> values;
+  for (auto const& p : t.parameters())
+    if (p.name == name) values.resize(static_cast<std::size_t>(p.size())), p.copy_to(std::span(values));
+  REQUIRE_FALSE(values.empty());
+  return values;
 }
 
 template <class task> void check_saved(std::string const& name) {
@@ -118,6 +129,29 @@ TEST_CASE("a checkpoint with the names of Google's code and with tensors of othe
   check_model<masked_lm>("masked_lm", "/google_names.safetensors");
 }
 
+TEST_CASE("a checkpoint in several files, with their index") { check_model<classifier>("classifier", "_in_shards"); }
+
+TEST_CASE("a new head on a pretrained body") {
+  ct::trainer<classifier, ct::precision::fp64> t, fresh, all;
+  auto const report = t.load_pretrained(directory_of("masked_lm"), {.strict = false});
+  CHECK(report.missing == std::vector<std::string>{"bert.pooler.dense.weight", "bert.pooler.dense.bias",
+                                                   "classifier.weight", "classifier.bias"});
+  REQUIRE(report.unexpected.size() == 5);
+  for (auto const& name : report.unexpected) CHECK(name.starts_with("cls.predictions."));
+  CHECK(values_of(t, "block.up.bias") != values_of(fresh, "block.up.bias"));
+  CHECK(values_of(t, "head.weight") == values_of(fresh, "head.weight"));
+  CHECK(report.text().starts_with("4 tensors of the model kept their values: bert.pooler.dense.weight, "));
+  // The number of classes in config.json is that of another head.
+  using two = ct::task<small.with_classes(2), ct::classification, ct::micro_batch{.sequences = 4}>;
+  ct::trainer<two> of_two;
+  CHECK(of_two.load_pretrained(directory_of("masked_lm"), {.strict = false}).missing.size() == 4);
+  CHECK(sentence([&] {
+          of_two.load_pretrained(directory_of("classifier"), {.strict = false});
+        }).find("its shape of 'classifier.weight' is [3, 8], the trainer's is [2, 8]") != std::string::npos);
+  auto const whole = all.load_pretrained(directory_of("classifier"), {.strict = false});
+  CHECK(whole.text() == "all weights were found, and no others");
+}
+
 TEST_CASE("a checkpoint of a BERT is what Transformers would have saved") {
   check_saved<classifier>("classifier");
   check_saved<masked_lm>("masked_lm");
@@ -163,9 +197,10 @@ TEST_CASE("a value that is not in config.json is the default of Transformers") {
 
 TEST_CASE("the weights of one head are not those of another") {
   ct::trainer<masked_lm> t;
-  CHECK(sentence([&] {
-          t.load_pretrained(directory_of("classifier") + "/model.safetensors");
-        }).ends_with("have no tensor 'cls.predictions.transform.dense.weight'; load the weights of the same model"));
+  CHECK(
+      sentence([&] { t.load_pretrained(directory_of("classifier") + "/model.safetensors"); })
+          .ends_with("have no tensor 'cls.predictions.transform.dense.weight'; load the weights of the same model, or "
+                     "pass {.strict = false} to keep the values of what is missing"));
   ct::trainer<classifier> c;
   CHECK(sentence([&] {
           c.load_pretrained(directory_of("masked_lm") + "/model.safetensors");

@@ -4,7 +4,10 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 // The configuration that is saved beside a model's weights: objects in it are compared field by field.
 
@@ -55,4 +58,64 @@ TEST_CASE("objects of a configuration are compared field by field") {
   CHECK(refusal(R"({"rope": {"scaling": {"kind": "yarn"}}})").starts_with("its rope.scaling.kind is yarn, "));
   CHECK(refusal(R"({"rope": 3})").starts_with("its rope is 3, the trainer's is another kind of value"));
   CHECK(refusal(R"({"width": 5})").starts_with("its width is 5, "));
+}
+
+namespace {
+
+/// The values of the parameter `name`.
+template <class trainer> std::vector<double> values_of(trainer const& t, std::string_view name) {
+  std::vector<double> values;
+  for (auto const& p : t.parameters())
+    if (p.name == name) values.resize(static_cast<std::size_t>(p.size())), p.copy_to(std::span(values));
+  REQUIRE_FALSE(values.empty());
+  return values;
+}
+
+/// The same embedding with two heads, in which the tensors of `small` are not all.
+struct two_heads {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 4});
+    return ct::linear("head", ct::linear("other", x, 4), 7);
+  }
+};
+struct unrelated {
+  constexpr ct::value operator()(ct::value tokens) const {
+    return ct::linear("b", ct::embedding("a", tokens, {.vocabulary = 7, .width = 4}), 7);
+  }
+};
+template <class model>
+using fp64_trainer =
+    ct::trainer<ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 1, .tokens = 4}>, ct::precision::fp64>;
+
+} // namespace
+
+TEST_CASE("weights are loaded strictly or partly, and what was not there is said") {
+  temporary_directory const directory;
+  fp64_trainer<two_heads> saved{{}, {.seed = 1}};
+  saved.save(directory / "two");
+  fp64_trainer<small> t{{}, {.seed = 2}};
+  t.save(directory / "one");
+  CHECK(sentence([&] { t.load_pretrained(directory / "two"); })
+            .ends_with("have a tensor 'other.weight' that the model does not have; load the weights of the same "
+                       "model, or pass {.strict = false} to ignore it"));
+  CHECK(values_of(t, "head.bias") == values_of(fp64_trainer<small>{{}, {.seed = 2}}, "head.bias"));
+  auto const more = t.load_pretrained(directory / "two", {.strict = false});
+  CHECK(more.missing.empty());
+  CHECK(more.unexpected == std::vector<std::string>{"other.weight", "other.bias"});
+  CHECK(more.text() == "2 stored tensors are not the model's: other.weight, other.bias");
+  CHECK(values_of(t, "token.weight") == values_of(saved, "token.weight"));
+
+  auto const before = values_of(saved, "other.weight");
+  CHECK(sentence([&] { saved.load_pretrained(directory / "one"); })
+            .ends_with("have no tensor 'other.weight'; load the weights of the same model, or pass {.strict = false} "
+                       "to keep the values of what is missing"));
+  auto const fewer = saved.load_pretrained(directory / "one", {.strict = false});
+  CHECK(fewer.missing == std::vector<std::string>{"other.weight", "other.bias"});
+  CHECK(fewer.unexpected.empty());
+  CHECK(values_of(saved, "other.weight") == before);
+
+  fp64_trainer<unrelated> other;
+  CHECK(sentence([&] {
+          other.load_pretrained(directory / "one", {.strict = false});
+        }).find("have none of the model's tensors, such as 'a.weight'; load the weights") != std::string::npos);
 }

@@ -61,6 +61,9 @@ template <> struct weight_format_of<bert> {
                                                        "hidden_size",       "intermediate_size",
                                                        "vocab_size",        "max_position_embeddings"};
 
+  /// Keys that describe the head alone.
+  static constexpr std::string_view head_keys[] = {"num_labels", "tie_word_embeddings"};
+
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(bert const& m);
   /// What a config.json says where Transformers has a default for a missing key, with these defaults; see

@@ -57,7 +57,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
           .required_keys = required_keys,
           .standard_of = &standard_of,
           .standard = standard.text(),
-          .other_suffixes = other_suffixes};
+          .other_suffixes = other_suffixes,
+          .head_keys = head_keys};
 }
 
 } // namespace constrain

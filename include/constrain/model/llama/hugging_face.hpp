@@ -40,6 +40,9 @@ template <> struct weight_format_of<llama> {
   static constexpr std::string_view required_keys[] = {"num_hidden_layers", "num_attention_heads", "hidden_size",
                                                        "intermediate_size", "vocab_size",          "rms_norm_eps"};
 
+  /// Keys that describe the head alone.
+  static constexpr std::string_view head_keys[] = {"tie_word_embeddings"};
+
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(llama const& m);
   /// What a config.json of Transformers 4 or 5 says about rotary embeddings, sliding windows and a tied head, in one

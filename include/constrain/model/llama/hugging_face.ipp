@@ -83,7 +83,8 @@ namespace detail {
           .ignored_suffixes = std::span(ignored_suffixes).first(m.tied ? 2 : 1),
           .required_keys = required_keys,
           .standard_of = &standard_of,
-          .standard = standard.text()};
+          .standard = standard.text(),
+          .head_keys = head_keys};
 }
 
 } // namespace constrain

@@ -16,7 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Options of `load_pretrained`.
 struct pretrained_options {
   /// Whether the weights must be exactly the model's. If false, a tensor that the weights lack keeps its values, as a
-  /// new head on a pretrained body does, and a tensor that the model does not have is ignored.
+  /// new head on a pretrained body does, and a tensor that the model does not have is ignored. What config.json says
+  /// of the head is not compared.
   bool strict = true;
 };
 

@@ -27,18 +27,27 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
 }
 
-/// Throws `error` if the configuration objects `saved` and `here` have different values in a field that both have.
-/// Skips fields that are null in either object, and arrays in `here`. `within`: what comes before a field's name in the
-/// error. `directory`, `owner`: as in `check_field`.
-[[gnu::cold]] CONSTRAIN_INLINE void check_members(std::string const& directory, io::json const& saved,
-                                                  io::json const& here, std::string const& within,
-                                                  std::string_view owner) {
+/// What the comparison of a config.json with the model's configuration needs.
+struct configuration_check {
+  std::string const& directory;                // as in `check_field`
+  std::string_view owner;                      // as in `check_field`
+  std::span<std::string_view const> skipped{}; // keys that are not compared
+
+  /// Throws `error` if the configuration objects `saved` and `here` have different values in a field that both have.
+  /// Skips fields that are null in either object, and arrays in `here`. `within`: what comes before a field's name in
+  /// the error.
+  [[gnu::cold]] void members(io::json const& saved, io::json const& here, std::string const& within = "") const;
+};
+
+[[gnu::cold]] CONSTRAIN_INLINE void configuration_check::members(io::json const& saved, io::json const& here,
+                                                                 std::string const& within) const {
   for (auto const& [name, value] : here.members()) {
     auto const other = saved.find(name);
     if (!other || other->is_null() || value.kind() == io::json_kind::array || value.is_null()) continue;
+    if (within.empty() && std::ranges::find(skipped, name) != skipped.end()) continue;
     bool const same_kind = other->kind() == value.kind();
     if (same_kind && value.kind() == io::json_kind::object) {
-      check_members(directory, *other, value, concat({within, name, "."}), owner);
+      members(*other, value, concat({within, name, "."}));
       continue;
     }
     auto const text = [&](io::json const& j) { return shown_value(j, same_kind); };
@@ -49,16 +58,17 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
 }
 
-/// Throws `error` if a saved config.json lacks one of the `required_keys`, or if `check_members` finds that it
-/// contradicts the model's configuration (`here`).
-[[gnu::cold]] CONSTRAIN_INLINE void check_model(std::string const& directory, io::json const& saved,
-                                                io::json const& here, std::span<std::string_view const> required_keys,
-                                                std::string_view owner) {
-  for (auto const& name : required_keys)
+/// Throws `error` if the config.json of a directory lacks a required key or contradicts the model's configuration.
+[[gnu::cold]] CONSTRAIN_INLINE void check_configuration(configuration_check const& check, std::string const& file,
+                                                        weight_format const& format) {
+  io::mapped_file const text(file, "the configuration");
+  auto const saved = io::json::parse(text.text(), file);
+  for (auto const& name : format.required_keys)
     if (auto const found = saved.find(name); !found || found->is_null())
-      throw error({"the configuration '", directory, "/", configuration_file, "' has no ", name,
-                   "; use the file that was saved with the weights"});
-  check_members(directory, saved, here, "", owner);
+      throw error({"the configuration '", file, "' has no ", name, "; use the file that was saved with the weights"});
+  check.members(saved, io::json::parse(format.configuration));
+  if (format.standard_of != nullptr)
+    check.members(io::json::parse(format.standard_of(saved)), io::json::parse(format.standard));
 }
 
 /// The tensor called `name`, or `name` without the format's prefix (GPT-2 files exist with and without "transformer."),
@@ -77,9 +87,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 /// Opens the weights at `path`, a file or a directory. For a directory, checks its manifest and its configuration, if
-/// it has them. `owner`: as in `check_field`.
-[[gnu::cold]] CONSTRAIN_INLINE io::safetensors_files open_weights(std::string const& path, weight_format const& format,
-                                                                  std::string_view owner) {
+/// it has them. `strict`: as in `pretrained_options`. `owner`: as in `check_field`.
+[[gnu::cold]] CONSTRAIN_INLINE io::safetensors_files open_weights(std::string const& path, bool strict,
+                                                                  weight_format const& format, std::string_view owner) {
   if (!io::directory_names(path)) return io::safetensors_files::open(path);
   auto const in_it = [&](std::string_view name) { return concat({path, "/", name}); };
   if (io::detail::exists(in_it(io::manifest_name))) io::directory_reader{path}; // checks all CRCs
@@ -87,13 +97,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   if (!is_one_file && !io::detail::exists(in_it(weights_index_file)))
     throw error({"the directory '", path, "' has no ", weights_file, " and no ", weights_index_file,
                  "; save the model there as safetensors"});
-  if (auto const configuration = in_it(configuration_file);
-      !format.configuration.empty() && io::detail::exists(configuration)) {
-    io::mapped_file const text(configuration, "the configuration");
-    auto const saved = io::json::parse(text.text(), configuration);
-    check_model(path, saved, io::json::parse(format.configuration), format.required_keys, owner);
-    if (format.standard_of != nullptr)
-      check_members(path, io::json::parse(format.standard_of(saved)), io::json::parse(format.standard), "", owner);
+  if (auto const file = in_it(configuration_file); !format.configuration.empty() && io::detail::exists(file)) {
+    configuration_check check{path, owner};
+    if (!strict) check.skipped = format.head_keys;
+    check_configuration(check, file, format);
   }
   if (is_one_file) return io::safetensors_files::open(in_it(weights_file));
   return io::safetensors_files::open_indexed(in_it(weights_index_file));
@@ -175,7 +182,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                                               pretrained_options const& options,
                                                               parameter_list const& list, weight_format const& format,
                                                               arena& memory, communicator& group, agreement& ranks) {
-  auto const saved = detail::open_weights(path, format, list.owner);
+  auto const saved = detail::open_weights(path, options.strict, format, list.owner);
   auto const wanted = weight_tensors(list, format.names);
   auto const found = detail::find_weights(path, saved, wanted, format, list.owner);
   auto result = detail::compared(saved, wanted, found, format);
