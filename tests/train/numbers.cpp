@@ -157,6 +157,13 @@ TEST_CASE("finite numbers of the library's optimizers whose products are not fin
   using by_role = ct::optimizer::by_role<ct::optimizer::adamw>;
   CHECK(refused(by_role{}, [](auto& h) { h.base.learning_rate = h.head.learning_rate = 1e30f; }) ==
         "by_role: .head.learning_rate times the same field of .base is inf; make one of them smaller");
+  CHECK(refused(by_role{}, [](auto& h) {
+          h.head.learning_rate = 1e30f;
+        }).find("three updates with these hyperparameters turn a weight of 1") != std::string::npos);
+  CHECK(refused(by_role{}, [](auto& h) { h.bias.learning_rate = 1e3f; }) == "");
+  CHECK(refused(ct::optimizer::averaged<by_role>{}, [](auto& h) {
+          h.base.norm.learning_rate = 1e30f;
+        }).find("three updates with these hyperparameters") != std::string::npos);
   CHECK(refused(ct::optimizer::averaged<by_role>{}, [](auto& h) {
           h.base.base.weight_decay = h.base.norm.weight_decay = 1e30f;
         }).starts_with("by_role: .norm.weight_decay times"));

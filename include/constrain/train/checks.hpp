@@ -60,9 +60,9 @@ template <class optimizer, class real> real updated_weight(three_steps<optimizer
 }
 
 /// Throws `error` if three updates with the gradient 1 turn a weight of 1 into one whose square is infinite or NaN, but
-/// the same updates with the default hyperparameters do not: then no product with such weights is finite. Checks the
-/// optimizer, if it is element-wise, and the one that it wraps. `steps`: the given hyperparameters. `defaults`: the
-/// default ones. `name`: the optimizer's name in the error.
+/// the same updates with the default hyperparameters do not: then no product with such weights is finite. Checks only an
+/// element-wise optimizer. `steps`: the given hyperparameters. `defaults`: the default ones. `name`: the optimizer's
+/// name in the error.
 template <class optimizer, class real>
 void check_updates(three_steps<optimizer, real> const& steps, three_steps<optimizer, real> const& defaults,
                    std::string const& name) {
@@ -73,15 +73,29 @@ void check_updates(three_steps<optimizer, real> const& steps, three_steps<optimi
       throw error({name, ": three updates with these hyperparameters turn a weight of 1, whose gradient is 1, into ",
                    number_text(static_cast<double>(weight)), "; give hyperparameters closer to the defaults"});
   }
-  if constexpr (requires { typename optimizer::base; })
-    check_updates<typename optimizer::base, real>({&steps[0]->base, &steps[1]->base, &steps[2]->base},
-                                                  {&defaults[0]->base, &defaults[1]->base, &defaults[2]->base}, name);
+}
+
+/// `check_updates` for the hyperparameters `h` of the optimizer and of the one that it wraps, for each role if these
+/// depend on it.
+template <class optimizer, class real>
+void check_first_updates(typename optimizer::hyper const& h, std::string const& name) {
+  using step = op::step_hyperparameters<optimizer, real>;
+  typename optimizer::hyper const defaults{};
+  step const given[] = {step(h, {1}), step(h, {2}), step(h, {3})};
+  step const others[] = {step(defaults, {1}), step(defaults, {2}), step(defaults, {3})};
+  check_updates<optimizer, real>({&given[0], &given[1], &given[2]}, {&others[0], &others[1], &others[2]}, name);
+  if constexpr (requires { optimizer::for_each_role(h, [](auto const&) {}); })
+    optimizer::for_each_role(
+        h, [&](auto const& of_role) { check_first_updates<typename optimizer::base, real>(of_role, name); });
+  else if constexpr (requires { typename optimizer::base; })
+    check_first_updates<typename optimizer::base, real>(op::base_hyperparameters<optimizer, real>::hyper_of_base(h),
+                                                        name);
 }
 
 /// If the optimizer has a static function `check(hyper)`, calls this function, which may throw `error`. Throws `error`
 /// if a hyperparameter that `for_each_hyperparameter` visits is not finite, if `prepare` makes of them a number that is
-/// not, or if `check_updates` throws. `real`: the type in which weights are stored. `name`: the optimizer's name in the
-/// errors.
+/// not, or if `check_updates` throws. `real`: the type in which weights are
+/// stored. `name`: the optimizer's name in the errors.
 template <class optimizer, class real = float>
 void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
   if constexpr (requires { optimizer::check(h); }) optimizer::check(h);
@@ -90,12 +104,7 @@ void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
       check_number(name.c_str(), field.c_str(), static_cast<double>(value), number_range::finite);
   });
   check_prepared<optimizer, real>({h, {}}, name);
-  using step = op::step_hyperparameters<optimizer, arithmetic<real>>;
-  typename optimizer::hyper const defaults{};
-  step const given[] = {step(h, {1}), step(h, {2}), step(h, {3})};
-  step const others[] = {step(defaults, {1}), step(defaults, {2}), step(defaults, {3})};
-  check_updates<optimizer, arithmetic<real>>({&given[0], &given[1], &given[2]}, {&others[0], &others[1], &others[2]},
-                                             name);
+  check_first_updates<optimizer, arithmetic<real>>(h, name);
 }
 
 } // namespace constrain::detail

@@ -56,7 +56,7 @@ struct base_hyperparameters<optimizer, real> {
   /// Takes the hyperparameters of the base optimizer from those of `optimizer`.
   base_hyperparameters(typename optimizer::hyper const& hyper, optimizer_step now) : base(hyper_of_base(hyper), now) {}
 
-private:
+  /// The `hyper` of the base optimizer.
   static auto const& hyper_of_base(typename optimizer::hyper const& hyper) {
     if constexpr (std::is_same_v<typename optimizer::hyper, typename optimizer::base::hyper>) return hyper;
     else return hyper.base;

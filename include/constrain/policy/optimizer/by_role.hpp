@@ -57,6 +57,12 @@ template <class O> struct by_role {
     both(".head.learning_rate", ".head.weight_decay", h.head);
   }
 
+  /// Calls `visit(hyper of O)` for each role, with the role's factors applied.
+  template <class visitor> static void for_each_role(hyper const& h, visitor const& visit) {
+    visit(multiplied(h.base, h.weight)), visit(multiplied(h.base, h.bias)), visit(multiplied(h.base, h.norm));
+    visit(multiplied(h.base, h.embedding)), visit(multiplied(h.base, h.head));
+  }
+
   /// The hyperparameters of `O` in one step, for each role.
   template <class real> struct prepared {
     typename op::step_hyperparameters<O, real>::prepared weight, bias, norm, embedding, head; // one per role
