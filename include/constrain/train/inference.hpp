@@ -55,6 +55,7 @@ public:
       if (world().size() > 1) check_ranks_agree(world(), joint_call::construction, fingerprint_of(run));
     agreed(world(), joint_call::construction, [&] {
       detail::check_run(run, policy_set::device::value.is_cuda);
+      detail::check_settings(table(), run);
       engine_.allocate(run);
       state_.seed = run.seed;
       initialize(table(), state_.seed, engine_.arena(), ranks_.holders->rank());

@@ -25,7 +25,7 @@ public:
   /// The optimizer state `name` of a parameter. Throws `error` if there is none.
   tensor_view state(std::string_view parameter, std::string_view name) const;
   /// Whether the model has a setting of this name.
-  bool has_setting(std::string_view name) const;
+  bool has_setting(std::string_view name) const { return all_.has_setting(name); }
   /// The value of a setting of the model. Throws `error` if the model has no such setting.
   double setting(std::string_view name) const;
   /// Changes a setting of the model. Throws `error` if the model has no such setting, or if `x` is out of range.

@@ -74,12 +74,6 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   throw error({call, ": the model has no setting ", name, "; its settings: ", list_or_none(known)});
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE bool named_tensors::has_setting(std::string_view name) const {
-  bool has = false;
-  for (int i = 0; i < all_.settings_size; ++i) has = has || all_.name(all_.settings[i]) == name;
-  return has;
-}
-
 [[gnu::cold]] CONSTRAIN_INLINE double named_tensors::setting(std::string_view name) const {
   double x = 0;
   memory_->read(offset_of_setting(name, "setting"), &x, sizeof x);

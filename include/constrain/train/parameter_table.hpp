@@ -102,6 +102,8 @@ struct parameter_list {
   std::string name(tensor_info const& t) const {
     return {names + t.name_offset, static_cast<std::size_t>(t.name_length)};
   }
+  /// Whether the model has a setting of this name.
+  bool has_setting(std::string_view name) const;
 };
 
 /// The numbers of entries in a program's parameter table.

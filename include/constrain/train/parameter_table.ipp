@@ -6,6 +6,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+[[gnu::cold]] CONSTRAIN_INLINE bool parameter_list::has_setting(std::string_view name) const {
+  return std::any_of(settings, settings + settings_size, [&](tensor_info const& s) { return this->name(s) == name; });
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE void tensor_info::for_each_run(int rank, function_ref<void(stored_run const&)> f) const {
   auto const held = map();
   auto const shard = rank / tensor_ranks % shards, first = held.begin(shard), end = first + held.length(shard);

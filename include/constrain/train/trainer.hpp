@@ -67,6 +67,7 @@ public:
       detail::check_run(run, policy_set::device::value.is_cuda);
       detail::check_scheduled(h, run.schedule);
       if constexpr (updates_in_backward<optimizer>) detail::check_no_clipping(run);
+      detail::check_settings(table(), run);
       engine_.allocate(run);
       state_.seed = run.seed;
       initialize(table(), state_.seed, engine_.arena(), ranks_.holders->rank());
