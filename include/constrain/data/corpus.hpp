@@ -27,9 +27,9 @@ public:
   /// nor as long as `bytes`.
   static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {});
 
-  /// Tokens in memory (`view`) that `storage` keeps alive: bytes, or little-endian integers of 16 or 32 bits. The memory
-  /// must not change while the corpus, a copy or a part exists. Throws `error` if there is no token, the last token is
-  /// incomplete, a token is above `largest_token` or the width is not 1, 2 or 4.
+  /// Tokens in memory (`view`) that `storage` keeps alive: bytes, or little-endian integers of 16 or 32 bits. The
+  /// memory must not change while the corpus, a copy or a part exists. Throws `error` if there is no token, the last
+  /// token is incomplete, a token is above `largest_token` or the width is not 1, 2 or 4.
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
   /// Little-endian tokens of a file, of 16 or 32 bits, from byte `begin` to the end. This call scans the file once;

@@ -87,7 +87,8 @@ public:
   std::int64_t size() const { return file_ ? file_->size() - file_->begin() : static_cast<std::int64_t>(view_.size()); }
 
   /// Calls `visit(bytes)` for consecutive parts of the `count` bytes from `first` on. The sizes of all parts but the
-  /// last are multiples of 4. Throws `error` if the file cannot be read or, after the calls, if `token_file::verify` finds a change.
+  /// last are multiples of 4. Throws `error` if the file cannot be read or, after the calls, if `token_file::verify`
+  /// finds a change.
   void visit(std::int64_t first, std::int64_t count, function_ref<void(std::span<std::byte const>)> visit) const;
 
   /// The error for content that has changed since the corpus was made.

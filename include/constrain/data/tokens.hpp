@@ -32,13 +32,12 @@ token_layout find_tokens(std::span<std::byte const> head, std::int64_t size, std
 
 /// A corpus from a file of little-endian tokens of 16 or 32 bits: without a header, as nanoGPT writes them (`.bits` for
 /// 32), or with a header of llm.c, which says how wide tokens are: magic 20240520 and version 1 for 16 bits (GPT-2), or
-/// 20240801 and version 7 for 32 bits (Llama 3). Throws
-/// `error` if the file cannot be read, has no tokens, ends within a token, has a wrong header or one that contradicts
-/// `.bits`, or has a token above `corpus::largest_token`. The file is scanned once, for its largest token and its
-/// checksum, and stays open. Tokens are read when they are used. Reading throws `error` if the file has become shorter
-/// or cannot be read, if a token is larger than the largest token of the scan, or if both the file's modification time
-/// and its tokens have changed since the scan. Appending to the file is allowed: the tokens of a file that has grown are
-/// not compared with those of the scan.
+/// 20240801 and version 7 for 32 bits (Llama 3). Throws `error` if the file cannot be read, has no tokens, ends within
+/// a token, has a wrong header or one that contradicts `.bits`, or has a token above `corpus::largest_token`. The file
+/// is scanned once, for its largest token and its checksum, and stays open. Tokens are read when they are used. Reading
+/// throws `error` if the file has become shorter or cannot be read, if a token is larger than the largest token of the
+/// scan, or if both the file's modification time and its tokens have changed since the scan. Appending to the file is
+/// allowed: the tokens of a file that has grown are not compared with those of the scan.
 corpus tokens(std::string const& path, tokens_options const& options = {});
 
 } // namespace constrain::data
