@@ -14,6 +14,7 @@
 #include "constrain/run/launchers.hpp"
 
 #include "constrain/data/json_lines.hpp"
+#include "constrain/data/labelled_json_lines.hpp"
 #include "constrain/data/random.hpp"
 #include "constrain/data/text.hpp"
 #include "constrain/data/tokens.hpp"
