@@ -24,6 +24,8 @@
 #include "constrain/layer/repeat.hpp"
 #include "constrain/model/gpt2.hpp"
 #include "constrain/model/llama.hpp"
+#include "constrain/model/metric/f1.hpp"
+#include "constrain/model/metric/metrics.hpp"
 #include "constrain/model/objective/causal_lm.hpp"
 #include "constrain/model/objective/classification.hpp"
 #include "constrain/model/objective/focal_classification.hpp"

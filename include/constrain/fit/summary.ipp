@@ -15,6 +15,19 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// are fewer labels than tokens.
 CONSTRAIN_INLINE bool has_two_rates(fit_result const& r) { return r.labels_per_second < 0.9995 * r.tokens_per_second; }
 
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<metric> metrics_of(evaluation const& e) {
+  std::vector<metric> all;
+  for (auto const& each : e.metrics) all.push_back({std::string(each.name), each.value});
+  return all;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE std::string evaluation_text(evaluation const& e, bool counts_correct) {
+  auto text = formatted("validation loss %.4f", e.loss);
+  if (counts_correct) text += formatted(" | perplexity %.2f | accuracy %.3f", e.perplexity, e.accuracy);
+  for (auto const& each : e.metrics) text += concat({" | ", each.name, formatted(" %.3f", each.value)});
+  return text;
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE io::json_writer summary_of(trainer_facts const& t, fit_result const& r,
                                                           std::vector<metric> const& metrics) {
   io::json_writer json;
@@ -27,6 +40,7 @@ CONSTRAIN_INLINE bool has_two_rates(fit_result const& r) { return r.labels_per_s
   if (r.validation) json.member("validation_loss", r.validation->loss);
   if (r.validation && t.counts_correct)
     json.member("perplexity", r.validation->perplexity).member("accuracy", r.validation->accuracy);
+  if (r.validation) write_metrics(json, metrics_of(*r.validation), "validation_metrics");
   if (math::finite(t.state.best_validation_loss)) json.member("best_validation_loss", t.state.best_validation_loss);
   write_metrics(json, metrics);
   return json.member("stop_reason", reason_of(r.stop_reason)).end(), json;
@@ -58,6 +72,8 @@ CONSTRAIN_INLINE bool has_two_rates(fit_result const& r) { return r.labels_per_s
   fact("tokens a step", grouped(t.batch_tokens * t.data_ranks)), fact("loss of the last step", number(r.loss));
   if (r.validation) fact("validation loss", number(r.validation->loss));
   if (r.validation && t.counts_correct) fact("perplexity", number(r.validation->perplexity));
+  for (auto const& each : r.validation ? metrics_of(*r.validation) : std::vector<metric>())
+    fact(("validation " + each.name).c_str(), number(each.value));
   if (math::finite(t.state.best_validation_loss)) fact("lowest validation loss", number(t.state.best_validation_loss));
   if (r.share_of_peak > 0) fact("share of the processor's peak", number(r.share_of_peak));
   fact("tokens per second", whole(r.tokens_per_second));

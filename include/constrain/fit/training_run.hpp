@@ -206,11 +206,10 @@ private:
     found->loss = of_rank_0(t_.world(), found->loss); // so that all ranks make the same decisions
     context_.validation = context_.result.validation = found;
     record.validation_loss = found->loss;
-    if constexpr (trainer::entries::counts_correct) {
-      record.accuracy = found->accuracy;
-      lines_.line("step %lld | validation loss %.4f | perplexity %.2f | accuracy %.3f",
-                  static_cast<long long>(record.step), found->loss, found->perplexity, found->accuracy);
-    } else lines_.line("step %lld | validation loss %.4f", static_cast<long long>(record.step), found->loss);
+    if constexpr (trainer::entries::counts_correct) record.accuracy = found->accuracy;
+    record.validation_metrics = metrics_of(*found);
+    lines_.line("step %lld | %s", static_cast<long long>(record.step),
+                evaluation_text(*found, trainer::entries::counts_correct).c_str());
     bool const best = t_.note_validation(found->loss);
     call(callbacks_.evaluation);
     end_if_asked();

@@ -4,6 +4,7 @@
 #include "constrain/model/is_objective.hpp"
 #include "constrain/model/refusals.hpp"
 #include "constrain/op/accuracy/accuracy.hpp"
+#include "constrain/op/class_counts/class_counts.hpp"
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/op/refusals.hpp"
 #include "constrain/program/value.hpp"
@@ -22,11 +23,14 @@ struct micro_batch {
 };
 
 /// The entry programs of a trainer: `step` (forward, backward, update), `evaluate` (the loss and, if the labels are
-/// classes, the number of correct predictions), `predict` (logits of a micro-batch) and `generate` (logits of one
-/// sequence).
+/// classes, the number of correct predictions and the counts for the objective's metrics), `predict` (logits of a
+/// micro-batch) and `generate` (logits of one sequence).
 enum class entry { step, evaluate, predict, generate };
 
 namespace detail {
+
+/// Whether an objective has metrics (model/metric/metrics.hpp).
+template <class objective> concept lists_metrics = requires { typename objective::metrics; };
 
 /// Whether a task's forward program is a constant expression.
 template <class task> concept constant_program = requires {
@@ -139,6 +143,11 @@ template <auto model, class objective_, micro_batch batch> struct task {
       ref const correct = emit<op::correct_predictions>({logits, target[0]}, {}, 0).where();
       b.program.set_result("correct", correct);
       b.program.values[correct.value].role = role::result;
+      if constexpr (detail::lists_metrics<objective>) {
+        ref const counts = emit<op::class_counts>({logits, target[0]}, {}, 0).where();
+        b.program.set_result("class_counts", counts);
+        b.program.values[counts.value].role = role::result;
+      }
     }
     return b.program;
   }
