@@ -15,6 +15,8 @@
 
 #include "constrain/data/json_lines.hpp"
 #include "constrain/data/labelled_json_lines.hpp"
+#include "constrain/data/length_groups.hpp"
+#include "constrain/data/packing.hpp"
 #include "constrain/data/random.hpp"
 #include "constrain/data/text.hpp"
 #include "constrain/data/tokens.hpp"
