@@ -36,7 +36,7 @@ CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
   } else if (auto const messages = object.find("messages")) {
     is_chat = true;
     append_chat(*messages, where, options_.chat,
-                [&](std::string_view text, bool is_prompt) { one.append(text, is_prompt); });
+                [&](std::string_view part, bool is_prompt) { one.append(part, is_prompt); });
   } else {
     throw error({"'", where,
                  "' has neither 'text' nor both 'input' and 'output' nor 'messages'; add 'text', both 'input' and "
