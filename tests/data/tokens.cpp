@@ -264,6 +264,19 @@ TEST_CASE("tokens of 32 bits: a file that is written to says so, also where a to
   CHECK(corpus.token(1) == 5);
 }
 
+TEST_CASE("tokens: the files that examples/tokenize_text.py writes") {
+  std::string const directory = CONSTRAIN_FIXTURES "/token_files/"; // fixtures/make_token_files.py
+  for (int const bits : {16, 32}) {
+    // "one two", "three one unknown" and the end of each, in a vocabulary that begins with <end>, ?, one, two, three.
+    std::vector<std::int32_t> expected{2, 3, 0, 4, 2, 1, 0};
+    for (auto& token : expected) token += bits == 32 ? 70'000 : 0;
+    auto const corpus = data::tokens(directory + std::to_string(bits) + ".bin");
+    CHECK(all(corpus) == expected);
+    CHECK(all(data::tokens(directory + std::to_string(bits) + "_plain.bin", {.bits = bits})) == expected);
+    CHECK(corpus.vocabulary() == expected[3] + 1);
+  }
+}
+
 TEST_CASE("a corpus whose storage is changed to tokens that it had not") {
   auto const storage = std::make_shared<std::vector<std::uint16_t>>(100, std::uint16_t{200});
   auto const corpus =
