@@ -23,6 +23,7 @@ inline double f1_of(class_counts const& c, std::int64_t label) {
 struct macro_f1 {
   static constexpr char const* name = "macro_f1";
 
+  /// The value.
   static double of(class_counts const& c) {
     double sum = 0, classes = 0;
     for (std::int64_t i = 0; i < c.classes(); ++i)
@@ -36,7 +37,9 @@ struct macro_f1 {
 struct binary_f1 {
   static constexpr char const* name = "f1";
 
+  /// Whether there are two classes.
   static constexpr bool applies(std::int64_t classes) { return classes == 2; }
+  /// The value.
   static double of(class_counts const& c) { return detail::f1_of(c, 1); }
 };
 
