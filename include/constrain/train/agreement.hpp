@@ -47,7 +47,7 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
 void add_state(fingerprint& to, training_state const& s);
 
 /// Adds the hash of a data set's content (0 for null) and, for a corpus or null, the number of tokens (-1 for null).
-/// `which`: the word before "corpus" or "examples" in the error: ".validation " or "".
+/// `which`: the word before "corpus" or "examples" in the error: ".validation ", the like, or "".
 void add_dataset(fingerprint& to, std::string const& which, data::dataset_pointer const& d);
 
 /// The values that must be equal on all ranks when a trainer is constructed.
@@ -83,6 +83,9 @@ fingerprint fingerprint_of_fit(options const& o, data::dataset_pointer const& d,
   add_state(all, state);
   add_dataset(all, "", d);
   add_dataset(all, ".validation ", o.validation);
+  all.add("the number of sets in .further_validation", o.further_validation.size());
+  for (auto const& each : o.further_validation)
+    add_dataset(all, concat({"'", each.name, "' of .further_validation "}), each.data);
   all.add(".steps", o.steps.count()), all.add(".epochs", o.epochs);
   auto const describe = [&](std::string const& which, interval const& every) {
     every.describe([&](char const* name, std::int64_t value) { all.add(name + which, value); });
