@@ -131,6 +131,62 @@ TEST_CASE("the number of chosen tokens") {
   for (auto const token : random.inputs) CHECK((token == 0 || token == 1));
 }
 
+TEST_CASE("spans: as many tokens are chosen, next to each other, and replaced alike") {
+  auto how = bert;
+  how.span = 3;
+  auto const tokens = counted(128); // 19 are chosen: six spans of 3, and one token
+  std::map<std::size_t, int> times;
+  int masked_spans = 0, spans = 0;
+  for (std::int64_t example = 0; example < 2000; ++example) {
+    masked const m(how, tokens, 0, example);
+    auto const chosen = m.chosen();
+    REQUIRE(chosen.size() == 19);
+    int shorter = 0;
+    for (std::size_t i = 0, n = 0; i < 19; i += n) { // runs of chosen tokens: spans may touch
+      for (n = 1; i + n < 19 && chosen[i + n] == chosen[i] + n; ++n) {}
+      shorter += n % 3 == 1;
+      CHECK(n % 3 != 2);
+      if (n != 3) continue;
+      ++spans;
+      bool const is_masked = m.inputs[chosen[i]] == how.mask_token;
+      masked_spans += is_masked;
+      for (std::size_t k = 1; k < 3; ++k) CHECK((m.inputs[chosen[i + k]] == how.mask_token) == is_masked);
+    }
+    CHECK(shorter == 1);
+    for (auto const i : chosen) ++times[i];
+  }
+  CHECK(masked_spans / double(spans) == doctest::Approx(0.8).epsilon(0.02)); // the stddev is 0.0037
+  CHECK(times.size() == 128);
+  for (std::size_t i = 8; i < 120; ++i) // each is chosen in 15 % of the examples: 297, the stddev is 16
+    CHECK(times[i] == doctest::Approx(297).epsilon(0.3));
+}
+
+TEST_CASE("spans: all places are equally likely") {
+  // Two spans of two among six tokens: the ends of the row and of the spans leave six ways.
+  data::masking const how{.mask_token = 0, .vocabulary = 1, .share = 0.67, .span = 2};
+  std::map<std::vector<std::size_t>, int> times;
+  for (std::int64_t example = 0; example < 6000; ++example) ++times[masked(how, counted(6), 0, example).chosen()];
+  // 0123, 01 34, 01 45, 12 34 (1234), 12 45, 23 45 (2345)
+  CHECK(times.size() == 6);
+  for (auto const& [chosen, n] : times) CHECK(n == doctest::Approx(1000).epsilon(0.15)); // the stddev is 29
+}
+
+TEST_CASE("spans: a span longer than what is chosen, and tokens that must not be chosen") {
+  auto how = bert;
+  how.span = 10;
+  masked const m(how, counted(20)); // 3 are chosen
+  REQUIRE(m.chosen().size() == 3);
+  CHECK(m.chosen()[2] == m.chosen()[0] + 2);
+  how.share = 1;
+  CHECK(masked(how, counted(20)).chosen().size() == 20);
+  integers inputs = counted(30), labels = inputs;
+  for (std::size_t i = 0; i < 30; i += 3) labels[i] = ct::ignored_label;
+  how.share = 0.2, how.span = 2;
+  data::mask_tokens(how, 0, 0, inputs, labels);
+  CHECK(std::count(labels.begin(), labels.end(), ct::ignored_label) == 26); // 20 candidates, 4 chosen
+  for (std::size_t i = 0; i < 30; i += 3) CHECK(labels[i] == ct::ignored_label);
+}
+
 TEST_CASE("a masking that is out of range is refused") {
   auto const said = [](data::masking const& how) { return sentence([&] { data::check_masking(how); }); };
   CHECK(said(bert) == "");
@@ -142,6 +198,7 @@ TEST_CASE("a masking that is out of range is refused") {
     CHECK(said({.mask_token = 1, .vocabulary = 5, .share = share}).starts_with("masking: .share is "));
   CHECK(said({.mask_token = 1, .vocabulary = 5, .masked = 1.1}).starts_with("masking: .masked is 1.1"));
   CHECK(said({.mask_token = 1, .vocabulary = 5, .random = -1}).starts_with("masking: .random is -1"));
+  CHECK(said({.mask_token = 1, .vocabulary = 5, .span = 0}) == "masking: .span is 0; give an integer of at least 1");
   CHECK(said({.mask_token = 1, .vocabulary = 5, .masked = 0.8, .random = 0.3}) ==
         "masking: .masked is 0.8 and .random is 0.3; give shares whose sum is at most 1");
   integers five = counted(5), four = counted(4);

@@ -80,12 +80,18 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
                 "leave labels::shift out");
   auto result = *this;
   result.masks_ = how;
-  std::uint64_t numbers[] = {
-      sum_, static_cast<std::uint64_t>(how.mask_token), static_cast<std::uint64_t>(how.vocabulary), how.seed, 0, 0, 0};
+  std::uint64_t numbers[] = {sum_,
+                             static_cast<std::uint64_t>(how.mask_token),
+                             static_cast<std::uint64_t>(how.vocabulary),
+                             how.seed,
+                             static_cast<std::uint64_t>(how.span),
+                             0,
+                             0,
+                             0};
   double const shares[] = {how.share, how.masked, how.random};
-  std::memcpy(&numbers[4], shares, sizeof shares);
+  std::memcpy(&numbers[5], shares, sizeof shares);
   io::crc32c check;
-  add_numbers(check, numbers, 7);
+  add_numbers(check, numbers, 8);
   result.sum_ = (sum_ >> 32) << 32 | check.value();
   return result;
 }

@@ -16,6 +16,7 @@ struct masking {
   double share = 0.15;          // share of the tokens with a valid label that is chosen, in (0, 1]
   double masked = 0.8;          // share of the chosen tokens that the mask token replaces, in [0, 1]
   double random = 0.1;    // share of the chosen tokens that a random token replaces; `masked` + `random` is at most 1
+  std::int32_t span = 1;  // chosen tokens are in spans of this many tokens, at least 1; one of them may be shorter
   std::uint64_t seed = 0; // seed of the choice
 
   friend constexpr bool operator==(masking const&, masking const&) = default;
@@ -30,7 +31,9 @@ std::int64_t count_masked(masking const& how, std::int64_t candidates);
 
 /// Masks the tokens of one example: `inputs` are the tokens, `labels` the same tokens, with `ignored_label` where a
 /// token must not be chosen, such as padding and [CLS]. Replaces chosen tokens in `inputs`, and writes `ignored_label`
-/// to the labels of all others. Every set of `count_masked` tokens is equally likely, up to rounding to 2^-32. The
+/// to the labels of all others. With spans, all tokens of a span are replaced in the same way (Joshi et al. 2020,
+/// "SpanBERT", with spans of one length); spans do not overlap, and skip tokens that must not be chosen. All places of
+/// the spans, and without spans all sets of `count_masked` tokens, are equally likely, up to rounding to 2^-32. The
 /// result depends only on the arguments: with equal seeds, an example has the same masks in the same epoch on every
 /// machine and in a resumed run. Throws `error` as `check_masking` does, and if the lengths differ.
 void mask_tokens(masking const& how, std::int64_t epoch, std::int64_t example, std::span<std::int32_t> inputs,

@@ -30,6 +30,7 @@ CONSTRAIN_INLINE std::uint64_t in_words(double share) { return static_cast<std::
   else check_number("masking", ".share", how.share, number_range::above_zero); // 0 gets a different error message
   check_number("masking", ".masked", how.masked, number_range::from_zero_to_one);
   check_number("masking", ".random", how.random, number_range::from_zero_to_one);
+  check_count("masking", ".span", how.span, 1);
   if (how.masked + how.random > 1)
     throw error({"masking: .masked is ", constrain::detail::number_text(how.masked), " and .random is ",
                  constrain::detail::number_text(how.random), "; give shares whose sum is at most 1"});
@@ -58,21 +59,29 @@ CONSTRAIN_INLINE void mask_tokens(masking const& how, std::int64_t epoch, std::i
   philox_key const key{{of_epoch.word[0], of_epoch.word[1]}};
   auto const masked = detail::in_words(how.masked), replaced = masked + detail::in_words(how.random);
   auto left = static_cast<std::int64_t>(labels.size()) - std::count(labels.begin(), labels.end(), ignored_label);
-  auto wanted = count_masked(how, left);
+  auto wanted = count_masked(how, left);             // tokens to choose
+  auto spans = (wanted + how.span - 1) / how.span;   // spans to begin
+  auto const rest = wanted - (spans - 1) * how.span; // tokens of the span that may be shorter
+  auto const draw_of_rest = philox({{low(s), high(s), 0, purpose - 1}}, key);
+  auto const shorter = static_cast<std::int64_t>((draw_of_rest.word[0] * static_cast<std::uint64_t>(spans)) >> 32);
+  std::int64_t in_span = 0; // tokens left of the current span
+  std::uint32_t choice = 0; // how the current span is replaced
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] == ignored_label) continue;
     auto const draw = philox({{low(s), high(s), low(i), purpose + 1 + high(i)}}, key);
-    // Selection sampling (Knuth, "The Art of Computer Programming", volume 2, algorithm S): of the `left` candidates,
-    // `wanted` are still to be chosen.
-    bool const chosen = static_cast<std::int64_t>((draw.word[0] * static_cast<std::uint64_t>(left)) >> 32) < wanted;
+    // Selection sampling (Knuth, "The Art of Computer Programming", volume 2, algorithm S): each span counts as one
+    // place, and of the places that are left, `spans` are still to be chosen.
+    auto const places = static_cast<std::uint64_t>(left - (wanted - spans));
+    if (in_span == 0 && static_cast<std::int64_t>((draw.word[0] * places) >> 32) < spans)
+      choice = draw.word[1], in_span = --spans == shorter ? rest : how.span;
     --left;
-    if (!chosen) {
+    if (in_span == 0) {
       labels[i] = ignored_label;
       continue;
     }
-    --wanted;
-    if (draw.word[1] < masked) inputs[i] = how.mask_token;
-    else if (draw.word[1] < replaced)
+    --in_span, --wanted;
+    if (choice < masked) inputs[i] = how.mask_token;
+    else if (choice < replaced)
       inputs[i] = static_cast<std::int32_t>((draw.word[2] * static_cast<std::uint64_t>(how.vocabulary)) >> 32);
   }
 }
