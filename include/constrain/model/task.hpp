@@ -20,6 +20,7 @@ struct micro_batch {
   int sequences = 1; // sequences in the micro-batch
   int tokens = 0;    // tokens of each sequence; 0: the model's context, or 1 if the model has no context and no input
                      // has one entry per token
+  int evaluation_sequences = 0; // sequences in a micro-batch of `evaluate`; 0: as many as `sequences`
 };
 
 /// The entry programs of a trainer: `step` (forward, backward, update), `evaluate` (the loss and, if the labels are
@@ -93,13 +94,16 @@ template <auto model, class objective_, micro_batch batch> struct task {
   /// only one error.
   static constexpr std::int64_t sequences = batch.sequences < 1 ? 1 : batch.sequences;
   static constexpr std::int64_t tokens = requested_tokens < 1 ? 1 : requested_tokens;
+  /// The sequences of a micro-batch of `evaluate`.
+  static constexpr std::int64_t evaluation_sequences =
+      batch.evaluation_sequences < 1 ? sequences : batch.evaluation_sequences;
 
   /// The forward program of an entry, with parameters and activations of type `real`. If the program cannot be built,
   /// the result holds the error.
   static constexpr program build(entry e, dtype real) {
     if constexpr (!is_model<decltype(model)> && !detail::takes_several<decltype(model)>)
       return detail::refused_program(diagnosis_with<refusals::model_is_no_function>());
-    else if constexpr (batch.sequences < 1 || requested_tokens < 1)
+    else if constexpr (batch.sequences < 1 || batch.evaluation_sequences < 0 || requested_tokens < 1)
       return detail::refused_program(
           diagnosis_with<refusals::micro_batch_is_empty>(0, 0, batch.sequences, requested_tokens));
     else if constexpr (!detail::takes_values<decltype(model), inputs.size()>)
@@ -117,7 +121,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
   static constexpr program write(entry e, dtype real) {
     builder b;
     b.real = real;
-    auto const rows = e == entry::generate ? 1 : sequences;
+    auto const rows = e == entry::generate ? 1 : e == entry::evaluate ? evaluation_sequences : sequences;
     value in[maximum_ports], target[maximum_ports];
     for (int i = 0; i < inputs.size(); ++i) in[i] = add_port(b, port_kind::input, inputs[i], rows, {});
     value const logits = detail::call_with(model, in, std::make_index_sequence<inputs.size()>{});
@@ -183,6 +187,13 @@ template <class type> concept is_task = requires(entry e, dtype real) {
 };
 
 namespace detail {
+
+/// The sequences of a micro-batch of `evaluate`. A type of your own that is a task need not say how many.
+template <class task>
+inline constexpr std::int64_t evaluation_sequences = [] {
+  if constexpr (requires { task::evaluation_sequences; }) return task::evaluation_sequences;
+  else return task::sequences;
+}();
 
 /// Stands in for a type that is not a task, so that the compiler reports only the error of `refusal`.
 template <template <diagnosis> class refusal> struct no_task_for {

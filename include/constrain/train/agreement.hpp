@@ -3,6 +3,7 @@
 #include "constrain/base/concat.hpp"
 #include "constrain/comm/fingerprint.hpp"
 #include "constrain/data/dataset.hpp"
+#include "constrain/model/task.hpp"
 #include "constrain/train/hyperparameters.hpp"
 #include "constrain/train/interval.hpp"
 #include "constrain/train/parameter_table.hpp"
@@ -56,6 +57,7 @@ fingerprint fingerprint_of(typename trainer::hyper const& h, run_options const& 
   fingerprint all;
   add_build(all, trainer::policy_set::name(), parameters);
   all.add("the number of sequences in a micro-batch", trainer::task::sequences);
+  all.add("the number of sequences in a micro-batch of evaluate", evaluation_sequences<typename trainer::task>);
   all.add("the number of tokens in a sequence", trainer::task::tokens);
   all.add("the number of micro-batches", trainer::micro_batches);
   all.add_hash("the plan of a step", hash_of_plan(trainer::entries::step::value));

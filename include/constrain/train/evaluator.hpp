@@ -46,14 +46,15 @@ public:
   std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
     settle();
     ranks_.come_to(joint_call::evaluate, samples.size());
-    auto const sum = detail::evaluate_samples(samples, task::sequences, stop,
+    auto const sum = detail::evaluate_samples(samples, detail::evaluation_sequences<task>, stop,
                                               [&](constrain::batch const& b, detail::evaluation_sums& to) {
                                                 evaluate_one(b.every_input(), b.every_label(), to);
                                               });
     return sum ? std::optional(result_of(*sum)) : std::nullopt;
   }
 
-  /// The loss and accuracy over your own arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list of arrays.
+  /// The loss and accuracy over your own arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list of arrays;
+  /// here, `sequences` is `.evaluation_sequences` of the micro-batch, if that is set.
   /// Labels: the same shape, [n, sequences] for classification, or a list of arrays. Throws `error` as `trainer::batch`
   /// does, and if no label is valid.
   evaluation evaluate(array_list const& inputs, array_list const& labels,
