@@ -50,6 +50,12 @@ struct without_metrics {
   constexpr ct::value operator()(ct::value logits, ct::value labels) const { return ct::cross_entropy(logits, labels); }
 };
 
+struct tokens_with_metrics : ct::causal_lm {
+  using metrics = ct::metrics<ct::macro_f1>;
+};
+using of_tokens = ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 16, .vocabulary = 400, .context = 16},
+                           tokens_with_metrics, ct::micro_batch{.sequences = 16}>;
+
 template <int classes, class objective = ct::classification>
 using task = ct::task<bag_of_words{classes}, objective, ct::micro_batch{.sequences = 4, .tokens = 3}>;
 
@@ -163,6 +169,20 @@ TEST_CASE("the metrics are the same with other policies") {
   CHECK(*fused.evaluate(b.all()).metric("macro_f1") == *plain.evaluate(b.all()).metric("macro_f1"));
   ct::trainer<task<3>, ct::precision::bf16> narrow({}, {.seed = 3});
   CHECK(narrow.evaluate(b.all()).metric("macro_f1").has_value());
+}
+
+TEST_CASE("the counts of a loop over rows of logits are summed") {
+  auto const corpus = ct::data::random_tokens(16 * 16 * 3 + 40, 400, 3);
+  using looped = ct::trainer<of_tokens, ct::fusion::all>;
+  using plain = ct::trainer<of_tokens, ct::fusion::none>;
+  // 256 rows, of which an eighth of the logits is stored at a time.
+  static_assert(looped::entries::evaluate::where.end < plain::entries::evaluate::where.end);
+  looped t({.learning_rate = 1e-2f}, {.seed = 3});
+  plain u({.learning_rate = 1e-2f}, {.seed = 3});
+  auto const e = t.evaluate(corpus), f = u.evaluate(corpus);
+  CHECK(e.accuracy == f.accuracy);
+  CHECK(*e.metric("macro_f1") > 0);
+  CHECK(*e.metric("macro_f1") == doctest::Approx(*f.metric("macro_f1")).epsilon(1e-3)); // logits may round apart
 }
 
 TEST_CASE("fit writes the metrics of the validation to the log and the records") {
