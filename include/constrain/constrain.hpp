@@ -14,6 +14,9 @@
 #include "constrain/run/launchers.hpp"
 
 #include "constrain/data/json_lines.hpp"
+#include "constrain/data/labelled_json_lines.hpp"
+#include "constrain/data/length_groups.hpp"
+#include "constrain/data/packing.hpp"
 #include "constrain/data/random.hpp"
 #include "constrain/data/text.hpp"
 #include "constrain/data/tokens.hpp"
@@ -24,6 +27,8 @@
 #include "constrain/model/bert.hpp"
 #include "constrain/model/gpt2.hpp"
 #include "constrain/model/llama.hpp"
+#include "constrain/model/metric/f1.hpp"
+#include "constrain/model/metric/metrics.hpp"
 #include "constrain/model/objective/causal_lm.hpp"
 #include "constrain/model/objective/classification.hpp"
 #include "constrain/model/objective/focal_classification.hpp"

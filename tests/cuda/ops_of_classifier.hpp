@@ -15,7 +15,7 @@ inline void check_ops_of_classifier(std::map<std::string, int>& seen, std::initi
   for (auto const* name : named) check(name);
   for (auto const* name :
        {"mean", "mean_gradient", "multiply", "add", "copy", "dropout_add", "elementwise", "elementwise_gradient_bias",
-        "soft_cap", "soft_cap_gradient", "cross_entropy_and_gradient", "update"})
+        "soft_cap", "soft_cap_gradient", "cross_entropy_and_gradient", "class_counts", "update"})
     check(name);
 }
 

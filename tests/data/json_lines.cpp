@@ -80,8 +80,8 @@ TEST_CASE("texts of one length are cut off or padded") {
 
 TEST_CASE("lines that cannot be read are named") {
   CHECK(refusal("{\"text\": \"a\"}\n{\"input\": \"a\"}\n")
-            .ends_with("texts.jsonl:2' has neither 'text' nor both 'input' and 'output'; add 'text', or both 'input' "
-                       "and 'output'"));
+            .ends_with("texts.jsonl:2' has neither 'text' nor both 'input' and 'output' nor 'messages'; add 'text', "
+                       "both 'input' and 'output', or 'messages'"));
   CHECK(refusal("{\"text\": 5}").find("texts.jsonl:1' has 5 at byte") != std::string::npos);
   CHECK(refusal("\n\n{\"text\": \"a\"").find("texts.jsonl:3'") != std::string::npos);
   CHECK(refusal("[]").find("texts.jsonl:1'") != std::string::npos);

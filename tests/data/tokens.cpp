@@ -4,6 +4,7 @@
 #include <constrain/data/tokens.hpp>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -21,6 +22,13 @@ namespace {
 std::string bytes_of(std::vector<std::uint16_t> const& tokens) {
   std::string bytes;
   for (auto token : tokens) bytes += static_cast<char>(token & 255), bytes += static_cast<char>(token >> 8);
+  return bytes;
+}
+
+std::string bytes_of_wide(std::vector<std::uint32_t> const& tokens) {
+  std::string bytes;
+  for (auto token : tokens)
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(token >> shift & 255);
   return bytes;
 }
 
@@ -162,6 +170,113 @@ TEST_CASE("tokens: a file that is written to says so, one that is touched, appen
   CHECK(sentence([&] { corpus.copy(0, out); }) == "");
 }
 
+TEST_CASE("tokens of 32 bits: with and without llm.c's header") {
+  temporary_directory const directory;
+  std::vector<std::uint32_t> const tokens{128000, 0, 65536, 70000, 258, 7};
+  std::vector<std::int32_t> const expected(tokens.begin(), tokens.end());
+  write_file(directory / "plain.bin", bytes_of_wide(tokens));
+  write_file(directory / "header.bin", header(20240801, 7, 6) + bytes_of_wide(tokens));
+  for (auto const& corpus :
+       {data::tokens(directory / "plain.bin", {.bits = 32}), data::tokens(directory / "header.bin"),
+        data::tokens(directory / "header.bin", {.bits = 32})}) {
+    CHECK(all(corpus) == expected);
+    CHECK(corpus.vocabulary() == 128001);
+    CHECK(corpus.token(3) == 70000);
+    auto const [train, validation] = corpus.split(0.34);
+    CHECK(all(train) == std::vector<std::int32_t>{128000, 0, 65536, 70000});
+    CHECK(all(validation) == std::vector<std::int32_t>{258, 7});
+    CHECK(validation.vocabulary() == 128001);
+    CHECK((corpus.fingerprint() >> 32) == 24); // bytes
+  }
+  CHECK(data::tokens(directory / "plain.bin", {.bits = 32}).fingerprint() ==
+        data::tokens(directory / "header.bin").fingerprint());
+  // The same bytes as 16-bit tokens have the same hash of content, but another length in tokens.
+  CHECK(data::tokens(directory / "plain.bin").size() == 12);
+}
+
+TEST_CASE("tokens of 32 bits: long files are read in parts that end between tokens") {
+  temporary_directory const directory;
+  std::vector<std::uint32_t> tokens;
+  for (std::uint32_t i = 0; i < 200'000; ++i) tokens.push_back(i * 7919 % 1'000'003);
+  for (std::string const& head : {std::string(), header(20240801, 7, 200'000)}) {
+    write_file(directory / "x.bin", head + bytes_of_wide(tokens));
+    auto const corpus = data::tokens(directory / "x.bin", {.bits = 32});
+    CHECK(all(corpus) == std::vector<std::int32_t>(tokens.begin(), tokens.end()));
+    CHECK(corpus.vocabulary() == 1 + static_cast<std::int32_t>(*std::max_element(tokens.begin(), tokens.end())));
+    std::vector<std::int32_t> some(9000);
+    corpus.copy(4095, some);
+    CHECK(some == std::vector<std::int32_t>(tokens.begin() + 4095, tokens.begin() + 4095 + 9000));
+  }
+}
+
+TEST_CASE("tokens of 32 bits: what is no file of them is refused") {
+  temporary_directory const directory;
+  auto const path = directory / "x.bin";
+  auto const refusal = [&](std::string const& content, int bits) {
+    write_file(path, content);
+    return sentence([&] { data::tokens(path, {.bits = bits}); });
+  };
+  auto const begin = "the token file '" + path + "' ";
+  CHECK(refusal("", 32) == begin + "is empty; give a file with at least one token");
+  CHECK(refusal("abcdef", 32) == begin + "has 6 bytes, but each token takes four; write the file again");
+  CHECK(refusal(header(20240801, 1, 1) + "abcd", 0) ==
+        begin + "has an llm.c header of version 1; give a file of version 7 (32-bit tokens) or without a header");
+  CHECK(refusal(header(20240801, 7, 1) + "abcd", 16) ==
+        begin + "has an llm.c header for 32-bit tokens, but .bits is 16; leave .bits out");
+  CHECK(refusal(header(20240520, 1, 2) + "abcd", 32) ==
+        begin + "has an llm.c header for 16-bit tokens, but .bits is 32; leave .bits out");
+  CHECK(refusal(header(20240801, 7, 2).substr(0, 40), 0) ==
+        begin + "ends inside its header, after 40 bytes; write the file again");
+  for (std::uint32_t const count : {0u, 2u, 0x3fffffffu, 0x40000001u, 0x80000001u, 0xffffffffu})
+    CHECK(refusal(header(20240801, 7, count) + "abcd", 0) ==
+          begin + "has a header that declares " + std::to_string(count) +
+              " tokens of 4 bytes, but is followed by 4 bytes; write the file again");
+  for (int const bits : {-1, 8, 64})
+    CHECK(refusal("abcd", bits) ==
+          "tokens_options: .bits is " + std::to_string(bits) + "; give 16 or 32, or 0 for what the file's header says");
+  // A token that no vocabulary of 31 bits has, such as the -100 that marks an ignored label.
+  for (std::uint32_t const token : {0x7fffffffu, 0x80000000u, static_cast<std::uint32_t>(-100)})
+    CHECK(refusal(bytes_of_wide({1, token, 2}), 32) ==
+          begin + "has the token " + std::to_string(token) +
+              ", but the largest that a vocabulary can have is 2147483646; give tokens of a smaller vocabulary");
+  write_file(path, bytes_of_wide({data::corpus::largest_token}));
+  CHECK(data::tokens(path, {.bits = 32}).vocabulary() == 0x7fffffff);
+}
+
+TEST_CASE("tokens of 32 bits: a file that is written to says so, also where a token becomes negative") {
+  temporary_directory const directory;
+  auto const path = directory / "x.bin";
+  for (std::uint32_t const token : {0xffffffffu, 0x80000000u, 100'000u, 9u}) {
+    write_file(path, bytes_of_wide(std::vector<std::uint32_t>(20000, 99'999)));
+    auto const corpus = data::tokens(path, {.bits = 32});
+    overwrite(path, 40000, bytes_of_wide({token}));
+    std::vector<std::int32_t> out(100);
+    CHECK(sentence([&] { corpus.copy(9950, out); }) ==
+          "the token file '" + path +
+              "' was changed while in use; do not change the file during a run; write new tokens to another file");
+  }
+  // A file that has grown is checked only for its vocabulary.
+  write_file(path, bytes_of_wide(std::vector<std::uint32_t>(100, 5)));
+  auto const corpus = data::tokens(path, {.bits = 32});
+  overwrite(path, 400, bytes_of_wide({1}));
+  overwrite(path, 0, bytes_of_wide({0x80000000u}));
+  CHECK(sentence([&] { corpus.token(0); }).find("was changed while in use") != std::string::npos);
+  CHECK(corpus.token(1) == 5);
+}
+
+TEST_CASE("tokens: the files that examples/tokenize_text.py writes") {
+  std::string const directory = CONSTRAIN_FIXTURES "/token_files/"; // fixtures/make_token_files.py
+  for (int const bits : {16, 32}) {
+    // "one two", "three one unknown" and the end of each, in a vocabulary that begins with <end>, ?, one, two, three.
+    std::vector<std::int32_t> expected{2, 3, 0, 4, 2, 1, 0};
+    for (auto& token : expected) token += bits == 32 ? 70'000 : 0;
+    auto const corpus = data::tokens(directory + std::to_string(bits) + ".bin");
+    CHECK(all(corpus) == expected);
+    CHECK(all(data::tokens(directory + std::to_string(bits) + "_plain.bin", {.bits = bits})) == expected);
+    CHECK(corpus.vocabulary() == expected[3] + 1);
+  }
+}
+
 TEST_CASE("a corpus whose storage is changed to tokens that it had not") {
   auto const storage = std::make_shared<std::vector<std::uint16_t>>(100, std::uint16_t{200});
   auto const corpus =
@@ -172,7 +287,7 @@ TEST_CASE("a corpus whose storage is changed to tokens that it had not") {
   CHECK(sentence([&] { corpus.copy(35, out); }) ==
         "the storage of a corpus was changed while in use: a token is now larger than the former maximum; do not "
         "change the storage while the corpus exists");
-  for (std::uint8_t const width : {std::uint8_t{0}, std::uint8_t{3}})
+  for (std::uint8_t const width : {std::uint8_t{0}, std::uint8_t{3}, std::uint8_t{8}})
     CHECK(
         sentence([&] {
           data::corpus::from_storage(storage, std::as_bytes(std::span(*storage)), data::token_width{width});

@@ -16,7 +16,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Bytes per stored token.
-enum class token_width : std::uint8_t { byte = 1, uint16 = 2 };
+enum class token_width : std::uint8_t { byte = 1, uint16 = 2, uint32 = 4 };
 
 /// A read-only sequence of tokens, with an optional mask of prompt tokens (used as input, but not as labels). Copies,
 /// and the parts that `split` returns, share the storage.
@@ -27,15 +27,16 @@ public:
   /// nor as long as `bytes`.
   static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {});
 
-  /// Tokens in memory (`view`) that `storage` keeps alive: bytes, or 16-bit little-endian integers. The memory must not
-  /// change while the corpus, a copy or a part exists. Throws `error` if there is no token, the last token is
-  /// incomplete or the width is neither 1 nor 2.
+  /// Tokens in memory (`view`) that `storage` keeps alive: bytes, or little-endian integers of 16 or 32 bits. The
+  /// memory must not change while the corpus, a copy or a part exists. Throws `error` if there is no token, the last
+  /// token is incomplete, a token is above `largest_token` or the width is not 1, 2 or 4.
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
-  /// 16-bit little-endian tokens of a file, from byte `begin` to the end. This call scans the file once; later, the
-  /// file is read as tokens are used. Throws `error` if `begin` is negative, there is no token, the last token is
-  /// incomplete or the file cannot be read.
-  static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin);
+  /// Little-endian tokens of a file, of 16 or 32 bits, from byte `begin` to the end. This call scans the file once;
+  /// later, the file is read as tokens are used. Throws `error` if `begin` is negative, there is no token, the last
+  /// token is incomplete, a token is above `largest_token`, the width is not 2 or 4, or the file cannot be read.
+  static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin,
+                          token_width width = token_width::uint16);
 
   /// The number of tokens.
   std::int64_t size() const { return length_; }
@@ -44,6 +45,8 @@ public:
   std::int32_t vocabulary() const { return vocabulary_; }
   /// The vocabulary size of byte tokens.
   static constexpr std::int32_t byte_vocabulary = 256;
+  /// The largest token that a corpus may have: the vocabulary size must be an `std::int32_t`.
+  static constexpr std::uint32_t largest_token = 0x7ffffffe;
 
   /// Token `index`. Throws `error` unless 0 <= `index` < `size()`. Also throws as `copy` does.
   std::int32_t token(std::int64_t index) const;
@@ -95,12 +98,27 @@ private:
 
   std::int64_t width_bytes() const { return static_cast<std::int64_t>(width_); }
   bool is_prompt(std::int64_t in_storage) const { return (*prompt_)[static_cast<std::size_t>(in_storage)]; }
-  static std::int32_t wide_token(std::byte const* at) {
-    return std::to_integer<std::int32_t>(at[0]) | std::to_integer<std::int32_t>(at[1]) << 8;
+
+  /// Calls `visit(token)` for each stored token; a token may be above `largest_token`.
+  template <class visitor>
+  static void for_tokens(std::span<std::byte const> bytes, token_width width, visitor const& visit) {
+    auto const part = [](std::byte each, int shift) { return std::to_integer<std::uint32_t>(each) << shift; };
+    auto const* const end = bytes.data() + bytes.size();
+    if (width == token_width::byte)
+      for (auto const* at = bytes.data(); at != end; ++at) visit(part(*at, 0));
+    else if (width == token_width::uint16)
+      for (auto const* at = bytes.data(); at != end; at += 2) visit(part(at[0], 0) | part(at[1], 8));
+    else
+      for (auto const* at = bytes.data(); at != end; at += 4)
+        visit(part(at[0], 0) | part(at[1], 8) | part(at[2], 16) | part(at[3], 24));
   }
 
-  /// The largest of the 16-bit tokens.
-  static std::int32_t largest(std::span<std::byte const> tokens);
+  /// The largest of the stored tokens.
+  static std::uint32_t largest(std::span<std::byte const> tokens, token_width width);
+
+  /// The vocabulary size of tokens whose largest is `largest`. Throws `error`, which begins with `what`, above
+  /// `largest_token`.
+  static std::int32_t vocabulary_for(std::uint32_t largest, std::string const& what);
 
   /// Splits the `count` tokens from `first` on into ranges that are contiguous in the storage, and calls
   /// `visit(begin, length)` for each range, where `begin` is the storage index of the range's first token. Throws

@@ -2,6 +2,7 @@
 
 #include "constrain/data/corpus.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/label.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/data/order.hpp"
@@ -28,29 +29,36 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 [[gnu::cold]] CONSTRAIN_INLINE corpus corpus::from_storage(std::shared_ptr<void const> storage,
                                                            std::span<std::byte const> view, token_width width) {
   auto const size = static_cast<std::size_t>(width);
-  if (width != token_width::byte && width != token_width::uint16)
+  if (width != token_width::byte && width != token_width::uint16 && width != token_width::uint32)
     throw error({"corpus::from_storage: a token width of ", counted(size, "byte"),
-                 " is not supported; give token_width::byte or token_width::uint16"});
+                 " is not supported; give token_width::byte, token_width::uint16 or token_width::uint32"});
   if (view.empty()) throw error("the corpus has no tokens; give it at least one");
   if (view.size() % size != 0)
     throw error({"a corpus of ", counted(view.size(), "byte"), " ends within a ", size,
                  "-byte token; give only complete tokens"});
-  auto const vocabulary_size = width == token_width::uint16 ? largest(view) + 1 : byte_vocabulary;
+  auto const vocabulary_size =
+      width == token_width::byte ? byte_vocabulary : vocabulary_for(largest(view, width), "the corpus");
   corpus result(token_source(std::move(storage), view), width, vocabulary_size);
   result.find_fingerprint();
   return result;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE corpus corpus::from_file(std::shared_ptr<token_file> file, std::int64_t begin) {
+[[gnu::cold]] CONSTRAIN_INLINE corpus corpus::from_file(std::shared_ptr<token_file> file, std::int64_t begin,
+                                                        token_width width) {
+  auto const size = static_cast<std::int64_t>(width);
+  if (width != token_width::uint16 && width != token_width::uint32)
+    throw error({"corpus::from_file: a token width of ", counted(size, "byte"),
+                 " is not supported; give token_width::uint16 or token_width::uint32"});
   check_count("corpus::from_file", "begin", begin, 0);
   if (begin >= file->size()) throw error("the corpus has no tokens; give it at least one");
-  if ((file->size() - begin) % 2 != 0)
-    throw error({"a corpus of ", counted(file->size() - begin, "byte"),
-                 " ends within a 2-byte token; give only complete tokens"});
-  std::int32_t most = 0;
-  auto const find_largest = [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece)); };
+  if ((file->size() - begin) % size != 0)
+    throw error({"a corpus of ", counted(file->size() - begin, "byte"), " ends within a ", size,
+                 "-byte token; give only complete tokens"});
+  std::uint32_t most = 0;
+  auto const find_largest = [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece, width)); };
   auto const check = file->remember(begin, find_largest);
-  corpus result(token_source(std::move(file)), token_width::uint16, most + 1);
+  auto const vocabulary_size = vocabulary_for(most, concat({"the token file '", file->path(), "'"}));
+  corpus result(token_source(std::move(file)), width, vocabulary_size);
   result.fingerprint_ = fingerprint_of(result.source_.size(), check);
   return result;
 }
@@ -88,13 +96,12 @@ CONSTRAIN_INLINE std::int32_t corpus::token(std::int64_t index) const {
 CONSTRAIN_INLINE void corpus::copy(std::int64_t first, std::span<std::int32_t> tokens) const {
   auto out = tokens.data();
   for_bytes(first, static_cast<std::int64_t>(tokens.size()), [&](std::span<std::byte const> piece) {
-    if (width_ == token_width::byte) {
-      for (auto const token : piece) *out++ = std::to_integer<std::int32_t>(token);
-      return;
-    }
-    std::int32_t most = 0;
-    for (std::size_t i = 0; i < piece.size(); i += 2) most = std::max(most, *out++ = wide_token(piece.data() + i));
-    if (most >= vocabulary_) throw source_.changed();
+    std::uint32_t most = 0;
+    for_tokens(piece, width_, [&](std::uint32_t token) {
+      most = std::max(most, token);
+      *out++ = static_cast<std::int32_t>(token);
+    });
+    if (most >= static_cast<std::uint32_t>(vocabulary_)) throw source_.changed();
   });
 }
 
@@ -117,10 +124,17 @@ CONSTRAIN_INLINE std::int64_t corpus::labels(std::int64_t first, std::int64_t co
   return found;
 }
 
-CONSTRAIN_INLINE std::int32_t corpus::largest(std::span<std::byte const> tokens) {
-  std::int32_t most = 0;
-  for (std::size_t i = 0; i < tokens.size(); i += 2) most = std::max(most, wide_token(tokens.data() + i));
+CONSTRAIN_INLINE std::uint32_t corpus::largest(std::span<std::byte const> tokens, token_width width) {
+  std::uint32_t most = 0;
+  for_tokens(tokens, width, [&](std::uint32_t token) { most = std::max(most, token); });
   return most;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE std::int32_t corpus::vocabulary_for(std::uint32_t largest, std::string const& what) {
+  if (largest > largest_token)
+    throw error({what, " has the token ", largest, ", but the largest that a vocabulary can have is ", largest_token,
+                 "; give tokens of a smaller vocabulary"});
+  return static_cast<std::int32_t>(largest) + 1;
 }
 
 CONSTRAIN_INLINE void corpus::find_fingerprint() {

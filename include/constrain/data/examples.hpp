@@ -3,11 +3,13 @@
 #include "constrain/base/array_view.hpp"
 #include "constrain/base/fixed_vector.hpp"
 #include "constrain/data/lasting_arrays.hpp"
+#include "constrain/data/masking.hpp"
 #include "constrain/data/order.hpp"
 
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
@@ -52,7 +54,7 @@ public:
   constrain::labels which() const { return which_; }
 
   /// A hash of the content. Upper 32 bits: length of all arrays in bytes, modulo 2^32. Lower 32 bits: CRC-32C of the
-  /// arrays, their types and lengths, `which()` and the splits.
+  /// arrays, their types and lengths, `which()`, the splits and the masking.
   std::uint64_t fingerprint() const { return sum_; }
 
   struct parts;
@@ -62,6 +64,14 @@ public:
   /// from eight splits.
   parts split(double validation_fraction, std::uint64_t seed = 0,
               std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
+  /// The same examples for masked language modeling: whenever an example is read, `mask_tokens` (data/masking.hpp)
+  /// masks its first input, the tokens, and its first labels, which are the same tokens, with `ignored_label` where a
+  /// token must not be masked. Each epoch has its own masks; an evaluation has those of epoch 0. Replaces an earlier
+  /// masking. Throws `error` as `check_masking` does, and for labels that are shifted by the trainer.
+  examples with_masks(masking const& how) const;
+  /// How the tokens are masked; nullopt: they are not.
+  std::optional<masking> const& masks() const { return masks_; }
+
   /// The splits that led to this part; empty: all examples of the arrays.
   examples_splits const& splits() const { return splits_; }
 
@@ -70,6 +80,7 @@ private:
   constrain::labels which_;
   std::shared_ptr<void const> storage_{};
   examples_splits splits_{};
+  std::optional<masking> masks_{};
   std::uint64_t sum_ = 0; ///< The fingerprint.
 
   examples part(examples_part const& of) const;

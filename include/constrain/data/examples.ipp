@@ -73,6 +73,29 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   return {part({validation_fraction, most, seed, false}), part({validation_fraction, most, seed, true})};
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE examples examples::with_masks(masking const& how) const {
+  check_masking(how);
+  if (which_ == constrain::labels::shift)
+    throw error("with_masks: the examples have labels::shift, but the label of a masked token is the token itself; "
+                "leave labels::shift out");
+  auto result = *this;
+  result.masks_ = how;
+  std::uint64_t numbers[] = {sum_,
+                             static_cast<std::uint64_t>(how.mask_token),
+                             static_cast<std::uint64_t>(how.vocabulary),
+                             how.seed,
+                             static_cast<std::uint64_t>(how.span),
+                             0,
+                             0,
+                             0};
+  double const shares[] = {how.share, how.masked, how.random};
+  std::memcpy(&numbers[5], shares, sizeof shares);
+  io::crc32c check;
+  add_numbers(check, numbers, 8);
+  result.sum_ = (sum_ >> 32) << 32 | check.value();
+  return result;
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE examples_index::examples_index(examples_splits const& splits, std::int64_t count)
     : size_(count) {
   for (auto const& each : splits) {

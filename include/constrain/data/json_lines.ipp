@@ -27,16 +27,22 @@ CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
   auto const where = concat({path_, ":", line_number_});
   auto const object = io::json::parse(line, where);
   joined_texts one;
+  bool is_chat = false;
   if (auto const text = object.find("text")) {
     one.append(text->string(), false);
   } else if (auto const input = object.find("input"), output = object.find("output"); input && output) {
     one.append(input->string(), true);
     one.append(output->string(), false);
+  } else if (auto const messages = object.find("messages")) {
+    is_chat = true;
+    append_chat(*messages, where, options_.chat,
+                [&](std::string_view part, bool is_prompt) { one.append(part, is_prompt); });
   } else {
-    throw error(
-        {"'", where, "' has neither 'text' nor both 'input' and 'output'; add 'text', or both 'input' and 'output'"});
+    throw error({"'", where,
+                 "' has neither 'text' nor both 'input' and 'output' nor 'messages'; add 'text', both 'input' and "
+                 "'output', or 'messages'"});
   }
-  one.append(options_.end, false);
+  if (!is_chat) one.append(options_.end, false);
   if (options_.length > 0) {
     check_room("a padded text", options_.length);
     check_room("the corpus", static_cast<std::int64_t>(all_.bytes.size()) + options_.length);

@@ -37,7 +37,8 @@ public:
   void read(std::int64_t first, std::span<std::byte> bytes) const;
 
   /// Makes `begin` the offset of the first token: the content is the bytes from `begin` to `size()`. Calls
-  /// `visit(bytes)` for consecutive parts of the content. Returns the content's CRC-32C and stores it for `verify`.
+  /// `visit(bytes)` for consecutive parts of the content; the sizes of all parts but the last are multiples of 4.
+  /// Returns the content's CRC-32C and stores it for `verify`.
   template <class visitor> std::uint32_t remember(std::int64_t begin, visitor const& visit) {
     begin_ = begin;
     return sum_ = scan(visit);
@@ -85,8 +86,9 @@ public:
   /// The size of all tokens in bytes.
   std::int64_t size() const { return file_ ? file_->size() - file_->begin() : static_cast<std::int64_t>(view_.size()); }
 
-  /// Calls `visit(bytes)` for consecutive parts of the `count` bytes from `first` on. All parts but the last have an
-  /// even size. Throws `error` if the file cannot be read or, after the calls, if `token_file::verify` finds a change.
+  /// Calls `visit(bytes)` for consecutive parts of the `count` bytes from `first` on. The sizes of all parts but the
+  /// last are multiples of 4. Throws `error` if the file cannot be read or, after the calls, if `token_file::verify`
+  /// finds a change.
   void visit(std::int64_t first, std::int64_t count, function_ref<void(std::span<std::byte const>)> visit) const;
 
   /// The error for content that has changed since the corpus was made.

@@ -15,45 +15,65 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 /// The header of llm.c's token files has 256 integers of 32 bits. Only the first three are used.
 struct llm_c_header {
   static constexpr std::int64_t bytes = 256 * 4;
-  static constexpr std::uint32_t magic = 20240520;
   std::uint32_t numbers[3]{}; // magic, version, tokens
+
+  /// A kind of header: each tokenizer of llm.c has its magic number, its version and its width.
+  struct kind {
+    std::uint32_t magic, version;
+    token_width width;
+  };
+  static constexpr kind kinds[] = {{20240520, 1, token_width::uint16}, {20240801, 7, token_width::uint32}};
 };
 
-CONSTRAIN_INLINE std::int64_t find_tokens(std::span<std::byte const> head, std::int64_t size, std::string const& path) {
+CONSTRAIN_INLINE token_layout find_tokens(std::span<std::byte const> head, std::int64_t size, std::string const& path,
+                                          tokens_options const& options) {
+  if (options.bits != 0 && options.bits != 16 && options.bits != 32)
+    throw error({"tokens_options: .bits is ", options.bits, "; give 16 or 32, or 0 for what the file's header says"});
   llm_c_header header;
   std::memcpy(header.numbers, head.data(), std::min(sizeof header.numbers, head.size()));
-  std::int64_t begin = 0;
+  token_layout found{0, options.bits == 32 ? token_width::uint32 : token_width::uint16};
   auto const refuse = [&](std::initializer_list<text_part> rest) {
     return error({"the token file '", path, "' ", concat(rest)});
   };
-  if (header.numbers[0] == llm_c_header::magic) {
-    if (head.size() >= sizeof header.numbers && header.numbers[1] != 1)
-      throw refuse({"has an llm.c header of version ", header.numbers[1],
-                    "; give a file of version 1 (16-bit tokens) or without a header"});
-    begin = header.bytes;
-    if (size < begin) throw refuse({"ends inside its header, after ", counted(size, "byte"), "; write the file again"});
-    if (size - begin != std::int64_t{2} * header.numbers[2])
-      throw refuse({"has a header that declares ", counted(header.numbers[2], "token"),
-                    " of 2 bytes, but is followed by ", counted(size - begin, "byte"), "; write the file again"});
-  }
-  if (size == begin) throw refuse({"is empty; give a file with at least one token"});
-  if ((size - begin) % 2 != 0)
-    throw refuse({"has an odd number of bytes, ", size - begin, ", but each token takes two; write the file again"});
-  return begin;
+  auto const begin_after = [&](llm_c_header::kind const& kind) {
+    auto const width = static_cast<std::int64_t>(kind.width);
+    if (head.size() >= sizeof header.numbers && header.numbers[1] != kind.version)
+      throw refuse({"has an llm.c header of version ", header.numbers[1], "; give a file of version ", kind.version,
+                    " (", 8 * width, "-bit tokens) or without a header"});
+    if (options.bits != 0 && options.bits != 8 * width)
+      throw refuse(
+          {"has an llm.c header for ", 8 * width, "-bit tokens, but .bits is ", options.bits, "; leave .bits out"});
+    if (size < llm_c_header::bytes)
+      throw refuse({"ends inside its header, after ", counted(size, "byte"), "; write the file again"});
+    if (size - llm_c_header::bytes != width * header.numbers[2])
+      throw refuse({"has a header that declares ", counted(header.numbers[2], "token"), " of ", width,
+                    " bytes, but is followed by ", counted(size - llm_c_header::bytes, "byte"),
+                    "; write the file again"});
+    found = {llm_c_header::bytes, kind.width};
+  };
+  for (auto const& kind : llm_c_header::kinds)
+    if (header.numbers[0] == kind.magic) begin_after(kind);
+  auto const bytes = size - found.begin;
+  if (bytes == 0) throw refuse({"is empty; give a file with at least one token"});
+  if (found.width == token_width::uint16 && bytes % 2 != 0)
+    throw refuse({"has an odd number of bytes, ", bytes, ", but each token takes two; write the file again"});
+  if (bytes % static_cast<std::int64_t>(found.width) != 0)
+    throw refuse({"has ", counted(bytes, "byte"), ", but each token takes four; write the file again"});
+  return found;
 }
 
 } // namespace constrain::data::detail
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-CONSTRAIN_INLINE corpus tokens(std::string const& path) {
+CONSTRAIN_INLINE corpus tokens(std::string const& path, tokens_options const& options) {
   auto file = std::make_shared<token_file>(path);
   std::byte head[sizeof detail::llm_c_header::numbers];
   std::span<std::byte> const first(static_cast<std::byte*>(head),
                                    static_cast<std::size_t>(std::min<std::int64_t>(sizeof head, file->size())));
   file->read(0, first);
-  auto const begin = detail::find_tokens(first, file->size(), path);
-  return corpus::from_file(std::move(file), begin);
+  auto const [begin, width] = detail::find_tokens(first, file->size(), path, options);
+  return corpus::from_file(std::move(file), begin, width);
 }
 
 } // namespace constrain::data

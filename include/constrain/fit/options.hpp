@@ -8,8 +8,15 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// A validation set besides `fit_options::validation`.
+struct named_validation {
+  std::string name{};                   // its name in the log and the records: UTF-8, not empty, and unlike the others
+  data::dataset_pointer data = nullptr; // as `fit_options::validation`, but not null
+};
 
 /// Options of `fit`. "The whole run" includes the steps before a resume; "a lower loss" is a validation loss lower than
 /// all earlier ones. An `interval` is a number of steps or a part of the whole run (train/interval.hpp). `fit` throws
@@ -22,12 +29,14 @@ struct fit_options {
                               // reached first ends the run
   data::dataset_pointer validation = nullptr; // validation data with at least one label: `&corpus` if the training data
                                               // is a corpus, else `&examples`; null: no evaluation
-  interval evaluate_every = 0;                // when to evaluate, besides the end; 0: only at the end. If a signal ends
-                                              // the run, there is no evaluation at the end
-  std::string directory{};                    // directory to save the run in; empty: the run is not saved
-  interval save_every = 0;                    // when to save to `.directory`, besides the end; 0: only at the end
-  std::FILE* log = stdout;                    // stream for the header and the progress lines; null: silent
-  interval log_every = 1;                     // when to print a progress line; 0: never. `.records` has every step
+  std::vector<named_validation> further_validation{}; // more data to evaluate each time `.validation` is evaluated;
+                                                      // `.best`, `.patience` and `.plateau` ignore it
+  interval evaluate_every = 0; // when to evaluate, besides the end; 0: only at the end. If a signal ends
+                               // the run, there is no evaluation at the end
+  std::string directory{};     // directory to save the run in; empty: the run is not saved
+  interval save_every = 0;     // when to save to `.directory`, besides the end; 0: only at the end
+  std::FILE* log = stdout;     // stream for the header and the progress lines; null: silent
+  interval log_every = 1;      // when to print a progress line; 0: never. `.records` has every step
   std::int64_t keep_last = 0;  // number of saved runs to keep, at least 0, each in directory/step-<n>; 0: one, in the
                                // directory itself
   std::string best{};          // directory to save the run in after each evaluation with a lower loss; needs

@@ -5,8 +5,26 @@
 #include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
 #include "constrain/base/number_check.hpp"
+#include "constrain/io/utf8.hpp"
+
+#include <cstddef>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Throws `error` for a validation set without data, and for names that are empty, equal or not UTF-8.
+[[gnu::cold]] CONSTRAIN_INLINE void check_further_validation(std::vector<named_validation> const& all) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    auto const& name = all[i].name;
+    if (name.empty() || io::find_invalid_utf8(name) != name.size())
+      throw error({"fit: the name '", name, "' in .further_validation is ", name.empty() ? "empty" : "not UTF-8",
+                   "; use another name"});
+    if (all[i].data == nullptr)
+      throw error({"fit: '", name, "' in .further_validation has no data; give a corpus or examples"});
+    for (std::size_t k = 0; k < i; ++k)
+      if (all[k].name == name)
+        throw error({"fit: two sets in .further_validation have the name '", name, "'; give each its own name"});
+  }
+}
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_fit_options(fit_options const& options) {
   if (options.steps != -1) check_count("fit_options", ".steps", options.steps.count(), 0);
@@ -25,6 +43,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (asked && options.validation == nullptr)
       throw error({"fit: ", what, ", but .validation is not set; give a corpus or examples"});
   };
+  needs_validation(!options.further_validation.empty(), ".further_validation is evaluated along with .validation");
+  check_further_validation(options.further_validation);
   needs_validation(!options.best.empty(), ".best saves the run with the lowest validation loss");
   needs_validation(!options.evaluate_every.is_never(), ".evaluate_every evaluates");
   needs_validation(options.patience > 0, ".patience counts evaluations");

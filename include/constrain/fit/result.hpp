@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -13,12 +15,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// (`by_callback`).
 enum class stop_reason : std::uint8_t { all_steps, no_improvement, interrupted, by_callback };
 
+/// The evaluation of a set in `fit_options::further_validation`.
+struct named_evaluation {
+  std::string name;  // name of the set
+  evaluation result; // result of the evaluation
+};
+
 /// Result of `fit`.
 struct fit_result {
   optimizer_steps steps = 0;              // steps done in the whole run, including steps before a resume
   double loss = 0;                        // training loss of the last step of this call; 0 if the call took no step
   std::optional<evaluation> validation{}; // result of this call's last complete evaluation, if any
-  double seconds = 0;                     // duration of this call
+  std::vector<named_evaluation> further_validation{}; // of the same evaluation, for each set of the option
+  double seconds = 0;                                 // duration of this call
   double tokens_per_second = 0; // training throughput of all ranks together, including padding and tokens with ignored
                                 // labels, but not additional inputs; the time includes waiting for data, but not
                                 // callbacks, evaluation or saving

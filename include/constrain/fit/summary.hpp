@@ -15,6 +15,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] io::json_writer summary_of(trainer_facts const& t, fit_result const& r,
                                          std::vector<metric> const& metrics);
 
+/// The metrics of an evaluation for the records: the objective's and, for each set of `further`, its loss, its accuracy
+/// (if `counts_correct`: the labels are classes) and the objective's metrics, named after the set, such as "books/f1".
+[[gnu::cold]] std::vector<metric> metrics_of(evaluation const& e, std::vector<named_evaluation> const& further,
+                                             bool counts_correct);
+
+/// An evaluation in a line of the log, for example "validation loss 0.5123 | perplexity 1.67 | accuracy 0.900 | f1
+/// 0.889". `counts_correct`: whether the labels are classes, so that there are a perplexity and an accuracy.
+[[gnu::cold]] std::string evaluation_text(evaluation const& e, bool counts_correct);
+
 /// The last line of the log. `directory`: where the run is saved; empty if it is not saved.
 [[gnu::cold]] std::string ending(trainer_facts const& t, fit_result const& r, std::string const& directory);
 

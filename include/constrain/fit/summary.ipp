@@ -7,6 +7,7 @@
 #include "constrain/base/number_text.hpp"
 #include "constrain/device/math.hpp"
 
+#include <string_view>
 #include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -14,6 +15,35 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Whether the rate of valid labels is visibly lower than the rate of tokens, because some labels are ignored or there
 /// are fewer labels than tokens.
 CONSTRAIN_INLINE bool has_two_rates(fit_result const& r) { return r.labels_per_second < 0.9995 * r.tokens_per_second; }
+
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<metric> metrics_of(evaluation const& e,
+                                                              std::vector<named_evaluation> const& further,
+                                                              bool counts_correct) {
+  std::vector<metric> all;
+  auto const add = [&](std::string const& set, std::string_view name, double value) {
+    all.push_back({concat({set, name}), value});
+  };
+  for (auto const& each : e.metrics) add("", each.name, each.value);
+  for (auto const& one : further) {
+    auto const set = concat({one.name, "/"});
+    add(set, "loss", one.result.loss);
+    if (counts_correct) add(set, "accuracy", one.result.accuracy);
+    for (auto const& each : one.result.metrics) add(set, each.name, each.value);
+  }
+  return all;
+}
+
+/// `metrics_of` the last evaluation of a run; empty if there was none.
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<metric> last_metrics(trainer_facts const& t, fit_result const& r) {
+  return r.validation ? metrics_of(*r.validation, r.further_validation, t.counts_correct) : std::vector<metric>();
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE std::string evaluation_text(evaluation const& e, bool counts_correct) {
+  auto text = formatted("validation loss %.4f", e.loss);
+  if (counts_correct) text += formatted(" | perplexity %.2f | accuracy %.3f", e.perplexity, e.accuracy);
+  for (auto const& each : e.metrics) text += concat({" | ", each.name, formatted(" %.3f", each.value)});
+  return text;
+}
 
 [[gnu::cold]] CONSTRAIN_INLINE io::json_writer summary_of(trainer_facts const& t, fit_result const& r,
                                                           std::vector<metric> const& metrics) {
@@ -27,6 +57,7 @@ CONSTRAIN_INLINE bool has_two_rates(fit_result const& r) { return r.labels_per_s
   if (r.validation) json.member("validation_loss", r.validation->loss);
   if (r.validation && t.counts_correct)
     json.member("perplexity", r.validation->perplexity).member("accuracy", r.validation->accuracy);
+  write_metrics(json, last_metrics(t, r), "validation_metrics");
   if (math::finite(t.state.best_validation_loss)) json.member("best_validation_loss", t.state.best_validation_loss);
   write_metrics(json, metrics);
   return json.member("stop_reason", reason_of(r.stop_reason)).end(), json;
@@ -58,6 +89,7 @@ CONSTRAIN_INLINE bool has_two_rates(fit_result const& r) { return r.labels_per_s
   fact("tokens a step", grouped(t.batch_tokens * t.data_ranks)), fact("loss of the last step", number(r.loss));
   if (r.validation) fact("validation loss", number(r.validation->loss));
   if (r.validation && t.counts_correct) fact("perplexity", number(r.validation->perplexity));
+  for (auto const& each : last_metrics(t, r)) fact(("validation " + each.name).c_str(), number(each.value));
   if (math::finite(t.state.best_validation_loss)) fact("lowest validation loss", number(t.state.best_validation_loss));
   if (r.share_of_peak > 0) fact("share of the processor's peak", number(r.share_of_peak));
   fact("tokens per second", whole(r.tokens_per_second));

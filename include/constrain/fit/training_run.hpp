@@ -57,7 +57,9 @@ private:
   /// `validation_`, `steps_` and `done_`.
   [[gnu::noinline, gnu::cold]] void check() {
     check_fit_options(options_);
-    if (options_.validation != nullptr) validation_ = validation_samples();
+    if (options_.validation != nullptr) validation_ = validation_samples(options_.validation, ".validation");
+    for (auto const& each : options_.further_validation)
+      further_.push_back(validation_samples(each.data, concat({"'", each.name, "' of .further_validation"})));
     samples_ = samples_of<trainer, true>("fit", data_);
     constexpr auto without_end = std::numeric_limits<std::int64_t>::max();
     bool const by_epochs = options_.epochs > 0, by_steps = options_.steps >= 0;
@@ -66,15 +68,17 @@ private:
     done_ = first_step_ >= steps_;
   }
 
-  [[gnu::noinline, gnu::cold]] sample_set validation_samples() const {
-    auto const* const data = options_.validation.template to<dataset>();
+  /// The samples of a validation set. `name`: the option that gives it, in errors.
+  [[gnu::noinline, gnu::cold]] sample_set validation_samples(data::dataset_pointer from,
+                                                             std::string const& name) const {
+    auto const* const data = from.template to<dataset>();
     if (data == nullptr)
-      throw error({"fit: the training data is ", data::kind_of<dataset>, ", but .validation is not; give ",
+      throw error({"fit: the training data is ", data::kind_of<dataset>, ", but ", name, " is not; give ",
                    data::kind_of<dataset>});
-    auto samples = samples_of<trainer, true>("fit, .validation", *data);
+    auto samples = samples_of<trainer, true>(concat({"fit, ", name}).c_str(), *data);
     auto const called = samples.called();
     if (!samples.has_labels())
-      throw error({"fit: the .validation ", called.has, " no labels, because ", called.unlabeled, " to predict"});
+      throw error({"fit: the ", name, " ", called.has, " no labels, because ", called.unlabeled, " to predict"});
     return samples;
   }
 
@@ -201,16 +205,27 @@ private:
   double share_of_peak(double seconds) const { return peak_ > 0 ? trainer::flops / (seconds * peak_) : 0; }
 
   [[gnu::noinline, gnu::cold]] void evaluate(step_record& record) {
-    auto found = t_.evaluate(validation_, [&] { return t_.in_any_rank(signal_->noted()); });
+    auto const interrupted = [&] { return t_.in_any_rank(signal_->noted()); };
+    auto found = t_.evaluate(validation_, interrupted);
+    std::vector<named_evaluation> further;
+    for (std::size_t i = 0; found && i < further_.size(); ++i)
+      if (auto const one = t_.evaluate(further_[i], interrupted))
+        further.push_back({options_.further_validation[i].name, *one});
+      else found.reset();
     if (!found) return end_because(stop_reason::interrupted);
     found->loss = of_rank_0(t_.world(), found->loss); // so that all ranks make the same decisions
     context_.validation = context_.result.validation = found;
+    context_.further_validation = context_.result.further_validation = further;
     record.validation_loss = found->loss;
-    if constexpr (trainer::entries::counts_correct) {
-      record.accuracy = found->accuracy;
-      lines_.line("step %lld | validation loss %.4f | perplexity %.2f | accuracy %.3f",
-                  static_cast<long long>(record.step), found->loss, found->perplexity, found->accuracy);
-    } else lines_.line("step %lld | validation loss %.4f", static_cast<long long>(record.step), found->loss);
+    if constexpr (trainer::entries::counts_correct) record.accuracy = found->accuracy;
+    constexpr bool classifies = trainer::entries::counts_correct;
+    record.validation_metrics = metrics_of(*found, further, classifies);
+    auto const print = [&](std::string const& set, evaluation const& e) {
+      lines_.line("step %lld | %s%s", static_cast<long long>(record.step), set.c_str(),
+                  evaluation_text(e, classifies).c_str());
+    };
+    print("", *found);
+    for (auto const& one : further) print(concat({one.name, ": "}), one.result);
     bool const best = t_.note_validation(found->loss);
     call(callbacks_.evaluation);
     end_if_asked();
@@ -287,6 +302,7 @@ private:
   trainer& t_;
   dataset const& data_;
   sample_set samples_{}, validation_{}; // samples of `data_` and of `.validation`
+  std::vector<sample_set> further_{};   // samples of `.further_validation`
   fit_options const& options_;
   fit_callbacks const& callbacks_;
   bool const is_rank_0_;          // rank 0 logs, writes records and removes old saved runs

@@ -22,6 +22,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// member makes the trainer refuse labels that equal the inputs:
 ///
 ///     static constexpr bool labels_are_next_tokens = true;
+///
+/// An objective whose first labels are one class per row of logits may list metrics (model/metric/metrics.hpp):
+///
+///     using metrics = ct::metrics<ct::macro_f1, ct::binary_f1>;
 template <class type>
 concept is_objective = std::is_default_constructible_v<type> && detail::takes_values < type,
         1 + labels_of<type>()

@@ -4,6 +4,7 @@
 #include "constrain/model/is_objective.hpp"
 #include "constrain/model/refusals.hpp"
 #include "constrain/op/accuracy/accuracy.hpp"
+#include "constrain/op/class_counts/class_counts.hpp"
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/op/refusals.hpp"
 #include "constrain/program/value.hpp"
@@ -19,14 +20,18 @@ struct micro_batch {
   int sequences = 1; // sequences in the micro-batch
   int tokens = 0;    // tokens of each sequence; 0: the model's context, or 1 if the model has no context and no input
                      // has one entry per token
+  int evaluation_sequences = 0; // sequences in a micro-batch of `evaluate`; 0: as many as `sequences`
 };
 
 /// The entry programs of a trainer: `step` (forward, backward, update), `evaluate` (the loss and, if the labels are
-/// classes, the number of correct predictions), `predict` (logits of a micro-batch) and `generate` (logits of one
-/// sequence).
+/// classes, the number of correct predictions and the counts for the objective's metrics), `predict` (logits of a
+/// micro-batch) and `generate` (logits of one sequence).
 enum class entry { step, evaluate, predict, generate };
 
 namespace detail {
+
+/// Whether an objective has metrics (model/metric/metrics.hpp).
+template <class objective> concept lists_metrics = requires { typename objective::metrics; };
 
 /// Whether a task's forward program is a constant expression.
 template <class task> concept constant_program = requires {
@@ -89,13 +94,16 @@ template <auto model, class objective_, micro_batch batch> struct task {
   /// only one error.
   static constexpr std::int64_t sequences = batch.sequences < 1 ? 1 : batch.sequences;
   static constexpr std::int64_t tokens = requested_tokens < 1 ? 1 : requested_tokens;
+  /// The sequences of a micro-batch of `evaluate`.
+  static constexpr std::int64_t evaluation_sequences =
+      batch.evaluation_sequences < 1 ? sequences : batch.evaluation_sequences;
 
   /// The forward program of an entry, with parameters and activations of type `real`. If the program cannot be built,
   /// the result holds the error.
   static constexpr program build(entry e, dtype real) {
     if constexpr (!is_model<decltype(model)> && !detail::takes_several<decltype(model)>)
       return detail::refused_program(diagnosis_with<refusals::model_is_no_function>());
-    else if constexpr (batch.sequences < 1 || requested_tokens < 1)
+    else if constexpr (batch.sequences < 1 || batch.evaluation_sequences < 0 || requested_tokens < 1)
       return detail::refused_program(
           diagnosis_with<refusals::micro_batch_is_empty>(0, 0, batch.sequences, requested_tokens));
     else if constexpr (!detail::takes_values<decltype(model), inputs.size()>)
@@ -113,7 +121,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
   static constexpr program write(entry e, dtype real) {
     builder b;
     b.real = real;
-    auto const rows = e == entry::generate ? 1 : sequences;
+    auto const rows = e == entry::generate ? 1 : e == entry::evaluate ? evaluation_sequences : sequences;
     value in[maximum_ports], target[maximum_ports];
     for (int i = 0; i < inputs.size(); ++i) in[i] = add_port(b, port_kind::input, inputs[i], rows, {});
     value const logits = detail::call_with(model, in, std::make_index_sequence<inputs.size()>{});
@@ -139,6 +147,11 @@ template <auto model, class objective_, micro_batch batch> struct task {
       ref const correct = emit<op::correct_predictions>({logits, target[0]}, {}, 0).where();
       b.program.set_result("correct", correct);
       b.program.values[correct.value].role = role::result;
+      if constexpr (detail::lists_metrics<objective>) {
+        ref const counts = emit<op::class_counts>({logits, target[0]}, {}, 0).where();
+        b.program.set_result("class_counts", counts);
+        b.program.values[counts.value].role = role::result;
+      }
     }
     return b.program;
   }
@@ -174,6 +187,13 @@ template <class type> concept is_task = requires(entry e, dtype real) {
 };
 
 namespace detail {
+
+/// The sequences of a micro-batch of `evaluate`. A type of your own that is a task need not say how many.
+template <class task>
+inline constexpr std::int64_t evaluation_sequences = [] {
+  if constexpr (requires { task::evaluation_sequences; }) return task::evaluation_sequences;
+  else return task::sequences;
+}();
 
 /// Stands in for a type that is not a task, so that the compiler reports only the error of `refusal`.
 template <template <diagnosis> class refusal> struct no_task_for {

@@ -9,6 +9,7 @@
 #include "constrain/op/assign/kernel.hpp"
 #include "constrain/op/attention/cpu.hpp"
 #include "constrain/op/cast/kernel.hpp"
+#include "constrain/op/class_counts/cpu.hpp"
 #include "constrain/op/collective/cpu.hpp"
 #include "constrain/op/concatenate/kernel.hpp"
 #include "constrain/op/constant/kernel.hpp"

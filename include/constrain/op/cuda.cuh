@@ -9,6 +9,7 @@
 #include "constrain/op/assign/kernel.hpp"
 #include "constrain/op/attention/cuda.cuh"
 #include "constrain/op/cast/cuda.cuh"
+#include "constrain/op/class_counts/cuda.cuh"
 #include "constrain/op/collective/cuda.cuh"
 #include "constrain/op/concatenate/kernel.hpp"
 #include "constrain/op/constant/kernel.hpp"

@@ -3,6 +3,7 @@
 #include "constrain/base/concat.hpp"
 #include "constrain/comm/fingerprint.hpp"
 #include "constrain/data/dataset.hpp"
+#include "constrain/model/task.hpp"
 #include "constrain/train/hyperparameters.hpp"
 #include "constrain/train/interval.hpp"
 #include "constrain/train/parameter_table.hpp"
@@ -47,7 +48,7 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
 void add_state(fingerprint& to, training_state const& s);
 
 /// Adds the hash of a data set's content (0 for null) and, for a corpus or null, the number of tokens (-1 for null).
-/// `which`: the word before "corpus" or "examples" in the error: ".validation " or "".
+/// `which`: the word before "corpus" or "examples" in the error: ".validation ", the like, or "".
 void add_dataset(fingerprint& to, std::string const& which, data::dataset_pointer const& d);
 
 /// The values that must be equal on all ranks when a trainer is constructed.
@@ -56,6 +57,7 @@ fingerprint fingerprint_of(typename trainer::hyper const& h, run_options const& 
   fingerprint all;
   add_build(all, trainer::policy_set::name(), parameters);
   all.add("the number of sequences in a micro-batch", trainer::task::sequences);
+  all.add("the number of sequences in a micro-batch of evaluate", evaluation_sequences<typename trainer::task>);
   all.add("the number of tokens in a sequence", trainer::task::tokens);
   all.add("the number of micro-batches", trainer::micro_batches);
   all.add_hash("the plan of a step", hash_of_plan(trainer::entries::step::value));
@@ -83,6 +85,9 @@ fingerprint fingerprint_of_fit(options const& o, data::dataset_pointer const& d,
   add_state(all, state);
   add_dataset(all, "", d);
   add_dataset(all, ".validation ", o.validation);
+  all.add("the number of sets in .further_validation", o.further_validation.size());
+  for (auto const& each : o.further_validation)
+    add_dataset(all, concat({"'", each.name, "' of .further_validation "}), each.data);
   all.add(".steps", o.steps.count()), all.add(".epochs", o.epochs);
   auto const describe = [&](std::string const& which, interval const& every) {
     every.describe([&](char const* name, std::int64_t value) { all.add(name + which, value); });

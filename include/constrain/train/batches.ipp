@@ -50,6 +50,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     if (mine < 0 || mine >= sequences_) continue;
     if (i < taken_) {
       auto const sample = at.in_corpus(seed_, count_);
+      out.epoch = at.epoch;
       samples_.copy(sample, mine, out);
       out.batch.valid_labels += samples_.labels(sample);
     } else samples_.pad(mine, out);

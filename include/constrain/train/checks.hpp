@@ -60,8 +60,8 @@ template <class optimizer, class real> real updated_weight(three_steps<optimizer
 }
 
 /// Throws `error` if three updates with the gradient 1 turn a weight of 1 into one whose square is infinite or NaN, but
-/// the same updates with the default hyperparameters do not: then no product with such weights is finite. Checks only an
-/// element-wise optimizer. `steps`: the given hyperparameters. `defaults`: the default ones. `name`: the optimizer's
+/// the same updates with the default hyperparameters do not: then no product with such weights is finite. Checks only
+/// an element-wise optimizer. `steps`: the given hyperparameters. `defaults`: the default ones. `name`: the optimizer's
 /// name in the error.
 template <class optimizer, class real>
 void check_updates(three_steps<optimizer, real> const& steps, three_steps<optimizer, real> const& defaults,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/data/dataset.hpp"
+#include "constrain/model/task.hpp"
 #include "constrain/train/corpus_samples.hpp"
 #include "constrain/train/engine.hpp"
 #include "constrain/train/example_samples.hpp"
@@ -26,7 +27,7 @@ sample_set samples_of(char const* where, data::examples const& examples,
                       char const* instead = "split off another share") {
   using entries = typename trainer::entries;
   return samples_in(where, examples, engine<entries>::template needs<typename entries::evaluate>,
-                    trainer::task::sequences, instead);
+                    evaluation_sequences<typename trainer::task>, instead);
 }
 
 } // namespace constrain::detail

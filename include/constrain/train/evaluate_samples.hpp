@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Evaluates all samples in micro-batches of `rows` rows, and returns the sums over valid labels. `stop`: called before
 /// each micro-batch of samples not yet evaluated; if it returns true, the result is nullopt. `run(batch, sum)`:
 /// evaluates a micro-batch and adds the micro-batch's sums to `sum`.
-std::optional<evaluation> evaluate_samples(sample_set const& samples, std::int64_t rows, function_ref<bool()> stop,
-                                           function_ref<void(batch const&, evaluation&)> run);
+std::optional<evaluation_sums> evaluate_samples(sample_set const& samples, std::int64_t rows, function_ref<bool()> stop,
+                                                function_ref<void(batch const&, evaluation_sums&)> run);
 
 } // namespace constrain::detail
 

@@ -16,11 +16,11 @@ CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std:
     else from.copy(std::min(first + row, last), row, to);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::optional<evaluation> evaluate_samples(
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<evaluation_sums> evaluate_samples(
     sample_set const& samples, std::int64_t rows, function_ref<bool()> stop,
-    function_ref<void(batch const&, evaluation&)> run) {
+    function_ref<void(batch const&, evaluation_sums&)> run) {
   batch_buffer buffer;
-  evaluation sum;
+  evaluation_sums sum;
   for (std::int64_t first = 0; first < samples.size(); first += rows) {
     if (stop()) return std::nullopt;
     copy_rows(samples, first, rows, buffer);
@@ -31,12 +31,14 @@ CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std:
   // The last micro-batch repeated the last sample `surplus` times. Evaluate a micro-batch of only that sample, and
   // subtract the share of the surplus rows.
   copy_rows(samples, samples.size() - 1, rows, buffer);
-  evaluation last;
+  evaluation_sums last;
   run(buffer.batch, last);
   auto const share = static_cast<double>(surplus) / static_cast<double>(rows);
   sum.loss -= last.loss * share;
-  sum.accuracy -= last.accuracy * share;
+  sum.correct -= last.correct * share;
   sum.tokens -= last.tokens / rows * surplus;
+  for (std::size_t i = 0; i < sum.class_counts.size(); ++i)
+    sum.class_counts[i] -= last.class_counts[i] / static_cast<double>(rows) * static_cast<double>(surplus);
   return sum;
 }
 

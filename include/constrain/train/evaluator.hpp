@@ -46,14 +46,15 @@ public:
   std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
     settle();
     ranks_.come_to(joint_call::evaluate, samples.size());
-    auto const sum =
-        detail::evaluate_samples(samples, task::sequences, stop, [&](constrain::batch const& b, evaluation& to) {
-          evaluate_one(b.every_input(), b.every_label(), to);
-        });
-    return sum ? std::optional(detail::mean_of(*sum, entries::counts_correct)) : std::nullopt;
+    auto const sum = detail::evaluate_samples(samples, detail::evaluation_sequences<task>, stop,
+                                              [&](constrain::batch const& b, detail::evaluation_sums& to) {
+                                                evaluate_one(b.every_input(), b.every_label(), to);
+                                              });
+    return sum ? std::optional(result_of(*sum)) : std::nullopt;
   }
 
-  /// The loss and accuracy over your own arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list of arrays.
+  /// The loss and accuracy over your own arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list of arrays;
+  /// here, `sequences` is `.evaluation_sequences` of the micro-batch, if that is set.
   /// Labels: the same shape, [n, sequences] for classification, or a list of arrays. Throws `error` as `trainer::batch`
   /// does, and if no label is valid.
   evaluation evaluate(array_list const& inputs, array_list const& labels,
@@ -64,11 +65,11 @@ public:
         detail::own_arrays("evaluate", inputs, labels, which, engine::template needs<typename entries::evaluate>);
     settle();
     ranks_.come_to(joint_call::evaluate, static_cast<std::int64_t>(batches), inputs, labels);
-    evaluation sum;
+    detail::evaluation_sums sum;
     for (std::size_t i = 0; i < batches; ++i)
       evaluate_one(detail::part_of(ports, port_kind::input, b.every_input(), i),
                    detail::part_of(ports, port_kind::label, b.every_label(), i), sum);
-    return detail::mean_of(sum, entries::counts_correct);
+    return result_of(sum);
   }
 
   /// The logits of one micro-batch. Inputs: [sequences, tokens], or a list of arrays. Throws `error` for a wrong
@@ -203,14 +204,29 @@ protected:
   engine engine_;
 
 private:
-  [[gnu::cold]] void evaluate_one(array_list const& inputs, array_list const& labels, evaluation& sum) {
+  static constexpr bool has_metrics = entries::evaluate::value.result("class_counts").elements > 0;
+
+  [[gnu::cold]] void evaluate_one(array_list const& inputs, array_list const& labels, detail::evaluation_sums& sum) {
     auto const valid = engine_.template begin<typename entries::evaluate>("evaluate", inputs, labels);
     if (valid == 0) return;
     engine_.template write_label_count<typename entries::evaluate>(valid);
     engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(step_parameters_now());
     sum.loss += engine_.read(entries::evaluate::value.result("loss")) * static_cast<double>(valid);
-    if (entries::counts_correct) sum.accuracy += engine_.read(entries::evaluate::value.result("correct"));
+    if (entries::counts_correct) sum.correct += engine_.read(entries::evaluate::value.result("correct"));
     sum.tokens += valid;
+    if constexpr (has_metrics) {
+      constexpr auto counts = entries::evaluate::value.result("class_counts");
+      std::vector<double> added(static_cast<std::size_t>(counts.elements));
+      engine_.arena().read(counts.offset, added.data(), counts.elements * size_of(counts.type));
+      sum.class_counts.resize(added.size());
+      for (std::size_t i = 0; i < added.size(); ++i) sum.class_counts[i] += added[i];
+    }
+  }
+  /// The means and the objective's metrics.
+  static evaluation result_of(detail::evaluation_sums const& sum) {
+    auto result = detail::mean_of(sum, entries::counts_correct);
+    if constexpr (has_metrics) result.metrics = task::objective::metrics::of(class_counts(sum.class_counts));
+    return result;
   }
 };
 

@@ -98,6 +98,22 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
     check_shifted(where, examples.inputs()[0].integers(), examples.labels()[0].integers(), needed.tokens);
 }
 
+/// Throws `error` unless masked examples have a label for each token, and the model knows all tokens of the masks.
+[[gnu::cold]] CONSTRAIN_INLINE void check_masks(char const* where, data::masking const& how,
+                                                example_array const& tokens, example_array const& labels) {
+  if (!tokens.is_integers() || !labels.is_integers() || tokens.elements != labels.elements)
+    throw error({where, ": the examples are masked, but ", called(*labels.port), " has ",
+                 counted(labels.elements, "element"), " for the ", tokens.elements, " of ", called(*tokens.port),
+                 "; pass the tokens as labels, one integer per token, to an objective that takes them"});
+  if (!labels.port->ignorable)
+    throw error({where, ": the examples are masked, but ", called(*labels.port),
+                 " cannot be ignored, as the labels of all tokens that are not masked are; use an objective with a "
+                 "cross-entropy"});
+  if (tokens.port->limit > 0 && how.vocabulary > tokens.port->limit)
+    throw error({where, ": the masking has a .vocabulary of ", how.vocabulary, ", but ", called(*tokens.port),
+                 " takes tokens below ", tokens.port->limit, "; give a .vocabulary of at most this number"});
+}
+
 /// The object that a `sample_set` of examples holds.
 struct example_samples {
   data::examples examples;
@@ -123,7 +139,7 @@ CONSTRAIN_INLINE std::int64_t example_samples::labels(std::int64_t sample) const
   std::int64_t valid = 0;
   // Shifting drops the first label of a sample.
   for (auto const label : part(first, sample).integers().subspan(shifts() ? 1 : 0)) valid += label != ignored_label;
-  return valid;
+  return examples.masks() ? data::count_masked(*examples.masks(), valid) : valid;
 }
 
 CONSTRAIN_INLINE void example_samples::view(std::int64_t rows, batch_buffer& to) const {
@@ -164,6 +180,11 @@ CONSTRAIN_INLINE void example_samples::copy(std::int64_t sample, std::int64_t ro
     std::memcpy(out, from.data() + shifted, from.size() - shifted);
     std::memcpy(out + from.size() - shifted, &ignored_label, shifted);
   }
+  if (!examples.masks()) return;
+  auto const of_row = [&](int i) {
+    return std::span(reinterpret_cast<std::int32_t*>(row_of(*this, i, row, to)), arrays[i].elements);
+  };
+  data::mask_tokens(*examples.masks(), to.epoch, index(sample), of_row(0), of_row(static_cast<int>(inputs())));
 }
 
 CONSTRAIN_INLINE void example_samples::pad(std::int64_t row, batch_buffer& to) const {
@@ -191,6 +212,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   // Padding changes no result if all arrays of labels hold integers, the first one may hold ignored labels, and the
   // objective ignores the rows of these labels.
   auto const first = static_cast<int>(examples.inputs().size());
+  if (examples.masks()) detail::check_masks(where, *examples.masks(), arrays[0], arrays[first]);
   bool pads = arrays[first].port->ignorable;
   for (auto const& each : arrays) pads = pads && (!each.is_label() || each.is_integers());
   sample_set::words const called{"examples", "examples have", "these examples", "more examples",

@@ -93,6 +93,7 @@ private:
     fingerprint all;
     detail::add_build(all, policy_set::name(), table());
     all.add("the number of sequences in a micro-batch", task::sequences);
+    all.add("the number of sequences in a micro-batch of evaluate", detail::evaluation_sequences<task>);
     all.add("the number of tokens in a sequence", task::tokens);
     all.add_hash("the plan of an evaluation", detail::hash_of_plan(entries::evaluate::value));
     detail::add_run(all, run);

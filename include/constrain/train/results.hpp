@@ -2,10 +2,12 @@
 
 #include "constrain/base/error.hpp"
 #include "constrain/base/libm.hpp"
+#include "constrain/model/metric/metrics.hpp"
 #include "constrain/program/shape.hpp"
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -29,20 +31,35 @@ struct evaluation {
   double perplexity = 0;   // exp(loss); NaN if the labels are not classes
   double accuracy = 0;     // share of valid labels whose class has the largest logit; NaN if the labels are not classes
   std::int64_t tokens = 0; // number of valid labels
+  metric_values metrics{}; // the objective's metrics, such as macro_f1; empty if it has none
+
+  /// The value of a metric by its name; nullopt if there is none of this name.
+  std::optional<double> metric(std::string_view name) const {
+    for (auto const& each : metrics)
+      if (each.name == name) return each.value;
+    return std::nullopt;
+  }
 };
 
 namespace detail {
 
-/// Turns sums over valid labels into means, and sets the perplexity. `classifies`: whether the labels are classes; if
-/// not, accuracy and perplexity are NaN. Throws `error` if there was no valid label.
-[[gnu::noinline]] inline evaluation mean_of(evaluation sum, bool classifies = true) {
+/// Sums over the valid labels of an evaluation.
+struct evaluation_sums {
+  double loss = 0, correct = 0;
+  std::int64_t tokens = 0;            // number of valid labels
+  std::vector<double> class_counts{}; // [3, classes], as op::class_counts gives them; empty: no metrics
+};
+
+/// The means of sums over valid labels, and the perplexity, without metrics. `classifies`: whether the labels are
+/// classes; if not, accuracy and perplexity are NaN. Throws `error` if there was no valid label.
+[[gnu::noinline]] inline evaluation mean_of(evaluation_sums const& sum, bool classifies = true) {
   if (sum.tokens == 0)
     throw error("evaluate: every label is ignored, so there is no loss; pass at least one valid label");
-  sum.loss /= static_cast<double>(sum.tokens);
-  sum.accuracy /= static_cast<double>(sum.tokens);
-  sum.perplexity = libm::exp(sum.loss);
-  if (!classifies) sum.accuracy = sum.perplexity = std::numeric_limits<double>::quiet_NaN();
-  return sum;
+  auto const count = static_cast<double>(sum.tokens);
+  evaluation mean{.loss = sum.loss / count, .accuracy = sum.correct / count, .tokens = sum.tokens};
+  mean.perplexity = libm::exp(mean.loss);
+  if (!classifies) mean.accuracy = mean.perplexity = std::numeric_limits<double>::quiet_NaN();
+  return mean;
 }
 
 } // namespace detail

@@ -14,6 +14,7 @@ struct batch_buffer {
   std::vector<std::int32_t> inputs, labels;    // of a corpus: [rows, tokens]
   constrain::batch batch{};                    // views of the arrays
   std::shared_ptr<batch_arrays> of_examples{}; // of examples: the arrays of all inputs and labels
+  std::int64_t epoch = 0;                      // of the next sample to be copied; masks depend on it
 };
 
 /// The samples of a data set, for batches and evaluation: one interface to a corpus (train/corpus_samples.hpp) and to
@@ -70,7 +71,8 @@ public:
   /// Makes `to.batch` a view of the arrays of `to` and sets `to.batch.valid_labels` to 0. `rows`: the number of rows of
   /// the arrays. Allocates only in the first call for a buffer.
   void view(std::int64_t rows, batch_buffer& to) const { view_(data_.get(), rows, to); }
-  /// Copies a sample into a row. Throws `error` if the data cannot be read.
+  /// Copies a sample into a row. `to.epoch` determines the masks of masked examples. Throws `error` if the data cannot
+  /// be read.
   void copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const { copy_(data_.get(), sample, row, to); }
   /// Fills a row with zeros, and with ignored labels where labels can be ignored.
   void pad(std::int64_t row, batch_buffer& to) const { pad_(data_.get(), row, to); }

@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A user-defined metric, or a setting.
+/// A user-defined metric, a metric of an evaluation, or a setting.
 struct metric {
   std::string name; // UTF-8, not empty
   double value = 0; // value at the step of the record
@@ -30,10 +30,11 @@ struct step_record {
   bool skipped = false;         // a gradient was not finite, so no weight or optimizer state was updated
   // Of the evaluation after this step, if any. An accuracy exists only if evaluation counts correct predictions.
   std::optional<double> validation_loss{}, accuracy{};
-  bool saved = false;             // whether the run was saved to `fit_options::directory` after this step
-  bool resumed = false;           // whether a call to `fit` began with this step and continued earlier steps
-  std::vector<metric> metrics{};  // user-defined metrics
-  std::vector<metric> settings{}; // the model's (ct::setting) and the library's, as this step read them
+  std::vector<metric> validation_metrics{}; // the objective's metrics (model/metric) in the evaluation after this step
+  bool saved = false;                       // whether the run was saved to `fit_options::directory` after this step
+  bool resumed = false;                     // whether a call to `fit` began with this step and continued earlier steps
+  std::vector<metric> metrics{};            // user-defined metrics
+  std::vector<metric> settings{};           // the model's (ct::setting) and the library's, as this step read them
 };
 
 /// Adds the metrics to the object that `json` is writing, as a member `name`: an object of names and values, on one
@@ -42,8 +43,8 @@ struct step_record {
                                  char const* name = "metrics");
 
 /// The records of a run in a directory: steps.jsonl and steps.csv with a line per step, and an event file for
-/// TensorBoard. steps.csv has fixed columns, which omit labels_per_second, saved, resumed, the settings and the
-/// user-defined metrics. If a run is resumed after `last_step`, `records` removes the lines of later steps from
+/// TensorBoard. steps.csv has fixed columns, which omit labels_per_second, saved, resumed, the settings and all
+/// metrics. If a run is resumed after `last_step`, `records` removes the lines of later steps from
 /// steps.jsonl and steps.csv, appends to both files, and starts a new event file. Throws `error` if a file cannot be
 /// written.
 class records {

@@ -33,6 +33,7 @@ CONSTRAIN_INLINE records::~records() {}
   if (r.validation_loss) scalar("validation/loss", *r.validation_loss);
   scalar("train/labels_per_second", r.labels_per_second);
   if (r.accuracy) scalar("validation/accuracy", *r.accuracy);
+  for (auto const& m : r.validation_metrics) scalar(concat({"validation/", m.name}).c_str(), m.value);
   for (auto const& m : r.metrics) scalar(concat({"metrics/", m.name}).c_str(), m.value);
   for (auto const& s : r.settings) scalar(concat({"settings/", s.name}).c_str(), s.value);
 }
@@ -75,6 +76,7 @@ CONSTRAIN_INLINE records::~records() {}
   json.member("skipped", r.skipped);
   if (r.validation_loss) json.member("validation_loss", *r.validation_loss);
   if (r.accuracy) json.member("accuracy", *r.accuracy);
+  write_metrics(json, r.validation_metrics, "validation_metrics");
   if (r.saved) json.member("saved", true);
   if (r.resumed) json.member("resumed", true);
   write_metrics(json, r.metrics), write_metrics(json, r.settings, "settings");
@@ -94,6 +96,7 @@ CONSTRAIN_INLINE records::~records() {}
     if (auto const x = line.find(member))
       for (auto const& [name, value] : x->members()) to.push_back({std::string(name), value.real()});
   };
+  read("validation_metrics", r.validation_metrics);
   read("metrics", r.metrics), read("settings", r.settings);
   return r;
 }

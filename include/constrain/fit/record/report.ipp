@@ -61,7 +61,7 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
   return rows;
 }
 
-/// One chart per metric in the member `which` (user-defined metrics or settings), in the order in which the metrics
+/// One chart per metric in the member `which` (metrics or settings), in the order in which the metrics
 /// first appear in `steps`. `constants`: whether to draw metrics that never change. `legend`: the name of the line.
 [[gnu::cold]] CONSTRAIN_INLINE std::string metric_charts(std::span<step_record const> steps,
                                                          std::vector<metric> step_record::*which, char const* legend,
@@ -113,6 +113,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   page += concat({line_chart("loss", {training, validation}, marks), line_chart("learning rate", {rate}, marks)});
   page +=
       concat({line_chart("gradient norm", {norm}, marks), line_chart("tokens per second", {tokens, labels}, marks)});
+  page += detail::metric_charts(steps, &step_record::validation_metrics, "validation", true, marks);
   page += detail::metric_charts(steps, &step_record::metrics, "metric", true, marks);
   page += detail::metric_charts(steps, &step_record::settings, "setting", false, marks);
   page +=

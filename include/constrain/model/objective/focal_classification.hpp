@@ -1,5 +1,7 @@
 #pragma once
 
+#include "constrain/model/metric/f1.hpp"
+#include "constrain/model/metric/metrics.hpp"
 #include "constrain/op/focal_loss/focal_loss.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -11,6 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///
 /// `perplexity` of `evaluate` is the exponential of this loss. Refused: token ids as logits, and a negative gamma.
 template <focal_loss_options options = focal_loss_options{}> struct focal_classification {
+  using metrics = constrain::metrics<macro_f1, binary_f1>; // what `evaluate` reports besides loss and accuracy
+
   /// The loss, a scalar.
   constexpr value operator()(value logits, value labels) const { return focal_loss(logits, labels, options); }
 };

@@ -7,6 +7,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// The index of the largest of `count` numbers; of equal ones, the first.
+template <class stored> std::int64_t argmax(stored const* x, std::int64_t count) {
+  std::int64_t best = 0;
+  for (std::int64_t i = 1; i < count; ++i)
+    if (x[i] > x[best]) best = i;
+  return best;
+}
+
 /// The number of rows in which the label is the argmax of the logits; rows with the label `ignored_label` do not count.
 /// logits [rows, classes], with `stride` elements from one row to the next, labels [rows].
 template <class stored>
@@ -16,10 +24,7 @@ std::int64_t count_correct(stored const* logits, std::int64_t stride, std::int32
   CONSTRAIN_OMP(parallel for reduction(+ : count) schedule(static))
   for (std::int64_t row = 0; row < rows; ++row) {
     if (labels[row] == ignored_label) continue;
-    std::int64_t best = 0;
-    for (std::int64_t i = 1; i < classes; ++i)
-      if (logits[row * stride + i] > logits[row * stride + best]) best = i;
-    count += best == labels[row] ? 1 : 0;
+    count += argmax(logits + row * stride, classes) == labels[row] ? 1 : 0;
   }
   return count;
 }
@@ -51,9 +56,7 @@ template <> struct kernel<op::correct_predictions_parts, cpu> {
     parallel_chunks(rows, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         stored const* x = logits.data + row * columns;
-        std::int64_t at = 0;
-        for (std::int64_t i = 1; i < mine.count; ++i)
-          if (x[i] > x[at]) at = i;
+        auto const at = argmax(x, mine.count);
         own[row] = {static_cast<double>(x[at]), static_cast<double>(mine.first + at)};
       }
     });

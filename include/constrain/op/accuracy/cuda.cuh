@@ -6,16 +6,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// correct[row] = 1 if the row's label is the argmax of the row's logits, else 0; one block per row.
-template <class stored>
-static __global__ void __launch_bounds__(cuda_threads)
-    correct_kernel(stored const* logits, std::int64_t stride, std::int32_t const* labels, std::int64_t classes,
-                   std::int32_t* correct) {
+// The index of the largest of the block's `classes` logits; of equal ones, the first. Every thread gets the result.
+template <class stored> static __device__ int block_argmax(stored const* x, std::int64_t classes) {
   using accumulate = arithmetic<stored>;
   __shared__ typename block_reduction<accumulate>::memory shared;
   __shared__ typename block_reduction<int>::memory shared_index;
-  auto const row = static_cast<std::int64_t>(blockIdx.x);
-  stored const* x = logits + row * stride;
   accumulate best = x[0];
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads) best = x[i] > best ? accumulate(x[i]) : best;
   best = block_reduction<accumulate>{shared}.max(best);
@@ -23,7 +18,16 @@ static __global__ void __launch_bounds__(cuda_threads)
   int argmax = -static_cast<int>(classes);
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads)
     if (accumulate(x[i]) == best && -static_cast<int>(i) > argmax) argmax = -static_cast<int>(i);
-  argmax = -block_reduction<int>{shared_index}.max(argmax);
+  return -block_reduction<int>{shared_index}.max(argmax);
+}
+
+// correct[row] = 1 if the row's label is the argmax of the row's logits, else 0; one block per row.
+template <class stored>
+static __global__ void __launch_bounds__(cuda_threads)
+    correct_kernel(stored const* logits, std::int64_t stride, std::int32_t const* labels, std::int64_t classes,
+                   std::int32_t* correct) {
+  auto const row = static_cast<std::int64_t>(blockIdx.x);
+  int const argmax = block_argmax(logits + row * stride, classes);
   if (threadIdx.x == 0) correct[row] = labels[row] != ignored_label && argmax == labels[row] ? 1 : 0;
 }
 

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "constrain/base/function_ref.hpp"
+#include "constrain/io/json.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace constrain::inline CONSTRAIN_VARIANT::data {
+
+/// The text of a chat: each message is written as `begin`, its role, `after_role`, its content and `end`. The default
+/// is ChatML.
+struct chat_format {
+  std::string begin = "<|im_start|>"; // text before the role
+  std::string after_role = "\n";      // text between the role and the content
+  std::string end = "<|im_end|>\n";   // text after the content
+};
+
+namespace detail {
+
+/// Calls `append(text, is_prompt)` for consecutive parts of a chat's text. Only the contents of the assistant's
+/// messages, and the ends of these messages, have loss; all else is a prompt. `messages`: an array of objects with the
+/// strings "role" and "content". `where`: the path and line number in errors. Throws `error` for malformed messages, if
+/// there is no message, or for a role other than system, developer, user, assistant and tool.
+void append_chat(io::json const& messages, std::string const& where, chat_format const& format,
+                 function_ref<void(std::string_view, bool)> append);
+
+} // namespace detail
+
+} // namespace constrain::data
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/data/chat.ipp"
+#endif

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "constrain/data/documents.hpp"
+#include "constrain/data/examples.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace constrain::inline CONSTRAIN_VARIANT::data {
+
+/// Options of `pack`.
+struct packing_options {
+  std::int64_t length = 0;                               // tokens of a row, at least 1
+  document_labels labels = document_labels::next_tokens; // the labels of the tokens; not `classes`
+};
+
+/// Packs documents into rows of `.length` tokens, as examples for a model with two inputs: tokens [rows, length], and
+/// document starts [rows, length], for each token the index in its row of the first token of its document. A document
+/// is contiguous in its row, and no row has part of a document that is longer than the rest: documents longer than a
+/// row are first cut into pieces of `.length` tokens, and a last, shorter piece. Pieces count as documents of their
+/// own, but the last token of a piece has the next piece's first token as its label. Then the longest pieces are placed
+/// first, each into the row with the least room that suffices (best-fit decreasing, as in Ding et al. 2024, "Fewer
+/// Truncations Improve Language Modeling"). The room that is left in a row has token 0 and ignored labels, and counts
+/// as one document. Equal documents give equal rows on every machine. Throws `error` for an option out of range, if
+/// there is no document, or if the rows exceed this machine's physical memory.
+examples pack(documents const& all, packing_options const& options);
+
+/// Checks document starts [rows, `length`] that a program has made itself: the start of each token is its own index in
+/// the row, or the start of the token before it. Throws `error`, with row and position, for another start. Also throws
+/// `error` if `length` is below 1, or if the last row is incomplete.
+void check_document_starts(std::span<std::int32_t const> starts, std::int64_t length);
+
+} // namespace constrain::data
+
+#if CONSTRAIN_DEFINITIONS
+#include "constrain/data/packing.ipp"
+#endif

@@ -1,0 +1,149 @@
+#pragma once
+
+#include "constrain/data/packing.hpp"
+
+#include "constrain/base/concat.hpp"
+#include "constrain/base/error.hpp"
+#include "constrain/base/number_check.hpp"
+#include "constrain/data/room.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
+
+/// A part of a document that fits into a row.
+struct document_piece {
+  std::int64_t document = 0, first = 0, length = 0; // `first`: index in the document of the first token
+};
+
+/// The pieces of all documents, the longest first; of equally long ones, in the order of the documents.
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<document_piece> pieces_of(documents const& all, std::int64_t most) {
+  std::vector<document_piece> pieces;
+  for (std::int64_t i = 0; i < all.size(); ++i) {
+    auto const length = static_cast<std::int64_t>(all.tokens(i).size());
+    for (std::int64_t first = 0; first < length; first += most)
+      pieces.push_back({i, first, std::min(most, length - first)});
+  }
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](document_piece const& a, document_piece const& b) { return a.length > b.length; });
+  return pieces;
+}
+
+/// The rows that have room, by their room in tokens.
+class rows_with_room {
+public:
+  /// `most`: the tokens of an empty row.
+  explicit rows_with_room(std::int64_t most) : of_(index(most) + 1), words_(index(most) / 64 + 1) {}
+
+  /// Adds a row.
+  void add(std::int64_t row, std::int64_t room) {
+    of_[index(room)].push_back(row);
+    words_[index(room) / 64] |= std::uint64_t{1} << room % 64;
+  }
+  /// The least room of any row that is at least `needed`; -1: there is no such row.
+  std::int64_t least(std::int64_t needed) const {
+    auto word = index(needed) / 64;
+    auto bits = words_[word] >> needed % 64 << needed % 64;
+    while (bits == 0 && ++word < words_.size()) bits = words_[word];
+    return bits == 0 ? -1 : static_cast<std::int64_t>(64 * word) + std::countr_zero(bits);
+  }
+  /// Removes the row that was last added with this room, and returns it.
+  std::int64_t take(std::int64_t room) {
+    auto& rows = of_[index(room)];
+    auto const row = rows.back();
+    rows.pop_back();
+    if (rows.empty()) words_[index(room) / 64] &= ~(std::uint64_t{1} << room % 64);
+    return row;
+  }
+
+private:
+  static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+  std::vector<std::vector<std::int64_t>> of_; // rows, by room
+  std::vector<std::uint64_t> words_;          // bit i: some row has room i
+};
+
+/// `rows` x `length`, but at most the largest integer.
+CONSTRAIN_INLINE std::int64_t product(std::size_t rows, std::size_t length) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  return static_cast<std::int64_t>(std::min(rows, static_cast<std::size_t>(most) / length) * length);
+}
+
+/// The arrays of packed documents.
+struct packed_arrays {
+  std::vector<std::int32_t> tokens{}, starts{}, labels{};
+};
+
+/// Writes a piece into its row, from position `at` on. `row`: the index of the row's first token.
+CONSTRAIN_INLINE void write_piece(documents const& all, document_piece const& piece, document_labels labels,
+                                  std::size_t row, std::size_t at, packed_arrays& to) {
+  auto const tokens = all.tokens(piece.document);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(piece.length); ++i) {
+    auto const from = static_cast<std::size_t>(piece.first) + i;
+    to.tokens[row + at + i] = tokens[from];
+    to.starts[row + at + i] = static_cast<std::int32_t>(at);
+    if (labels == document_labels::same_tokens) to.labels[row + at + i] = tokens[from];
+    else if (from + 1 < tokens.size()) to.labels[row + at + i] = tokens[from + 1];
+  }
+}
+
+} // namespace constrain::data::detail
+
+namespace constrain::inline CONSTRAIN_VARIANT::data {
+
+[[gnu::cold]] CONSTRAIN_INLINE examples pack(documents const& all, packing_options const& options) {
+  check_count("packing_options", ".length", options.length, 1);
+  if (options.length > std::numeric_limits<std::int32_t>::max())
+    constrain::detail::refuse_number("packing_options", ".length", concat({options.length}), "at most 2147483647");
+  if (options.labels != document_labels::next_tokens && options.labels != document_labels::same_tokens)
+    throw error("packing_options: .labels is not next_tokens or same_tokens, but a row holds several documents; give "
+                "one of these, or use group_by_length");
+  if (all.size() == 0) throw error("pack: there are no documents; add at least one");
+  detail::check_room("a row", options.length, sizeof(std::int32_t) + sizeof(std::vector<std::int64_t>));
+  auto const pieces = detail::pieces_of(all, options.length);
+  std::vector<std::int64_t> row_of, at; // of each piece: its row, and its place in the row
+  std::vector<std::int64_t> used;       // of each row: its tokens
+  detail::rows_with_room open(options.length);
+  for (auto const& piece : pieces) {
+    auto const room = open.least(piece.length);
+    row_of.push_back(room < 0 ? static_cast<std::int64_t>(used.size()) : open.take(room));
+    if (room < 0) used.push_back(0);
+    auto& tokens = used[static_cast<std::size_t>(row_of.back())];
+    at.push_back(tokens);
+    tokens += piece.length;
+    if (tokens < options.length) open.add(row_of.back(), options.length - tokens);
+  }
+  auto const rows = used.size(), length = static_cast<std::size_t>(options.length);
+  detail::check_room("the packed data", detail::product(used.size(), length), 3 * sizeof(std::int32_t));
+  auto const to = std::make_shared<detail::packed_arrays>();
+  to->tokens.resize(rows * length), to->starts.resize(rows * length), to->labels.resize(rows * length, ignored_label);
+  for (std::size_t i = 0; i < pieces.size(); ++i)
+    detail::write_piece(all, pieces[i], options.labels, static_cast<std::size_t>(row_of[i]) * length,
+                        static_cast<std::size_t>(at[i]), *to);
+  for (std::size_t row = 0; row < rows; ++row) // the room that is left
+    for (auto i = static_cast<std::size_t>(used[row]); i < length; ++i)
+      to->starts[row * length + i] = static_cast<std::int32_t>(used[row]);
+  return examples::from_storage(to, {to->tokens, to->starts}, to->labels);
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void check_document_starts(std::span<std::int32_t const> starts, std::int64_t length) {
+  check_count("check_document_starts", "the length", length, 1);
+  auto const size = static_cast<std::int64_t>(starts.size());
+  if (size % length != 0)
+    throw error({"there are ", counted(starts.size(), "document start"), ", which is not a multiple of the ", length,
+                 " of a row; give complete rows"});
+  for (std::int64_t i = 0; i < size; ++i) {
+    auto const at = i % length;
+    auto const start = starts[static_cast<std::size_t>(i)];
+    if (start == at || (at > 0 && start == starts[static_cast<std::size_t>(i - 1)])) continue;
+    throw error({"the document start of row ", i / length, " is ", start, " at position ", at, "; give ", at,
+                 " where a document begins, and else the start of the token before"});
+  }
+}
+
+} // namespace constrain::data

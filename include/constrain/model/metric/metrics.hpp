@@ -1,0 +1,59 @@
+#pragma once
+
+#include "constrain/base/fixed_vector.hpp"
+#include "constrain/model/metric/class_counts.hpp"
+
+#include <concepts>
+#include <string_view>
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+/// A metric of classification: a type with a name and a function of the counts of an evaluation:
+///
+///     struct recall_of_first {
+///       static constexpr char const* name = "recall_of_first";
+///       static double of(ct::class_counts const& c) { return c.correct(0) / c.labelled(0); }
+///     };
+///
+/// A metric that needs a certain number of classes also has a function `static constexpr bool applies(std::int64_t
+/// classes)`; if the result is false, the metric is left out.
+template <class type> concept is_metric = requires(class_counts const& c) {
+  {std::string_view(type::name)};
+  { type::of(c) } -> std::convertible_to<double>;
+};
+
+/// The value of a metric.
+struct metric_value {
+  std::string_view name; // the metric's `name`
+  double value = 0;      // NaN if the metric is not defined for the counts
+};
+
+/// The metrics of an evaluation, in the order of the objective's list.
+using metric_values = fixed_vector<metric_value, 8>;
+
+/// The metrics of an objective, at most eight. An objective names them with its member `metrics`; `evaluate` and `fit`
+/// then report them:
+///
+///     struct my_objective : ct::classification {
+///       using metrics = ct::metrics<ct::macro_f1, recall_of_first>;
+///     };
+template <is_metric... listed> struct metrics {
+  static_assert(sizeof...(listed) <= metric_values::capacity,
+                "ct::metrics: an objective has more than eight metrics; list at most eight");
+
+  /// The values of the metrics that apply to this number of classes.
+  static metric_values of([[maybe_unused]] class_counts const& counts) {
+    metric_values values;
+    (add<listed>(counts, values), ...);
+    return values;
+  }
+
+private:
+  template <class each> static void add(class_counts const& counts, metric_values& to) {
+    if constexpr (requires { each::applies(counts.classes()); })
+      if (!each::applies(counts.classes())) return;
+    to.push_back({each::name, static_cast<double>(each::of(counts))});
+  }
+};
+
+} // namespace constrain

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "constrain/base/label.hpp"
+#include "constrain/program/value.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT::op {
+
+/// For each class, y (+)= the number of rows with this label that were predicted correctly, the number of rows for
+/// which the class was predicted, and the number of rows with this label. The prediction is the argmax of the logits;
+/// of equal logits, the first. Rows with the label `ignored_label` do not count. logits [..., classes], labels [...] ->
+/// [3, classes], fp64. (+)=: the first write in a run of the program overwrites the output; later writes add to it.
+/// Output 1 is scratch: the prediction of each row, or -1. Only the program of `evaluate` contains this op.
+struct class_counts {
+  static constexpr char const* name = "class_counts";
+  static constexpr unsigned accumulating = 0b1;
+  static constexpr unsigned workspace = 0b10;
+  static constexpr char const* layouts = "... -> -, ...";
+  static constexpr unsigned label_inputs = 0b10;
+  static constexpr unsigned strided_inputs = 0b1;
+
+  static constexpr inferred infer(operand_types const& in) {
+    return inferred::one(dtype::f64, shape(3, in[0].shape.features())).and_also(dtype::i32, shape(in[0].shape.rows()));
+  }
+};
+
+} // namespace constrain::op

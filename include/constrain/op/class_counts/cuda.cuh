@@ -1,0 +1,53 @@
+#pragma once
+
+#include "constrain/op/accuracy/cuda.cuh"
+#include "constrain/op/class_counts/class_counts.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+// predictions[row] = the argmax of the row's logits, or -1 if the row's label is ignored; one block per row.
+template <class stored>
+static __global__ void __launch_bounds__(cuda_threads)
+    predictions_kernel(stored const* logits, std::int64_t stride, std::int32_t const* labels, std::int64_t classes,
+                       std::int32_t* predictions) {
+  auto const row = static_cast<std::int64_t>(blockIdx.x);
+  int const argmax = block_argmax(logits + row * stride, classes);
+  if (threadIdx.x == 0) predictions[row] = labels[row] == ignored_label ? -1 : argmax;
+}
+
+// The three counts of op::class_counts for one class per block. If `adds`, they are added to `counts`.
+template <class stored>
+static __global__ void __launch_bounds__(cuda_threads)
+    class_counts_kernel(std::int32_t const* predictions, std::int32_t const* labels, std::int64_t rows,
+                        std::int64_t classes, bool adds, stored* counts) {
+  __shared__ typename block_reduction<int>::memory shared;
+  auto const mine = static_cast<int>(blockIdx.x);
+  int correct = 0, predicted = 0, labelled = 0;
+  for (std::int64_t i = threadIdx.x; i < rows; i += cuda_threads) {
+    bool const is_predicted = predictions[i] == mine, is_label = labels[i] == mine;
+    correct += is_predicted && is_label ? 1 : 0, predicted += is_predicted ? 1 : 0, labelled += is_label ? 1 : 0;
+  }
+  correct = block_reduction<int>{shared}.sum(correct);
+  predicted = block_reduction<int>{shared}.sum(predicted);
+  labelled = block_reduction<int>{shared}.sum(labelled);
+  if (threadIdx.x > 0) return;
+  counts[mine] = static_cast<stored>(correct) + (adds ? counts[mine] : stored(0));
+  counts[classes + mine] = static_cast<stored>(predicted) + (adds ? counts[classes + mine] : stored(0));
+  counts[2 * classes + mine] = static_cast<stored>(labelled) + (adds ? counts[2 * classes + mine] : stored(0));
+}
+
+template <class architecture> struct kernel<op::class_counts, cuda<architecture>> {
+  static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) { return {.launches = 2}; }
+  template <class stored>
+  static void run(call const& c, tensor<stored const> logits, tensor<std::int32_t const> labels, tensor<double> counts,
+                  tensor<std::int32_t> predictions) {
+    auto& context = *c.parameters.context;
+    auto const classes = logits.features();
+    cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads, predictions_kernel<stored>,
+                logits.data, logits.row_stride(), labels.data, classes, predictions.data);
+    cuda_launch(context, dim3(static_cast<unsigned>(classes)), cuda_threads, class_counts_kernel<double>,
+                predictions.data, labels.data, labels.count, classes, c.add_to(0), counts.data);
+  }
+};
+
+} // namespace constrain

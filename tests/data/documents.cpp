@@ -1,0 +1,68 @@
+#include "../sentence.hpp"
+
+#include <constrain/data/documents.hpp>
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ct = constrain;
+namespace data = constrain::data;
+using ct::test::sentence;
+
+namespace {
+
+using integers = std::vector<std::int32_t>;
+
+integers tokens_of(data::documents const& all, std::int64_t i) {
+  auto const tokens = all.tokens(i);
+  return {tokens.begin(), tokens.end()};
+}
+
+} // namespace
+
+TEST_CASE("documents keep their tokens and classes") {
+  data::documents all;
+  CHECK(all.size() == 0);
+  all.add(integers{1, 2, 3});
+  all.add(integers{7}, 4);
+  CHECK(all.size() == 2);
+  CHECK(all.all_tokens() == 4);
+  CHECK(tokens_of(all, 0) == integers{1, 2, 3});
+  CHECK(tokens_of(all, 1) == integers{7});
+  CHECK(all.label(0) == ct::ignored_label);
+  CHECK(all.label(1) == 4);
+  CHECK(sentence([&] { all.add({}); }) == "document 2 has no tokens; give at least one");
+  CHECK(sentence([&] {
+          all.add(integers{1, -1});
+        }) == "document 2 has the token -1 at position 1; give tokens from 0 on");
+  CHECK(sentence([&] { all.add(integers{1}, -2); }) ==
+        "document 2 has the class -2; give a class from 0 on, or ignored_label");
+  CHECK(all.size() == 2); // what was refused left nothing
+  CHECK(all.all_tokens() == 4);
+}
+
+TEST_CASE("a corpus is split where documents end") {
+  auto const all = data::split_documents(data::corpus::from_bytes("one.two..last"), '.');
+  REQUIRE(all.size() == 4);
+  CHECK(tokens_of(all, 0) == integers{'o', 'n', 'e', '.'});
+  CHECK(tokens_of(all, 2) == integers{'.'});
+  CHECK(tokens_of(all, 3) == integers{'l', 'a', 's', 't'});
+  CHECK(data::split_documents(data::corpus::from_bytes("a."), '.').size() == 1);
+  CHECK(sentence([] { data::split_documents(data::corpus::from_bytes("a."), 256); }) ==
+        "split_documents: the token 256 is not in the corpus's vocabulary of 256; give the token that ends each "
+        "document");
+  CHECK(sentence([] { data::split_documents(data::corpus::from_bytes("a."), -1); }) != "");
+}
+
+TEST_CASE("documents on the edges of what is read at once") {
+  for (std::size_t const length : {65534u, 65535u, 65536u, 65537u, 140000u}) {
+    auto const all = data::split_documents(
+        data::corpus::from_bytes(std::string(length, 'a') + ".b." + std::string(70000, 'c')), '.');
+    REQUIRE(all.size() == 3);
+    CHECK(all.tokens(0).size() == length + 1);
+    CHECK(tokens_of(all, 1) == integers{'b', '.'});
+    CHECK(all.tokens(2).size() == 70000);
+  }
+}

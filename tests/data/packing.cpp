@@ -1,0 +1,177 @@
+#include "../sentence.hpp"
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+namespace ct = constrain;
+namespace data = constrain::data;
+using ct::ignored_label, ct::test::sentence;
+
+namespace {
+
+using integers = std::vector<std::int32_t>;
+
+integers copy_of(ct::array_view const& a) {
+  auto const all = a.integers();
+  return {all.begin(), all.end()};
+}
+
+/// Documents of these lengths; the tokens of document i are `first` + 1000 i, `first` + 1000 i + 1, ...
+data::documents of_lengths(std::vector<int> const& lengths, std::int32_t first = 0) {
+  data::documents all;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    integers tokens;
+    for (int k = 0; k < lengths[i]; ++k) tokens.push_back(first + static_cast<std::int32_t>(i) * 1000 + k);
+    all.add(tokens);
+  }
+  return all;
+}
+
+std::vector<int> random_lengths(int count, int most, std::uint32_t seed) {
+  std::vector<int> lengths;
+  for (int i = 0; i < count; ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    lengths.push_back(1 + static_cast<int>((seed >> 16) % static_cast<std::uint32_t>(most)));
+  }
+  return lengths;
+}
+
+/// The number of rows of best-fit decreasing, by looking at every row for every document.
+std::size_t rows_of_best_fit(std::vector<int> lengths, int row) {
+  std::sort(lengths.begin(), lengths.end(), std::greater<>());
+  std::vector<int> rooms;
+  for (int const length : lengths) {
+    int best = -1;
+    for (int i = 0; i < static_cast<int>(rooms.size()); ++i) {
+      auto const room = rooms[static_cast<std::size_t>(i)];
+      if (room >= length && (best < 0 || room < rooms[static_cast<std::size_t>(best)])) best = i;
+    }
+    if (best < 0) rooms.push_back(row - length);
+    else rooms[static_cast<std::size_t>(best)] -= length;
+  }
+  return rooms.size();
+}
+
+struct no_boundaries {
+  static constexpr ct::port_spec inputs[] = {{.name = "tokens"}, {.name = "starts"}};
+  constexpr ct::value operator()(ct::value tokens, ct::value starts) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 4000, .width = 4}) +
+                   ct::embedding("start", starts, {.vocabulary = 8, .width = 4});
+    return ct::linear("head", x, 4000);
+  }
+};
+using task = ct::task<no_boundaries{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 8}>;
+
+} // namespace
+
+TEST_CASE("documents are packed into the rows that they fit best") {
+  // Of length 6, 4, 3, 2 and 1: 6 + 2 = 8, 4 + 3 + 1 = 8.
+  auto const packed = data::pack(of_lengths({3, 1, 6, 2, 4}), {.length = 8});
+  CHECK(copy_of(packed.inputs()[0]) ==
+        integers{2000, 2001, 2002, 2003, 2004, 2005, 3000, 3001, /**/ 4000, 4001, 4002, 4003, 0, 1, 2, 1000});
+  CHECK(copy_of(packed.inputs()[1]) == integers{0, 0, 0, 0, 0, 0, 6, 6, /**/ 0, 0, 0, 0, 4, 4, 4, 7});
+  constexpr auto none = ignored_label;
+  CHECK(copy_of(packed.labels()[0]) ==
+        integers{2001, 2002, 2003, 2004, 2005, none, 3001, none, /**/ 4001, 4002, 4003, none, 1, 2, none, none});
+}
+
+TEST_CASE("the room that is left has no labels and a start of its own") {
+  auto const packed = data::pack(of_lengths({3, 4}), {.length = 5, .labels = data::document_labels::same_tokens});
+  CHECK(copy_of(packed.inputs()[0]) == integers{1000, 1001, 1002, 1003, 0, /**/ 0, 1, 2, 0, 0});
+  CHECK(copy_of(packed.inputs()[1]) == integers{0, 0, 0, 0, 4, /**/ 0, 0, 0, 3, 3});
+  CHECK(copy_of(packed.labels()[0]) ==
+        integers{1000, 1001, 1002, 1003, ignored_label, /**/ 0, 1, 2, ignored_label, ignored_label});
+}
+
+TEST_CASE("documents longer than a row are cut, and keep the labels across the cuts") {
+  auto const packed = data::pack(of_lengths({7, 1}), {.length = 3});
+  CHECK(copy_of(packed.inputs()[0]) == integers{0, 1, 2, /**/ 3, 4, 5, /**/ 6, 1000, 0});
+  CHECK(copy_of(packed.labels()[0]) ==
+        integers{1, 2, 3, /**/ 4, 5, 6, /**/ ignored_label, ignored_label, ignored_label});
+  CHECK(copy_of(packed.inputs()[1]) == integers{0, 0, 0, /**/ 0, 0, 0, /**/ 0, 1, 2});
+}
+
+TEST_CASE("every token is packed once, in one piece, into as few rows as best-fit decreasing needs") {
+  for (int const row : {1, 2, 17, 63, 64, 65, 128, 200})
+    for (std::uint32_t seed = 1; seed < 4; ++seed) {
+      CAPTURE(row);
+      auto const lengths = random_lengths(150, row, seed);
+      auto const all = of_lengths(lengths, 1000); // no document has the token 0 of the room that is left
+      auto const packed = data::pack(all, {.length = row});
+      auto const tokens = packed.inputs()[0].integers(), starts = packed.inputs()[1].integers(),
+                 labels = packed.labels()[0].integers();
+      auto const length = static_cast<std::size_t>(row);
+      CHECK(tokens.size() / length == rows_of_best_fit(lengths, row));
+      CHECK(sentence([&] { data::check_document_starts(starts, row); }) == "");
+      std::map<std::int32_t, int> seen;
+      std::int64_t labelled = 0;
+      for (std::size_t i = 0; i < tokens.size();) {
+        if (tokens[i] == 0) { // the room that is left, up to the end of the row
+          CHECK((labels[i] == ignored_label && (i % length == length - 1 || tokens[i + 1] == 0)));
+          ++i;
+          continue;
+        }
+        auto const document = tokens[i] / 1000;
+        ++seen[document];
+        auto const n = static_cast<std::size_t>(lengths[static_cast<std::size_t>(document - 1)]);
+        REQUIRE(i % length + n <= length);
+        for (std::size_t k = 0; k < n; ++k, ++i) {
+          CHECK(tokens[i] == document * 1000 + static_cast<std::int32_t>(k));
+          CHECK(starts[i] == static_cast<std::int32_t>(i % length - k));
+          CHECK(labels[i] == (k + 1 < n ? tokens[i] + 1 : ignored_label));
+          labelled += labels[i] != ignored_label;
+        }
+      }
+      CHECK(seen.size() == 150);
+      for (auto const& [document, times] : seen) CHECK(times == 1);
+      CHECK(labelled == all.all_tokens() - 150);
+    }
+}
+
+TEST_CASE("packed rows waste little") {
+  std::vector<int> lengths;
+  for (int const each : random_lengths(2000, 900, 5)) lengths.push_back(each);
+  auto const all = of_lengths(lengths);
+  auto const packed = data::pack(all, {.length = 1024});
+  auto const used = static_cast<double>(all.all_tokens()) / static_cast<double>(packed.inputs()[0].size());
+  CHECK(used > 0.99); // padded to 1024 tokens, it would be 0.44
+}
+
+TEST_CASE("a trainer takes packed documents") {
+  auto const packed = data::pack(of_lengths({3, 1, 6, 2}), {.length = 8});
+  ct::trainer<task> t({.learning_rate = 1e-2f});
+  auto const before = t.evaluate(packed);
+  CHECK(before.tokens == 8);
+  CHECK(ct::fit(t, packed, {.steps = 30, .validation = &packed, .log = nullptr}).validation->loss < before.loss);
+}
+
+TEST_CASE("options of packing and document starts that are wrong are refused") {
+  auto const some = of_lengths({2});
+  CHECK(sentence([&] { data::pack(some, {}); }) == "packing_options: .length is 0; give an integer of at least 1");
+  CHECK(sentence([&] { data::pack({}, {.length = 4}); }) == "pack: there are no documents; add at least one");
+  CHECK(sentence([&] {
+          data::pack(some, {.length = 4, .labels = data::document_labels::classes});
+        }).starts_with("packing_options: .labels is not next_tokens or same_tokens"));
+  CHECK(sentence([&] {
+          data::pack(some, {.length = std::int64_t{1} << 31});
+        }).starts_with("packing_options: .length is 2147483648"));
+  auto const said = [](integers const& starts, std::int64_t length) {
+    return sentence([&] { data::check_document_starts(starts, length); });
+  };
+  CHECK(said({0, 0, 2, 0, 1, 1}, 3) == "");
+  CHECK(said({}, 3) == "");
+  CHECK(said({0, 0, 0, 0}, 3) ==
+        "there are 4 document starts, which is not a multiple of the 3 of a row; give complete rows");
+  CHECK(said({0, 0, 2, 1, 1, 1}, 3) == "the document start of row 1 is 1 at position 0; give 0 where a document "
+                                       "begins, and else the start of the token before");
+  CHECK(said({0, 1, 0}, 3).starts_with("the document start of row 0 is 0 at position 2;")); // of a document before
+  CHECK(said({0, 2, 2}, 3).starts_with("the document start of row 0 is 2 at position 1;")); // ahead
+  CHECK(said({-1, 0, 0}, 3).starts_with("the document start of row 0 is -1 at position 0;"));
+  CHECK(said({0}, 0) == "check_document_starts: the length is 0; give an integer of at least 1");
+}
