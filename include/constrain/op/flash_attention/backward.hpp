@@ -138,7 +138,7 @@ private:
       auto const read = seen(i, panel).end;
       if (read == 0) continue;
       auto const rows = tile::padded_rows(read), across = tile::panel_columns(query_count() - i);
-      tile::hide(mask_, query_ + i, key_, read, probabilities_ + i, queries);
+      tile::hide(mask_, query_ + i, key_, rows, probabilities_ + i, queries);
       for (std::int64_t row = 0; row < rows; ++row) {
         accumulate* const p = probabilities_ + row * queries + i;
         accumulate* const ds = dscores_ + row * queries + i;
