@@ -47,6 +47,13 @@ inline std::vector<mask_kind> mask_kinds() {
   return kinds;
 }
 
+/// Lengths of padded sequences: all tokens, none, one, half of them, and all but one, in turn.
+inline std::vector<std::int32_t> some_lengths(std::int64_t sequences, std::int64_t tokens) {
+  std::int64_t const some[] = {tokens, 0, 1, tokens / 2 + 1, tokens - 1};
+  std::vector<std::int32_t> lengths;
+  for (std::int64_t i = 0; i < sequences; ++i) lengths.push_back(static_cast<std::int32_t>(some[i % 5]));
+  return lengths;
+}
 /// Positions of tokens in documents of very different lengths: one of one token, one of two thirds of the tokens, and
 /// so on. They differ from sequence to sequence.
 inline std::vector<std::int32_t> some_positions(std::int64_t sequences, std::int64_t tokens) {
@@ -62,11 +69,7 @@ inline std::vector<std::int32_t> some_positions(std::int64_t sequences, std::int
 
 inline std::vector<std::int32_t> mask_kind::values(std::int64_t sequences, std::int64_t tokens) const {
   if (operand == documents) return some_positions(sequences, tokens);
-  std::vector<std::int32_t> some;
-  if (operand == no_operand) return some;
-  std::int64_t const of[] = {tokens, 0, 1, tokens / 2 + 1, tokens - 1};
-  for (std::int64_t i = 0; i < sequences; ++i) some.push_back(static_cast<std::int32_t>(of[i % 5]));
-  return some;
+  return operand == lengths ? some_lengths(sequences, tokens) : std::vector<std::int32_t>();
 }
 
 /// Attention and its gradient in double, from the definition: one probability for each pair of a query and a key that

@@ -73,19 +73,15 @@ public:
                                   memory& shared)
       : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / heads()),
         head_(static_cast<int>(blockIdx.x) % heads()), row_(static_cast<int>(threadIdx.x / 32) * warp_rows),
-        keys_(c.keys_of(sequence_)),
+        mask_(c.masks.of(sequence_)),
         // With a causal mask, the last queries and the first keys take the longest, so they begin first.
         first_(static_cast<int>(of_keys ? blockIdx.y : gridDim.y - 1 - blockIdx.y) * tiling::rows),
         inner_{source(of_keys ? x.q : x.k), source(of_keys ? x.dy : x.v)} {}
 
   __device__ void run() {
-    int const end = first_ + tiling::rows;
-    int const last = of_keys ? c_.tokens : keys_;
-    // Without keys, there are no steps.
-    flash_steps step{of_keys && c_.causal ? first_ : 0, !of_keys && c_.causal && end < last ? end : last, chunks_.count,
-                     (of_keys ? first_ : 0) >= keys_ ? 0
-                     : of_keys                       ? c_.group
-                                                     : 1};
+    // Without a query that attends to a key, there are no steps.
+    auto const inner = inner_tokens();
+    flash_steps step{inner.begin, inner.end, chunks_.count, inner.begin < inner.end ? (of_keys ? c_.group : 1) : 0};
     dscored_.clear(), dvalue_.clear();
     if constexpr (tiling::is_narrow) add_in_stages(step);
     else add_chunks(step);
@@ -98,10 +94,17 @@ public:
 private:
   using outer_rows = tile_rows<outer_tile, warp_rows>;
   using half_rows = tile_rows<half_tile, warp_rows>;
+  /// The queries that attend to the block's keys, or the keys to which the block's queries attend.
+  __device__ token_range<int> inner_tokens() const {
+    if (!of_keys) return mask_.keys(first_, c_.last_of(first_, tiling::rows));
+    if (first_ >= mask_.length) return {0, 0};
+    int const end = first_ + tiling::rows;
+    return mask_.queries(first_, (end < mask_.length ? end : mask_.length) - 1);
+  }
   /// This thread's source of the inner tiles of one operand, for the first of the heads that share keys.
   __device__ tile_source<flash_threads, inner_tile> source(flash_operand<stored const> const& of) const {
     int const head = of_keys ? query_head(0) : key_head();
-    return tile_source<flash_threads, inner_tile>(of.of_head(c_, sequence_, head, of_keys ? c_.tokens : keys_));
+    return tile_source<flash_threads, inner_tile>(of.of_head(c_, sequence_, head, of_keys ? c_.tokens : mask_.length));
   }
   /// Heads of a sequence whose gradients the blocks compute.
   __device__ int heads() const { return of_keys ? c_.heads / c_.group : c_.heads; }
@@ -227,7 +230,7 @@ private:
     } else begin_outer(shared_.outer[1], second, column);
   }
   template <class tile> __device__ void begin_outer(tile& to, flash_operand<stored const> const& from, int column) {
-    auto const head = from.of_head(c_, sequence_, head_, of_keys ? keys_ : c_.tokens);
+    auto const head = from.of_head(c_, sequence_, head_, of_keys ? mask_.length : c_.tokens);
     tile_source<flash_threads, tile>(head).begin(to, first_, column);
   }
   __device__ void begin_inner(inner_pair& inner, flash_steps const& step, int column) {
@@ -278,19 +281,16 @@ private:
   }
   /// Whether this warp's queries attend to none of the inner keys from `token`, or none of these queries to its keys.
   __device__ bool is_unseen(int token) const {
-    int const mine = first_ + row_;
-    if (of_keys) return mine >= keys_ || (c_.causal && token + part <= mine);
-    return token >= keys_ || (c_.causal && token >= mine + warp_rows);
+    int const mine = first_ + row_, my_last = mine + warp_rows - 1, last = token + part - 1;
+    return !(of_keys ? mask_.any(token, last, mine, my_last) : mask_.any(mine, my_last, token, last));
   }
   /// Makes the probability and its gradient 0 where a query does not attend to a key. `token`: first inner token.
   __device__ void mask(int token) {
-    int const mine = first_ + row_;
-    bool const some = of_keys ? (c_.causal && token < mine + warp_rows - 1) || mine + warp_rows > keys_
-                              : token + part > (c_.causal && mine + 1 < keys_ ? mine + 1 : keys_);
-    if (!some) return;
+    int const mine = first_ + row_, my_last = mine + warp_rows - 1, last = token + part - 1;
+    if (of_keys ? mask_.all(token, last, mine, my_last) : mask_.all(mine, my_last, token, last)) return;
     p_.for_each([&](accumulate& score, int line, int column) {
       int const own = mine + p_.row(line), inner = token + column;
-      if (of_keys ? c_.attends(inner, own, keys_) : c_.attends(own, inner, keys_)) return;
+      if (of_keys ? mask_.attends(inner, own) : mask_.attends(own, inner)) return;
       score = -math::infinity<accumulate>, ds_.at(line, column) = 0;
     });
   }
@@ -311,7 +311,9 @@ private:
   flash_gradient_operands<stored, accumulate> const& x_;
   memory& shared_;
   flash_chunks<width, tiling::is_narrow> chunks_;
-  int sequence_, head_, row_, keys_, first_; // this warp's first row in the tile; keys; the tile's first row
+  int sequence_, head_, row_; // this warp's first row in the tile
+  attention_mask<int> mask_;
+  int first_; // the tile's first row
   tile_source<flash_threads, inner_tile> inner_[2];
   flash_query_sums<of_keys, accumulate, warp_rows, part> queries_;
   strip<accumulate, warp_rows, part> p_, ds_;                // of the current part

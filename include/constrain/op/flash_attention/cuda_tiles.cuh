@@ -4,6 +4,7 @@
 #include "constrain/device/cuda/tile/multiply.cuh"
 #include "constrain/device/math.hpp"
 #include "constrain/op/attention/head.hpp"
+#include "constrain/op/attention/mask.hpp"
 
 #include <cstdint>
 
@@ -38,25 +39,21 @@ template <class accumulate> struct flash_call {
   int heads; // of the queries
   int group; // number of query heads that share one key-value head
   int head_width;
-  bool causal;
-  bool aligned;                // whether all rows of all heads begin and end at multiples of 16 bytes
-  accumulate scale;            // of the scores: 1 / sqrt(head width)
-  std::int32_t const* lengths; // number of keys of each sequence; null: as many as tokens
+  attention_masks<int> masks;
+  bool aligned;     // whether all rows of all heads begin and end at multiples of 16 bytes
+  accumulate scale; // of the scores: 1 / sqrt(head width)
 
   /// `operands`: the tensors whose elements the kernel loads or stores in tiles.
   template <class... tensors>
-  flash_call(attention_heads const& h, bool is_causal, std::int32_t const* lengths_of_sequences,
-             tensors const&... operands)
+  flash_call(attention_heads const& h, attention_masks<int> const& of_sequences, tensors const&... operands)
       : tokens(static_cast<int>(h.tokens)), heads(static_cast<int>(h.heads)), group(static_cast<int>(h.group)),
-        head_width(static_cast<int>(h.head_width)), causal(is_causal), aligned((has_aligned_heads(operands) && ...)),
-        scale(1 / math::sqrt(static_cast<accumulate>(h.head_width))), lengths(lengths_of_sequences) {}
+        head_width(static_cast<int>(h.head_width)), masks(of_sequences), aligned((has_aligned_heads(operands) && ...)),
+        scale(1 / math::sqrt(static_cast<accumulate>(h.head_width))) {}
 
   /// The scale of scores that are exponents of 2.
   __device__ accumulate log2_scale() const { return scale * accumulate(log2_of_e); }
-  /// How many keys of a sequence its queries attend to.
-  __device__ int keys_of(int sequence) const { return lengths == nullptr ? tokens : lengths[sequence]; }
-  /// Whether query `query` attends to key `key`, of `keys` in its sequence.
-  __device__ bool attends(int query, int key, int keys) const { return key < keys && (!causal || key <= query); }
+  /// The last of `count` tokens from `first` that the sequence has.
+  __device__ int last_of(int first, int count) const { return (first + count < tokens ? first + count : tokens) - 1; }
 
 private:
   template <class T> bool has_aligned_heads(tensor<T> const& x) const {
