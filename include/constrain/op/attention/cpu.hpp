@@ -53,7 +53,7 @@ template <> struct kernel<op::attention_gradient, cpu> {
                   tensor<stored> dq, tensor<stored> dk, tensor<stored> dv, tensor<accumulate> dscores) {
     detail::attention_heads const h(q.shape(), c.options);
     // Without the operand of the mask: p is 0 where only the operand excludes a key.
-    auto const mask = detail::attention_masks<std::int64_t>(c.options, h.tokens, nullptr).of(0);
+    detail::attention_masks<std::int64_t> const masks(c.options, h.tokens, nullptr);
     // One thread computes all query heads that share a key-value head, so dk and dv are summed in order.
     parallel_for(h.sequences * h.heads / h.group, [=](std::int64_t key_index) {
       auto const keys = h.of(k, key_index), values = h.of(v, key_index);
@@ -72,7 +72,7 @@ template <> struct kernel<op::attention_gradient, cpu> {
         // dprobabilities = dy v^T; softmax_gradient turns them into the gradient of the scores in place.
         gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, 1, dresult.data, dresult.stride,
              values.data, values.stride, 0, ds, h.tokens);
-        softmax_gradient(p, ds, mask);
+        softmax_gradient(p, ds, masks.of(0));
         // dq = dscores k / sqrt(head width), dk (+)= dscores^T q / sqrt(head width)
         gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, scale, ds, h.tokens, keys.data,
              keys.stride, 0, dqueries.data, dqueries.stride);
@@ -86,16 +86,16 @@ private:
   // ds = p (ds - sum(p ds)) over the keys that the row's query attends to, 0 elsewhere.
   template <class accumulate>
   static void softmax_gradient(accumulate const* p, accumulate* ds, detail::attention_mask<std::int64_t> const& mask) {
-    for (std::int64_t t = 0; t < mask.tokens; ++t) {
+    for (std::int64_t t = 0; t < mask.masks.tokens; ++t) {
       auto const seen = mask.keys(t);
       auto const begin = seen.begin, end = seen.end;
-      accumulate const* row = p + t * mask.tokens;
-      accumulate* drow = ds + t * mask.tokens;
+      accumulate const* row = p + t * mask.masks.tokens;
+      accumulate* drow = ds + t * mask.masks.tokens;
       accumulate const sum = ordered_sum<accumulate>(begin, end, [=](std::int64_t s) { return row[s] * drow[s]; });
       CONSTRAIN_SIMD
       for (std::int64_t s = begin; s < end; ++s) drow[s] = row[s] * (drow[s] - sum);
       for (std::int64_t s = 0; s < begin; ++s) drow[s] = 0;
-      for (std::int64_t s = end; s < mask.tokens; ++s) drow[s] = 0;
+      for (std::int64_t s = end; s < mask.masks.tokens; ++s) drow[s] = 0;
     }
   }
 };

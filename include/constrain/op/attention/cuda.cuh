@@ -44,15 +44,15 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 // The gradient of softmax_kernel, in place: ds = p (ds - sum(p ds)) over the keys that the row's query attends to, 0
-// elsewhere; one block per row. p is 0 where only lengths or documents exclude a key, so `mask` needs neither.
+// elsewhere; one block per row. p is 0 where only lengths or documents exclude a key, so `masks` needs neither.
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    softmax_gradient_kernel(accumulate const* p, accumulate* ds, detail::attention_mask<std::int64_t> mask) {
+    softmax_gradient_kernel(accumulate const* p, accumulate* ds, detail::attention_masks<std::int64_t> masks) {
   __shared__ typename block_reduction<accumulate>::memory shared;
-  auto const tokens = mask.tokens;
+  auto const tokens = masks.tokens;
   accumulate const* x = p + static_cast<std::int64_t>(blockIdx.x) * tokens;
   accumulate* dx = ds + static_cast<std::int64_t>(blockIdx.x) * tokens;
-  auto const [begin, end] = mask.keys(blockIdx.x % tokens);
+  auto const [begin, end] = masks.of(0).keys(blockIdx.x % tokens);
   accumulate sum = 0;
   for (std::int64_t i = begin + threadIdx.x; i < end; i += cuda_threads) sum += x[i] * dx[i];
   sum = block_reduction<accumulate>{shared}.sum(sum);
@@ -105,7 +105,7 @@ template <class architecture> struct kernel<op::attention_gradient, cuda<archite
     detail::attention_heads const h(q.shape(), c.options);
     auto const batches = h.sequences * h.heads;
     auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
-    auto const mask = detail::attention_masks<std::int64_t>(c.options, h.tokens, nullptr).of(0);
+    detail::attention_masks<std::int64_t> const masks(c.options, h.tokens, nullptr);
     // dv = probabilities^T dy, summed over the query heads that share a head of v
     gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, detail::scores_of(h, true),
                  dy.data, detail::heads_in(dy, h), dv.data, detail::heads_in(dv, h, h.group));
@@ -113,7 +113,7 @@ template <class architecture> struct kernel<op::attention_gradient, cuda<archite
     gemm_batched(context, batches, h.tokens, h.tokens, h.head_width, 1, dy.data, detail::heads_in(dy, h), v.data,
                  detail::heads_in(v, h, h.group, true), dscores.data, detail::scores_of(h));
     cuda_launch(context, dim3(static_cast<unsigned>(batches * h.tokens)), cuda_threads,
-                softmax_gradient_kernel<accumulate>, probabilities.data, dscores.data, mask);
+                softmax_gradient_kernel<accumulate>, probabilities.data, dscores.data, masks);
     // dq = dscores k / sqrt(head width)
     // dk = dscores^T q / sqrt(head width), summed over the query heads that share a head of k
     gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, detail::scores_of(h), k.data,

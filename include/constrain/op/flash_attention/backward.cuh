@@ -76,11 +76,13 @@ public:
         mask_(c.masks.of(sequence_)),
         // With a causal mask, the last queries and the first keys take the longest, so they begin first.
         first_(static_cast<int>(of_keys ? blockIdx.y : gridDim.y - 1 - blockIdx.y) * tiling::rows),
-        inner_{source(of_keys ? x.q : x.k), source(of_keys ? x.dy : x.v)} {}
+        some_(own_range(false)),
+        all_(own_range(true)), inner_{source(of_keys ? x.q : x.k), source(of_keys ? x.dy : x.v)} {}
 
   __device__ void run() {
+    int const last = c_.last_of(first_, tiling::rows);
+    auto const inner = of_keys ? mask_.queries(first_, last) : mask_.keys(first_, last);
     // Without a query that attends to a key, there are no steps.
-    auto const inner = inner_tokens();
     flash_steps step{inner.begin, inner.end, chunks_.count, inner.begin < inner.end ? (of_keys ? c_.group : 1) : 0};
     dscored_.clear(), dvalue_.clear();
     if constexpr (tiling::is_narrow) add_in_stages(step);
@@ -94,13 +96,6 @@ public:
 private:
   using outer_rows = tile_rows<outer_tile, warp_rows>;
   using half_rows = tile_rows<half_tile, warp_rows>;
-  /// The queries that attend to the block's keys, or the keys to which the block's queries attend.
-  __device__ token_range<int> inner_tokens() const {
-    if (!of_keys) return mask_.keys(first_, c_.last_of(first_, tiling::rows));
-    if (first_ >= mask_.length) return {0, 0};
-    int const end = first_ + tiling::rows;
-    return mask_.queries(first_, (end < mask_.length ? end : mask_.length) - 1);
-  }
   /// This thread's source of the inner tiles of one operand, for the first of the heads that share keys.
   __device__ tile_source<flash_threads, inner_tile> source(flash_operand<stored const> const& of) const {
     int const head = of_keys ? query_head(0) : key_head();
@@ -108,6 +103,12 @@ private:
   }
   /// Heads of a sequence whose gradients the blocks compute.
   __device__ int heads() const { return of_keys ? c_.heads / c_.group : c_.heads; }
+  /// The inner tokens that some, or all, of this warp's rows meet in the mask.
+  __device__ token_range<int> own_range(bool of_all) const {
+    int const first = first_ + row_, last = c_.last_of(first, warp_rows);
+    if constexpr (of_keys) return of_all ? mask_.common_queries(first, last) : mask_.queries(first, last);
+    else return of_all ? mask_.common_keys(first, last) : mask_.keys(first, last);
+  }
   /// The query head of a step, and the key-value head of the block.
   __device__ int query_head(int member) const { return of_keys ? head_ * c_.group + member : head_; }
   __device__ int key_head() const { return of_keys ? head_ : head_ / c_.group; }
@@ -143,7 +144,7 @@ private:
       if (step.goes_on()) begin_stage(step, 1 - stage);
       CT_UNROLL
       for (int first = 0; first < columns; first += part) {
-        if (is_unseen(token + first)) continue;
+        if (!some_.meets(token + first, part)) continue;
         if constexpr (of_keys) queries_.load(shared_.sums[stage][0] + first, shared_.sums[stage][1] + first);
         auto const& inner = shared_.inner[stage];
         auto const of_lane = right_of_transposed(inner);
@@ -279,18 +280,10 @@ private:
     if constexpr (of_keys) multiply(dvalue_, p_, inner, columns + first);
     multiply(dscored_, ds_, inner, first);
   }
-  /// Whether this warp's queries attend to none of the inner keys from `token`, or none of these queries to its keys.
-  __device__ bool is_unseen(int token) const {
-    int const mine = first_ + row_, my_last = mine + warp_rows - 1, last = token + part - 1;
-    return !(of_keys ? mask_.any(token, last, mine, my_last) : mask_.any(mine, my_last, token, last));
-  }
   /// Makes the probability and its gradient 0 where a query does not attend to a key. `token`: first inner token.
   __device__ void mask(int token) {
-    int const mine = first_ + row_, my_last = mine + warp_rows - 1, last = token + part - 1;
-    if (of_keys ? mask_.all(token, last, mine, my_last) : mask_.all(mine, my_last, token, last)) return;
-    p_.for_each([&](accumulate& score, int line, int column) {
-      int const own = mine + p_.row(line), inner = token + column;
-      if (of_keys ? mask_.attends(inner, own) : mask_.attends(own, inner)) return;
+    if (all_.holds(token, part)) return;
+    for_each_hidden<of_keys>(p_, mask_, first_ + row_, token, [&](accumulate& score, int line, int column) {
       score = -math::infinity<accumulate>, ds_.at(line, column) = 0;
     });
   }
@@ -313,7 +306,8 @@ private:
   flash_chunks<width, tiling::is_narrow> chunks_;
   int sequence_, head_, row_; // this warp's first row in the tile
   attention_mask<int> mask_;
-  int first_; // the tile's first row
+  int first_;                   // the tile's first row
+  token_range<int> some_, all_; // the inner tokens that some, and all, of this warp's rows meet in the mask
   tile_source<flash_threads, inner_tile> inner_[2];
   flash_query_sums<of_keys, accumulate, warp_rows, part> queries_;
   strip<accumulate, warp_rows, part> p_, ds_;                // of the current part

@@ -47,7 +47,7 @@ public:
 
   /// Sets the sums of dk and dv to 0.
   void clear_sums(key_sums const& sums) const {
-    for (std::int64_t key = 0; key < mask_.tokens; ++key) {
+    for (std::int64_t key = 0; key < mask_.masks.tokens; ++key) {
       std::fill_n(sums.dk.data + key * sums.dk.stride, head_width_, accumulate{});
       std::fill_n(sums.dv.data + key * sums.dv.stride, head_width_, accumulate{});
     }
@@ -56,7 +56,7 @@ public:
   /// Computes dq of the head, and adds the head's contributions to the sums of dk and dv.
   void add_gradients(key_sums const& sums) {
     for_chunks([&] {
-      for (query_ = 0; query_ < mask_.tokens; query_ += queries) {
+      for (query_ = 0; query_ < mask_.masks.tokens; query_ += queries) {
         clear(dq_tile_, queries);
         auto const seen = mask_.keys(query_, query_ + query_count() - 1);
         for (auto key = seen.begin; key < seen.end; key += keys) {
@@ -75,8 +75,8 @@ public:
   void store_sums(key_sums const& sums) {
     if constexpr (!in_place)
       for_chunks([&] {
-        store(sums.dk.data + column_, sums.dk.stride, mask_.tokens, accumulate{1}, operands_.dk, 0);
-        store(sums.dv.data + column_, sums.dv.stride, mask_.tokens, accumulate{1}, operands_.dv, 0);
+        store(sums.dk.data + column_, sums.dk.stride, mask_.masks.tokens, accumulate{1}, operands_.dk, 0);
+        store(sums.dv.data + column_, sums.dv.stride, mask_.masks.tokens, accumulate{1}, operands_.dv, 0);
       });
   }
 
@@ -95,7 +95,7 @@ public:
   }
 
 private:
-  std::int64_t query_count() const { return std::min(queries, mask_.tokens - query_); }
+  std::int64_t query_count() const { return std::min(queries, mask_.masks.tokens - query_); }
   std::int64_t key_count() const { return std::min(keys, mask_.length - key_); }
   // The keys of the current tile to which at least one of `count` queries attends, from query i of the tile of queries.
   depth_range seen(std::int64_t i, std::int64_t count) const {

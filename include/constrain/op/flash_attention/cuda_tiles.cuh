@@ -7,6 +7,7 @@
 #include "constrain/op/attention/mask.hpp"
 
 #include <cstdint>
+#include <type_traits>
 
 /// What the CUDA kernels of flash attention share.
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -102,6 +103,35 @@ template <int width, bool single> struct flash_chunks {
   /// The first column of this block's results.
   __device__ int own_column() const { return own * width; }
 };
+
+/// Calls `f(element, line, column)` for the elements of a strip whose query does not attend to their key. The rows
+/// begin with token `row`, the columns with token `column`. `of_keys`: whether the rows are keys, or queries.
+template <bool of_keys, class real, int rows, int columns, class function>
+__device__ void for_each_hidden(strip<real, rows, columns>& x, attention_mask<int> const& mask, int row, int column,
+                                function const& f) {
+  auto const attends = [&](int own, int inner) {
+    return of_keys ? mask.attends_in_window(inner, own) : mask.attends_in_window(own, inner);
+  };
+  if (!mask.masks.has_documents) {
+    x.for_each([&](real& element, int line, int i) {
+      if (!attends(row + x.row(line), column + i)) f(element, line, i);
+    });
+    return;
+  }
+  // A bit for each element. The loop over positions is not unrolled, so that few of them are in registers.
+  constexpr int of_line = columns / 4, elements = x.lines * of_line;
+  std::conditional_t<(elements > 32), std::uint64_t, std::uint32_t> seen = 0;
+  CT_KEEP_LOOP
+  for (int i = 0; i < elements; ++i) {
+    int const own = row + x.row(i / of_line), inner = column + x.column(i % of_line);
+    if (attends(own, inner) && mask.same_document(own, inner)) seen |= decltype(seen){1} << i;
+  }
+  CT_UNROLL
+  for (int i = 0; i < elements; ++i) {
+    int const line = i / of_line, n = i % of_line;
+    if ((seen >> i & 1) == 0) f(x.values[line / 2][n / 2][line % 2 * 2 + n % 2], line, x.column(n));
+  }
+}
 
 /// Launches `kernel` with blocks for all chunks of all heads: blockIdx is {sequence * heads + head, tile, chunk}.
 /// `heads`: heads of a sequence.

@@ -99,7 +99,9 @@ public:
         head_(static_cast<int>(blockIdx.x) % c.heads), row_(static_cast<int>(threadIdx.x / 32) * warp_rows),
         mask_(c.masks.of(sequence_)),
         // With a causal mask, the last tiles take the longest, so they begin first.
-        first_(static_cast<int>(gridDim.y - 1 - blockIdx.y) * tiling::rows), softmax_(c.log2_scale()),
+        first_(static_cast<int>(gridDim.y - 1 - blockIdx.y) * tiling::rows),
+        some_(mask_.keys(first_ + row_, c.last_of(first_ + row_, warp_rows))),
+        all_(mask_.common_keys(first_ + row_, c.last_of(first_ + row_, warp_rows))), softmax_(c.log2_scale()),
         k_(x.k.of_head(c, sequence_, head_ / c.group, mask_.length)),
         v_(x.v.of_head(c, sequence_, head_ / c.group, mask_.length)) {}
 
@@ -128,7 +130,7 @@ private:
     CT_KEEP_LOOP
     for (int key = keys.begin; key < keys.end; key += tiling::keys) {
       if (key + tiling::keys < keys.end) begin_stage(1 - stage, key + tiling::keys);
-      if (mask_.any(first_ + row_, first_ + row_ + warp_rows - 1, key, key + tiling::keys - 1)) {
+      if (some_.meets(key, tiling::keys)) {
         auto& now = shared_.stages[stage];
         scores_strip scores;
         multiply_transposed(scores, held, now.k, 0, [](int, int) { return strip_block<accumulate>(); });
@@ -190,11 +192,9 @@ private:
   }
   /// Gives keys that a query does not attend to the score -infinity.
   __device__ void mask(scores_strip& scores, int key) const {
-    int const mine = first_ + row_;
-    if (mask_.all(mine, mine + warp_rows - 1, key, key + tiling::keys - 1)) return;
-    scores.for_each([&](accumulate& x, int line, int column) {
-      if (!mask_.attends(mine + scores.row(line), key + column)) x = -math::infinity<accumulate>;
-    });
+    if (all_.holds(key, tiling::keys)) return;
+    for_each_hidden<false>(scores, mask_, first_ + row_, key,
+                           [](accumulate& x, int, int) { x = -math::infinity<accumulate>; });
   }
   __device__ void store() {
     constexpr int lines = warp_rows / 8;
@@ -223,7 +223,8 @@ private:
   flash_chunks<width, tiling::is_narrow> chunks_;
   int sequence_, head_, row_; // this warp's first query in the tile
   attention_mask<int> mask_;
-  int first_; // the tile's first query
+  int first_;                   // the tile's first query
+  token_range<int> some_, all_; // the keys to which some, and all, of this warp's queries attend
   online_softmax<accumulate, warp_rows> softmax_;
   strip<accumulate, warp_rows, width> sums_; // weighted sums of the values
   tile_source<flash_threads, key_tile> k_, v_;

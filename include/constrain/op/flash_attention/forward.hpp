@@ -24,7 +24,7 @@ public:
   /// Computes y and the logsumexp of the block of queries that begins at `first`. `y` [tokens, head width] and
   /// `logsumexp` [tokens] belong to this head.
   void run(std::int64_t first, head_matrix<stored> y, accumulate* logsumexp) {
-    auto const rows = std::min(queries, mask_.tokens - first);
+    auto const rows = std::min(queries, mask_.masks.tokens - first);
     auto const seen = mask_.keys(first, first + rows - 1);
     for (std::int64_t column = 0; column < head_width_; column += columns) {
       auto const width = std::min(columns, head_width_ - column);
@@ -103,7 +103,7 @@ private:
     if (query_chunk_[i / panel] == chunk) return;
     query_chunk_[i / panel] = chunk;
     auto const padded = tile::padded_columns(depth);
-    load_tile(q_.data + query * q_.stride + chunk, q_.stride, std::min(panel, mask_.tokens - query), depth,
+    load_tile(q_.data + query * q_.stride + chunk, q_.stride, std::min(panel, mask_.masks.tokens - query), depth,
               1 / math::sqrt(static_cast<accumulate>(head_width_)), rows_, across_, padded);
     transpose_tile(rows_, padded, across_, padded, queries_ + i * columns, panel);
   }

@@ -51,7 +51,7 @@ template <class accumulate> struct flash_tile {
   /// range relative to `first_key`, {0, 0} if there are none.
   static depth_range seen(attention_mask<std::int64_t> const& mask, std::int64_t first_query, std::int64_t queries,
                           std::int64_t first_key, std::int64_t count) {
-    auto const keys = mask.keys(first_query, std::min(first_query + queries, mask.tokens) - 1);
+    auto const keys = mask.keys(first_query, std::min(first_query + queries, mask.masks.tokens) - 1);
     auto const begin = std::max<std::int64_t>(keys.begin - first_key, 0), end = std::min(keys.end - first_key, count);
     return begin < end ? depth_range{begin, end} : depth_range{0, 0};
   }
@@ -60,7 +60,8 @@ template <class accumulate> struct flash_tile {
   /// attend to become the lowest finite value. `step`: elements from one row to the next.
   static void hide(attention_mask<std::int64_t> const& mask, std::int64_t first_query, std::int64_t first_key,
                    std::int64_t rows, accumulate* scores, std::int64_t step) {
-    if (mask.all(first_query, std::min(first_query + panel, mask.tokens) - 1, first_key, first_key + rows - 1)) return;
+    auto const last_query = std::min(first_query + panel, mask.masks.tokens) - 1;
+    if (mask.common_keys(first_query, last_query).holds(first_key, rows)) return;
     for (std::int64_t row = 0; row < rows; ++row, scores += step) {
       auto const queries = mask.queries(first_key + row, first_key + row);
       auto const begin = std::clamp<std::int64_t>(queries.begin - first_query, 0, panel);
