@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -128,4 +129,153 @@ TEST_CASE_TEMPLATE("masks: each kind in both algorithms, as a softmax over the p
     check<T>(kind, 5, 70, 5, 4, 2); // heads that share keys and values
     check<T>(kind, 2, 65, 16, 4, 1);
   }
+}
+
+namespace {
+
+// Whether two tensors [sequences, tokens, features] have the same bits in all tokens except `begin` to `end` of each
+// sequence.
+template <class T> bool same_elsewhere(array<T> const& a, array<T> const& b, std::int64_t begin, std::int64_t end) {
+  auto const s = a.in().shape();
+  for (std::int64_t i = 0; i < s.elements(); ++i) {
+    auto const token = i / s.features() % s.extent[1];
+    auto const at = static_cast<std::size_t>(i);
+    if ((token < begin || token >= end) && std::memcmp(&a[at], &b[at], sizeof(T)) != 0) return false;
+  }
+  return true;
+}
+
+} // namespace
+
+TEST_CASE_TEMPLATE("masks: changing a document moves no bit of the others", T, float, double, ct::float16,
+                   ct::bfloat16) {
+  std::vector<std::int32_t> positions;
+  for (int length : {41, 70, 39})
+    for (int i = 0; i < length; ++i) positions.push_back(i);
+  array<std::int32_t> const mask(shape(1, 150), positions);
+  for (bool causal : {true, false})
+    for (int window : {0, 20})
+      for (bool tiled : {true, false}) {
+        CAPTURE(causal);
+        CAPTURE(window);
+        CAPTURE(tiled);
+        ct::attention_options const o{
+            .heads = 4, .causal = causal, .key_value_heads = 2, .window = window, .documents = true};
+        auto qkv = array<T>::random(shape(1, 150, 8 * 10), 1), dy = array<T>::random(shape(1, 150, 40), 2);
+        attended<T> const before(qkv, dy, o, &mask, tiled);
+        auto const other_qkv = array<T>::random(shape(1, 150, 8 * 10), 3, 4);
+        auto const other_dy = array<T>::random(shape(1, 150, 40), 4, 4);
+        for (std::size_t token = 41; token < 111; ++token) {
+          for (std::size_t i = 0; i < 80; ++i) qkv[token * 80 + i] = other_qkv[token * 80 + i];
+          for (std::size_t i = 0; i < 40; ++i) dy[token * 40 + i] = other_dy[token * 40 + i];
+        }
+        attended<T> const after(qkv, dy, o, &mask, tiled);
+        CHECK(same_elsewhere(before.y, after.y, 41, 111));
+        CHECK(same_elsewhere(before.dqkv, after.dqkv, 41, 111));
+        CHECK_FALSE(same_elsewhere(before.y, after.y, 0, 0));
+      }
+}
+
+namespace {
+
+// Packed documents, with learned position embeddings that start anew with each document.
+struct packed_model {
+  bool causal;
+  int window, key_value_heads, layers = 1;
+  static constexpr ct::port_spec inputs[] = {{.name = "tokens"}, {.name = "positions"}};
+  constexpr ct::value operator()(ct::value tokens, ct::value positions) const {
+    auto x = ct::embedding("token", tokens, {.vocabulary = 24, .width = 8});
+    x = x + ct::embedding("position", positions, {.vocabulary = 40, .width = 8});
+    x = ct::repeat("block", layers, x, [&](ct::value h) {
+      auto const qkv = ct::linear("qkv", ct::layer_norm("norm", h), 8 + 4 * key_value_heads);
+      return h + ct::linear("projection",
+                            ct::self_attention(qkv, positions,
+                                               {.heads = 4,
+                                                .causal = causal,
+                                                .key_value_heads = key_value_heads,
+                                                .window = window,
+                                                .documents = true}),
+                            8);
+    });
+    return ct::linear("head", x, 24);
+  }
+};
+template <bool causal, int window, int tokens, int layers = 1>
+using packed =
+    ct::task<packed_model{causal, window, 2, layers}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = tokens}>;
+
+struct windowed_model {
+  bool causal;
+  static constexpr ct::port_spec inputs[] = {{.name = "tokens"}, {.name = "lengths", .each = ct::per::sequence}};
+  constexpr ct::value operator()(ct::value tokens, ct::value lengths) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 12});
+    return ct::linear("head", ct::self_attention(x, lengths, {.heads = 2, .causal = causal, .window = 2}), 5);
+  }
+};
+template <bool causal>
+using windowed = ct::task<windowed_model{causal}, ct::causal_lm, ct::micro_batch{.sequences = 3, .tokens = 6}>;
+
+void with_documents(random_arrays& arrays) { arrays.replace_input(1, some_positions(2, 6)); }
+void with_short_lengths(random_arrays& arrays) { arrays.replace_input(1, {6, 0, 2}); }
+
+} // namespace
+
+TEST_CASE_TEMPLATE("masks: gradients", algorithm, ct::attention::reference, ct::attention::flash) {
+  check_gradients<packed<true, 0, 6>, algorithm>(with_documents);
+  check_gradients<packed<false, 2, 6>, algorithm>(with_documents);
+  check_gradients<windowed<true>, algorithm>(with_short_lengths);
+  check_gradients<windowed<false>, algorithm>(with_short_lengths);
+}
+
+namespace {
+
+// The logits, and the gradient of the embeddings of tokens 0 to 7, which occur only in the first document.
+template <class trainer> struct seen_by_first_document {
+  std::vector<float> logits;
+  std::vector<double> gradient;
+
+  // `other`: which other document the sequences hold after the first, of 25 tokens.
+  explicit seen_by_first_document(int other) {
+    std::vector<std::int32_t> tokens, labels, positions;
+    for (int i = 0; i < 2 * 40; ++i) {
+      int const t = i % 40;
+      bool const first = t < 25;
+      tokens.push_back(first ? (i * 5 + 1) % 8 : 8 + (i * (3 + other) + other) % 16);
+      labels.push_back((first ? i : i + other) % 24);
+      positions.push_back(first ? t : t - 25);
+    }
+    trainer t;
+    logits = t.predict({tokens, positions}).logits;
+    t.step(t.batch({tokens, positions}, labels));
+    auto const view = t.gradient("token.weight");
+    gradient.resize(static_cast<std::size_t>(view.size()));
+    view.copy_to(std::span<double>(gradient));
+  }
+  bool operator==(seen_by_first_document const& b) const {
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      if (i / 24 % 40 < 25 && std::memcmp(&logits[i], &b.logits[i], sizeof(float)) != 0) return false;
+    return std::memcmp(gradient.data(), b.gradient.data(), 8 * 8 * sizeof(double)) == 0;
+  }
+};
+
+} // namespace
+
+TEST_CASE_TEMPLATE("masks: another document moves no bit of the logits and of the gradients of the embeddings", trainer,
+                   ct::trainer<packed<true, 0, 40, 2>, ct::attention::reference>,
+                   ct::trainer<packed<true, 0, 40, 2>, ct::attention::flash>,
+                   ct::trainer<packed<false, 7, 40, 2>, ct::attention::flash, ct::precision::bf16>,
+                   ct::trainer<packed<true, 7, 40, 2>, ct::attention::reference, ct::precision::fp16>) {
+  seen_by_first_document<trainer> const before(0), after(1);
+  CHECK(before == after);
+  CHECK(before.logits != after.logits);
+}
+
+TEST_CASE("masks: a position beyond the tokens is refused") {
+  ct::trainer<packed<true, 0, 6>> t;
+  std::vector<std::int32_t> const tokens(12), labels(12);
+  auto positions = some_positions(2, 6);
+  t.step(t.batch({tokens, positions}, labels));
+  positions[3] = 6;
+  CHECK_THROWS_WITH(t.batch({tokens, positions}, labels),
+                    "batch: the input \"positions\" is 6 at index 3, outside [0, 6); pass integers from 0 to 5");
 }
