@@ -178,7 +178,7 @@ TEST_CASE_TEMPLATE("masks: changing a document moves no bit of the others", T, f
 
 namespace {
 
-// Packed documents, with learned position embeddings that start anew with each document.
+// Packed documents, with learned and rotary position embeddings that start anew with each document.
 struct packed_model {
   bool causal;
   int window, key_value_heads, layers = 1;
@@ -186,16 +186,15 @@ struct packed_model {
   constexpr ct::value operator()(ct::value tokens, ct::value positions) const {
     auto x = ct::embedding("token", tokens, {.vocabulary = 24, .width = 8});
     x = x + ct::embedding("position", positions, {.vocabulary = 40, .width = 8});
+    auto const angles = ct::rotary_table(x, {.head_width = 2});
     x = ct::repeat("block", layers, x, [&](ct::value h) {
-      auto const qkv = ct::linear("qkv", ct::layer_norm("norm", h), 8 + 4 * key_value_heads);
-      return h + ct::linear("projection",
-                            ct::self_attention(qkv, positions,
-                                               {.heads = 4,
-                                                .causal = causal,
-                                                .key_value_heads = key_value_heads,
-                                                .window = window,
-                                                .documents = true}),
-                            8);
+      auto const y = ct::layer_norm("norm", h);
+      auto const q = ct::rotary_embedding(ct::linear("query", y, 8), angles, positions);
+      auto const k = ct::rotary_embedding(ct::linear("key", y, 2 * key_value_heads), angles, positions);
+      auto const v = ct::linear("value", y, 2 * key_value_heads);
+      ct::attention_options const options{
+          .heads = 4, .causal = causal, .key_value_heads = key_value_heads, .window = window, .documents = true};
+      return h + ct::linear("projection", ct::self_attention(q, k, v, positions, options), 8);
     });
     return ct::linear("head", x, 24);
   }
