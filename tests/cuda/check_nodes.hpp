@@ -6,7 +6,7 @@
 
 #include "cuda/tasks.hpp"
 #include "dropout_if_any.hpp"
-#include "op/masks.hpp"
+#include "op/mask_values.hpp"
 
 #include <algorithm>
 #include <cmath>

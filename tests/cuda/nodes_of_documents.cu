@@ -1,5 +1,5 @@
-// Op by op: every node of models of packed documents, and of models with a sliding window, runs on the device and on the
-// CPU.
+// Op by op: every node of models of packed documents, and of models with a sliding window, runs on the device and on
+// the CPU.
 
 #include "cuda/check_nodes.hpp"
 

@@ -235,8 +235,8 @@ constexpr attention_inputs cut_qkv(value qkv, attention_options const& options, 
 /// query heads, head h of q uses head h / (heads / key_value_heads) of k and v, as in PyTorch's
 /// scaled_dot_product_attention with enable_gqa=True. The policy `attention::...` chooses the algorithm. Refused: token
 /// ids, a q that does not have three dimensions, a number of heads that is below 1 or does not divide the width of q, a
-/// number of key_value_heads that is below 0 or does not divide the heads, a k or v of any other shape, and a window below
-/// 0.
+/// number of key_value_heads that is below 0 or does not divide the heads, a k or v of any other shape, and a window
+/// below 0.
 constexpr value self_attention(value q, value k, value v, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({q, k, v}, options, line);
 }

@@ -117,8 +117,8 @@ public:
 private:
   using queries = tile_rows<query_tile, warp_rows>;
 
-  /// Adds all keys to which the block's queries attend. The next pair of tiles arrives while the block multiplies the current one. The
-  /// queries stay in registers.
+  /// Adds all keys to which the block's queries attend. The next pair of tiles arrives while the block multiplies the
+  /// current one. The queries stay in registers.
   __device__ void add_in_stages(token_range<int> const& keys) {
     if (keys.begin >= keys.end) return;
     begin_queries(0);

@@ -149,9 +149,9 @@ constexpr value rotary_embedding(value x, value table, int line = __builtin_LINE
   return emit<op::rotary_embedding>({x, table}, {.head_width = static_cast<int>(table.shape().features())}, line);
 }
 
-/// `rotary_embedding` of tokens whose positions are not their indices: positions [sequences, tokens] (i32, from 0 to the
-/// rows of the table - 1), as for `self_attention` with `.documents`. Also refused: positions of a different type or
-/// shape.
+/// `rotary_embedding` of tokens whose positions are not their indices: positions [sequences, tokens] (i32, at least 0
+/// and below the number of rows of the table), as for `self_attention` with `.documents`. Also refused: positions of a
+/// different type or shape.
 constexpr value rotary_embedding(value x, value table, value positions, int line = __builtin_LINE()) {
   if (table.shape().rank == 2) positions.owner().program.limit(positions.where(), table.shape().extent[0]);
   return emit<op::rotary_embedding>({x, table, positions}, {.head_width = static_cast<int>(table.shape().features())},
