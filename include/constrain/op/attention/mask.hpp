@@ -21,7 +21,7 @@ template <class index> class attention_mask;
 
 /// The masks of the sequences of a call to attention.
 template <class index> struct attention_masks {
-  index tokens; // of a sequence
+  index tokens; // of a sequence; the tokens of all sequences must fit `index` too
   index reach;  // how far back a query attends: the distance of the furthest token in the window
   index ahead;  // how far ahead a query attends: 0 with a causal mask, else `reach`
   bool has_documents;
@@ -44,6 +44,10 @@ template <class index> struct attention_masks {
 /// the later of the two reaches the other. With a causal mask, the later one must be the query, or they are the same.
 template <class index> class attention_mask {
 public:
+  attention_masks<index> const& masks; // a reference, so that in a kernel, it takes no registers
+  index const sequence;
+  index const length; // tokens that are not padding: no query attends to keys at or beyond it
+
   CT_HOST_DEVICE attention_mask(attention_masks<index> const& all, index of_sequence)
       : masks(all), sequence(of_sequence),
         length(all.values == nullptr || all.has_documents ? all.tokens : static_cast<index>(all.values[of_sequence])) {}
@@ -102,11 +106,6 @@ public:
 
 private:
   CT_HOST_DEVICE index first_query_of(index key) const { return masks.ahead == 0 ? key : first(key); }
-
-public:
-  attention_masks<index> const& masks; // a reference, so that in a kernel, it takes no registers
-  index const sequence;
-  index const length; // tokens that are not padding: no query attends to keys at or beyond it
 };
 
 } // namespace constrain::detail

@@ -60,14 +60,17 @@ template <class accumulate> struct flash_tile {
   /// attend to become the lowest finite value. `step`: elements from one row to the next.
   static void hide(attention_mask<std::int64_t> const& mask, std::int64_t first_query, std::int64_t first_key,
                    std::int64_t rows, accumulate* scores, std::int64_t step) {
-    auto const last_query = std::min(first_query + panel, mask.masks.tokens) - 1;
-    if (mask.common_keys(first_query, last_query).holds(first_key, rows)) return;
-    for (std::int64_t row = 0; row < rows; ++row, scores += step) {
-      auto const queries = mask.queries(first_key + row, first_key + row);
-      auto const begin = std::clamp<std::int64_t>(queries.begin - first_query, 0, panel);
-      auto const end = std::clamp<std::int64_t>(queries.end - first_query, 0, panel);
-      std::fill(scores, scores + begin, std::numeric_limits<accumulate>::lowest());
-      std::fill(scores + end, scores + panel, std::numeric_limits<accumulate>::lowest());
+    auto const count = std::min(panel, mask.masks.tokens - first_query);
+    auto const common = mask.common_keys(first_query, first_query + count - 1);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      auto const key = first_key + row;
+      if (common.holds(key, 1)) continue;
+      auto const queries = mask.queries(key, key);
+      auto const begin = std::clamp<std::int64_t>(queries.begin - first_query, 0, count);
+      auto const end = std::clamp<std::int64_t>(queries.end - first_query, 0, count);
+      accumulate* const hidden = scores + row * step;
+      for (std::int64_t i = 0; i < begin; ++i) hidden[i] = std::numeric_limits<accumulate>::lowest();
+      for (std::int64_t i = end; i < count; ++i) hidden[i] = std::numeric_limits<accumulate>::lowest();
     }
   }
 };
