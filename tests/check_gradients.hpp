@@ -44,6 +44,10 @@ public:
       if (port.kind == port_kind::label) w.add(w.labels_, port, random);
     return w;
   }
+  /// Other integers for input `i`, as many as there are.
+  void replace_input(std::size_t i, std::vector<std::int32_t> const& values) {
+    inputs_[i] = array_view(integers_.emplace_back(values));
+  }
   array_list inputs() const { return std::span<array_view const>(inputs_); }
   array_list labels() const { return std::span<array_view const>(labels_); }
 
@@ -72,10 +76,11 @@ private:
 
 /// Holds every gradient of a task against central differences in double (eps 1e-6, atol 1e-5, rtol 1e-3, as PyTorch's
 /// gradcheck), with dropout on and in checked mode. Values that an op takes from another op are checked through the
-/// parameters in front of it.
-template <class task, class... list> void check_gradients() {
+/// parameters in front of it. `change(arrays)` may replace random inputs.
+template <class task, class... list, class function> void check_gradients(function const& change) {
   using trainer = constrain::trainer<task, precision::fp64, optimizer::sgd, list...>;
-  auto const w = random_arrays::draw<trainer>(7);
+  auto w = random_arrays::draw<trainer>(7);
+  change(w);
   std::vector<std::vector<double>> weights;
   // Larger weights than the usual start, and none at a special place.
   {
@@ -124,6 +129,10 @@ template <class task, class... list> void check_gradients() {
       CHECK(std::abs(gradient[k] - numeric) <= 1e-5 + 1e-3 * std::abs(numeric));
     }
   }
+}
+
+template <class task, class... list> void check_gradients() {
+  check_gradients<task, list...>([](random_arrays&) {});
 }
 
 } // namespace constrain::test

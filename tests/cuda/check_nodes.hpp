@@ -6,6 +6,7 @@
 
 #include "cuda/tasks.hpp"
 #include "dropout_if_any.hpp"
+#include "op/mask_values.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -177,8 +178,8 @@ template <class entry> struct repeat_on_cpu {
   }
 };
 
-/// Writes the inputs and labels of a plan: the tokens, a length from 0 to the number of tokens for each sequence if the
-/// model has a second input, and the labels.
+/// Writes the inputs and labels of a plan: the tokens, and the labels. A second input of one integer per token gets
+/// positions in documents, another one a length from 0 to the number of tokens for each sequence.
 template <class task> void write_batch(auto& to, auto const& p, token_arrays const& w) {
   auto const write = [&](plan_port const& port, std::vector<std::int32_t> const& values) {
     to.write(port.view.offset, values.data(), port.view.elements * 4);
@@ -186,11 +187,9 @@ template <class task> void write_batch(auto& to, auto const& p, token_arrays con
   write(p.nth(port_kind::input, 0), w.inputs);
   write(p.nth(port_kind::label, 0), w.labels);
   auto const second = p.nth(port_kind::input, 1);
-  std::vector<std::int32_t> lengths;
-  auto const tokens = static_cast<std::int32_t>(p.nth(port_kind::input, 0).view.elements / task::sequences);
-  std::int32_t const some[] = {tokens, 0, tokens / 2 + 1, 1, tokens - 1};
-  for (std::int64_t i = 0; i < second.view.elements; ++i) lengths.push_back(some[i % 5]);
-  if (!lengths.empty()) write(second, lengths);
+  auto const all = p.nth(port_kind::input, 0).view.elements, tokens = all / task::sequences;
+  if (second.view.elements == all) write(second, some_positions(task::sequences, tokens));
+  else if (second.view.elements > 0) write(second, some_lengths(second.view.elements, tokens));
 }
 
 /// Runs every node of two steps and an evaluation on the device and, on the same bytes, on the CPU; counts the ops.

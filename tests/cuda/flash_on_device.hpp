@@ -26,7 +26,9 @@ struct flash_case {
   bool padded = false; // whether the sequences have lengths; then keys and values of the padding are NaN
   double stddev = 1;   // of queries, keys and values
 
-  std::vector<std::int32_t> lengths() const {
+  /// The operand of the mask: lengths, positions in documents, or empty.
+  std::vector<std::int32_t> mask() const {
+    if (options.documents) return some_positions(sequences, tokens);
     return padded ? some_lengths(sequences, tokens) : std::vector<std::int32_t>();
   }
 };
@@ -51,10 +53,10 @@ public:
     auto* const on_dqkv = room<T>(wide.elements(), shift);
     auto* const on_logsumexp = room<real>(rows.elements(), 0);
     auto* const on_scratch = room<real>(rows.elements(), 0);
-    auto const all_lengths = f.lengths();
-    auto* const on_lengths = put(all_lengths, 0);
-    shape const sequences(f.sequences);
-    tensor<std::int32_t const> const lengths{on_lengths, &sequences, f.sequences};
+    auto const values = f.mask();
+    auto* const on_mask = put(values, 0);
+    shape const mask_shape = f.options.documents ? shape(f.sequences, f.tokens) : shape(f.sequences);
+    tensor<std::int32_t const> const mask{on_mask, &mask_shape, mask_shape.elements()};
     step_parameters parameters;
     parameters.context = &context_;
     auto const attributes = pack(f.options);
@@ -67,7 +69,7 @@ public:
            {on_dy, dy.values().size() * sizeof(T)},
            {on_dqkv, qkv.values().size() * sizeof(T)},
            {on_scratch, static_cast<std::size_t>(rows.elements()) * sizeof(real)},
-           {on_lengths, all_lengths.size() * sizeof(std::int32_t)}});
+           {on_mask, values.size() * sizeof(std::int32_t)}});
     using forward = kernel<op::flash_attention, target>;
     using backward = kernel<op::flash_attention_gradient, target>;
     call_of<op::flash_attention> const first(c);
@@ -76,9 +78,9 @@ public:
     tensor<T const> const g{on_dy, &narrow, narrow.elements()}, from{on_y, &narrow, narrow.elements()};
     tensor<real> const sums{on_logsumexp, &rows, rows.elements()}, scratch{on_scratch, &rows, rows.elements()};
     tensor<real const> const kept{on_logsumexp, &rows, rows.elements()};
-    if (f.padded) {
-      forward::run(first, x.q(), x.k(), x.v(), lengths, to, sums);
-      backward::run(second, g, x.q(), x.k(), x.v(), from, kept, lengths, dx.q(), dx.k(), dx.v(), scratch);
+    if (!values.empty()) {
+      forward::run(first, x.q(), x.k(), x.v(), mask, to, sums);
+      backward::run(second, g, x.q(), x.k(), x.v(), from, kept, mask, dx.q(), dx.k(), dx.v(), scratch);
     } else {
       forward::run(first, x.q(), x.k(), x.v(), to, sums);
       backward::run(second, g, x.q(), x.k(), x.v(), from, kept, dx.q(), dx.k(), dx.v(), scratch);
@@ -114,7 +116,7 @@ private:
   static std::int64_t bytes_of(array<T> const& qkv, flash_case const& f) {
     auto const rows = f.sequences * f.options.heads * f.tokens;
     return 4 * qkv.in().count * static_cast<std::int64_t>(sizeof(T)) +
-           2 * rows * static_cast<std::int64_t>(sizeof(real)) + 4 * f.sequences + 17 * 256;
+           2 * rows * static_cast<std::int64_t>(sizeof(real)) + 4 * f.sequences * f.tokens + 17 * 256;
   }
   template <class U> U* room(std::int64_t count, std::int64_t shift) {
     auto* const begin = reinterpret_cast<U*>(memory_.data() + used_) + shift;
@@ -159,10 +161,12 @@ template <class T> void check_flash(flash_case const& f, flash_distances& distan
   CAPTURE(o.heads);
   CAPTURE(o.key_value_heads);
   CAPTURE(o.causal);
+  CAPTURE(o.window);
+  CAPTURE(o.documents);
   CAPTURE(f.padded);
   CAPTURE(f.stddev);
-  quadratic<double> const expected(qkv, dy, o, f.lengths());
-  auto const read = f.padded ? without_padding(qkv, o, f.lengths()) : qkv;
+  quadratic<double> const expected(qkv, dy, o, f.mask());
+  auto const read = f.padded ? without_padding(qkv, o, f.mask()) : qkv;
   flash_on_device<T> const got(f, read, dy), again(f, read, dy);
   auto const forward = relative_error(in_double(got.y), expected.y);
   auto const backward = relative_error(in_double(got.dqkv), expected.dqkv);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "op/qkv.hpp"
+#include "op/masks.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -12,10 +12,10 @@ namespace constrain::test {
 template <class real> struct quadratic {
   std::vector<double> y, dqkv;
 
-  /// `qkv`: queries, keys and values side by side. `lengths`: of the sequences, if they are padded.
+  /// `qkv`: queries, keys and values side by side. `mask`: lengths of padded sequences, or positions in documents.
   template <class T>
   quadratic(array<T> const& qkv, array<T> const& dy, attention_options const& o,
-            std::vector<std::int32_t> const& lengths = {}) {
+            std::vector<std::int32_t> const& mask = {}) {
     auto const s = qkv.in().shape();
     auto const attributes = pack(o);
     call const c{attributes, no_parameters};
@@ -24,10 +24,10 @@ template <class real> struct quadratic {
     array<real> dp(p.in().shape());
     qkv_operands<real const> const x(in[0], s, o);
     qkv_operands<real> const dx(out[0], s, o);
-    if (lengths.empty()) call_kernel<op::attention>(c, x.q(), x.k(), x.v(), result.out(), p.out());
+    if (mask.empty()) call_kernel<op::attention>(c, x.q(), x.k(), x.v(), result.out(), p.out());
     else {
-      array<std::int32_t> const padded(shape(s.extent[0]), lengths);
-      call_kernel<op::attention>(c, x.q(), x.k(), x.v(), padded.in(), result.out(), p.out());
+      array<std::int32_t> const operand(o.documents ? shape(s.extent[0], s.extent[1]) : shape(s.extent[0]), mask);
+      call_kernel<op::attention>(c, x.q(), x.k(), x.v(), operand.in(), result.out(), p.out());
     }
     call_kernel<op::attention_gradient>(c, g.in(), x.q(), x.k(), x.v(), p.in(), dx.q(), dx.k(), dx.v(), dp.out());
     y.assign(result.values().begin(), result.values().end());
@@ -35,13 +35,6 @@ template <class real> struct quadratic {
   }
 };
 
-/// Lengths of padded sequences: all tokens, none, one, half of them, and all but one, in turn.
-inline std::vector<std::int32_t> some_lengths(std::int64_t sequences, std::int64_t tokens) {
-  std::int64_t const some[] = {tokens, 0, 1, tokens / 2 + 1, tokens - 1};
-  std::vector<std::int32_t> lengths;
-  for (std::int64_t i = 0; i < sequences; ++i) lengths.push_back(static_cast<std::int32_t>(some[i % 5]));
-  return lengths;
-}
 /// `qkv` with NaN in the keys and values of the padding.
 template <class T>
 array<T> without_padding(array<T> const& qkv, attention_options const& o, std::vector<std::int32_t> const& lengths) {

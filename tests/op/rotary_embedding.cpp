@@ -41,6 +41,13 @@ static_assert(refuses<ct::op::rotary_embedding::table_is_too_short>(infer(shape(
 static_assert(refuses<ct::op::rotary_embedding::heads_do_not_fit_the_table>(infer(shape(2, 5, 20), shape(5, 8)), 8,
                                                                             20));
 static_assert(refuses<ct::op::rotary_embedding::table_width_is_odd>(infer(shape(2, 5, 25), shape(5, 5)), 0, 5));
+constexpr auto infer_at(ct::operand_type positions) {
+  return rule.infer(types({f32(shape(2, 5, 24)), f32(shape(4, 8)), positions}),
+                    ct::pack(ct::op::rotary_embedding::options{.head_width = 8}));
+}
+static_assert(infer_at(i32(shape(2, 5))).outputs[0] == x_type); // positions may be fewer than tokens
+static_assert(refuses<ct::op::rotary_embedding::positions_do_not_fit>(infer_at(i32(shape(5))), 10, 5));
+static_assert(refuses<ct::op::rotary_embedding::positions_do_not_fit>(infer_at(f32(shape(2, 5))), 10, 10));
 static_assert(refuses<ct::op::no_such_axis>(infer(shape(5, 24), shape(5, 8)), 3, 2));
 static_assert(rule.strided_inputs == 0b1 && rule.strided_outputs == 0b1 && rule.in_place == 0b1);
 
@@ -204,6 +211,28 @@ TEST_CASE_TEMPLATE("rotary_embedding: rows of a wider tensor, and no element bes
       auto const expected = j < 4 || j >= 16 ? ct::arithmetic<real>(0.5) : ct::arithmetic<real>(y[i * 12 + j - 4]);
       CHECK(ct::arithmetic<real>(into_rows[i * 20 + j]) == expected);
     }
+}
+
+TEST_CASE_TEMPLATE("rotary_embedding: positions that start anew, as separate sequences", real, float, double,
+                   ct::bfloat16) {
+  shape const packed(1, 9, 16), first(1, 4, 16), second(1, 5, 16);
+  auto const x = array<real>::random(packed, 1);
+  array<std::int32_t> const positions(shape(1, 9), {0, 1, 2, 3, 0, 1, 2, 3, 4});
+  using accumulate = ct::arithmetic<real>;
+  auto const table = array<accumulate>::random(shape(9, 8), 2);
+  auto const options = ct::pack(ct::op::rotary_embedding::options{.head_width = 8});
+  ct::call const c{options, no_parameters};
+  array<real> y(packed), of_first(first), of_second(second);
+  call_kernel<ct::op::rotary_embedding>(c, x.in(), table.in(), positions.in(), y.out());
+  auto const part = [&](std::size_t begin, std::size_t end, shape const& s) {
+    auto const at = [&](std::size_t token) { return x.values().begin() + static_cast<std::ptrdiff_t>(token * 16); };
+    return array<real>(s, std::vector<real>(at(begin), at(end)));
+  };
+  call_kernel<ct::op::rotary_embedding>(c, part(0, 4, first).in(), table.in(), of_first.out());
+  call_kernel<ct::op::rotary_embedding>(c, part(4, 9, second).in(), table.in(), of_second.out());
+  auto expected = of_first.values();
+  expected.insert(expected.end(), of_second.values().begin(), of_second.values().end());
+  CHECK(same_bits(y.values(), expected));
 }
 
 TEST_CASE_TEMPLATE("rotary_embedding: bit-identical on any number of threads", real, float, double) {

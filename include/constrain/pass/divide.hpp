@@ -123,7 +123,7 @@ constexpr program dividing::run() {
     case how::begins:
       divide_parameters(i, rule.outputs.inner_of(0));
       for (int k = 0; k < n.inputs.size(); ++k)
-        // An op with `divide` needs no copies: only attention's lengths can be undivided, and they have no gradient.
+        // An op with `divide` needs no copies: what it does not divide (lengths, positions, tables) has no gradient.
         if (calls_.dimension_of(i, k, rule.outputs.inner_of(0)) < 0 && !n.op->has_divide &&
             !calls_.is_divided(n.inputs[k]))
           n.inputs[k] = copy_of(n.inputs[k], i);

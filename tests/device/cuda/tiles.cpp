@@ -12,7 +12,6 @@ static_assert(blocks_for(1, 256) == 1 && blocks_for(256, 256) == 1 && blocks_for
 static_assert(blocks_for(std::int64_t{1} << 40, 256) == 8192);
 static_assert(row_parts(1) == 1 && row_parts(63) == 1 && row_parts(64) == 1 && row_parts(129) == 2 &&
               row_parts(1 << 20) == 256);
-static_assert(tokens_seen(0, 7, true) == 1 && tokens_seen(6, 7, true) == 7 && tokens_seen(0, 7, false) == 7);
 
 constexpr matrix_batch stored{5, false, 3, 10, 100};
 static_assert(stored.begin(0) == 0 && stored.begin(2) == 20 && stored.begin(3) == 100 && stored.begin(7) == 210);

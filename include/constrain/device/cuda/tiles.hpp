@@ -46,9 +46,4 @@ struct matrix_batch {
   }
 };
 
-/// Number of tokens that token `row` attends to: if `causal`, itself and the tokens before it; otherwise all.
-CT_HOST_DEVICE constexpr std::int64_t tokens_seen(std::int64_t row, std::int64_t tokens, bool causal) {
-  return causal ? row + 1 : tokens;
-}
-
 } // namespace constrain

@@ -12,12 +12,20 @@ struct attention_options {
   int heads = 1;           // number of query heads; must divide the width of the queries
   bool causal = true;      // whether each token attends only to itself and to earlier tokens
   int key_value_heads = 0; // number of key-value heads; must divide `heads`; 0: as many as `heads`
+  int window = 0;          // sliding window: each token attends to no token `window` or more away; 0: no window
+  bool documents = false;  // whether the operand after v holds the positions of tokens in their documents, not lengths
 };
 
 namespace detail {
 /// The number of key-value heads.
 constexpr int key_value_heads(attention_options const& o) {
   return o.key_value_heads == 0 ? o.heads : o.key_value_heads;
+}
+/// The part of the scores that the mask leaves, without regard to lengths and documents.
+constexpr double attended_part(attention_options const& o, std::int64_t tokens) {
+  bool const is_narrow = o.window > 0 && o.window < tokens;
+  double const window = is_narrow ? static_cast<double>(o.window) / static_cast<double>(tokens) : 1;
+  return window * (2 - window) * (o.causal ? 0.5 : 1);
 }
 } // namespace detail
 
@@ -41,7 +49,8 @@ struct attention_gradient {
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out, options const& o) {
     auto result = cost_by_operands(in, out);
-    auto const scores = static_cast<double>(in[4].shape.elements()) * (o.causal ? 0.5 : 1);
+    auto const scores =
+        static_cast<double>(in[4].shape.elements()) * constrain::detail::attended_part(o, in[0].shape.extent[1]);
     result.flops = 8.0 * scores * static_cast<double>(in[0].shape.features() / o.heads);
     return result;
   }
@@ -50,8 +59,9 @@ struct attention_gradient {
 /// softmax(q k^T / sqrt(head width)) v per head (Vaswani et al. 2017, eq. 1): q [sequences, tokens, heads * head
 /// width], k and v [sequences, tokens, key_value_heads * head width] -> [sequences, tokens, heads * head width]. Head h
 /// of q uses head h / (heads / key_value_heads) of k and v (grouped-query attention, Ainslie et al. 2023). Input 3, if
-/// given, is the length of each sequence. Keys at or beyond the length have probability 0. In a sequence of length 0,
-/// the results are 0. Output 1 keeps the probabilities, [sequences, heads, tokens, tokens], for the backward pass, so
+/// given, is the length of each sequence; keys at or beyond the length have probability 0. With `documents`, input 3 is
+/// the position of each token in its document; keys of other documents have probability 0. The results of a query
+/// without keys are 0. Output 1 keeps the probabilities, [sequences, heads, tokens, tokens], for the backward pass, so
 /// the memory is quadratic in the number of tokens.
 struct attention {
   using options = attention_options;
@@ -86,8 +96,21 @@ struct attention {
   };
   /// Refused: lengths that do not have one integer per sequence.
   template <diagnosis d> struct lengths_do_not_fit {
-    static_assert(d.ok(), "ct::self_attention: lengths must be integers of shape [sequences]; declare the model's "
-                          "input as {.name = \"lengths\", .each = ct::per::sequence} and pass it");
+    static_assert(d.ok(),
+                  "ct::self_attention: lengths must be integers of shape [sequences]; declare the model's "
+                  "input as {.name = \"lengths\", .each = ct::per::sequence} and pass it; if you pass positions "
+                  "of tokens in documents, set .documents");
+  };
+  /// Refused: positions that do not have one integer per token. `expected` and `got`: the numbers of integers.
+  template <diagnosis d> struct positions_do_not_fit {
+    static_assert(d.ok(), "ct::self_attention: with .documents, the positions of the tokens in their documents must be "
+                          "integers of shape [sequences, tokens]; declare the model's input as {.name = \"positions\"} "
+                          "and pass it after the queries, keys and values");
+  };
+  /// Refused: a window below 0.
+  template <diagnosis d> struct window_is_negative {
+    static_assert(d.ok(), "ct::self_attention: .window is `got`, but must be the number of tokens that a token attends "
+                          "to in one direction, itself included, or 0, which means no window");
   };
   /// Refused: a number of heads that is below 1 or does not divide the width.
   template <diagnosis d> struct heads_do_not_divide_the_width {
@@ -115,14 +138,26 @@ struct attention {
     for (int i : {1, 2})
       if (auto const wrong = needs_one_shape({in[i].type, needed}, in[i]); wrong.reason != why::nothing)
         return inferred::failure<keys_or_values_do_not_fit_the_queries>(wrong.expected, wrong.got);
-    if (in.size() > 3 && (in[3].type != dtype::i32 || in[3].shape != shape(s.extent[0])))
-      return inferred::failure<lengths_do_not_fit>(s.extent[0], in[3].shape.elements());
+    if (o.window < 0) return inferred::failure<window_is_negative>(0, o.window);
+    if (auto const wrong = mask_operand(in, o); wrong.reason != why::nothing) return wrong;
     return inferred::one(in[0].type, s)
         .and_also(accumulator_of(in[0].type), shape(s.extent[0], o.heads, s.extent[1], s.extent[1]));
   }
+  /// Refuses lengths or positions of another type or shape than q [sequences, tokens, width] needs.
+  static constexpr inferred mask_operand(operand_types const& in, options const& o) {
+    auto const& q = in[0].shape;
+    if (!o.documents) {
+      if (in.size() > 3 && (in[3].type != dtype::i32 || in[3].shape != shape(q.extent[0])))
+        return inferred::failure<lengths_do_not_fit>(q.extent[0], in[3].shape.elements());
+    } else if (in.size() < 4 || in[3].type != dtype::i32 || in[3].shape != shape(q.extent[0], q.extent[1]))
+      return inferred::failure<positions_do_not_fit>(q.extent[0] * q.extent[1],
+                                                     in.size() < 4 ? 0 : in[3].shape.elements());
+    return inferred();
+  }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out, options const& o) {
     auto result = cost_by_operands(in, out);
-    auto const scores = static_cast<double>(out[1].shape.elements()) * (o.causal ? 0.5 : 1);
+    auto const scores =
+        static_cast<double>(out[1].shape.elements()) * constrain::detail::attended_part(o, in[0].shape.extent[1]);
     result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
   }
@@ -135,7 +170,8 @@ struct attention {
     return is_possible;
   }
   static constexpr void gradient(backward& b) {
-    // Keys at or beyond the length have probability 0 and therefore gradient 0, so the gradient needs no lengths.
+    // Keys of the padding and of other documents have probability 0 and therefore gradient 0, so the gradient needs
+    // neither lengths nor positions.
     b.emit<attention_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2), b.output(1)}, {0, 1, 2, -1},
                                b.options<attention>());
   }
@@ -171,9 +207,9 @@ constexpr inferred shapes_in_qkv(operand_types const& in, attention_options cons
   return inferred::one(type, s.with_features(width)).and_also(type, keys).and_also(type, keys);
 }
 
-/// Lets lengths be from 0 to the tokens of q.
-constexpr void limit_lengths(value q, value lengths) {
-  if (q.shape().rank == 3) lengths.owner().program.limit(lengths.where(), q.shape().extent[1] + 1);
+/// Lets lengths be from 0 to the tokens of q, and positions below the tokens of q.
+constexpr void limit_mask(value q, value mask, attention_options const& o) {
+  if (q.shape().rank == 3) mask.owner().program.limit(mask.where(), q.shape().extent[1] + (o.documents ? 0 : 1));
 }
 
 /// Splits qkv into queries, keys and values. Refuses the program if qkv holds token ids, or if its shape does not fit
@@ -199,18 +235,24 @@ constexpr attention_inputs cut_qkv(value qkv, attention_options const& options, 
 /// query heads, head h of q uses head h / (heads / key_value_heads) of k and v, as in PyTorch's
 /// scaled_dot_product_attention with enable_gqa=True. The policy `attention::...` chooses the algorithm. Refused: token
 /// ids, a q that does not have three dimensions, a number of heads that is below 1 or does not divide the width of q, a
-/// number of key_value_heads that is below 0 or does not divide the heads, and a k or v of any other shape.
+/// number of key_value_heads that is below 0 or does not divide the heads, a k or v of any other shape, and a window
+/// below 0.
 constexpr value self_attention(value q, value k, value v, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({q, k, v}, options, line);
 }
 
-/// `self_attention` for padded sequences: lengths [sequences] (i32, from 0 to tokens) holds the number of tokens of
-/// each sequence; no token attends to the padding after these tokens. Also refused: lengths of a different type or
-/// shape.
-constexpr value self_attention(value q, value k, value v, value lengths, attention_options options,
+/// `self_attention` with a mask that depends on the data. Also refused: a mask of a different type or shape.
+///
+/// - Padded sequences: `mask` [sequences] (i32, from 0 to tokens) holds the length of each sequence, its number of
+///   tokens; no token attends to the padding after these tokens.
+/// - With `.documents`: each sequence holds documents one after another (packed sequences), and no token attends to
+///   another document. `mask` [sequences, tokens] (i32, from 0 to tokens - 1) holds the position of each token in its
+///   document: it is 0 at the first token of a document and then grows by 1, like `position_ids` of packed sequences in
+///   Hugging Face Transformers. Other positions give undefined results. Padding is a document of its own.
+constexpr value self_attention(value q, value k, value v, value mask, attention_options options,
                                int line = __builtin_LINE()) {
-  detail::limit_lengths(q, lengths);
-  return emit<op::attention>({q, k, v, lengths}, options, line);
+  detail::limit_mask(q, mask, options);
+  return emit<op::attention>({q, k, v, mask}, options, line);
 }
 
 /// `self_attention` of queries, keys and values that one matmul has computed. For each token, qkv [sequences, tokens,
@@ -221,10 +263,11 @@ constexpr value self_attention(value qkv, attention_options options, int line = 
   return self_attention(q, k, v, options, line);
 }
 
-/// `self_attention` of queries, keys and values that one matmul has computed, for padded sequences.
-constexpr value self_attention(value qkv, value lengths, attention_options options, int line = __builtin_LINE()) {
+/// `self_attention` of queries, keys and values that one matmul has computed, with a mask that depends on the data:
+/// lengths, or positions in documents.
+constexpr value self_attention(value qkv, value mask, attention_options options, int line = __builtin_LINE()) {
   auto const [q, k, v] = detail::cut_qkv(qkv, options, line);
-  return self_attention(q, k, v, lengths, options, line);
+  return self_attention(q, k, v, mask, options, line);
 }
 
 } // namespace constrain

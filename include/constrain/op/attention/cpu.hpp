@@ -7,8 +7,7 @@
 #include "constrain/device/kernel.hpp"
 #include "constrain/op/attention/attention.hpp"
 #include "constrain/op/attention/head.hpp"
-
-#include <algorithm>
+#include "constrain/op/attention/mask.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -20,10 +19,10 @@ template <> struct kernel<op::attention, cpu> {
   }
   template <class stored, class accumulate>
   static void run(call_of<op::attention> const& c, tensor<stored const> q, tensor<stored const> k,
-                  tensor<stored const> v, tensor<std::int32_t const> lengths, tensor<stored> y,
+                  tensor<stored const> v, tensor<std::int32_t const> mask, tensor<stored> y,
                   tensor<accumulate> probabilities) {
     detail::attention_heads const h(q.shape(), c.options);
-    bool const causal = c.options.causal;
+    detail::attention_masks<std::int64_t> const masks(c.options, h.tokens, mask.data);
     parallel_for(h.sequences * h.heads, [=](std::int64_t index) {
       auto const queries = h.of(q, index), keys = h.of(k, index / h.group), values = h.of(v, index / h.group);
       auto const result = h.of(y, index);
@@ -32,11 +31,13 @@ template <> struct kernel<op::attention, cpu> {
       // scores = q k^T / sqrt(head width); the softmax turns them into probabilities in place.
       gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, scale, queries.data, queries.stride,
            keys.data, keys.stride, 0, p, h.tokens);
-      auto const length = lengths.data == nullptr ? h.tokens : std::int64_t{lengths[index / h.heads]};
+      auto const seen = masks.of(index / h.heads);
       for (std::int64_t t = 0; t < h.tokens; ++t) {
-        auto const seen = std::min(causal ? t + 1 : h.tokens, length);
-        if (seen > 0) softmax_row(p + t * h.tokens, seen);
-        for (std::int64_t s = seen; s < h.tokens; ++s) p[t * h.tokens + s] = 0;
+        auto const [begin, end] = seen.keys(t);
+        accumulate* const row = p + t * h.tokens;
+        if (begin < end) softmax_row(row + begin, end - begin);
+        for (std::int64_t s = 0; s < begin; ++s) row[s] = 0;
+        for (std::int64_t s = end; s < h.tokens; ++s) row[s] = 0;
       }
       // y = probabilities v
       gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, 1, p, h.tokens, values.data, values.stride,
@@ -51,7 +52,8 @@ template <> struct kernel<op::attention_gradient, cpu> {
                   tensor<stored const> k, tensor<stored const> v, tensor<accumulate const> probabilities,
                   tensor<stored> dq, tensor<stored> dk, tensor<stored> dv, tensor<accumulate> dscores) {
     detail::attention_heads const h(q.shape(), c.options);
-    bool const causal = c.options.causal;
+    // Without the operand of the mask: p is 0 where only the operand excludes a key.
+    detail::attention_masks<std::int64_t> const masks(c.options, h.tokens, nullptr);
     // One thread computes all query heads that share a key-value head, so dk and dv are summed in order.
     parallel_for(h.sequences * h.heads / h.group, [=](std::int64_t key_index) {
       auto const keys = h.of(k, key_index), values = h.of(v, key_index);
@@ -70,7 +72,7 @@ template <> struct kernel<op::attention_gradient, cpu> {
         // dprobabilities = dy v^T; softmax_gradient turns them into the gradient of the scores in place.
         gemm(transpose::no, transpose::yes, h.tokens, h.tokens, h.head_width, 1, dresult.data, dresult.stride,
              values.data, values.stride, 0, ds, h.tokens);
-        softmax_gradient(p, ds, h.tokens, causal);
+        softmax_gradient(p, ds, masks.of(0));
         // dq = dscores k / sqrt(head width), dk (+)= dscores^T q / sqrt(head width)
         gemm(transpose::no, transpose::no, h.tokens, h.head_width, h.tokens, scale, ds, h.tokens, keys.data,
              keys.stride, 0, dqueries.data, dqueries.stride);
@@ -83,15 +85,17 @@ template <> struct kernel<op::attention_gradient, cpu> {
 private:
   // ds = p (ds - sum(p ds)) over the keys that the row's query attends to, 0 elsewhere.
   template <class accumulate>
-  static void softmax_gradient(accumulate const* p, accumulate* ds, std::int64_t tokens, bool causal) {
-    for (std::int64_t t = 0; t < tokens; ++t) {
-      auto const seen = causal ? t + 1 : tokens;
-      accumulate const* row = p + t * tokens;
-      accumulate* drow = ds + t * tokens;
-      accumulate const sum = ordered_sum<accumulate>(0, seen, [=](std::int64_t s) { return row[s] * drow[s]; });
+  static void softmax_gradient(accumulate const* p, accumulate* ds, detail::attention_mask<std::int64_t> const& mask) {
+    for (std::int64_t t = 0; t < mask.masks.tokens; ++t) {
+      auto const seen = mask.keys(t);
+      auto const begin = seen.begin, end = seen.end;
+      accumulate const* row = p + t * mask.masks.tokens;
+      accumulate* drow = ds + t * mask.masks.tokens;
+      accumulate const sum = ordered_sum<accumulate>(begin, end, [=](std::int64_t s) { return row[s] * drow[s]; });
       CONSTRAIN_SIMD
-      for (std::int64_t s = 0; s < seen; ++s) drow[s] = row[s] * (drow[s] - sum);
-      for (std::int64_t s = seen; s < tokens; ++s) drow[s] = 0;
+      for (std::int64_t s = begin; s < end; ++s) drow[s] = row[s] * (drow[s] - sum);
+      for (std::int64_t s = 0; s < begin; ++s) drow[s] = 0;
+      for (std::int64_t s = end; s < mask.masks.tokens; ++s) drow[s] = 0;
     }
   }
 };

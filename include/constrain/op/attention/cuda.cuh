@@ -5,6 +5,7 @@
 #include "constrain/device/math.hpp"
 #include "constrain/op/attention/attention.hpp"
 #include "constrain/op/attention/head.hpp"
+#include "constrain/op/attention/mask.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -23,39 +24,40 @@ inline matrix_batch scores_of(attention_heads const& h, bool transposed = false)
 
 } // namespace detail
 
-// p = softmax(p) over the keys that the row's query attends to, 0 elsewhere; one block per row. `lengths`: the number
-// of keys of each sequence, which has `rows` rows; null: as many as tokens. Without keys, a row is 0.
+// p = softmax(p) over the keys that the row's query attends to, 0 elsewhere; one block per row. `rows`: of a sequence.
+// Without keys, a row is 0.
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    softmax_kernel(accumulate* p, std::int64_t tokens, bool causal, std::int32_t const* lengths, std::int64_t rows) {
+    softmax_kernel(accumulate* p, detail::attention_masks<std::int64_t> masks, std::int64_t rows) {
   __shared__ typename block_reduction<accumulate>::memory shared;
+  auto const tokens = masks.tokens;
   accumulate* x = p + static_cast<std::int64_t>(blockIdx.x) * tokens;
-  auto seen = tokens_seen(blockIdx.x % tokens, tokens, causal);
-  if (lengths != nullptr && lengths[blockIdx.x / rows] < seen) seen = lengths[blockIdx.x / rows];
-  accumulate row_max = x[0];
-  for (std::int64_t i = threadIdx.x; i < seen; i += cuda_threads) row_max = x[i] > row_max ? x[i] : row_max;
+  auto const [begin, end] = masks.of(blockIdx.x / rows).keys(blockIdx.x % tokens);
+  accumulate row_max = x[begin];
+  for (std::int64_t i = begin + threadIdx.x; i < end; i += cuda_threads) row_max = x[i] > row_max ? x[i] : row_max;
   row_max = block_reduction<accumulate>{shared}.max(row_max);
   accumulate sum = 0;
-  for (std::int64_t i = threadIdx.x; i < seen; i += cuda_threads) sum += math::exp(x[i] - row_max);
+  for (std::int64_t i = begin + threadIdx.x; i < end; i += cuda_threads) sum += math::exp(x[i] - row_max);
   accumulate const scale = 1 / block_reduction<accumulate>{shared}.sum(sum);
   for (std::int64_t i = threadIdx.x; i < tokens; i += cuda_threads)
-    x[i] = i < seen ? math::exp(x[i] - row_max) * scale : accumulate(0);
+    x[i] = begin <= i && i < end ? math::exp(x[i] - row_max) * scale : accumulate(0);
 }
 
 // The gradient of softmax_kernel, in place: ds = p (ds - sum(p ds)) over the keys that the row's query attends to, 0
-// elsewhere; one block per row.
+// elsewhere; one block per row. p is 0 where only lengths or documents exclude a key, so `masks` needs neither.
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    softmax_gradient_kernel(accumulate const* p, accumulate* ds, std::int64_t tokens, bool causal) {
+    softmax_gradient_kernel(accumulate const* p, accumulate* ds, detail::attention_masks<std::int64_t> masks) {
   __shared__ typename block_reduction<accumulate>::memory shared;
+  auto const tokens = masks.tokens;
   accumulate const* x = p + static_cast<std::int64_t>(blockIdx.x) * tokens;
   accumulate* dx = ds + static_cast<std::int64_t>(blockIdx.x) * tokens;
-  auto const seen = tokens_seen(blockIdx.x % tokens, tokens, causal);
+  auto const [begin, end] = masks.of(0).keys(blockIdx.x % tokens);
   accumulate sum = 0;
-  for (std::int64_t i = threadIdx.x; i < seen; i += cuda_threads) sum += x[i] * dx[i];
+  for (std::int64_t i = begin + threadIdx.x; i < end; i += cuda_threads) sum += x[i] * dx[i];
   sum = block_reduction<accumulate>{shared}.sum(sum);
   for (std::int64_t i = threadIdx.x; i < tokens; i += cuda_threads)
-    dx[i] = i < seen ? x[i] * (dx[i] - sum) : accumulate(0);
+    dx[i] = begin <= i && i < end ? x[i] * (dx[i] - sum) : accumulate(0);
 }
 
 template <class architecture> struct kernel<op::attention, cuda<architecture>> {
@@ -71,7 +73,7 @@ template <class architecture> struct kernel<op::attention, cuda<architecture>> {
   }
   template <class stored, class accumulate>
   static void run(call_of<op::attention> const& c, tensor<stored const> q, tensor<stored const> k,
-                  tensor<stored const> v, tensor<std::int32_t const> lengths, tensor<stored> y,
+                  tensor<stored const> v, tensor<std::int32_t const> mask, tensor<stored> y,
                   tensor<accumulate> probabilities) {
     auto& context = *c.parameters.context;
     detail::attention_heads const h(q.shape(), c.options);
@@ -81,7 +83,7 @@ template <class architecture> struct kernel<op::attention, cuda<architecture>> {
     gemm_batched(context, batches, h.tokens, h.tokens, h.head_width, scale, q.data, detail::heads_in(q, h), k.data,
                  detail::heads_in(k, h, h.group, true), probabilities.data, detail::scores_of(h));
     cuda_launch(context, dim3(static_cast<unsigned>(batches * h.tokens)), cuda_threads, softmax_kernel<accumulate>,
-                probabilities.data, h.tokens, c.options.causal, lengths.data, h.heads * h.tokens);
+                probabilities.data, {c.options, h.tokens, mask.data}, h.heads * h.tokens);
     // y = probabilities v
     gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, detail::scores_of(h),
                  v.data, detail::heads_in(v, h, h.group), y.data, detail::heads_in(y, h));
@@ -103,6 +105,7 @@ template <class architecture> struct kernel<op::attention_gradient, cuda<archite
     detail::attention_heads const h(q.shape(), c.options);
     auto const batches = h.sequences * h.heads;
     auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
+    detail::attention_masks<std::int64_t> const masks(c.options, h.tokens, nullptr);
     // dv = probabilities^T dy, summed over the query heads that share a head of v
     gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, detail::scores_of(h, true),
                  dy.data, detail::heads_in(dy, h), dv.data, detail::heads_in(dv, h, h.group));
@@ -110,7 +113,7 @@ template <class architecture> struct kernel<op::attention_gradient, cuda<archite
     gemm_batched(context, batches, h.tokens, h.tokens, h.head_width, 1, dy.data, detail::heads_in(dy, h), v.data,
                  detail::heads_in(v, h, h.group, true), dscores.data, detail::scores_of(h));
     cuda_launch(context, dim3(static_cast<unsigned>(batches * h.tokens)), cuda_threads,
-                softmax_gradient_kernel<accumulate>, probabilities.data, dscores.data, h.tokens, c.options.causal);
+                softmax_gradient_kernel<accumulate>, probabilities.data, dscores.data, masks);
     // dq = dscores k / sqrt(head width)
     // dk = dscores^T q / sqrt(head width), summed over the query heads that share a head of k
     gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, detail::scores_of(h), k.data,

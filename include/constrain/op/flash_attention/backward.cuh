@@ -73,19 +73,17 @@ public:
                                   memory& shared)
       : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / heads()),
         head_(static_cast<int>(blockIdx.x) % heads()), row_(static_cast<int>(threadIdx.x / 32) * warp_rows),
-        keys_(c.keys_of(sequence_)),
+        mask_(c.masks.of(sequence_)),
         // With a causal mask, the last queries and the first keys take the longest, so they begin first.
         first_(static_cast<int>(of_keys ? blockIdx.y : gridDim.y - 1 - blockIdx.y) * tiling::rows),
-        inner_{source(of_keys ? x.q : x.k), source(of_keys ? x.dy : x.v)} {}
+        some_(own_range(false)),
+        all_(own_range(true)), inner_{source(of_keys ? x.q : x.k), source(of_keys ? x.dy : x.v)} {}
 
   __device__ void run() {
-    int const end = first_ + tiling::rows;
-    int const last = of_keys ? c_.tokens : keys_;
-    // Without keys, there are no steps.
-    flash_steps step{of_keys && c_.causal ? first_ : 0, !of_keys && c_.causal && end < last ? end : last, chunks_.count,
-                     (of_keys ? first_ : 0) >= keys_ ? 0
-                     : of_keys                       ? c_.group
-                                                     : 1};
+    int const last = c_.last_of(first_, tiling::rows);
+    auto const inner = of_keys ? mask_.queries(first_, last) : mask_.keys(first_, last);
+    // Without a query that attends to a key, there are no steps.
+    flash_steps step{inner.begin, inner.end, chunks_.count, inner.begin < inner.end ? (of_keys ? c_.group : 1) : 0};
     dscored_.clear(), dvalue_.clear();
     if constexpr (tiling::is_narrow) add_in_stages(step);
     else add_chunks(step);
@@ -101,10 +99,16 @@ private:
   /// This thread's source of the inner tiles of one operand, for the first of the heads that share keys.
   __device__ tile_source<flash_threads, inner_tile> source(flash_operand<stored const> const& of) const {
     int const head = of_keys ? query_head(0) : key_head();
-    return tile_source<flash_threads, inner_tile>(of.of_head(c_, sequence_, head, of_keys ? c_.tokens : keys_));
+    return tile_source<flash_threads, inner_tile>(of.of_head(c_, sequence_, head, of_keys ? c_.tokens : mask_.length));
   }
   /// Heads of a sequence whose gradients the blocks compute.
   __device__ int heads() const { return of_keys ? c_.heads / c_.group : c_.heads; }
+  /// The inner tokens that some, or all, of this warp's rows meet in the mask.
+  __device__ token_range<int> own_range(bool of_all) const {
+    int const first = first_ + row_, last = c_.last_of(first, warp_rows);
+    if constexpr (of_keys) return of_all ? mask_.common_queries(first, last) : mask_.queries(first, last);
+    else return of_all ? mask_.common_keys(first, last) : mask_.keys(first, last);
+  }
   /// The query head of a step, and the key-value head of the block.
   __device__ int query_head(int member) const { return of_keys ? head_ * c_.group + member : head_; }
   __device__ int key_head() const { return of_keys ? head_ : head_ / c_.group; }
@@ -140,7 +144,7 @@ private:
       if (step.goes_on()) begin_stage(step, 1 - stage);
       CT_UNROLL
       for (int first = 0; first < columns; first += part) {
-        if (is_unseen(token + first)) continue;
+        if (!some_.meets(token + first, part)) continue;
         if constexpr (of_keys) queries_.load(shared_.sums[stage][0] + first, shared_.sums[stage][1] + first);
         auto const& inner = shared_.inner[stage];
         auto const of_lane = right_of_transposed(inner);
@@ -227,7 +231,7 @@ private:
     } else begin_outer(shared_.outer[1], second, column);
   }
   template <class tile> __device__ void begin_outer(tile& to, flash_operand<stored const> const& from, int column) {
-    auto const head = from.of_head(c_, sequence_, head_, of_keys ? keys_ : c_.tokens);
+    auto const head = from.of_head(c_, sequence_, head_, of_keys ? mask_.length : c_.tokens);
     tile_source<flash_threads, tile>(head).begin(to, first_, column);
   }
   __device__ void begin_inner(inner_pair& inner, flash_steps const& step, int column) {
@@ -276,21 +280,10 @@ private:
     if constexpr (of_keys) multiply(dvalue_, p_, inner, columns + first);
     multiply(dscored_, ds_, inner, first);
   }
-  /// Whether this warp's queries attend to none of the inner keys from `token`, or none of these queries to its keys.
-  __device__ bool is_unseen(int token) const {
-    int const mine = first_ + row_;
-    if (of_keys) return mine >= keys_ || (c_.causal && token + part <= mine);
-    return token >= keys_ || (c_.causal && token >= mine + warp_rows);
-  }
   /// Makes the probability and its gradient 0 where a query does not attend to a key. `token`: first inner token.
   __device__ void mask(int token) {
-    int const mine = first_ + row_;
-    bool const some = of_keys ? (c_.causal && token < mine + warp_rows - 1) || mine + warp_rows > keys_
-                              : token + part > (c_.causal && mine + 1 < keys_ ? mine + 1 : keys_);
-    if (!some) return;
-    p_.for_each([&](accumulate& score, int line, int column) {
-      int const own = mine + p_.row(line), inner = token + column;
-      if (of_keys ? c_.attends(inner, own, keys_) : c_.attends(own, inner, keys_)) return;
+    if (all_.holds(token, part)) return;
+    for_each_hidden<of_keys>(p_, mask_, first_ + row_, token, [&](accumulate& score, int line, int column) {
       score = -math::infinity<accumulate>, ds_.at(line, column) = 0;
     });
   }
@@ -311,7 +304,10 @@ private:
   flash_gradient_operands<stored, accumulate> const& x_;
   memory& shared_;
   flash_chunks<width, tiling::is_narrow> chunks_;
-  int sequence_, head_, row_, keys_, first_; // this warp's first row in the tile; keys; the tile's first row
+  int sequence_, head_, row_; // this warp's first row in the tile
+  attention_mask<int> mask_;
+  int first_;                   // the tile's first row
+  token_range<int> some_, all_; // the inner tokens that some, and all, of this warp's rows meet in the mask
   tile_source<flash_threads, inner_tile> inner_[2];
   flash_query_sums<of_keys, accumulate, warp_rows, part> queries_;
   strip<accumulate, warp_rows, part> p_, ds_;                // of the current part

@@ -27,10 +27,10 @@ public:
   static constexpr std::int64_t queries = 96; // queries per tile
   static_assert(queries % panel == 0 && keys <= queries);
 
-  /// `length`: how many of the keys the queries attend to.
-  flash_backward(std::int64_t tokens, std::int64_t length, std::int64_t head_width, bool causal,
+  /// `mask`: of the sequence.
+  flash_backward(attention_mask<std::int64_t> const& mask, std::int64_t head_width,
                  flash_backward_operands<stored, accumulate> const& operands)
-      : tokens_(tokens), length_(length), head_width_(head_width), causal_(causal), operands_(operands),
+      : mask_(mask), head_width_(head_width), operands_(operands),
         scale_(1 / math::sqrt(static_cast<accumulate>(head_width))) {}
 
   /// The sums of dk and dv over the tiles of queries and over the query heads that share dk and dv: matrices [tokens,
@@ -47,7 +47,7 @@ public:
 
   /// Sets the sums of dk and dv to 0.
   void clear_sums(key_sums const& sums) const {
-    for (std::int64_t key = 0; key < tokens_; ++key) {
+    for (std::int64_t key = 0; key < mask_.masks.tokens; ++key) {
       std::fill_n(sums.dk.data + key * sums.dk.stride, head_width_, accumulate{});
       std::fill_n(sums.dv.data + key * sums.dv.stride, head_width_, accumulate{});
     }
@@ -56,9 +56,10 @@ public:
   /// Computes dq of the head, and adds the head's contributions to the sums of dk and dv.
   void add_gradients(key_sums const& sums) {
     for_chunks([&] {
-      for (query_ = 0; query_ < tokens_; query_ += queries) {
+      for (query_ = 0; query_ < mask_.masks.tokens; query_ += queries) {
         clear(dq_tile_, queries);
-        for (std::int64_t key = 0; key < limit(query_); key += keys) {
+        auto const seen = mask_.keys(query_, query_ + query_count() - 1);
+        for (auto key = seen.begin; key < seen.end; key += keys) {
           meet(query_, key);
           add_query_gradients();
           add_key_gradients();
@@ -74,13 +75,13 @@ public:
   void store_sums(key_sums const& sums) {
     if constexpr (!in_place)
       for_chunks([&] {
-        store(sums.dk.data + column_, sums.dk.stride, tokens_, accumulate{1}, operands_.dk, 0);
-        store(sums.dv.data + column_, sums.dv.stride, tokens_, accumulate{1}, operands_.dv, 0);
+        store(sums.dk.data + column_, sums.dk.stride, mask_.masks.tokens, accumulate{1}, operands_.dk, 0);
+        store(sums.dv.data + column_, sums.dv.stride, mask_.masks.tokens, accumulate{1}, operands_.dv, 0);
       });
   }
 
   /// Computes dq, dk and dv of a head with at most `keys` tokens, which form one tile of queries and one tile of keys.
-  /// The head must not share dk and dv with another head, and its queries must attend to all keys.
+  /// The head must not share dk and dv with another head, and must have no padding.
   void all_gradients_of_one_tile() {
     for_chunks([&] {
       clear(dq_tile_, queries);
@@ -94,13 +95,12 @@ public:
   }
 
 private:
-  std::int64_t query_count() const { return std::min(queries, tokens_ - query_); }
-  std::int64_t key_count() const { return std::min(keys, length_ - key_); }
-  // Number of keys that the last query of the tile beginning at `query` attends to.
-  std::int64_t limit(std::int64_t query) const { return causal_ ? std::min(length_, query + queries) : length_; }
-  // Number of keys of the current tile to which at least one query of a panel attends. The panel begins at query i of
-  // the tile of queries.
-  std::int64_t seen(std::int64_t i) const { return tile::seen(causal_, query_ + i, panel, key_, key_count()); }
+  std::int64_t query_count() const { return std::min(queries, mask_.masks.tokens - query_); }
+  std::int64_t key_count() const { return std::min(keys, mask_.length - key_); }
+  // The keys of the current tile to which at least one of `count` queries attends, from query i of the tile of queries.
+  depth_range seen(std::int64_t i, std::int64_t count) const {
+    return tile::seen(mask_, query_ + i, count, key_, key_count());
+  }
 
   /// Calls `body` for each chunk of the gradients' columns.
   template <class function> void for_chunks(function const& body) {
@@ -122,8 +122,8 @@ private:
       for (std::int64_t i = 0; i < query_count(); i += panel) {
         auto const across = tile::panel_columns(query_count() - i);
         auto const multiply = [&](accumulate const* a, accumulate const* b, accumulate* c, auto const& store) {
-          tile_gemm<transpose::no>(tile::padded_rows(seen(i)), across, same_depth{{0, depth}}, a, padded, b + i,
-                                   queries, c + i, queries, store);
+          tile_gemm<transpose::no>(tile::padded_rows(seen(i, panel).end), across, same_depth{{0, depth}}, a, padded,
+                                   b + i, queries, c + i, queries, store);
         };
         if (chunk == 0) {
           multiply(k_tile_, q_transposed_, probabilities_, overwrite{});
@@ -135,8 +135,10 @@ private:
       }
     }
     for (std::int64_t i = 0; i < query_count(); i += panel) {
-      auto const rows = tile::padded_rows(seen(i)), across = tile::panel_columns(query_count() - i);
-      if (causal_) tile::mask(query_ + i, key_, rows, probabilities_ + i, queries);
+      auto const read = seen(i, panel).end;
+      if (read == 0) continue;
+      auto const rows = tile::padded_rows(read), across = tile::panel_columns(query_count() - i);
+      tile::hide(mask_, query_ + i, key_, rows, probabilities_ + i, queries);
       for (std::int64_t row = 0; row < rows; ++row) {
         accumulate* const p = probabilities_ + row * queries + i;
         accumulate* const ds = dscores_ + row * queries + i;
@@ -156,10 +158,8 @@ private:
   void add_query_gradients() {
     tile_gemm<transpose::yes>(
         tile::padded_rows(query_count()), padded_,
-        [this](std::int64_t row) {
-          return depth_range{0, tile::seen(causal_, query_ + row, register_tile<accumulate>::rows, key_, key_count())};
-        },
-        dscores_, queries, k_tile_, padded_, dq_tile_, padded_, add_to{});
+        [this](std::int64_t row) { return seen(row, register_tile<accumulate>::rows); }, dscores_, queries, k_tile_,
+        padded_, dq_tile_, padded_, add_to{});
   }
 
   /// dv = probabilities dy and dk = dscores q for the current pair of tiles.
@@ -168,9 +168,11 @@ private:
       tile_gemm<transpose::no>(
           tile::padded_rows(key_count()), padded_,
           [this](std::int64_t row) {
-            // In the tile of queries, the first query that attends to key `row` of the tile of keys.
-            auto const first = causal_ ? std::max<std::int64_t>(0, key_ + row - query_) : 0;
-            return depth_range{first, query_count()};
+            // In the tile of queries, those that attend to the keys of a register tile of the tile of keys.
+            auto const last = std::min<std::int64_t>(row + register_tile<accumulate>::rows, key_count()) - 1;
+            auto const attend = mask_.queries(key_ + row, key_ + last);
+            return depth_range{std::max<std::int64_t>(attend.begin - query_, 0),
+                               std::min(attend.end - query_, query_count())};
           },
           a, queries, b, padded_, c, padded_, overwrite{});
     };
@@ -244,8 +246,8 @@ private:
     }
   }
 
-  std::int64_t tokens_, length_, head_width_;
-  bool causal_;
+  attention_mask<std::int64_t> mask_;
+  std::int64_t head_width_;
   flash_backward_operands<stored, accumulate> operands_;
   accumulate scale_;
   // First query, first key, first column and padded number of columns of the current tiles.

@@ -17,13 +17,13 @@ template <> struct kernel<op::flash_attention, cpu> {
   }
   template <class stored, class accumulate>
   static void run(call_of<op::flash_attention> const& c, tensor<stored const> q, tensor<stored const> k,
-                  tensor<stored const> v, tensor<std::int32_t const> lengths, tensor<stored> y,
+                  tensor<stored const> v, tensor<std::int32_t const> mask, tensor<stored> y,
                   tensor<accumulate> logsumexp) {
     using block = detail::flash_forward<stored, accumulate>;
     static_assert(sizeof(block) <= 512 * 1024, "attention::flash: a thread's tiles need more than 512 KiB of its "
                                                "stack; use smaller tiles");
     detail::attention_heads const h(q.shape(), c.options);
-    bool const causal = c.options.causal;
+    detail::attention_masks<std::int64_t> const masks(c.options, h.tokens, mask.data);
     auto const blocks = (h.tokens - 1) / block::queries + 1;
     parallel_for(h.sequences * h.heads * blocks, [=](std::int64_t index) {
       auto const head = index / blocks, key_head = head / h.group;
@@ -31,8 +31,7 @@ template <> struct kernel<op::flash_attention, cpu> {
       // balance the threads.
       auto const position = index % blocks;
       auto const first = (position % 2 == 0 ? position / 2 : blocks - 1 - position / 2) * block::queries;
-      auto const length = lengths.data == nullptr ? h.tokens : std::int64_t{lengths[head / h.heads]};
-      block(h.tokens, length, h.head_width, causal, h.of(q, head), h.of(k, key_head), h.of(v, key_head))
+      block(masks.of(head / h.heads), h.head_width, h.of(q, head), h.of(k, key_head), h.of(v, key_head))
           .run(first, h.of(y, head), logsumexp.data + head * h.tokens);
     });
   }
@@ -49,13 +48,13 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
   template <class stored, class accumulate>
   static void run(call_of<op::flash_attention_gradient> const& c, tensor<stored const> dy, tensor<stored const> q,
                   tensor<stored const> k, tensor<stored const> v, tensor<stored const> y,
-                  tensor<accumulate const> logsumexp, tensor<std::int32_t const> lengths, tensor<stored> dq,
+                  tensor<accumulate const> logsumexp, tensor<std::int32_t const> mask, tensor<stored> dq,
                   tensor<stored> dk, tensor<stored> dv, tensor<accumulate> scratch) {
     using block = detail::flash_backward<stored, accumulate>;
     static_assert(sizeof(block) <= 512 * 1024, "attention::flash: a thread's tiles need more than 512 KiB of its "
                                                "stack; use smaller tiles");
     detail::attention_heads const h(q.shape(), c.options);
-    bool const causal = c.options.causal;
+    detail::attention_masks<std::int64_t> const masks(c.options, h.tokens, mask.data);
     auto const tokens = h.tokens, heads = h.heads, head_width = h.head_width;
     // scratch begins with sum(dy * y) of each query, [sequences, heads, tokens]. The sums of dk and dv follow, if
     // they have a wider type than dk and dv.
@@ -69,10 +68,10 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
     });
     // One thread computes all query heads that share a key-value head, so dk and dv are summed in order.
     parallel_for(h.sequences * heads / h.group, [=](std::int64_t key_head) {
-      auto const length = lengths.data == nullptr ? tokens : std::int64_t{lengths[key_head * h.group / heads]};
+      auto const of_sequence = masks.of(key_head * h.group / heads);
       for (std::int64_t member = 0; member < h.group; ++member) {
         auto const head = key_head * h.group + member;
-        block b(tokens, length, head_width, causal,
+        block b(of_sequence, head_width,
                 {.dy = h.of(dy, head),
                  .q = h.of(q, head),
                  .k = h.of(k, key_head),
@@ -82,7 +81,7 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
                  .dq = h.of(dq, head),
                  .dk = h.of(dk, key_head),
                  .dv = h.of(dv, key_head)});
-        if (h.group == 1 && tokens <= block::keys && length == tokens) b.all_gradients_of_one_tile();
+        if (h.group == 1 && tokens <= block::keys && of_sequence.length == tokens) b.all_gradients_of_one_tile();
         else {
           auto const sums = b.sums_in(scratch.data + y.rows() * heads + key_head * tokens * 2 * head_width);
           if (member == 0) b.clear_sums(sums);

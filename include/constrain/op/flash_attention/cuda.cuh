@@ -14,10 +14,10 @@ template <class architecture> struct kernel<op::flash_attention, cuda<architectu
   }
   template <class stored, class accumulate>
   static void run(call_of<op::flash_attention> const& c, tensor<stored const> q, tensor<stored const> k,
-                  tensor<stored const> v, tensor<std::int32_t const> lengths, tensor<stored> y,
+                  tensor<stored const> v, tensor<std::int32_t const> mask, tensor<stored> y,
                   tensor<accumulate> logsumexp) {
     detail::attention_heads const h(q.shape(), c.options);
-    detail::flash_call<accumulate> const call(h, c.options.causal, lengths.data, q, k, v, y);
+    detail::flash_call<accumulate> const call(h, {c.options, h.tokens, mask.data}, q, k, v, y);
     detail::flash_operands<stored, accumulate> const operands{q, k, v, y, logsumexp.data};
     detail::with_flash_width<stored>(h.head_width, [&](auto width) {
       constexpr int rows = detail::flash_tiling<stored, width()>::rows;
@@ -39,10 +39,10 @@ template <class architecture> struct kernel<op::flash_attention_gradient, cuda<a
   template <class stored, class accumulate>
   static void run(call_of<op::flash_attention_gradient> const& c, tensor<stored const> dy, tensor<stored const> q,
                   tensor<stored const> k, tensor<stored const> v, tensor<stored const> y,
-                  tensor<accumulate const> logsumexp, tensor<std::int32_t const> lengths, tensor<stored> dq,
+                  tensor<accumulate const> logsumexp, tensor<std::int32_t const> mask, tensor<stored> dq,
                   tensor<stored> dk, tensor<stored> dv, tensor<accumulate> scratch) {
     detail::attention_heads const h(q.shape(), c.options);
-    detail::flash_call<accumulate> const call(h, c.options.causal, lengths.data, dy, q, k, v, y, dq, dk, dv);
+    detail::flash_call<accumulate> const call(h, {c.options, h.tokens, mask.data}, dy, q, k, v, y, dq, dk, dv);
     detail::flash_gradient_operands<stored, accumulate> const operands{
         dy, q, k, v, y, dq, dk, dv, logsumexp.data, scratch.data};
     auto& context = *c.parameters.context;

@@ -4,8 +4,10 @@
 #include "constrain/device/cuda/tile/multiply.cuh"
 #include "constrain/device/math.hpp"
 #include "constrain/op/attention/head.hpp"
+#include "constrain/op/attention/mask.hpp"
 
 #include <cstdint>
+#include <type_traits>
 
 /// What the CUDA kernels of flash attention share.
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -38,25 +40,21 @@ template <class accumulate> struct flash_call {
   int heads; // of the queries
   int group; // number of query heads that share one key-value head
   int head_width;
-  bool causal;
-  bool aligned;                // whether all rows of all heads begin and end at multiples of 16 bytes
-  accumulate scale;            // of the scores: 1 / sqrt(head width)
-  std::int32_t const* lengths; // number of keys of each sequence; null: as many as tokens
+  attention_masks<int> masks;
+  bool aligned;     // whether all rows of all heads begin and end at multiples of 16 bytes
+  accumulate scale; // of the scores: 1 / sqrt(head width)
 
   /// `operands`: the tensors whose elements the kernel loads or stores in tiles.
   template <class... tensors>
-  flash_call(attention_heads const& h, bool is_causal, std::int32_t const* lengths_of_sequences,
-             tensors const&... operands)
+  flash_call(attention_heads const& h, attention_masks<int> const& of_sequences, tensors const&... operands)
       : tokens(static_cast<int>(h.tokens)), heads(static_cast<int>(h.heads)), group(static_cast<int>(h.group)),
-        head_width(static_cast<int>(h.head_width)), causal(is_causal), aligned((has_aligned_heads(operands) && ...)),
-        scale(1 / math::sqrt(static_cast<accumulate>(h.head_width))), lengths(lengths_of_sequences) {}
+        head_width(static_cast<int>(h.head_width)), masks(of_sequences), aligned((has_aligned_heads(operands) && ...)),
+        scale(1 / math::sqrt(static_cast<accumulate>(h.head_width))) {}
 
   /// The scale of scores that are exponents of 2.
   __device__ accumulate log2_scale() const { return scale * accumulate(log2_of_e); }
-  /// How many keys of a sequence its queries attend to.
-  __device__ int keys_of(int sequence) const { return lengths == nullptr ? tokens : lengths[sequence]; }
-  /// Whether query `query` attends to key `key`, of `keys` in its sequence.
-  __device__ bool attends(int query, int key, int keys) const { return key < keys && (!causal || key <= query); }
+  /// The last of `count` tokens from `first` that the sequence has.
+  __device__ int last_of(int first, int count) const { return (first + count < tokens ? first + count : tokens) - 1; }
 
 private:
   template <class T> bool has_aligned_heads(tensor<T> const& x) const {
@@ -105,6 +103,35 @@ template <int width, bool single> struct flash_chunks {
   /// The first column of this block's results.
   __device__ int own_column() const { return own * width; }
 };
+
+/// Calls `f(element, line, column)` for the elements of a strip whose query does not attend to their key. The rows
+/// begin with token `row`, the columns with token `column`. `of_keys`: whether the rows are keys, or queries.
+template <bool of_keys, class real, int rows, int columns, class function>
+__device__ void for_each_hidden(strip<real, rows, columns>& x, attention_mask<int> const& mask, int row, int column,
+                                function const& f) {
+  auto const attends = [&](int own, int inner) {
+    return of_keys ? mask.attends_in_window(inner, own) : mask.attends_in_window(own, inner);
+  };
+  if (!mask.masks.has_documents) {
+    x.for_each([&](real& element, int line, int i) {
+      if (!attends(row + x.row(line), column + i)) f(element, line, i);
+    });
+    return;
+  }
+  // A bit for each element. The loop over positions is not unrolled, so that few of them are in registers.
+  constexpr int of_line = columns / 4, elements = x.lines * of_line;
+  std::conditional_t<(elements > 32), std::uint64_t, std::uint32_t> seen = 0;
+  CT_KEEP_LOOP
+  for (int i = 0; i < elements; ++i) {
+    int const own = row + x.row(i / of_line), inner = column + x.column(i % of_line);
+    if (attends(own, inner) && mask.same_document(own, inner)) seen |= decltype(seen){1} << i;
+  }
+  CT_UNROLL
+  for (int i = 0; i < elements; ++i) {
+    int const line = i / of_line, n = i % of_line;
+    if ((seen >> i & 1) == 0) f(x.values[line / 2][n / 2][line % 2 * 2 + n % 2], line, x.column(n));
+  }
+}
 
 /// Launches `kernel` with blocks for all chunks of all heads: blockIdx is {sequence * heads + head, tile, chunk}.
 /// `heads`: heads of a sequence.

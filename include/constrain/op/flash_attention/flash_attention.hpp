@@ -8,7 +8,8 @@ namespace op {
 
 /// The gradient of op::flash_attention: dq, dk and dv from dy, q, k, v, y and the logsumexp of each query. The
 /// probabilities are recomputed tile by tile (Dao 2023, algorithm 2). Input 6, if given, is the length of each
-/// sequence; the gradients of keys and values at or beyond the length are 0. dk and dv are summed over the query heads
+/// sequence, or with `documents` the position of each token in its document; the gradients of keys and values at or
+/// beyond the length are 0. dk and dv are summed over the query heads
 /// that share a key-value head, in the order of these heads. Output 3 is scratch: sum(dy * y) for each head and token,
 /// and, on the CPU, the sums of dk and dv if the sums have a wider type than dk and dv.
 struct flash_attention_gradient {
@@ -28,8 +29,9 @@ struct flash_attention_gradient {
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out, options const& o) {
     auto result = cost_by_operands(in, out);
-    auto const rows = static_cast<double>(in[5].shape.elements());
-    auto const scores = rows * static_cast<double>(in[0].shape.extent[1]) * (o.causal ? 0.5 : 1);
+    auto const tokens = in[0].shape.extent[1];
+    auto const scores =
+        static_cast<double>(in[5].shape.elements() * tokens) * constrain::detail::attended_part(o, tokens);
     result.flops = 10.0 * scores * static_cast<double>(in[0].shape.features() / o.heads);
     return result;
   }
@@ -37,8 +39,9 @@ struct flash_attention_gradient {
 
 /// The same function as op::attention, but with memory linear in the number of tokens: each thread of the CPU kernel,
 /// and each block of the CUDA kernel, holds only one tile of the scores at a time (Dao 2023, algorithm 1). Output 1
-/// keeps the logsumexp of the scaled scores of each query, [sequences, heads, tokens], for the backward pass. In a
-/// sequence of length 0, the results and the logsumexps are 0. Keys and values at or beyond the length are not read.
+/// keeps the logsumexp of the scaled scores of each query, [sequences, heads, tokens], for the backward pass. The
+/// result and the logsumexp of a query without keys are 0. Keys and values at or beyond the length are not read, and
+/// neither are tiles of keys to which no query of a tile attends.
 struct flash_attention {
   using options = attention_options;
   using written_as = attention;
@@ -55,8 +58,9 @@ struct flash_attention {
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out, options const& o) {
     auto result = cost_by_operands(in, out);
-    auto const rows = static_cast<double>(out[1].shape.elements());
-    auto const scores = rows * static_cast<double>(in[0].shape.extent[1]) * (o.causal ? 0.5 : 1);
+    auto const tokens = in[0].shape.extent[1];
+    auto const scores =
+        static_cast<double>(out[1].shape.elements() * tokens) * constrain::detail::attended_part(o, tokens);
     result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
   }
@@ -79,11 +83,11 @@ constexpr value flash_attention(value q, value k, value v, attention_options opt
   return emit<op::flash_attention>({q, k, v}, options, line);
 }
 
-/// `flash_attention` for padded sequences, with their lengths, as for `self_attention`.
-constexpr value flash_attention(value q, value k, value v, value lengths, attention_options options,
+/// `flash_attention` with a mask that depends on the data, lengths or positions in documents, as for `self_attention`.
+constexpr value flash_attention(value q, value k, value v, value mask, attention_options options,
                                 int line = __builtin_LINE()) {
-  detail::limit_lengths(q, lengths);
-  return emit<op::flash_attention>({q, k, v, lengths}, options, line);
+  detail::limit_mask(q, mask, options);
+  return emit<op::flash_attention>({q, k, v, mask}, options, line);
 }
 
 /// `flash_attention` of queries, keys and values that are side by side in qkv, as for `self_attention`.

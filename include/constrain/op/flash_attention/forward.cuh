@@ -97,37 +97,40 @@ public:
   __device__ flash_block(flash_call<accumulate> const& c, flash_operands<stored, accumulate> const& x, memory& shared)
       : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / c.heads),
         head_(static_cast<int>(blockIdx.x) % c.heads), row_(static_cast<int>(threadIdx.x / 32) * warp_rows),
-        keys_(c.keys_of(sequence_)),
+        mask_(c.masks.of(sequence_)),
         // With a causal mask, the last tiles take the longest, so they begin first.
-        first_(static_cast<int>(gridDim.y - 1 - blockIdx.y) * tiling::rows), softmax_(c.log2_scale()),
-        k_(x.k.of_head(c, sequence_, head_ / c.group, keys_)), v_(x.v.of_head(c, sequence_, head_ / c.group, keys_)) {}
+        first_(static_cast<int>(gridDim.y - 1 - blockIdx.y) * tiling::rows),
+        some_(mask_.keys(first_ + row_, c.last_of(first_ + row_, warp_rows))),
+        all_(mask_.common_keys(first_ + row_, c.last_of(first_ + row_, warp_rows))), softmax_(c.log2_scale()),
+        k_(x.k.of_head(c, sequence_, head_ / c.group, mask_.length)),
+        v_(x.v.of_head(c, sequence_, head_ / c.group, mask_.length)) {}
 
   __device__ void run() {
-    int const last = c_.causal && first_ + tiling::rows < keys_ ? first_ + tiling::rows : keys_;
+    auto const keys = mask_.keys(first_, c_.last_of(first_, tiling::rows));
     sums_.clear();
-    if constexpr (tiling::stages == 2) add_in_stages(last);
+    if constexpr (tiling::stages == 2) add_in_stages(keys);
     else
-      for (int key = 0; key < last; key += tiling::keys) add_chunks(key, last);
+      for (int key = keys.begin; key < keys.end; key += tiling::keys) add_chunks(key, keys);
     store();
   }
 
 private:
   using queries = tile_rows<query_tile, warp_rows>;
 
-  /// Adds all keys before `last`. The next pair of tiles arrives while the block multiplies the current one. The
-  /// queries stay in registers.
-  __device__ void add_in_stages(int last) {
-    if (last <= 0) return;
+  /// Adds all keys to which the block's queries attend. The next pair of tiles arrives while the block multiplies the
+  /// current one. The queries stay in registers.
+  __device__ void add_in_stages(token_range<int> const& keys) {
+    if (keys.begin >= keys.end) return;
     begin_queries(0);
-    begin_stage(0, 0);
+    begin_stage(0, keys.begin);
     wait_for_all();
     held_rows<query_tile, warp_rows> held;
     held.load(queries(shared_.q, row_));
     int stage = 0;
     CT_KEEP_LOOP
-    for (int key = 0; key < last; key += tiling::keys) {
-      if (key + tiling::keys < last) begin_stage(1 - stage, key + tiling::keys);
-      if (!c_.causal || key < first_ + row_ + warp_rows) {
+    for (int key = keys.begin; key < keys.end; key += tiling::keys) {
+      if (key + tiling::keys < keys.end) begin_stage(1 - stage, key + tiling::keys);
+      if (some_.meets(key, tiling::keys)) {
         auto& now = shared_.stages[stage];
         scores_strip scores;
         multiply_transposed(scores, held, now.k, 0, [](int, int) { return strip_block<accumulate>(); });
@@ -146,14 +149,14 @@ private:
   }
 
   /// Adds a tile of keys of a head that may have several chunks of columns.
-  __device__ void add_chunks(int key, int last) {
-    if (key == 0) begin_scores(0, 0);
+  __device__ void add_chunks(int key, token_range<int> const& keys) {
+    if (key == keys.begin) begin_scores(key, 0, true);
     scores_strip scores;
     compute_scores(scores, key);
     mask(scores, key);
     softmax_.add(scores, sums_);
     wait_for_all();
-    if (key + tiling::keys < last) begin_scores(key + tiling::keys, 0);
+    if (key + tiling::keys < keys.end) begin_scores(key + tiling::keys, 0, chunks_.count > 1);
     multiply(sums_, scores, shared_.stages[0].v);
   }
   __device__ void begin_queries(int column) {
@@ -161,9 +164,9 @@ private:
         .begin(shared_.q, first_, column);
   }
   /// Begins to load a chunk of the columns of the keys, and of the queries if they change.
-  __device__ void begin_scores(int key, int turn) {
+  __device__ void begin_scores(int key, int turn, bool queries_change) {
     auto const column = chunks_.column(turn);
-    if (key == 0 || chunks_.count > 1) begin_queries(column);
+    if (queries_change) begin_queries(column);
     k_.begin(shared_.stages[0].k, key, column);
     ptx::commit_copies();
   }
@@ -184,15 +187,14 @@ private:
       multiply_transposed(scores, queries(shared_.q, row_), shared_.stages[0].k);
       if (turn == chunks_.count - 1) continue;
       __syncthreads();
-      begin_scores(key, turn + 1);
+      begin_scores(key, turn + 1, true);
     }
   }
   /// Gives keys that a query does not attend to the score -infinity.
   __device__ void mask(scores_strip& scores, int key) const {
-    if (key + tiling::keys <= (c_.causal && first_ + row_ < keys_ ? first_ + row_ + 1 : keys_)) return;
-    scores.for_each([&](accumulate& x, int line, int column) {
-      if (!c_.attends(first_ + row_ + scores.row(line), key + column, keys_)) x = -math::infinity<accumulate>;
-    });
+    if (all_.holds(key, tiling::keys)) return;
+    for_each_hidden<false>(scores, mask_, first_ + row_, key,
+                           [](accumulate& x, int, int) { x = -math::infinity<accumulate>; });
   }
   __device__ void store() {
     constexpr int lines = warp_rows / 8;
@@ -200,11 +202,12 @@ private:
     CT_UNROLL
     for (int line = 0; line < lines; ++line) {
       auto const total = softmax_.total(line);
-      factor[line] = keys_ == 0 ? accumulate(0) : 1 / total;
       auto const query = first_ + row_ + sums_.row(line);
+      bool const is_blind = mask_.is_blind(query);
+      factor[line] = is_blind ? accumulate(0) : 1 / total;
       if (chunks_.own == 0 && threadIdx.x % 4 == 0 && query < c_.tokens)
         x_.logsumexp[static_cast<std::int64_t>(blockIdx.x) * c_.tokens + query] =
-            keys_ == 0 ? accumulate(0) : softmax_.reference[line] * c_.scale + math::log(total);
+            is_blind ? accumulate(0) : softmax_.reference[line] * c_.scale + math::log(total);
     }
     sums_.for_each([&](accumulate& x, int line, int) { x *= factor[line]; });
     // This warp alone reads its rows of the queries.
@@ -218,7 +221,10 @@ private:
   flash_operands<stored, accumulate> const& x_;
   memory& shared_;
   flash_chunks<width, tiling::is_narrow> chunks_;
-  int sequence_, head_, row_, keys_, first_; // this warp's first query in the tile; keys; the tile's first query
+  int sequence_, head_, row_; // this warp's first query in the tile
+  attention_mask<int> mask_;
+  int first_;                   // the tile's first query
+  token_range<int> some_, all_; // the keys to which some, and all, of this warp's queries attend
   online_softmax<accumulate, warp_rows> softmax_;
   strip<accumulate, warp_rows, width> sums_; // weighted sums of the values
   tile_source<flash_threads, key_tile> k_, v_;

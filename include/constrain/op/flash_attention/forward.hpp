@@ -16,24 +16,23 @@ public:
   static constexpr std::int64_t queries = 192; // queries per block
   static_assert(queries % panel == 0);
 
-  /// `q`, `k`, `v`: queries, keys and values of the head, each [tokens, head width]. `length`: how many of the keys the
-  /// queries attend to.
-  flash_forward(std::int64_t tokens, std::int64_t length, std::int64_t head_width, bool causal,
-                head_matrix<stored const> q, head_matrix<stored const> k, head_matrix<stored const> v)
-      : tokens_(tokens), length_(length), head_width_(head_width), causal_(causal), q_(q), k_(k), v_(v) {}
+  /// `mask`: of the sequence. `q`, `k`, `v`: queries, keys and values of the head, each [tokens, head width].
+  flash_forward(attention_mask<std::int64_t> const& mask, std::int64_t head_width, head_matrix<stored const> q,
+                head_matrix<stored const> k, head_matrix<stored const> v)
+      : mask_(mask), head_width_(head_width), q_(q), k_(k), v_(v) {}
 
   /// Computes y and the logsumexp of the block of queries that begins at `first`. `y` [tokens, head width] and
   /// `logsumexp` [tokens] belong to this head.
   void run(std::int64_t first, head_matrix<stored> y, accumulate* logsumexp) {
-    auto const rows = std::min(queries, tokens_ - first);
-    auto const limit = causal_ ? std::min(first + rows, length_) : length_;
+    auto const rows = std::min(queries, mask_.masks.tokens - first);
+    auto const seen = mask_.keys(first, first + rows - 1);
     for (std::int64_t column = 0; column < head_width_; column += columns) {
       auto const width = std::min(columns, head_width_ - column);
-      std::fill_n(row_max_, queries, std::numeric_limits<accumulate>::lowest());
+      std::fill_n(row_max_, queries, lowest);
       std::fill_n(sum_, queries, accumulate{});
       std::fill_n(y_, tile::whole(rows, panel) * tile::padded_columns(width), accumulate{});
       for (auto& chunk : query_chunk_) chunk = -1;
-      for (std::int64_t key = 0; key < limit; key += tile::keys)
+      for (auto key = seen.begin; key < seen.end; key += tile::keys)
         for (std::int64_t i = 0; i < rows; i += panel) {
           across_ = tile::panel_columns(rows - i);
           attend(first + i, i, key, column, width);
@@ -46,8 +45,8 @@ private:
   /// Adds the contribution of the tile of keys and values that begins at `key` to the results of the panel of queries
   /// that begins at `query`, which is row `i` of the block. The results are columns [column, column + width) of y.
   void attend(std::int64_t query, std::int64_t i, std::int64_t key, std::int64_t column, std::int64_t width) {
-    auto const count = std::min(tile::keys, length_ - key);
-    auto const seen = tile::seen(causal_, query, panel, key, count);
+    auto const count = std::min(tile::keys, mask_.length - key);
+    auto const seen = tile::seen(mask_, query, panel, key, count).end;
     if (seen == 0) return;
     for (std::int64_t chunk = 0; chunk < head_width_; chunk += columns) {
       auto const depth = std::min(columns, head_width_ - chunk);
@@ -59,7 +58,7 @@ private:
       };
       chunk == 0 ? multiply(overwrite{}) : multiply(add_to{});
     }
-    if (causal_) tile::mask(query, key, seen, scores_, panel);
+    tile::hide(mask_, query, key, seen, scores_, panel);
     alignas(64) accumulate correction[panel];
     softmax(seen, row_max_ + i, sum_ + i, correction);
     load(v_, key, count, column, width, values_, value_at_);
@@ -104,7 +103,7 @@ private:
     if (query_chunk_[i / panel] == chunk) return;
     query_chunk_[i / panel] = chunk;
     auto const padded = tile::padded_columns(depth);
-    load_tile(q_.data + query * q_.stride + chunk, q_.stride, std::min(panel, tokens_ - query), depth,
+    load_tile(q_.data + query * q_.stride + chunk, q_.stride, std::min(panel, mask_.masks.tokens - query), depth,
               1 / math::sqrt(static_cast<accumulate>(head_width_)), rows_, across_, padded);
     transpose_tile(rows_, padded, across_, padded, queries_ + i * columns, panel);
   }
@@ -134,17 +133,21 @@ private:
       if (i % panel == 0) transpose_tile(y_ + i * padded, panel, padded, panel, rows_, padded);
       accumulate const* const from = rows_ + i % panel * padded;
       stored* const to = y.data + (first + i) * y.stride + column;
-      accumulate const inverse = length_ == 0 ? accumulate(0) : 1 / sum_[i];
+      bool const is_blind = mask_.is_blind(first + i);
+      accumulate const inverse = is_blind ? accumulate(0) : 1 / sum_[i];
       CONSTRAIN_SIMD
       for (std::int64_t c = 0; c < width; ++c) to[c] = from[c] * inverse;
-      logsumexp[first + i] = length_ == 0 ? accumulate(0) : row_max_[i] + math::log(sum_[i]);
+      logsumexp[first + i] = is_blind ? accumulate(0) : row_max_[i] + math::log(sum_[i]);
     }
   }
 
   using vector = typename register_tile<accumulate>::vector;
 
-  std::int64_t tokens_, length_, head_width_;
-  bool causal_;
+  // Above the scores of hidden keys, so that these have probability 0 even in a tile without any other keys.
+  static constexpr accumulate lowest = std::numeric_limits<accumulate>::lowest() / 2;
+
+  attention_mask<std::int64_t> mask_;
+  std::int64_t head_width_;
   head_matrix<stored const> q_, k_, v_;
   std::int64_t across_ = panel;               // queries of the current panel, padded
   std::int64_t query_chunk_[queries / panel]; // first column of the chunk that each panel holds; -1: none

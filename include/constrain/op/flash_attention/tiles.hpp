@@ -3,6 +3,7 @@
 #include "constrain/device/cpu/tile_copy.hpp"
 #include "constrain/device/cpu/tile_gemm.hpp"
 #include "constrain/device/math.hpp"
+#include "constrain/op/attention/mask.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -46,20 +47,30 @@ template <class accumulate> struct flash_tile {
   static constexpr std::int64_t panel_columns(std::int64_t count) { return std::min(panel, padded_queries(count)); }
   static_assert(keys % register_tile<accumulate>::rows == 0 && columns % 16 == 0);
 
-  /// Number of keys in [first_key, first_key + count) to which at least one query in [first_query, first_query +
-  /// queries) attends.
-  static std::int64_t seen(bool causal, std::int64_t first_query, std::int64_t queries, std::int64_t first_key,
-                           std::int64_t count) {
-    return causal ? std::clamp<std::int64_t>(first_query + queries - first_key, 0, count) : count;
+  /// Of `count` keys from `first_key`, those to which at least one of `queries` queries from `first_query` attends: a
+  /// range relative to `first_key`, {0, 0} if there are none.
+  static depth_range seen(attention_mask<std::int64_t> const& mask, std::int64_t first_query, std::int64_t queries,
+                          std::int64_t first_key, std::int64_t count) {
+    auto const keys = mask.keys(first_query, std::min(first_query + queries, mask.masks.tokens) - 1);
+    auto const begin = std::max<std::int64_t>(keys.begin - first_key, 0), end = std::min(keys.end - first_key, count);
+    return begin < end ? depth_range{begin, end} : depth_range{0, 0};
   }
 
-  /// Causal mask: in scores [rows, panel], with a row per key and a column per query, the scores of keys that come
-  /// after the query become the lowest finite value. `step`: elements from one row to the next.
-  static void mask(std::int64_t first_query, std::int64_t first_key, std::int64_t rows, accumulate* scores,
-                   std::int64_t step) {
-    for (std::int64_t row = std::max<std::int64_t>(0, first_query - first_key + 1); row < rows; ++row) {
-      auto const blind = std::min(panel, first_key + row - first_query);
-      for (std::int64_t i = 0; i < blind; ++i) scores[row * step + i] = std::numeric_limits<accumulate>::lowest();
+  /// In scores [rows, panel], with a row per key and a column per query, the scores of keys that a query does not
+  /// attend to become the lowest finite value. `step`: elements from one row to the next.
+  static void hide(attention_mask<std::int64_t> const& mask, std::int64_t first_query, std::int64_t first_key,
+                   std::int64_t rows, accumulate* scores, std::int64_t step) {
+    auto const count = std::min(panel, mask.masks.tokens - first_query);
+    auto const common = mask.common_keys(first_query, first_query + count - 1);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      auto const key = first_key + row;
+      if (common.holds(key, 1)) continue;
+      auto const queries = mask.queries(key, key);
+      auto const begin = std::clamp<std::int64_t>(queries.begin - first_query, 0, count);
+      auto const end = std::clamp<std::int64_t>(queries.end - first_query, 0, count);
+      accumulate* const hidden = scores + row * step;
+      for (std::int64_t i = 0; i < begin; ++i) hidden[i] = std::numeric_limits<accumulate>::lowest();
+      for (std::int64_t i = end; i < count; ++i) hidden[i] = std::numeric_limits<accumulate>::lowest();
     }
   }
 };

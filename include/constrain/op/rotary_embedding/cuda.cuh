@@ -10,6 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <int n, class stored, class accumulate> struct rotary_embedding_packs {
   stored const* x;
   accumulate const* table;
+  std::int32_t const* positions; // of the rows; null: their indices in the sequences
   stored* y;
   std::int64_t from_stride, to_stride; // elements from one row to the next
   std::int64_t half, packs;            // half of the head width, in elements and in packs
@@ -20,7 +21,8 @@ template <int n, class stored, class accumulate> struct rotary_embedding_packs {
   __device__ void operator()(std::int64_t i) const {
     auto const head_of_all = by_packs.quotient(i);
     auto const j = (i - head_of_all * packs) * n;
-    auto const row = by_heads.quotient(head_of_all), token = row - by_tokens.quotient(row) * tokens;
+    auto const row = by_heads.quotient(head_of_all);
+    auto const token = positions == nullptr ? row - by_tokens.quotient(row) * tokens : std::int64_t{positions[row]};
     auto const begin = (head_of_all - row * heads) * 2 * half + j;
     stored const* const from = x + row * from_stride + begin;
     stored* const to = y + row * to_stride + begin;
@@ -43,13 +45,18 @@ template <class architecture> struct kernel<op::rotary_embedding, cuda<architect
   template <class stored, class accumulate>
   static void run(call_of<op::rotary_embedding> const& c, tensor<stored const> x, tensor<accumulate const> table,
                   tensor<stored> y) {
+    run(c, x, table, tensor<std::int32_t const>(), y);
+  }
+  template <class stored, class accumulate>
+  static void run(call_of<op::rotary_embedding> const& c, tensor<stored const> x, tensor<accumulate const> table,
+                  tensor<std::int32_t const> positions, tensor<stored> y) {
     auto const half = table.features() / 2, heads = x.features() / (2 * half), tokens = x.shape().extent[1];
     auto const start = [&]<int n>(std::integral_constant<int, n>) {
       for_elements(cuda<architecture>{}, c, x.count / 2 / n,
-                   rotary_embedding_packs<n, stored, accumulate>{x.data, table.data, y.data, x.row_stride(),
-                                                                 y.row_stride(), half, half / n, heads, tokens,
-                                                                 divisor(half / n), divisor(heads), divisor(tokens),
-                                                                 c.options.back ? accumulate(-1) : accumulate(1)});
+                   rotary_embedding_packs<n, stored, accumulate>{
+                       x.data, table.data, positions.data, y.data, x.row_stride(), y.row_stride(), half, half / n,
+                       heads, tokens, divisor(half / n), divisor(heads), divisor(tokens),
+                       c.options.back ? accumulate(-1) : accumulate(1)});
     };
     constexpr int n = pack_of<stored>;
     bool const by_packs =

@@ -60,6 +60,8 @@ struct rotary_table {
 ///     y[head width / 2 + j] = x[head width / 2 + j] cos + x[j] sin
 ///
 /// x [sequences, tokens, heads * head width], table [tokens or more, head width] from `rotary_table` -> the shape of x.
+/// Input 2, if given, is the position of each token, [sequences, tokens] (i32), by which it reads its row of the table;
+/// otherwise, this is its index in the sequence.
 /// The pairs are those of Llama in Hugging Face Transformers, not the neighbours of the paper. The gradient turns back.
 struct rotary_embedding {
   struct options {
@@ -67,7 +69,7 @@ struct rotary_embedding {
     bool back = false;  // whether the angles are negative
   };
   static constexpr char const* name = "rotary_embedding";
-  static constexpr char const* layouts = "-h, - -> -h";
+  static constexpr char const* layouts = "-h, -, - -> -h";
   static constexpr unsigned in_place = 0b1;
   static constexpr unsigned strided_inputs = 0b1;
   static constexpr unsigned strided_outputs = 0b1;
@@ -88,6 +90,12 @@ struct rotary_embedding {
                           "of a value with as many tokens");
   };
 
+  /// Refused: positions that do not have one integer per token. `expected` and `got`: the numbers of integers.
+  template <diagnosis d> struct positions_do_not_fit {
+    static_assert(d.ok(), "ct::rotary_embedding: positions must be integers of shape [sequences, tokens]; declare the "
+                          "model's input as {.name = \"positions\"} and pass it");
+  };
+
   static constexpr inferred infer(operand_types const& in, options const&) {
     if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
     auto const& x = in[0].shape;
@@ -97,7 +105,12 @@ struct rotary_embedding {
     if (table.features() % 2 != 0) return inferred::failure<table_width_is_odd>(0, table.features());
     if (x.features() % table.features() != 0)
       return inferred::failure<heads_do_not_fit_the_table>(table.features(), x.features());
-    if (x.extent[1] > table.extent[0]) return inferred::failure<table_is_too_short>(table.extent[0], x.extent[1]);
+    if (in.size() > 2) {
+      auto const needed = shape(x.extent[0], x.extent[1]);
+      if (in[2].type != dtype::i32 || in[2].shape != needed)
+        return inferred::failure<positions_do_not_fit>(needed.elements(), in[2].shape.elements());
+    } else if (x.extent[1] > table.extent[0])
+      return inferred::failure<table_is_too_short>(table.extent[0], x.extent[1]);
     return inferred::one(in[0].type, x);
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
@@ -114,7 +127,8 @@ struct rotary_embedding {
   static constexpr void gradient(backward& b) {
     auto turned = b.options<rotary_embedding>();
     turned.back = !turned.back;
-    b.emit<rotary_embedding>({b.gradient(), b.input(1)}, {0}, turned);
+    if (b.inputs() == 2) b.emit<rotary_embedding>({b.gradient(), b.input(1)}, {0}, turned);
+    else b.emit<rotary_embedding>({b.gradient(), b.input(1), b.input(2)}, {0}, turned);
   }
 };
 
@@ -133,6 +147,15 @@ constexpr value rotary_table(value x, rotary_options options, int line = __built
 /// the table has.
 constexpr value rotary_embedding(value x, value table, int line = __builtin_LINE()) {
   return emit<op::rotary_embedding>({x, table}, {.head_width = static_cast<int>(table.shape().features())}, line);
+}
+
+/// `rotary_embedding` of tokens whose positions are not their indices: positions [sequences, tokens] (i32, at least 0
+/// and below the number of rows of the table), as for `self_attention` with `.documents`. Also refused: positions of a
+/// different type or shape.
+constexpr value rotary_embedding(value x, value table, value positions, int line = __builtin_LINE()) {
+  if (table.shape().rank == 2) positions.owner().program.limit(positions.where(), table.shape().extent[0]);
+  return emit<op::rotary_embedding>({x, table, positions}, {.head_width = static_cast<int>(table.shape().features())},
+                                    line);
 }
 
 } // namespace constrain

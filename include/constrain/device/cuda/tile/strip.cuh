@@ -25,6 +25,8 @@ template <class real_, int rows_, int columns_> struct strip {
 
   /// The row of this lane's line `line`.
   __device__ static int row(int line) { return static_cast<int>(threadIdx.x % 32) / 4 + 8 * line; }
+  /// The column of this lane's element `i` of a line, of columns / 4 elements.
+  __device__ static int column(int i) { return i / 2 * 8 + static_cast<int>(threadIdx.x % 4) * 2 + i % 2; }
   /// This lane's element in a line and a column.
   __device__ real& at(int line, int column) { return values[line / 2][column / 8][line % 2 * 2 + column % 2]; }
 
@@ -47,14 +49,10 @@ template <class real_, int rows_, int columns_> struct strip {
   }
   /// Calls `f(element, line, column)` for each element of this lane.
   template <class function> __device__ void for_each(function const& f) {
-    int const first = static_cast<int>(threadIdx.x % 4) * 2;
     CT_UNROLL
     for (int line = 0; line < lines; ++line) {
       CT_UNROLL
-      for (int i = 0; i < columns / 4; ++i) {
-        int const column = i / 2 * 8 + first + i % 2;
-        f(values[line / 2][i / 2][line % 2 * 2 + i % 2], line, column);
-      }
+      for (int i = 0; i < columns / 4; ++i) f(values[line / 2][i / 2][line % 2 * 2 + i % 2], line, column(i));
     }
   }
   /// Writes the elements to rows [first, first + rows) of a tile. `first`: a multiple of 8.

@@ -1,0 +1,111 @@
+#pragma once
+
+#include "constrain/base/host_device.hpp"
+#include "constrain/op/attention/attention.hpp"
+
+#include <cstdint>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// Consecutive tokens [begin, end) of a sequence; empty if `end` is not above `begin`.
+template <class index> struct token_range {
+  index begin, end;
+
+  /// Whether the range holds a token of [first, first + count).
+  CT_HOST_DEVICE bool meets(index first, index count) const { return first < end && first + count > begin; }
+  /// Whether the range holds all tokens of [first, first + count).
+  CT_HOST_DEVICE bool holds(index first, index count) const { return first >= begin && first + count <= end; }
+};
+
+template <class index> class attention_mask;
+
+/// The masks of the sequences of a call to attention.
+template <class index> struct attention_masks {
+  index tokens; // of a sequence; the tokens of all sequences must fit `index` too
+  index reach;  // how far back a query attends: the distance of the furthest token in the window
+  index ahead;  // how far ahead a query attends: 0 with a causal mask, else `reach`
+  bool has_documents;
+  std::int32_t const* values; // [sequences]: lengths, or [sequences, tokens]: positions in documents; null: neither
+
+  attention_masks(attention_options const& o, std::int64_t tokens_of_sequence, std::int32_t const* operand)
+      : tokens(static_cast<index>(tokens_of_sequence)),
+        reach(o.window == 0 || o.window > tokens_of_sequence ? tokens : static_cast<index>(o.window - 1)),
+        ahead(o.causal ? 0 : reach), has_documents(o.documents && operand != nullptr), values(operand) {}
+
+  /// The mask of a sequence, which refers to this object.
+  CT_HOST_DEVICE attention_mask<index> of(index sequence) const { return {*this, sequence}; }
+};
+
+/// Which keys each query of one sequence attends to. With every kind of mask, a query attends to one range of keys, a
+/// key is attended to by one range of queries, and the ends of these ranges never decrease from one token to the next.
+/// So a tile needs only its first and its last token to know the range that it meets.
+///
+/// A token reaches back to token `first(token)`, which its document and the window decide. A query attends to a key if
+/// the later of the two reaches the other. With a causal mask, the later one must be the query, or they are the same.
+template <class index> class attention_mask {
+public:
+  attention_masks<index> const& masks; // a reference, so that in a kernel, it takes no registers
+  index const sequence;
+  index const length; // tokens that are not padding: no query attends to keys at or beyond it
+
+  CT_HOST_DEVICE attention_mask(attention_masks<index> const& all, index of_sequence)
+      : masks(all), sequence(of_sequence),
+        length(all.values == nullptr || all.has_documents ? all.tokens : static_cast<index>(all.values[of_sequence])) {}
+
+  /// The first token that `token` reaches. `token` may be beyond the last token.
+  CT_HOST_DEVICE index first(index token) const {
+    index back = masks.reach;
+    if (masks.has_documents) {
+      index const row = token < masks.tokens ? token : masks.tokens - 1;
+      index const position = masks.values[sequence * masks.tokens + row];
+      if (position < back) back = position;
+    }
+    return token > back ? token - back : 0;
+  }
+  /// The end of the tokens that reach `token`.
+  CT_HOST_DEVICE index end(index token) const {
+    index high = masks.tokens - token > masks.reach ? token + masks.reach + 1 : masks.tokens;
+    if (!masks.has_documents) return high;
+    for (index low = token + 1; low < high;) {
+      index const middle = low + (high - low) / 2;
+      if (first(middle) > token) high = middle;
+      else low = middle + 1;
+    }
+    return high;
+  }
+
+  /// The keys to which queries from `first_query` to `last_query` attend.
+  CT_HOST_DEVICE token_range<index> keys(index first_query, index last_query) const {
+    index const last = masks.ahead == 0 ? last_query + 1 : end(last_query);
+    return {first(first_query), last < length ? last : length};
+  }
+  CT_HOST_DEVICE token_range<index> keys(index query) const { return keys(query, query); }
+  /// The queries that attend to keys from `first_key` to `last_key`.
+  CT_HOST_DEVICE token_range<index> queries(index first_key, index last_key) const {
+    if (first_key >= length) return {0, 0};
+    return {first_query_of(first_key), end(last_key < length ? last_key : length - 1)};
+  }
+
+  /// The keys to which all queries from `first_query` to `last_query` attend.
+  CT_HOST_DEVICE token_range<index> common_keys(index first_query, index last_query) const {
+    index const last = masks.ahead == 0 ? first_query + 1 : end(first_query);
+    return {first(last_query), last < length ? last : length};
+  }
+  /// The queries that attend to all keys from `first_key` to `last_key`.
+  CT_HOST_DEVICE token_range<index> common_queries(index first_key, index last_key) const {
+    return {first_query_of(last_key), last_key < length ? end(first_key) : 0};
+  }
+  /// Whether a query attends to a key, without regard to documents.
+  CT_HOST_DEVICE bool attends_in_window(index query, index key) const {
+    return key < length && query - key <= masks.reach && key - query <= masks.ahead;
+  }
+  /// Whether two tokens are in the same document, if there are documents.
+  CT_HOST_DEVICE bool same_document(index a, index b) const { return a < b ? first(b) <= a : first(a) <= b; }
+  /// Whether a query attends to no key. Its result is 0.
+  CT_HOST_DEVICE bool is_blind(index query) const { return first(query) >= length; }
+
+private:
+  CT_HOST_DEVICE index first_query_of(index key) const { return masks.ahead == 0 ? key : first(key); }
+};
+
+} // namespace constrain::detail
