@@ -59,10 +59,10 @@ std::size_t rows_of_best_fit(std::vector<int> lengths, int row) {
 }
 
 struct no_boundaries {
-  static constexpr ct::port_spec inputs[] = {{.name = "tokens"}, {.name = "starts"}};
-  constexpr ct::value operator()(ct::value tokens, ct::value starts) const {
+  static constexpr ct::port_spec inputs[] = {{.name = "tokens"}, {.name = "positions"}};
+  constexpr ct::value operator()(ct::value tokens, ct::value positions) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 4000, .width = 4}) +
-                   ct::embedding("start", starts, {.vocabulary = 8, .width = 4});
+                   ct::embedding("position", positions, {.vocabulary = 8, .width = 4});
     return ct::linear("head", x, 4000);
   }
 };
@@ -75,16 +75,16 @@ TEST_CASE("documents are packed into the rows that they fit best") {
   auto const packed = data::pack(of_lengths({3, 1, 6, 2, 4}), {.length = 8});
   CHECK(copy_of(packed.inputs()[0]) ==
         integers{2000, 2001, 2002, 2003, 2004, 2005, 3000, 3001, /**/ 4000, 4001, 4002, 4003, 0, 1, 2, 1000});
-  CHECK(copy_of(packed.inputs()[1]) == integers{0, 0, 0, 0, 0, 0, 6, 6, /**/ 0, 0, 0, 0, 4, 4, 4, 7});
+  CHECK(copy_of(packed.inputs()[1]) == integers{0, 1, 2, 3, 4, 5, 0, 1, /**/ 0, 1, 2, 3, 0, 1, 2, 0});
   constexpr auto none = ignored_label;
   CHECK(copy_of(packed.labels()[0]) ==
         integers{2001, 2002, 2003, 2004, 2005, none, 3001, none, /**/ 4001, 4002, 4003, none, 1, 2, none, none});
 }
 
-TEST_CASE("the room that is left has no labels and a start of its own") {
+TEST_CASE("the room that is left has no labels and positions of its own") {
   auto const packed = data::pack(of_lengths({3, 4}), {.length = 5, .labels = data::document_labels::same_tokens});
   CHECK(copy_of(packed.inputs()[0]) == integers{1000, 1001, 1002, 1003, 0, /**/ 0, 1, 2, 0, 0});
-  CHECK(copy_of(packed.inputs()[1]) == integers{0, 0, 0, 0, 4, /**/ 0, 0, 0, 3, 3});
+  CHECK(copy_of(packed.inputs()[1]) == integers{0, 1, 2, 3, 0, /**/ 0, 1, 2, 0, 1});
   CHECK(copy_of(packed.labels()[0]) ==
         integers{1000, 1001, 1002, 1003, ignored_label, /**/ 0, 1, 2, ignored_label, ignored_label});
 }
@@ -94,7 +94,7 @@ TEST_CASE("documents longer than a row are cut, and keep the labels across the c
   CHECK(copy_of(packed.inputs()[0]) == integers{0, 1, 2, /**/ 3, 4, 5, /**/ 6, 1000, 0});
   CHECK(copy_of(packed.labels()[0]) ==
         integers{1, 2, 3, /**/ 4, 5, 6, /**/ ignored_label, ignored_label, ignored_label});
-  CHECK(copy_of(packed.inputs()[1]) == integers{0, 0, 0, /**/ 0, 0, 0, /**/ 0, 1, 2});
+  CHECK(copy_of(packed.inputs()[1]) == integers{0, 1, 2, /**/ 0, 1, 2, /**/ 0, 0, 0});
 }
 
 TEST_CASE("every token is packed once, in one piece, into as few rows as best-fit decreasing needs") {
@@ -104,11 +104,11 @@ TEST_CASE("every token is packed once, in one piece, into as few rows as best-fi
       auto const lengths = random_lengths(150, row, seed);
       auto const all = of_lengths(lengths, 1000); // no document has the token 0 of the room that is left
       auto const packed = data::pack(all, {.length = row});
-      auto const tokens = packed.inputs()[0].integers(), starts = packed.inputs()[1].integers(),
+      auto const tokens = packed.inputs()[0].integers(), positions = packed.inputs()[1].integers(),
                  labels = packed.labels()[0].integers();
       auto const length = static_cast<std::size_t>(row);
       CHECK(tokens.size() / length == rows_of_best_fit(lengths, row));
-      CHECK(sentence([&] { data::check_document_starts(starts, row); }) == "");
+      CHECK(sentence([&] { data::check_positions(positions, row); }) == "");
       std::map<std::int32_t, int> seen;
       std::int64_t labelled = 0;
       for (std::size_t i = 0; i < tokens.size();) {
@@ -123,7 +123,7 @@ TEST_CASE("every token is packed once, in one piece, into as few rows as best-fi
         REQUIRE(i % length + n <= length);
         for (std::size_t k = 0; k < n; ++k, ++i) {
           CHECK(tokens[i] == document * 1000 + static_cast<std::int32_t>(k));
-          CHECK(starts[i] == static_cast<std::int32_t>(i % length - k));
+          CHECK(positions[i] == static_cast<std::int32_t>(k));
           CHECK(labels[i] == (k + 1 < n ? tokens[i] + 1 : ignored_label));
           labelled += labels[i] != ignored_label;
         }
@@ -151,7 +151,7 @@ TEST_CASE("a trainer takes packed documents") {
   CHECK(ct::fit(t, packed, {.steps = 30, .validation = &packed, .log = nullptr}).validation->loss < before.loss);
 }
 
-TEST_CASE("options of packing and document starts that are wrong are refused") {
+TEST_CASE("options of packing and positions that are wrong are refused") {
   auto const some = of_lengths({2});
   CHECK(sentence([&] { data::pack(some, {}); }) == "packing_options: .length is 0; give an integer of at least 1");
   CHECK(sentence([&] { data::pack({}, {.length = 4}); }) == "pack: there are no documents; add at least one");
@@ -161,17 +161,19 @@ TEST_CASE("options of packing and document starts that are wrong are refused") {
   CHECK(sentence([&] {
           data::pack(some, {.length = std::int64_t{1} << 31});
         }).starts_with("packing_options: .length is 2147483648"));
-  auto const said = [](integers const& starts, std::int64_t length) {
-    return sentence([&] { data::check_document_starts(starts, length); });
+  auto const said = [](integers const& positions, std::int64_t length) {
+    return sentence([&] { data::check_positions(positions, length); });
   };
-  CHECK(said({0, 0, 2, 0, 1, 1}, 3) == "");
+  CHECK(said({0, 1, 0, 0, 0, 1}, 3) == "");
+  CHECK(said({0, 1, 2}, 3) == "");
   CHECK(said({}, 3) == "");
   CHECK(said({0, 0, 0, 0}, 3) ==
-        "there are 4 document starts, which is not a multiple of the 3 of a row; give complete rows");
-  CHECK(said({0, 0, 2, 1, 1, 1}, 3) == "the document start of row 1 is 1 at position 0; give 0 where a document "
-                                       "begins, and else the start of the token before");
-  CHECK(said({0, 1, 0}, 3).starts_with("the document start of row 0 is 0 at position 2;")); // of a document before
-  CHECK(said({0, 2, 2}, 3).starts_with("the document start of row 0 is 2 at position 1;")); // ahead
-  CHECK(said({-1, 0, 0}, 3).starts_with("the document start of row 0 is -1 at position 0;"));
-  CHECK(said({0}, 0) == "check_document_starts: the length is 0; give an integer of at least 1");
+        "there are 4 positions, which is not a multiple of the 3 of a row; give complete rows");
+  CHECK(said({0, 1, 2, 3, 0, 1}, 3) ==
+        "the position of token 0 of row 1 is 3; give 0 where a document begins, and else "
+        "the position of the token before plus 1");
+  CHECK(said({0, 2, 3}, 3).starts_with("the position of token 1 of row 0 is 2;"));
+  CHECK(said({0, 1, 1}, 3).starts_with("the position of token 2 of row 0 is 1;"));
+  CHECK(said({-1, 0, 0}, 3).starts_with("the position of token 0 of row 0 is -1;"));
+  CHECK(said({0}, 0) == "check_positions: the length is 0; give an integer of at least 1");
 }

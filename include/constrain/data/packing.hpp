@@ -15,8 +15,8 @@ struct packing_options {
 };
 
 /// Packs documents into rows of `.length` tokens, as examples for a model with two inputs: tokens [rows, length], and
-/// document starts [rows, length], for each token the index in its row of the first token of its document. A document
-/// is contiguous in its row, and no row has part of a document that is longer than the rest: documents longer than a
+/// positions [rows, length], of each token in its document, as `self_attention` with `.documents` and
+/// `rotary_embedding` read them. A document is contiguous in its row, and no row has part of a document that is longer than the rest: documents longer than a
 /// row are first cut into pieces of `.length` tokens, and a last, shorter piece. Pieces count as documents of their
 /// own, but the last token of a piece has the next piece's first token as its label. Then the longest pieces are placed
 /// first, each into the row with the least room that suffices (best-fit decreasing, as in Ding et al. 2024, "Fewer
@@ -25,10 +25,10 @@ struct packing_options {
 /// there is no document, or if the rows exceed this machine's physical memory.
 examples pack(documents const& all, packing_options const& options);
 
-/// Checks document starts [rows, `length`] that a program has made itself: the start of each token is its own index in
-/// the row, or the start of the token before it. Throws `error`, with row and position, for another start. Also throws
+/// Checks positions in documents [rows, `length`] that a program has made itself: the position of a token is 0, or that
+/// of the token before it in the row plus 1. Throws `error`, with row and index, for another position. Also throws
 /// `error` if `length` is below 1, or if the last row is incomplete.
-void check_document_starts(std::span<std::int32_t const> starts, std::int64_t length);
+void check_positions(std::span<std::int32_t const> positions, std::int64_t length);
 
 } // namespace constrain::data
 

@@ -76,7 +76,7 @@ CONSTRAIN_INLINE std::int64_t product(std::size_t rows, std::size_t length) {
 
 /// The arrays of packed documents.
 struct packed_arrays {
-  std::vector<std::int32_t> tokens{}, starts{}, labels{};
+  std::vector<std::int32_t> tokens{}, positions{}, labels{};
 };
 
 /// Writes a piece into its row, from position `at` on. `row`: the index of the row's first token.
@@ -86,7 +86,7 @@ CONSTRAIN_INLINE void write_piece(documents const& all, document_piece const& pi
   for (std::size_t i = 0; i < static_cast<std::size_t>(piece.length); ++i) {
     auto const from = static_cast<std::size_t>(piece.first) + i;
     to.tokens[row + at + i] = tokens[from];
-    to.starts[row + at + i] = static_cast<std::int32_t>(at);
+    to.positions[row + at + i] = static_cast<std::int32_t>(i);
     if (labels == document_labels::same_tokens) to.labels[row + at + i] = tokens[from];
     else if (from + 1 < tokens.size()) to.labels[row + at + i] = tokens[from + 1];
   }
@@ -121,28 +121,28 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   auto const rows = used.size(), length = static_cast<std::size_t>(options.length);
   detail::check_room("the packed data", detail::product(used.size(), length), 3 * sizeof(std::int32_t));
   auto const to = std::make_shared<detail::packed_arrays>();
-  to->tokens.resize(rows * length), to->starts.resize(rows * length), to->labels.resize(rows * length, ignored_label);
+  to->tokens.resize(rows * length), to->positions.resize(rows * length),
+      to->labels.resize(rows * length, ignored_label);
   for (std::size_t i = 0; i < pieces.size(); ++i)
     detail::write_piece(all, pieces[i], options.labels, static_cast<std::size_t>(row_of[i]) * length,
                         static_cast<std::size_t>(at[i]), *to);
   for (std::size_t row = 0; row < rows; ++row) // the room that is left
     for (auto i = static_cast<std::size_t>(used[row]); i < length; ++i)
-      to->starts[row * length + i] = static_cast<std::int32_t>(used[row]);
-  return examples::from_storage(to, {to->tokens, to->starts}, to->labels);
+      to->positions[row * length + i] = static_cast<std::int32_t>(i - static_cast<std::size_t>(used[row]));
+  return examples::from_storage(to, {to->tokens, to->positions}, to->labels);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void check_document_starts(std::span<std::int32_t const> starts, std::int64_t length) {
-  check_count("check_document_starts", "the length", length, 1);
-  auto const size = static_cast<std::int64_t>(starts.size());
+[[gnu::cold]] CONSTRAIN_INLINE void check_positions(std::span<std::int32_t const> positions, std::int64_t length) {
+  check_count("check_positions", "the length", length, 1);
+  auto const size = static_cast<std::int64_t>(positions.size());
   if (size % length != 0)
-    throw error({"there are ", counted(starts.size(), "document start"), ", which is not a multiple of the ", length,
+    throw error({"there are ", counted(positions.size(), "position"), ", which is not a multiple of the ", length,
                  " of a row; give complete rows"});
   for (std::int64_t i = 0; i < size; ++i) {
-    auto const at = i % length;
-    auto const start = starts[static_cast<std::size_t>(i)];
-    if (start == at || (at > 0 && start == starts[static_cast<std::size_t>(i - 1)])) continue;
-    throw error({"the document start of row ", i / length, " is ", start, " at position ", at, "; give ", at,
-                 " where a document begins, and else the start of the token before"});
+    auto const position = positions[static_cast<std::size_t>(i)];
+    if (position == 0 || (i % length > 0 && position == positions[static_cast<std::size_t>(i - 1)] + 1)) continue;
+    throw error({"the position of token ", i % length, " of row ", i / length, " is ", position,
+                 "; give 0 where a document begins, and else the position of the token before plus 1"});
   }
 }
 
