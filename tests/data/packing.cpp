@@ -4,9 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <random>
 #include <vector>
 
 namespace ct = constrain;
@@ -176,4 +178,52 @@ TEST_CASE("options of packing and positions that are wrong are refused") {
   CHECK(said({0, 1, 1}, 3).starts_with("the position of token 2 of row 0 is 1;"));
   CHECK(said({-1, 0, 0}, 3).starts_with("the position of token 0 of row 0 is -1;"));
   CHECK(said({0}, 0) == "check_positions: the length is 0; give an integer of at least 1");
+}
+
+namespace {
+
+/// A language model of one layer; `packed`: its second input is the positions in documents, else the lengths.
+template <bool packed> struct small_lm {
+  static constexpr ct::port_spec inputs[] = {{.name = "tokens"},
+                                             packed ? ct::port_spec{.name = "positions"}
+                                                    : ct::port_spec{.name = "lengths", .each = ct::per::sequence}};
+  constexpr ct::value operator()(ct::value tokens, ct::value limits) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 40, .width = 16});
+    auto const table = ct::rotary_table(x, {.head_width = 8});
+    auto const turned = [&](ct::value y) {
+      return packed ? ct::rotary_embedding(y, table, limits) : ct::rotary_embedding(y, table);
+    };
+    auto const q = turned(ct::linear("query", x, 16)), k = turned(ct::linear("key", x, 16));
+    auto const seen = ct::self_attention(q, k, ct::linear("value", x, 16), limits, {.heads = 2, .documents = packed});
+    return ct::linear("head", ct::rms_norm("norm", x + seen), 40);
+  }
+};
+template <bool packed, int rows>
+using lm = ct::trainer<ct::task<small_lm<packed>{}, ct::causal_lm, ct::micro_batch{.sequences = rows, .tokens = 16}>>;
+
+} // namespace
+
+TEST_CASE("training on packed documents equals training on padded ones") {
+  data::documents all;
+  std::mt19937 random(5);
+  for (int const length : {10, 6, 9, 7, 12, 4, 8, 5, 3}) {
+    integers tokens;
+    for (int i = 0; i < length; ++i) tokens.push_back(static_cast<std::int32_t>(random() % 40));
+    all.add(tokens);
+  }
+  auto const packed = data::pack(all, {.length = 16});
+  auto const padded = data::group_by_length(all, {.multiple = 16});
+  REQUIRE(padded.size() == 1);
+  REQUIRE(packed.inputs()[0].integers().size() == 4 * 16);
+  REQUIRE(padded[0].padded.inputs()[0].integers().size() == 9 * 16);
+  lm<true, 4> short_rows{{.learning_rate = 1e-2f}, {.seed = 1}};
+  lm<false, 9> long_rows{{.learning_rate = 1e-2f}, {.seed = 1}};
+  auto const& p = packed;
+  auto const& q = padded[0].padded;
+  for (int i = 0; i < 20; ++i) {
+    auto const a = short_rows.step(short_rows.batch(p.inputs(), p.labels())).loss;
+    auto const b = long_rows.step(long_rows.batch(q.inputs(), q.labels())).loss;
+    CHECK(std::abs(a - b) < 1e-6);
+  }
+  CHECK(short_rows.evaluate(packed).loss < 3);
 }
