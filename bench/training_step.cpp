@@ -1,8 +1,9 @@
 // Measures a full AdamW step of GPT-2 124M, its lower bound (composition.hpp), and the time of each op in the step. The
-// three measurements alternate in one process.
+// three measurements alternate in one process. With --alone, it measures only the step, also of other models.
 
 #include "composition.hpp"
 #include "cpu_limits.hpp"
+#include "models.hpp"
 #include "profile.hpp"
 #include "step_of_plan.hpp"
 
@@ -22,46 +23,39 @@ using namespace constrain::bench;
 
 namespace {
 
-constexpr ct::gpt2 model{}; // 124M
-
 struct arguments {
   int rounds = 7;
   int tokens = 0; // 0: all lengths
+  std::string model = "gpt2";
   std::string precision;
   std::string out;
   bool alone = false;
 };
 
-template <class precision, int tokens> struct configuration {
-  using task = ct::task<model, ct::causal_lm, ct::micro_batch{.sequences = 4, .tokens = tokens}>;
+template <class measured, class precision, int tokens> struct configuration {
+  using of = measured;
+  using task =
+      ct::task<of::model, typename of::objective, ct::micro_batch{.sequences = of::sequences, .tokens = tokens}>;
   using trainer = ct::trainer<task, precision, ct::optimizer::adamw>;
   using profiled = step_of_plan<task, precision, ct::optimizer::adamw>;
+  using running = repeated_step<of, trainer, tokens>;
   using stored = ct::storage<trainer::entries::compute>;
+  static constexpr bool has_composition = std::is_same_v<of, of_gpt2>;
   static constexpr char const* precision_name = std::is_same_v<precision, ct::precision::fp32> ? "fp32" : "bf16";
 
-  static std::string name() { return std::string(precision_name) + " 4x" + std::to_string(tokens); }
-};
-
-template <class configuration> struct running {
-  using trainer = typename configuration::trainer;
-  std::vector<std::int32_t> inputs = random_integers(trainer::batch_tokens, model.vocabulary, 2);
-  std::vector<std::int32_t> labels = random_integers(trainer::batch_tokens, model.vocabulary, 3);
-  trainer t{{.learning_rate = 1e-5f, .weight_decay = 0.1f}, {.seed = 1}};
-
-  double step() {
-    auto const batch = t.batch(inputs, labels);
-    return seconds_of([&] { t.step(batch); });
+  static std::string name() {
+    return std::string(precision_name) + " " + std::to_string(of::sequences) + "x" + std::to_string(tokens);
   }
 };
 
 /// Measures only the median step and the process's peak memory, for comparisons between processes.
 template <class configuration> void measure_alone(arguments const& a, std::FILE* out) {
-  running<configuration> r;
-  r.step(), r.step();
+  typename configuration::running r;
+  r.run(), r.run();
   std::vector<double> seconds;
-  for (int i = 0; i < a.rounds; ++i) seconds.push_back(r.step());
-  std::fprintf(out, "%s %.6f %lld\n", configuration::name().c_str(), median(seconds),
-               static_cast<long long>(process_peak_bytes()));
+  for (int i = 0; i < a.rounds; ++i) seconds.push_back(r.run());
+  std::fprintf(out, "%s %s %.6f %lld\n", configuration::of::name().c_str(), configuration::name().c_str(),
+               median(seconds), static_cast<long long>(process_peak_bytes()));
 }
 
 void write(ct::io::json_writer& json, limits const& most) {
@@ -139,11 +133,12 @@ std::string json_of(rounds const& t, composition<typename configuration::stored>
 
 template <class configuration> void measure(arguments const& a, std::FILE* out) {
   using trainer = typename configuration::trainer;
-  running<configuration> r;
-  r.step(), r.step();
+  typename configuration::running r;
+  r.run(), r.run();
   auto const peak = process_peak_bytes(); // before anything else allocates
   auto const most = measure_limits();
-  composition<typename configuration::stored> c(model, trainer::batch_tokens, trainer::parameter_count);
+  composition<typename configuration::stored> c(configuration::of::model, trainer::batch_tokens,
+                                                trainer::parameter_count);
   c.run();
   typename configuration::profiled profiled;
   auto const plan = measured_plan_of<typename configuration::profiled::entry>();
@@ -151,7 +146,7 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
 
   rounds all;
   for (int i = 0; i < a.rounds; ++i) {
-    all.steps.push_back(r.step());
+    all.steps.push_back(r.run());
     auto const [gemm, update] = c.run();
     all.gemms.push_back(gemm), all.updates.push_back(update);
     all.compositions.push_back(gemm + update);
@@ -180,7 +175,12 @@ template <class configuration> std::string measure_apart(arguments const& a) {
     auto* const out = fdopen(ends[1], "w");
     int status = 0;
     try {
-      a.alone ? measure_alone<configuration>(a, out) : measure<configuration>(a, out);
+      if constexpr (configuration::has_composition) {
+        a.alone ? measure_alone<configuration>(a, out) : measure<configuration>(a, out);
+      } else {
+        if (!a.alone) throw ct::error("training_step: only gpt2 is measured without --alone; give --alone");
+        measure_alone<configuration>(a, out);
+      }
     } catch (std::exception const& e) {
       std::fprintf(stderr, "%s\n", e.what());
       status = 1;
@@ -200,11 +200,19 @@ template <class configuration> std::string measure_apart(arguments const& a) {
   return text;
 }
 
-template <class configuration, int tokens>
-void measure_if_wanted(arguments const& a, std::vector<std::string>& results) {
-  if (a.tokens != 0 && a.tokens != tokens) return;
-  if (!a.precision.empty() && a.precision != configuration::precision_name) return;
-  results.push_back(measure_apart<configuration>(a));
+/// Measures a model with sequences of these lengths, as far as the arguments want it.
+template <class of, int... lengths> void measure_if_wanted(arguments const& a, std::vector<std::string>& results) {
+  if (a.model != of::name()) return;
+  auto const in = [&]<class precision>(precision) {
+    auto const with = [&]<int tokens>(std::integral_constant<int, tokens>) {
+      using one = configuration<of, precision, tokens>;
+      if (a.tokens != 0 && a.tokens != tokens) return;
+      if (a.precision.empty() || a.precision == one::precision_name) results.push_back(measure_apart<one>(a));
+    };
+    (with(std::integral_constant<int, lengths>{}), ...);
+  };
+  in(ct::precision::fp32{});
+  in(ct::precision::bf16{});
 }
 
 arguments read_arguments(int count, char** values) {
@@ -217,11 +225,14 @@ arguments read_arguments(int count, char** values) {
     }
     if (i + 1 == count)
       throw ct::error(
-          "training_step [--rounds N] [--tokens 64|256] [--precision fp32|bf16] [--alone] [--out DIRECTORY]");
+          "training_step [--rounds N] [--tokens 64|256] [--precision fp32|bf16] [--alone] [--out DIRECTORY]\n"
+          "training_step --alone --model gpt2|bert_large|llama_1b|llama_1b_2_layers [--rounds N] [--tokens N] "
+          "[--precision fp32|bf16]");
     std::string const value = values[++i];
     if (name == "--rounds") a.rounds = std::max(1, std::atoi(value.c_str()));
     else if (name == "--tokens") a.tokens = std::atoi(value.c_str());
     else if (name == "--precision") a.precision = value;
+    else if (name == "--model") a.model = value;
     else if (name == "--out") a.out = value;
     else throw ct::error("training_step: there is no option " + name);
   }
@@ -234,10 +245,11 @@ int main(int count, char** values) try {
   if (count == 2 && std::string(values[1]) == "--machine") return std::puts(machine_name().c_str()) < 0;
   auto const a = read_arguments(count, values);
   std::vector<std::string> results;
-  measure_if_wanted<configuration<ct::precision::fp32, 64>, 64>(a, results);
-  measure_if_wanted<configuration<ct::precision::fp32, 256>, 256>(a, results);
-  measure_if_wanted<configuration<ct::precision::bf16, 64>, 64>(a, results);
-  measure_if_wanted<configuration<ct::precision::bf16, 256>, 256>(a, results);
+  measure_if_wanted<of_gpt2, 64, 256>(a, results);
+  measure_if_wanted<of_bert_large, 512>(a, results);
+  measure_if_wanted<of_llama_1b<>, 512>(a, results);
+  measure_if_wanted<of_llama_1b<2>, 512>(a, results);
+  if (results.empty()) throw ct::error("training_step: there is no such model, length or precision");
   if (a.alone) {
     for (auto const& text : results) std::printf("%s", text.c_str());
     return 0;

@@ -1,9 +1,11 @@
-"""Measures a full AdamW step of GPT-2 124M in PyTorch, with the model of bench/training_step.cpp as plain modules.
+"""Measures a full AdamW step in PyTorch of a model of bench/models.hpp: of GPT-2 124M as plain modules, or of BERT or
+Llama from Transformers.
 
-    training_step.py [--precision fp32|bf16] [--tokens N] [--mode eager|compile] [--update auto|fused|foreach]
-                     [--rounds N] [--threads N]
+    training_step.py [--model gpt2|bert_large|llama_1b|llama_1b_2_layers] [--precision fp32|bf16] [--tokens N]
+                     [--mode eager|compile] [--update auto|fused|foreach] [--rounds N] [--threads N]
 
-Prints one line: precision, size, mode, form of AdamW, seconds of the median step, peak bytes and version of PyTorch.
+Prints one line: model, precision, size, mode, form of AdamW, seconds of the median step, peak bytes and version of
+PyTorch.
 With --update auto, the default, it tries AdamW's fused and foreach forms and measures the faster one."""
 
 import argparse
@@ -66,6 +68,52 @@ class GPT2(nn.Module):
         return F.linear(self.norm(x), self.token.weight)
 
 
+class Logits(nn.Module):
+    """A model of Transformers as a function from tokens to logits."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens):
+        return self.model(tokens, use_cache=False).logits if self.is_causal else self.model(tokens).logits
+
+    @property
+    def is_causal(self):
+        return hasattr(self.model, "lm_head")
+
+
+def bert_large():
+    """As `bert_large.with_classes(2)`, without dropout."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    without_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config = BertConfig(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096,
+                        num_labels=2, **without_dropout)
+    return Logits(BertForSequenceClassification(config))
+
+
+def llama_1b(layers=16):
+    """Llama 3.2 1B, or as many of its layers."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    rope = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 32.0, "original_max_position_embeddings": 8192,
+            "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    config = LlamaConfig(vocab_size=128256, hidden_size=2048, intermediate_size=8192, num_hidden_layers=layers,
+                         num_attention_heads=32, num_key_value_heads=8, max_position_embeddings=131072,
+                         rms_norm_eps=1e-5, tie_word_embeddings=True, rope_parameters=rope)
+    return Logits(LlamaForCausalLM(config))
+
+
+# For each model: how it is made, sequences, default tokens, vocabulary, classes (None: a label for each token).
+MODELS = {
+    "gpt2": (GPT2, 4, 64, 50257, None),
+    "bert_large": (bert_large, 1, 512, 30522, 2),
+    "llama_1b": (llama_1b, 1, 512, 128256, None),
+    "llama_1b_2_layers": (lambda: llama_1b(2), 1, 512, 128256, None),
+}
+
+
 def make_step(model, optimizer, forward, tokens, labels, bf16):
     def step():
         optimizer.zero_grad(set_to_none=True)
@@ -87,8 +135,9 @@ def seconds_of(step):
 
 def main():
     arguments = argparse.ArgumentParser()
+    arguments.add_argument("--model", choices=MODELS, default="gpt2")
     arguments.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
-    arguments.add_argument("--tokens", type=int, default=64)
+    arguments.add_argument("--tokens", type=int, default=0)  # 0: the model's
     arguments.add_argument("--mode", choices=("eager", "compile"), default="eager")
     arguments.add_argument("--update", choices=("auto", "fused", "foreach"), default="auto")
     arguments.add_argument("--rounds", type=int, default=7)
@@ -98,9 +147,11 @@ def main():
         torch.set_num_threads(a.threads)
 
     torch.manual_seed(1)
-    model = GPT2()
-    tokens = torch.randint(50257, (4, a.tokens))
-    labels = torch.randint(50257, (4, a.tokens))
+    make, sequences, length, vocabulary, classes = MODELS[a.model]
+    length = a.tokens or length
+    model = make().train()
+    tokens = torch.randint(vocabulary, (sequences, length))
+    labels = torch.randint(classes or vocabulary, (sequences,) if classes else (sequences, length))
     forward = torch.compile(model) if a.mode == "compile" else model
     def prepare(form):
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.1, **{form: True})
@@ -116,7 +167,8 @@ def main():
         if min(seconds_of(other), seconds_of(other)) < min(seconds_of(step), seconds_of(step)):
             form, step = "foreach", other
     seconds = statistics.median(seconds_of(step) for _ in range(a.rounds))
-    print(f"{a.precision} 4x{a.tokens} {a.mode} {form} {seconds:.6f} {peak} torch-{torch.__version__}", flush=True)
+    size = f"{sequences}x{length}"
+    print(f"{a.model} {a.precision} {size} {a.mode} {form} {seconds:.6f} {peak} torch-{torch.__version__}", flush=True)
 
 
 if __name__ == "__main__":

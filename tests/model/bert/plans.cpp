@@ -1,8 +1,8 @@
-#include <constrain/constrain.hpp>
+#include "model/alive.hpp"
+
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <string_view>
 
 // The memory of BERTs beside the figures of the usual guides to training memory, which were measured with PyTorch.
 
@@ -10,7 +10,8 @@ namespace ct = constrain;
 
 namespace {
 
-using ct::bytes, ct::kibibytes, ct::mebibytes, ct::accumulate, ct::precision::fp16;
+using ct::bytes, ct::kibibytes, ct::mebibytes, ct::accumulate, ct::precision::fp16, ct::test::kept,
+    ct::test::most_alive;
 using namespace ct::optimizer;
 
 /// BERT large with two classes, and sequences of 512 tokens. The guides' attention stores its probabilities.
@@ -92,43 +93,6 @@ template <int row, class trainer> constexpr double left = measured[row] - contex
 static_assert(left<3, row_3> >= 0 && left<4, row_4> >= 0 && left<5, row_5> >= 0);
 static_assert(left<6, row_6> >= 0 && left<7, row_7> >= 0 && left<8, row_8> >= 0);
 static_assert(left<9, row_9> >= 0 && left<10, row_10> >= 0 && left<11, row_11> >= 0);
-
-/// Bytes of the values that are kept for the backward pass, that is, alive at the loss. `op`: only of values that this
-/// op writes.
-template <class trainer> constexpr bytes kept(std::string_view op = {}) {
-  auto const& p = trainer::entries::step_program::final;
-  auto const& buffers = trainer::entries::step::where.buffers;
-  int loss = 0;
-  while (p.nodes[loss].kind != ct::node_kind::call ||
-         std::string_view(p.nodes[loss].op->name) != "cross_entropy_and_gradient")
-    ++loss;
-  std::int64_t total = 0;
-  for (int v = 0; v < p.values.size(); ++v) {
-    auto const& b = buffers[v];
-    if (p.values[v].role != ct::role::activation || b.offset < 0 || b.born >= loss || b.dies <= loss) continue;
-    std::string_view writer;
-    for (auto const& n : p.nodes)
-      for (auto const& r : n.outputs)
-        if (n.kind == ct::node_kind::call && r.value == v) writer = n.op->name;
-    if (op.empty() || op == writer) total += b.size;
-  }
-  return bytes(total);
-}
-/// The most bytes that are alive at a node of the step, parameters and states included. No layout needs less.
-template <class trainer> constexpr bytes most_alive() {
-  auto const& p = trainer::entries::step_program::final;
-  auto const& where = trainer::entries::step::where;
-  std::int64_t most = 0;
-  for (int node = 0; node < p.nodes.size(); ++node) {
-    std::int64_t alive = where.persistent_end;
-    for (int v = 0; v < p.values.size(); ++v) {
-      auto const& b = where.buffers[v];
-      if (b.offset >= where.persistent_end && b.born <= node && node <= b.dies) alive += b.size;
-    }
-    most = alive > most ? alive : most;
-  }
-  return bytes(most);
-}
 
 // Row 3, op by op. In MiB: 8 for [4, 512, 1024] in fp32, four times as much for the hidden features of the feed-forward
 // layer, and 64 for the probabilities [4, 16, 512, 512] of a layer. The statistics of a norm take 16 KiB.

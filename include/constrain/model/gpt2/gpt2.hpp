@@ -77,4 +77,13 @@ struct gpt2 {
   }
 };
 
+/// GPT-2 small, 124M parameters.
+inline constexpr gpt2 gpt2_small{};
+/// GPT-2 medium, 355M parameters.
+inline constexpr gpt2 gpt2_medium{.layers = 24, .heads = 16, .width = 1024};
+/// GPT-2 large, 774M parameters.
+inline constexpr gpt2 gpt2_large{.layers = 36, .heads = 20, .width = 1280};
+/// GPT-2 XL, 1558M parameters.
+inline constexpr gpt2 gpt2_xl{.layers = 48, .heads = 25, .width = 1600};
+
 } // namespace constrain

@@ -109,4 +109,37 @@ private:
   }
 };
 
+/// Llama 3 8B.
+inline constexpr llama llama3_8b{
+    .layers = 32, .width = 4096, .hidden = 14336, .context = 8192, .tied = false, .rotary = {.theta = 500000}};
+/// Llama 3.1 8B: Llama 3 8B for longer sequences.
+inline constexpr llama llama3_1_8b{.layers = 32,
+                                   .width = 4096,
+                                   .hidden = 14336,
+                                   .tied = false,
+                                   .rotary = {.theta = 500000, .factor = 8, .original_context = 8192}};
+/// Llama 3.2 1B.
+inline constexpr llama llama3_2_1b{};
+/// Qwen2.5 7B, the base model; the context of Qwen2.5 7B Instruct is 32768.
+inline constexpr llama qwen2_5_7b{.layers = 28,
+                                  .heads = 28,
+                                  .key_value_heads = 4,
+                                  .width = 3584,
+                                  .hidden = 18944,
+                                  .vocabulary = 152064,
+                                  .epsilon = 1e-6,
+                                  .tied = false,
+                                  .biases = true,
+                                  .rotary = {.theta = 1e6}};
+/// Qwen3 8B; the context of Qwen3 8B Base is 32768.
+inline constexpr llama qwen3_8b{.layers = 36,
+                                .width = 4096,
+                                .hidden = 12288,
+                                .vocabulary = 151936,
+                                .context = 40960,
+                                .epsilon = 1e-6,
+                                .tied = false,
+                                .head_norms = true,
+                                .rotary = {.theta = 1e6}};
+
 } // namespace constrain
