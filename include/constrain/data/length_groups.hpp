@@ -23,9 +23,9 @@ struct length_group {
 
 /// Groups documents by length: each is padded with token 0 to the next multiple of `.multiple`, and documents of the
 /// same padded length form a group. The groups are in the order of their lengths, and the examples of a group in the
-/// order of the documents. Padding has ignored labels. A task has one length of sequences, so a trainer
-/// takes the group whose length its micro-batch has. Throws `error` for an
-/// option out of range, if there is no document, or if the examples exceed this machine's physical memory.
+/// order of the documents. Padding has ignored labels. A task has one length of sequences, so a trainer takes the group
+/// whose length its micro-batch has. Throws `error` for an option out of range, if there is no document, or if the
+/// examples exceed this machine's physical memory.
 std::vector<length_group> group_by_length(documents const& all, length_group_options const& options = {});
 
 } // namespace constrain::data
