@@ -37,6 +37,10 @@ TEST_CASE("json: values of every kind are read") {
   CHECK(root["f"].size() == 0);
   CHECK(root["g"].size() == 0);
   CHECK_FALSE(root.find("h"));
+  CHECK_FALSE(root.value("h"));
+  CHECK_FALSE(root.value("a"));
+  CHECK(root.value("e")->string() == "x");
+  CHECK_FALSE(root["a"].value("a")); // not an object
   std::vector<bool> elements;
   for (auto const& element : root["b"].elements()) elements.push_back(element.boolean());
   CHECK(elements == std::vector{true, false});

@@ -69,6 +69,8 @@ public:
 
   /// An object's member `name`, or nullopt if the object has none. Linear search.
   std::optional<json> find(std::string_view name) const;
+  /// The value of an object's member `name`; nullopt if this is not an object, or if the member is missing or null.
+  std::optional<json> value(std::string_view name) const;
 
   /// An object's member `name`. Throws `error` if the object has none.
   json operator[](std::string_view name) const;

@@ -41,4 +41,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   return std::nullopt;
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<json> json::value(std::string_view name) const {
+  if (kind() != json_kind::object) return std::nullopt;
+  auto const found = find(name);
+  return found && !found->is_null() ? found : std::nullopt;
+}
+
 } // namespace constrain::io

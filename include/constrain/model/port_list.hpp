@@ -40,6 +40,9 @@ template <class model> concept has_inputs = requires(model const& m) { requires 
 /// Whether a model lists its inputs.
 template <class model> concept lists_inputs = computes_inputs<model> || has_inputs<model>;
 
+/// The inputs of a language model: tokens and, if documents are packed, their positions in the documents.
+inline constexpr port_spec tokens_and_positions[] = {{.name = "tokens"}, {.name = "positions"}};
+
 /// The inputs of a model that does not list them.
 constexpr port_specs only_tokens() {
   port_specs one;

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -51,6 +52,23 @@ std::string refusal(std::string const& from, std::string const& to) {
 }
 
 } // namespace
+
+TEST_CASE("packed documents of a GPT-2 of Transformers have the logits of each alone") {
+  constexpr auto packed = [] {
+    auto m = model;
+    m.packed = true;
+    return m;
+  }();
+  ct::trainer<ct::task<packed, ct::causal_lm, ct::micro_batch{.sequences = 1, .tokens = 12}>, ct::precision::fp64> t;
+  ct::trainer<task, ct::precision::fp64> alone;
+  t.load_pretrained(theirs);
+  alone.load_pretrained(theirs);
+  fixture const results("hugging_face/results.safetensors");
+  auto const tokens = results.integers("inputs");
+  std::vector<std::int32_t> const positions{0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5};
+  auto const expected = alone.predict(tokens).logits;
+  CHECK(ct::test::relative_error(t.predict({tokens, positions}).logits, {expected.begin(), expected.end()}) < 1e-14);
+}
 
 TEST_CASE("a GPT-2 of Transformers gives its logits here") {
   ct::trainer<task> t;

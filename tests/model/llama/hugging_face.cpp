@@ -5,7 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,7 +48,17 @@ constexpr ct::llama qwen3{.layers = 2,
                           .epsilon = 1e-6,
                           .head_norms = true,
                           .rotary = {.theta = 1e6}};
-template <ct::llama m> using task_of = ct::task<m, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 14}>;
+/// The same model for packed documents.
+constexpr ct::llama packed(ct::llama m) {
+  m.packed = true;
+  return m;
+}
+
+/// A task of two sequences, or of one with two documents.
+template <ct::llama m>
+using task_of =
+    ct::task<m, ct::causal_lm,
+             m.packed ? ct::micro_batch{.sequences = 1, .tokens = 28} : ct::micro_batch{.sequences = 2, .tokens = 14}>;
 
 std::string directory_of(std::string const& name) { return std::string(CONSTRAIN_FIXTURES) + "/llama/" + name; }
 
@@ -57,10 +69,15 @@ template <ct::llama m, class... policies> void check_model(std::string const& na
   trainer t{{.learning_rate = 0}};
   t.load_pretrained(directory_of(name));
   fixture const results("llama/" + name + "/results.safetensors");
-  auto const inputs = results.integers("inputs"), labels = results.integers("labels");
-  CHECK(relative_error(t.predict(inputs).logits, results.reals("logits")) < bound);
+  auto const tokens = results.integers("inputs"), labels = results.integers("labels");
+  std::vector<std::int32_t> positions;
+  for (std::size_t i = 0; i < tokens.size(); ++i) positions.push_back(static_cast<std::int32_t>(i % 14));
+  ct::array_view const both[] = {tokens, positions};
+  ct::array_list const inputs(std::span<ct::array_view const>(both).first(m.packed ? 2 : 1));
+  auto const logits = t.predict(inputs).logits;
+  CHECK(relative_error(logits, results.reals("logits")) < bound);
   // With the casts of Transformers to fp32.
-  CHECK(relative_error(t.predict(inputs).logits, results.reals("logits_with_casts")) < 1e-5);
+  CHECK(relative_error(logits, results.reals("logits_with_casts")) < 1e-5);
   CHECK(std::abs(t.step(t.batch(inputs, labels)).loss - results.reals("loss")[0]) < bound);
   check_gradients_of_transformers<ct::llama>(t, results, m.layers, bound);
 }
@@ -86,6 +103,11 @@ TEST_CASE("a Llama, a Qwen2 and a Qwen3 of Transformers give their logits, losse
   check_model<llama3, ct::attention::flash, ct::checkpoint::every<1>>("llama", 1e-10);
   check_model<qwen2>("qwen2", 1e-10);
   check_model<qwen3>("qwen3", 1e-10);
+}
+
+TEST_CASE("packed documents give the logits, losses and gradients that Transformers computes of each alone") {
+  check_model<packed(llama3)>("llama", 1e-10);
+  check_model<packed(qwen3), ct::attention::flash, ct::checkpoint::every<1>>("qwen3", 1e-10);
 }
 
 TEST_CASE("a checkpoint of a Llama is what Transformers would have saved") {

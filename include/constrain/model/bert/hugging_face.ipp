@@ -11,10 +11,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string weight_format_of<bert>::standard_of(io::json const& configuration) {
-  auto const member = [&](std::string_view name) {
-    auto const found = configuration.find(name);
-    return found && !found->is_null() ? found : std::nullopt;
-  };
+  auto const member = [&](std::string_view name) { return configuration.value(name); };
   auto const types = member("type_vocab_size"), activation = member("hidden_act"), epsilon = member("layer_norm_eps");
   auto const positions = member("position_embedding_type"), tied = member("tie_word_embeddings");
   auto const classes = member("id2label"), number_of_classes = member("num_labels");

@@ -2,6 +2,7 @@
 
 #include "constrain/layer/apply.hpp"
 #include "constrain/layer/repeat.hpp"
+#include "constrain/model/port_list.hpp"
 #include "constrain/op/add/add.hpp"
 #include "constrain/op/attention/attention.hpp"
 #include "constrain/op/dropout/dropout.hpp"
@@ -10,6 +11,8 @@
 #include "constrain/op/layer_norm/layer_norm.hpp"
 #include "constrain/op/linear/linear.hpp"
 #include "constrain/op/position_embedding/position_embedding.hpp"
+
+#include <span>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -26,16 +29,17 @@ constexpr double inverse_square_root(double n) {
 } // namespace detail
 
 /// Causal self-attention as in GPT-2, with one matmul for queries, keys and values, and dropout on the output:
-/// x [sequences, tokens, width] -> the same shape.
+/// x [sequences, tokens, width] -> the same shape. For packed documents, with the positions of the tokens.
 struct gpt2_attention {
   int heads;                // attention heads; their number must divide the width
   double projection_stddev; // standard deviation of the initial weights of "projection"
 
-  /// The layer's output.
-  constexpr value operator()(value x) const {
+  /// The layer's output. `positions`: of packed documents; null: a sequence is one document.
+  constexpr value operator()(value x, value const* positions = nullptr) const {
     auto const width = std::int64_t{x.features()};
     auto const qkv = linear("qkv", x, 3 * width, {.stddev = 0.02, .parts = {width, width, width}});
-    auto const y = self_attention(qkv, {.heads = heads});
+    auto const y = positions == nullptr ? self_attention(qkv, {.heads = heads})
+                                        : self_attention(qkv, *positions, {.heads = heads, .documents = true});
     return dropout(linear("projection", y, x.features(), {.stddev = projection_stddev}));
   }
 };
@@ -61,16 +65,30 @@ struct gpt2 {
   int heads = 12;         // attention heads; their number must divide the width
   int width = 768;        // features of a token
   int vocabulary = 50257; // number of token ids, counted from 0
-  int context = 1024;     // maximum tokens of a sequence
+  int context = 1024;     // maximum tokens of a sequence or, if packed, of a document
+  bool packed = false;    // whether a sequence holds several documents (data::pack); then the positions are an input
 
+  /// The inputs: tokens and, if packed, the positions of the tokens in their documents.
+  constexpr std::span<port_spec const> inputs() const {
+    return std::span(detail::tokens_and_positions).first(packed ? 2 : 1);
+  }
   /// The logits of every token.
-  constexpr value operator()(value tokens) const {
+  constexpr value operator()(value tokens) const { return logits(tokens, nullptr); }
+  /// The logits of every token of packed documents.
+  constexpr value operator()(value tokens, value positions) const { return logits(tokens, &positions); }
+
+private:
+  /// The logits. `positions`: of packed documents; null: a sequence is one document.
+  constexpr value logits(value tokens, value const* positions) const {
     // The residual projections of deeper models have smaller initial weights (Radford et al. 2019, section 2.3).
     double const projection_stddev = 0.02 * detail::inverse_square_root(2.0 * layers);
     auto const table = parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.stddev = 0.02});
-    auto x = position_embedding("position", embedding(table, tokens), {.context = context});
+    auto x = embedding(table, tokens);
+    x = positions == nullptr ? position_embedding("position", x, {.context = context})
+                             : position_embedding("position", x, *positions, {.context = context});
     x = repeat("block", layers, dropout(x), [&](value h) {
-      h = h + apply("attention", gpt2_attention{heads, projection_stddev}, layer_norm("norm_1", h));
+      auto const attention = [&](value y) { return gpt2_attention{heads, projection_stddev}(y, positions); };
+      h = h + apply("attention", attention, layer_norm("norm_1", h));
       return h + apply("mlp", gpt2_mlp{projection_stddev}, layer_norm("norm_2", h));
     });
     return linear(layer_norm("norm", x), table);

@@ -22,34 +22,25 @@ namespace detail {
   }
 }
 
-/// The member `name` of `of`; nothing if it is missing or null, or if `of` is not an object.
-[[gnu::cold]] CONSTRAIN_INLINE std::optional<io::json> member_of(std::optional<io::json> const& of,
-                                                                 std::string_view name) {
-  if (!of || of->kind() != io::json_kind::object) return {};
-  auto const found = of->find(name);
-  return found && !found->is_null() ? found : std::nullopt;
-}
-
 } // namespace detail
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string weight_format_of<llama>::standard_of(io::json const& configuration) {
-  using detail::member_of;
-  std::optional<io::json> const all = configuration;
-  auto const parameters = member_of(all, "rope_parameters");
-  auto const rope = parameters ? parameters : member_of(all, "rope_scaling");
-  auto theta = member_of(parameters, "rope_theta"), type = member_of(rope, "rope_type");
-  if (!theta) theta = member_of(all, "rope_theta");
-  if (!type) type = member_of(rope, "type"); // as before Transformers 4.43
-  auto turned = member_of(rope, "partial_rotary_factor");
-  if (!turned) turned = member_of(all, "partial_rotary_factor");
+  auto const parameters = configuration.value("rope_parameters");
+  auto const rope = parameters ? parameters : configuration.value("rope_scaling");
+  auto const in_rope = [&](std::string_view name) { return rope ? rope->value(name) : std::nullopt; };
+  auto theta = parameters ? parameters->value("rope_theta") : std::nullopt, type = in_rope("rope_type");
+  if (!theta) theta = configuration.value("rope_theta");
+  if (!type) type = in_rope("type"); // as before Transformers 4.43
+  auto turned = in_rope("partial_rotary_factor");
+  if (!turned) turned = configuration.value("partial_rotary_factor");
   io::json_writer json;
   json.object().member("rope_theta", theta ? theta->real() : 10000.0);
   json.member("rope_type", type ? type->string() : "default");
   for (auto const* name : {"factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"})
-    if (auto const x = member_of(rope, name)) json.member(name, x->real());
+    if (auto const x = in_rope(name)) json.member(name, x->real());
   json.member("partial_rotary_factor", turned ? turned->real() : 1.0);
   for (auto const* name : {"tie_word_embeddings", "use_sliding_window"}) {
-    auto const x = member_of(all, name);
+    auto const x = configuration.value(name);
     json.member(name, x ? x->boolean() : false);
   }
   json.end();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/layer/repeat.hpp"
+#include "constrain/model/port_list.hpp"
 #include "constrain/op/add/add.hpp"
 #include "constrain/op/attention/attention.hpp"
 #include "constrain/op/embedding/embedding.hpp"
@@ -10,6 +11,8 @@
 #include "constrain/op/rms_norm/rms_norm.hpp"
 #include "constrain/op/rotary_embedding/rotary_embedding.hpp"
 #include "constrain/op/silu/silu.hpp"
+
+#include <span>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -32,6 +35,7 @@ struct llama {
   bool head_norms = false; // whether each head of queries and keys is normalized, as in Qwen3; not with `biases`
   // angles of the position embeddings; its `head_width` is not used
   rotary_options rotary = {.theta = 500000, .factor = 32, .original_context = 8192};
+  bool packed = false; // whether a sequence holds several documents (data::pack); then the positions are an input
 
   /// Refused: sequences that are longer than the context.
   template <diagnosis d> struct sequence_longer_than_context {
@@ -56,10 +60,20 @@ struct llama {
   constexpr int features_of_head() const {
     return head_width != 0 ? head_width : heads < 1 || width % heads != 0 ? 0 : width / heads;
   }
+  /// The inputs: tokens and, if packed, the positions of the tokens in their documents.
+  constexpr std::span<port_spec const> inputs() const {
+    return std::span(detail::tokens_and_positions).first(packed ? 2 : 1);
+  }
   /// The number of key-value heads.
   constexpr int shared_heads() const { return key_value_heads != 0 ? key_value_heads : heads; }
   /// The logits of every token.
-  constexpr value operator()(value tokens) const {
+  constexpr value operator()(value tokens) const { return logits(tokens, nullptr); }
+  /// The logits of every token of packed documents.
+  constexpr value operator()(value tokens, value positions) const { return logits(tokens, &positions); }
+
+private:
+  /// The logits. `positions`: of packed documents; null: a sequence is one document.
+  constexpr value logits(value tokens, value const* positions) const {
     auto& program = tokens.owner().program;
     if (auto const s = tokens.shape(); s.rank == 2 && s.extent[1] > context)
       program.fail(diagnosis_with<sequence_longer_than_context>(0, 0, context, s.extent[1]));
@@ -72,15 +86,13 @@ struct llama {
     table_options.head_width = features_of_head();
     auto const angles = rotary_table(x, table_options);
     x = repeat("block", layers, x, [&](value h) {
-      h = h + attention(rms_norm("norm_1", h, {.epsilon = epsilon}), angles);
+      h = h + attention(rms_norm("norm_1", h, {.epsilon = epsilon}), angles, positions);
       return h + feed_forward(rms_norm("norm_2", h, {.epsilon = epsilon}));
     });
     x = rms_norm("norm", x, {.epsilon = epsilon});
     if (tied) return linear(x, table);
     return linear("head", x, vocabulary, {.bias = false, .stddev = 0.02, .role = role::head});
   }
-
-private:
   /// A linear layer without bias.
   static constexpr value without_bias(char const* name, value x, std::int64_t features) {
     return linear(name, x, features, {.bias = false, .stddev = 0.02});
@@ -92,16 +104,20 @@ private:
     return reshape(rms_norm(name, reshape(x, per_head), {.epsilon = epsilon}), s);
   }
   /// Grouped-query attention with rotary position embeddings: x [sequences, tokens, width] -> the same shape.
-  constexpr value attention(value x, value angles) const {
+  constexpr value attention(value x, value angles, value const* positions) const {
     linear_options const o{.bias = biases, .stddev = 0.02};
     std::int64_t const of_queries = std::int64_t{heads} * features_of_head();
     std::int64_t const of_keys = std::int64_t{shared_heads()} * features_of_head();
     auto q = linear("query", x, of_queries, o), k = linear("key", x, of_keys, o);
     auto const v = linear("value", x, of_keys, o);
     if (head_norms) q = normalized("query_norm", q), k = normalized("key_norm", k);
-    auto const y = self_attention(rotary_embedding(q, angles), rotary_embedding(k, angles), v,
-                                  {.heads = heads, .key_value_heads = shared_heads()});
-    return without_bias("projection", y, width);
+    attention_options const options{
+        .heads = heads, .key_value_heads = shared_heads(), .documents = positions != nullptr};
+    if (positions == nullptr)
+      return without_bias("projection",
+                          self_attention(rotary_embedding(q, angles), rotary_embedding(k, angles), v, options), width);
+    q = rotary_embedding(q, angles, *positions), k = rotary_embedding(k, angles, *positions);
+    return without_bias("projection", self_attention(q, k, v, *positions, options), width);
   }
   /// SwiGLU: x [sequences, tokens, width] -> the same shape.
   constexpr value feed_forward(value x) const {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "constrain/op/add/add.hpp"
+#include "constrain/op/embedding/embedding.hpp"
 #include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
 
@@ -64,6 +66,18 @@ constexpr value position_embedding(std::string_view name, value x, position_embe
   auto const table =
       parameter(x, "weight", shape(options.context, x.features()), role::embedding, {.stddev = options.stddev}, line);
   return emit<op::position_embedding>({x, table}, {}, line);
+}
+
+/// `position_embedding` of tokens whose positions are not their indices: positions [sequences, tokens] (i32, at least 0
+/// and below `context`), as for `self_attention` with `.documents`. There may be more tokens than `context`.
+constexpr value position_embedding(std::string_view name, value x, value positions, position_embedding_options options,
+                                   int line = __builtin_LINE()) {
+  return add(
+      x,
+      embedding(name, positions,
+                {.vocabulary = options.context, .width = static_cast<int>(x.features()), .stddev = options.stddev},
+                line),
+      line);
 }
 
 } // namespace constrain
