@@ -94,5 +94,5 @@ TEST_CASE("random examples: options out of range are refused") {
   CHECK(said({.count = 1, .length = std::int64_t{1} << 31, .vocabulary = 5})
             .starts_with("random_examples_options: .length is 2147483648"));
   CHECK(said({.count = std::numeric_limits<std::int64_t>::max(), .length = 1000, .vocabulary = 5})
-            .starts_with("the data has 9223372036854775000 tokens of 4 bytes, more than the "));
+            .starts_with("the data has 9223372036854775807 examples of 4004 bytes, more than the "));
 }

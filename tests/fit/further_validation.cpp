@@ -138,12 +138,12 @@ TEST_CASE("further sets that cannot be used are refused before the first step") 
         "fit: two sets in .further_validation have the name 'books'; give each its own name");
   auto const text = ct::data::corpus::from_bytes("a corpus of text");
   CHECK(said(&all, {{"books", &text}}) ==
-        "fit: the training data is examples, but 'books' of .further_validation is not; give examples");
+        "fit: the training data is examples, but .further_validation 'books' is not; give examples");
   integers const ignored(40, ct::ignored_label);
   examples const unlabeled(b.tokens, ignored);
   CHECK(said(&all, {{"books", &unlabeled}})
-            .starts_with("fit: the 'books' of .further_validation examples have no labels, because"));
+            .starts_with("fit: the .further_validation 'books' examples have no labels, because"));
   examples const wrong(b.labels, b.labels);
-  CHECK(said(&all, {{"books", &wrong}}).starts_with("fit, 'books' of .further_validation: "));
+  CHECK(said(&all, {{"books", &wrong}}).starts_with("fit, .further_validation 'books': "));
   CHECK(t.steps() == 0);
 }

@@ -5,8 +5,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,17 +13,12 @@
 
 namespace ct = constrain;
 using ct::data::examples;
-using ct::test::sentence, ct::test::temporary_directory;
+using ct::test::sentence, ct::test::temporary_directory, ct::test::read_file;
 
 namespace {
 
 using integers = std::vector<std::int32_t>;
 
-struct masked_lm {
-  constexpr ct::value operator()(ct::value logits, ct::value labels) const {
-    return ct::causal_lm::loss(logits, labels, {});
-  }
-};
 struct encoder {
   int vocabulary;
   static constexpr ct::port_spec inputs[] = {{.name = "tokens"}, {.name = "lengths", .each = ct::per::sequence}};
@@ -37,7 +30,7 @@ struct encoder {
     return ct::linear("head", ct::layer_norm("norm_1", x), vocabulary);
   }
 };
-using task = ct::task<encoder{12}, masked_lm, ct::micro_batch{.sequences = 4, .tokens = 8}>;
+using task = ct::task<encoder{12}, ct::masked_lm, ct::micro_batch{.sequences = 4, .tokens = 8}>;
 using trainer = ct::trainer<task, ct::accumulate<2>>;
 
 struct classifier {
@@ -64,13 +57,9 @@ struct sentences {
       }
     }
   }
-  examples all() const { return examples({tokens, lengths}, labels).with_masks(masks); }
+  examples plain() const { return {{tokens, lengths}, labels}; }
+  examples all() const { return plain().with_masks(masks); }
 };
-
-std::string text_of(std::string const& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 } // namespace
 
@@ -104,7 +93,7 @@ TEST_CASE("batches of masked examples have other masks in every epoch, and the s
   CHECK(s.all().fingerprint() != examples({s.tokens, s.lengths}, s.labels).fingerprint());
   auto how = masks;
   how.seed = 6;
-  CHECK(s.all().fingerprint() != s.all().with_masks(how).fingerprint());
+  CHECK(s.all().fingerprint() != s.plain().with_masks(how).fingerprint());
 }
 
 TEST_CASE("an example keeps its masks when the examples are split, and an evaluation repeats them") {
@@ -134,9 +123,9 @@ TEST_CASE("a masked run that is resumed in the middle of an epoch writes the sam
   ct::fit(second, sentences(37).all(), {.steps = 11, .directory = directory / "parts", .log = nullptr});
   for (auto const* const name : {"model.safetensors", "optimizer.safetensors", "state.json"}) {
     CAPTURE(name);
-    auto const bytes = text_of(directory / ("whole/" + std::string(name)));
+    auto const bytes = read_file(directory / ("whole/" + std::string(name)));
     CHECK(!bytes.empty());
-    CHECK(bytes == text_of(directory / ("parts/" + std::string(name))));
+    CHECK(bytes == read_file(directory / ("parts/" + std::string(name))));
   }
 }
 
@@ -156,10 +145,20 @@ TEST_CASE("examples whose labels are not their tokens cannot be masked") {
   trainer t;
   auto how = masks;
   how.vocabulary = 13;
-  CHECK(sentence([&] { t.evaluate(s.all().with_masks(how)); }) ==
+  CHECK(sentence([&] { t.evaluate(s.plain().with_masks(how)); }) ==
         "evaluate: the masking has a .vocabulary of 13, but the input \"tokens\" takes tokens below 12; give a "
         ".vocabulary of at most this number");
-  CHECK(sentence([&] { s.all().with_masks({}); }).starts_with("masking: .vocabulary is 0"));
+  CHECK(sentence([&] { s.plain().with_masks({}); }).starts_with("masking: .vocabulary is 0"));
+  CHECK(sentence([&] { s.all().with_masks(masks); }).starts_with("with_masks: the examples are masked already;"));
+  auto others = s.labels;
+  others[3 * 8 + 2] = 10;
+  others[0] = ct::ignored_label;
+  CHECK(sentence([&] {
+          t.evaluate(examples({s.tokens, s.lengths}, others).with_masks(masks));
+        }) ==
+        "evaluate: the examples are masked, but the label \"labels\" of example 3 is 10 at position 2, where the token "
+        "is " +
+            std::to_string(s.tokens[3 * 8 + 2]) + "; pass the tokens as labels");
   CHECK(sentence([&] {
           examples({s.tokens, s.lengths}, s.labels, ct::labels::shift).with_masks(masks);
         }).starts_with("with_masks: the examples have labels::shift"));

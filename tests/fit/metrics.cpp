@@ -142,6 +142,18 @@ TEST_CASE("rows that repeat an example at the end of the data do not count") {
   }
 }
 
+TEST_CASE("a last example without a valid label does not count") {
+  bags b(6, 3);
+  b.labels[5] = ct::ignored_label;
+  std::vector<float> const ones(18, 1);
+  ct::trainer<task<3, with_scales>> t({}, {.seed = 3});
+  auto const e = t.evaluate(examples(b.tokens, {b.labels, ones}));
+  CHECK(e.tokens == 5);
+  auto predictions = predictions_of(t, b);
+  predictions.resize(5), b.labels.resize(5);
+  CHECK(*e.metric("macro_f1") == doctest::Approx(macro_f1_of(predictions, b.labels, 3)));
+}
+
 TEST_CASE("two classes have a binary F1, own objectives their own metrics, others none") {
   bags const b(40, 2);
   ct::trainer<task<2>> t({.learning_rate = 1e-2f}, {.seed = 3});

@@ -34,8 +34,10 @@ TEST_CASE("an index lists the file of each tensor") {
 TEST_CASE("an index that names other files, or nothing, is refused") {
   auto const with_file = [](std::string const& file) { return refusal(R"({"weight_map": {"a": ")" + file + "\"}}"); };
   for (auto const* file : {"../m.safetensors", "/m.safetensors", "x/m.safetensors", ".safetensors", "", "m.bin", "m"})
-    CHECK(with_file(file) == "the index 'it' has the tensor 'a' in the file '" + std::string(file) +
-                                 "', which is not the name of a safetensors file beside it; get the index again");
+    CHECK(with_file(file) ==
+          "the index 'it' has the tensor 'a' in the file '" + std::string(file) +
+              "', which is not a name of letters, digits, '.', '_' and '-' that ends with .safetensors; get the "
+              "index again");
   CHECK(with_file("m.safetensors").empty());
   CHECK(refusal(R"({"weight_map": {}})") == "the index 'it' lists no tensor; get the file again");
   CHECK(refusal(R"({"weight_map": {"a": 1}})").find("where a string is needed") != std::string::npos);

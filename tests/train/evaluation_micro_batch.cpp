@@ -90,7 +90,7 @@ TEST_CASE("arrays have the sequences of the evaluation") {
   integers const inputs(3 * 8, 5), labels(3 * 8, 6);
   CHECK(t.evaluate(inputs, labels).tokens == 24);
   integers const two(2 * 8, 5);
-  CHECK(sentence([&] { t.evaluate(two, two); }).find("2") != std::string::npos);
+  CHECK(sentence([&] { t.evaluate(two, two); }).find("@@") != std::string::npos);
   CHECK(t.step(t.batch(two, integers(2 * 8, 6))).tokens == 16);
 }
 
@@ -113,5 +113,4 @@ TEST_CASE("an inference object evaluates and predicts with its own numbers of se
 TEST_CASE("a larger micro-batch of the evaluation is part of the memory plan") {
   static_assert(ct::trainer<gpt_task<64>>::memory.peak > ct::trainer<gpt_task<0>>::memory.peak);
   static_assert(ct::trainer<gpt_task<1, 8>>::memory.peak == ct::trainer<gpt_task<0, 8>>::memory.peak);
-  CHECK(ct::trainer<gpt_task<64>>::memory.peak > ct::trainer<gpt_task<0>>::memory.peak);
 }

@@ -66,8 +66,8 @@ public:
               std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
   /// The same examples for masked language modeling: whenever an example is read, `mask_tokens` (data/masking.hpp)
   /// masks its first input, the tokens, and its first labels, which are the same tokens, with `ignored_label` where a
-  /// token must not be masked. Each epoch has its own masks; an evaluation has those of epoch 0. Replaces an earlier
-  /// masking. Throws `error` as `check_masking` does, and for labels that are shifted by the trainer.
+  /// token must not be masked. Each epoch has its own masks; an evaluation has those of epoch 0. Throws `error` if
+  /// these examples are masked already, as `check_masking` does, and for labels that are shifted by the trainer.
   examples with_masks(masking const& how) const;
   /// How the tokens are masked; nullopt: they are not.
   std::optional<masking> const& masks() const { return masks_; }

@@ -65,7 +65,8 @@ CONSTRAIN_INLINE void labelled_texts::add(std::string_view line) {
   auto const label = class_of(*found_label, where);
   check_room("a padded text", options_.length, sizeof(std::int32_t));
   auto const padded = static_cast<std::size_t>(options_.length);
-  check_room("the data", static_cast<std::int64_t>(all_->tokens.size()) + options_.length, sizeof(std::int32_t));
+  check_room("the data", static_cast<std::int64_t>(all_->labels.size()) + 1,
+             (options_.length + 2) * std::int64_t{sizeof(std::int32_t)}, "text");
   auto const kept = text.substr(0, padded);
   for (char const byte : kept) all_->tokens.push_back(static_cast<unsigned char>(byte));
   all_->tokens.resize(all_->tokens.size() + (padded - kept.size()));

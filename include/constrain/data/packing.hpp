@@ -16,13 +16,13 @@ struct packing_options {
 
 /// Packs documents into rows of `.length` tokens, as examples for a model with two inputs: tokens [rows, length], and
 /// positions [rows, length], of each token in its document, as `self_attention` with `.documents` and
-/// `rotary_embedding` read them. A document is contiguous in its row, and no row has part of a document that is longer
-/// than the rest: documents longer than a row are first cut into pieces of `.length` tokens, and a last, shorter piece.
-/// Pieces count as documents of their own, but the last token of a piece has the next piece's first token as its label.
-/// Then the longest pieces are placed first, each into the row with the least room that suffices (best-fit decreasing,
-/// as in Ding et al. 2024, "Fewer Truncations Improve Language Modeling"). The room that is left in a row has token 0
-/// and ignored labels, and counts as one document. Equal documents give equal rows on every machine. Throws `error` for
-/// an option out of range, if there is no document, or if the rows exceed this machine's physical memory.
+/// `rotary_embedding` read them. A document of at most `.length` tokens is never split. A longer document is first cut
+/// into pieces of `.length` tokens and a last, shorter piece. Pieces count as documents of their own, but the last
+/// token of a piece has the next piece's first token as its label. Then the longest pieces are placed first, each into
+/// the row with the least room that suffices (best-fit decreasing, as in Ding et al. 2024, "Fewer Truncations Improve
+/// Language Modeling"). The room that is left in a row has token 0 and ignored labels, and counts as one document.
+/// Equal documents give equal rows on every machine. Throws `error` for an option out of range, if there is no
+/// document, or if the rows exceed this machine's physical memory.
 examples pack(documents const& all, packing_options const& options);
 
 /// Checks positions in documents [rows, `length`] that a program has made itself: the position of a token is 0, or that

@@ -41,8 +41,8 @@ struct random_arrays {
   if (o.vocabulary <= o.first_token)
     throw error({owner, ": .vocabulary is ", o.vocabulary, ", but .first_token is ", o.first_token,
                  "; give a vocabulary above the first token"});
-  auto const most = std::numeric_limits<std::int64_t>::max() / o.length;
-  check_room("the data", std::min(o.count, most) * o.length, (o.types ? 2 : 1) * sizeof(std::int32_t));
+  auto const of_example = o.length * (o.types ? 2 : 1) + (o.lengths ? 2 : 1);
+  check_room("the data", o.count, of_example * std::int64_t{sizeof(std::int32_t)}, "example");
 }
 
 } // namespace constrain::data::detail

@@ -10,13 +10,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
 /// Throws `error` if `count` tokens of `bytes_each` bytes exceed this machine's physical memory. (Linux would grant the
 /// allocation, but kill the process when it writes to the memory.) `what`, such as "the corpus", names the tokens in
-/// the message. Does nothing if the system does not report the size of its memory.
-inline void check_room(std::string_view what, std::int64_t count, std::int64_t bytes_each = 1) {
+/// the message. `each`: what is counted, if not tokens. Does nothing if the system does not report the size of its
+/// memory.
+inline void check_room(std::string_view what, std::int64_t count, std::int64_t bytes_each = 1,
+                       std::string_view each = "token") {
   std::int64_t const pages = ::sysconf(_SC_PHYS_PAGES);
   auto const memory = pages * ::sysconf(_SC_PAGE_SIZE);
   if (memory > 0 && count > memory / bytes_each)
-    throw error({what, " has ", counted(count, "token"), " of ", counted(bytes_each, "byte"), ", more than the ",
-                 memory, " bytes of this machine's memory; use less data"});
+    throw error({what, " has ", counted(count, each), " of ", counted(bytes_each, "byte"), ", more than the ", memory,
+                 " bytes of this machine's memory; use less data"});
 }
 
 } // namespace constrain::data::detail

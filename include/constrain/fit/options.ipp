@@ -15,8 +15,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void check_further_validation(std::vector<named_validation> const& all) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     auto const& name = all[i].name;
-    if (name.empty() || io::find_invalid_utf8(name) != name.size())
-      throw error({"fit: the name '", name, "' in .further_validation is ", name.empty() ? "empty" : "not UTF-8",
+    bool const has_end = name.find('\0') != name.npos; // files and records would end the name there
+    if (name.empty() || has_end || io::find_invalid_utf8(name) != name.size())
+      throw error({"fit: the name '", name.c_str(), "' in .further_validation ",
+                   name.empty() ? "is empty"
+                   : has_end    ? "has a NUL byte"
+                                : "is not UTF-8",
                    "; use another name"});
     if (all[i].data == nullptr)
       throw error({"fit: '", name, "' in .further_validation has no data; give a corpus or examples"});

@@ -59,7 +59,7 @@ private:
     check_fit_options(options_);
     if (options_.validation != nullptr) validation_ = validation_samples(options_.validation, ".validation");
     for (auto const& each : options_.further_validation)
-      further_.push_back(validation_samples(each.data, concat({"'", each.name, "' of .further_validation"})));
+      further_.push_back(validation_samples(each.data, concat({".further_validation '", each.name, "'"})));
     samples_ = samples_of<trainer, true>("fit", data_);
     constexpr auto without_end = std::numeric_limits<std::int64_t>::max();
     bool const by_epochs = options_.epochs > 0, by_steps = options_.steps >= 0;

@@ -33,8 +33,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     auto at = position.find(found);
     if (at == position.end()) {
       if (!valid_file_name(found) || !found.ends_with(".safetensors"))
-        throw error({"the index '", where, "' has the tensor '", name, "' in the file '", found,
-                     "', which is not the name of a safetensors file beside it; get the index again"});
+        throw error(
+            {"the index '", where, "' has the tensor '", name, "' in the file '", found,
+             "', which is not a name of letters, digits, '.', '_' and '-' that ends with .safetensors; get the index "
+             "again"});
       at = position.emplace(found, result.files.size()).first;
       result.files.emplace_back(found);
     }

@@ -77,6 +77,12 @@ template <diagnosis d> struct micro_batch_is_empty {
                         "is above 0)");
 };
 
+/// micro_batch::evaluation_sequences is `got`, below 0.
+template <diagnosis d> struct evaluation_sequences_are_negative {
+  static_assert(d.ok(), "task: micro_batch::evaluation_sequences is `got`; give at least 1, or 0, which means as many "
+                        "as `sequences`");
+};
+
 /// The objective returns a value of `got` elements instead of one.
 template <diagnosis d> struct loss_is_not_a_scalar {
   static_assert(d.ok(), "the objective must return a scalar; let it return a loss, for example "

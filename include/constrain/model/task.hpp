@@ -103,7 +103,10 @@ template <auto model, class objective_, micro_batch batch> struct task {
   static constexpr program build(entry e, dtype real) {
     if constexpr (!is_model<decltype(model)> && !detail::takes_several<decltype(model)>)
       return detail::refused_program(diagnosis_with<refusals::model_is_no_function>());
-    else if constexpr (batch.sequences < 1 || batch.evaluation_sequences < 0 || requested_tokens < 1)
+    else if constexpr (batch.evaluation_sequences < 0)
+      return detail::refused_program(
+          diagnosis_with<refusals::evaluation_sequences_are_negative>(0, 0, 0, batch.evaluation_sequences));
+    else if constexpr (batch.sequences < 1 || requested_tokens < 1)
       return detail::refused_program(
           diagnosis_with<refusals::micro_batch_is_empty>(0, 0, batch.sequences, requested_tokens));
     else if constexpr (!detail::takes_values<decltype(model), inputs.size()>)

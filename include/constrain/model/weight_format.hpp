@@ -29,6 +29,12 @@ struct other_suffix {
   std::string_view other;  // what these files have in its place
 };
 
+/// A tensor that files may have besides the one whose copy it is, such as the head that is tied to the token embedding.
+struct stored_copy {
+  std::string_view name; // stored name of the copy
+  std::string_view of;   // stored name of the tensor that is loaded
+};
+
 /// The names of the files in a model's directory: the weights, or the index of the files that have them, and the
 /// configuration.
 inline constexpr char const* weights_file = "model.safetensors";
@@ -47,7 +53,8 @@ struct weight_format {
   std::string (*standard_of)(io::json const& configuration) = nullptr;
   std::string standard{}; // the text of a JSON object, compared with the result of `standard_of` member by member
   std::span<other_suffix const> other_suffixes{}; // accepted in files, but not written
-  // Keys of `configuration` and `standard` that describe the head alone: not compared where a head may be missing.
+  std::span<stored_copy const> copies{};          // not loaded; refused if they differ from the tensors that are
+  // Keys of `configuration` and `standard` that describe the head alone: not compared if the weights may lack a head.
   std::span<std::string_view const> head_keys{};
 };
 

@@ -94,8 +94,8 @@ void check_first_updates(typename optimizer::hyper const& h, std::string const& 
 
 /// If the optimizer has a static function `check(hyper)`, calls this function, which may throw `error`. Throws `error`
 /// if a hyperparameter that `for_each_hyperparameter` visits is not finite, if `prepare` makes of them a number that is
-/// not, or if `check_updates` throws. `real`: the type in which weights are
-/// stored. `name`: the optimizer's name in the errors.
+/// not, or if `check_updates` throws. `real`: the type in which weights are stored. `name`: the optimizer's name in the
+/// errors.
 template <class optimizer, class real = float>
 void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
   if constexpr (requires { optimizer::check(h); }) optimizer::check(h);

@@ -37,7 +37,7 @@ CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std:
   sum.loss -= last.loss * share;
   sum.correct -= last.correct * share;
   sum.tokens -= last.tokens / rows * surplus;
-  for (std::size_t i = 0; i < sum.class_counts.size(); ++i)
+  for (std::size_t i = 0; i < last.class_counts.size(); ++i) // empty without a valid label
     sum.class_counts[i] -= last.class_counts[i] / static_cast<double>(rows) * static_cast<double>(surplus);
   return sum;
 }

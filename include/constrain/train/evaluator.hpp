@@ -54,9 +54,9 @@ public:
   }
 
   /// The loss and accuracy over your own arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list of arrays;
-  /// here, `sequences` is `.evaluation_sequences` of the micro-batch, if that is set.
-  /// Labels: the same shape, [n, sequences] for classification, or a list of arrays. Throws `error` as `trainer::batch`
-  /// does, and if no label is valid.
+  /// here, `sequences` is `.evaluation_sequences` of the micro-batch, if that is set. Labels: the same shape, [n,
+  /// sequences] for classification, or a list of arrays. Throws `error` as `trainer::batch` does, and if no label is
+  /// valid.
   evaluation evaluate(array_list const& inputs, array_list const& labels,
                       constrain::labels which = constrain::labels::shifted) {
     constexpr auto ports = engine::template ports<typename entries::evaluate>;

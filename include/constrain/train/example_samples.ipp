@@ -98,7 +98,8 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
     check_shifted(where, examples.inputs()[0].integers(), examples.labels()[0].integers(), needed.tokens);
 }
 
-/// Throws `error` unless masked examples have a label for each token, and the model knows all tokens of the masks.
+/// Throws `error` unless the labels of masked examples are their tokens, or ignored, and the model knows all tokens of
+/// the masks.
 [[gnu::cold]] CONSTRAIN_INLINE void check_masks(char const* where, data::masking const& how,
                                                 example_array const& tokens, example_array const& labels) {
   if (!tokens.is_integers() || !labels.is_integers() || tokens.elements != labels.elements)
@@ -112,6 +113,12 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
   if (tokens.port->limit > 0 && how.vocabulary > tokens.port->limit)
     throw error({where, ": the masking has a .vocabulary of ", how.vocabulary, ", but ", called(*tokens.port),
                  " takes tokens below ", tokens.port->limit, "; give a .vocabulary of at most this number"});
+  auto const is = tokens.all.integers(), label = labels.all.integers();
+  for (std::size_t i = 0; i < is.size(); ++i)
+    if (label[i] != is[i] && label[i] != ignored_label)
+      throw error({where, ": the examples are masked, but ", called(*labels.port), " of example ", i / labels.elements,
+                   " is ", label[i], " at position ", i % labels.elements, ", where the token is ", is[i],
+                   "; pass the tokens as labels"});
 }
 
 /// The object that a `sample_set` of examples holds.

@@ -158,8 +158,8 @@ public:
   }
 
   /// Saves weights, optimizer states, settings and training state to a directory, atomically: only a complete saved run
-  /// replaces an existing one. Hugging Face Transformers can load the directory if the model is gpt2. Throws `error` on
-  /// all ranks if a file cannot be written.
+  /// replaces an existing one. Hugging Face Transformers can load the directory if the model is bert, gpt2 or llama.
+  /// Throws `error` on all ranks if a file cannot be written.
   void save(std::string const& directory) const {
     settle();
     save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.holders);
@@ -174,7 +174,7 @@ public:
   }
   /// Loads only weights, from a directory or safetensors file of Hugging Face Transformers or from another trainer's
   /// saved run of the same model. With {.strict = false}, weights that are not there keep their values: for example,
-  /// `std::puts(t.load_pretrained("bert", {.strict = false}).text().c_str())` trains a new head on a pretrained body,
+  /// `std::puts(t.load_pretrained("bert", {.strict = false}).text().c_str())` loads a pretrained body for a new head,
   /// and prints what was not found. The states that describe a weight's value start again from these weights: averages
   /// (optimizer::averaged) and compensations (optimizer::states_in with precision::pure_bf16). Throws `error`, with
   /// nothing changed, if the weights cannot be read, or if names, shapes or configuration do not match.

@@ -169,8 +169,14 @@ TEST_CASE("a tied model does not take the weights of one that is not") {
     return m;
   }();
   ct::trainer<task_of<tied>> t;
-  CHECK(sentence([&] { t.load_pretrained(directory_of("llama")); }).find("its tie_word_embeddings is false") !=
-        std::string::npos);
+  for (bool const strict : {true, false})
+    CHECK(sentence([&] {
+            t.load_pretrained(directory_of("llama"), {.strict = strict});
+          }).find("its tie_word_embeddings is false") != std::string::npos);
+  for (bool const strict : {true, false}) // without config.json
+    CHECK(sentence([&] { t.load_pretrained(directory_of("llama") + "/model.safetensors", {.strict = strict}); })
+              .ends_with("have a 'lm_head.weight' that differs from 'model.embed_tokens.weight', but the model ties "
+                         "them: it has one tensor for both; load them into a model that does not"));
 }
 
 TEST_CASE("sizes of published models") {

@@ -55,6 +55,10 @@ template <> struct weight_format_of<bert> {
       ".position_ids",     "cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "pooler.dense.weight",
       "pooler.dense.bias", "cls.seq_relationship.weight",    "cls.seq_relationship.bias"};
 
+  /// The head of masked language modeling, and its bias.
+  static constexpr stored_copy copies[] = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+                                           {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
+
   /// Keys that a config.json must have. Transformers replaces a missing key with a default, which may be wrong for the
   /// model.
   static constexpr std::string_view required_keys[] = {"num_hidden_layers", "num_attention_heads",
@@ -62,7 +66,7 @@ template <> struct weight_format_of<bert> {
                                                        "vocab_size",        "max_position_embeddings"};
 
   /// Keys that describe the head alone.
-  static constexpr std::string_view head_keys[] = {"num_labels", "tie_word_embeddings"};
+  static constexpr std::string_view head_keys[] = {"num_labels"};
 
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(bert const& m);

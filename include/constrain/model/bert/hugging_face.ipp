@@ -55,6 +55,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
           .standard_of = &standard_of,
           .standard = standard.text(),
           .other_suffixes = other_suffixes,
+          .copies = std::span(copies).first(classifies ? 0 : 2),
           .head_keys = head_keys};
 }
 

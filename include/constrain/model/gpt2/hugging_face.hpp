@@ -33,6 +33,9 @@ template <> struct weight_format_of<gpt2> {
   /// causal masks that old versions of Transformers stored.
   static constexpr std::string_view ignored_suffixes[] = {"lm_head.weight", ".attn.bias", ".attn.masked_bias"};
 
+  /// The head, which is the token embedding.
+  static constexpr stored_copy copies[] = {{"lm_head.weight", "transformer.wte.weight"}};
+
   /// Keys that a config.json must have. Transformers replaces a missing key with a default, which may be wrong for the
   /// model.
   static constexpr std::string_view required_keys[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};

@@ -18,7 +18,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (m.vocabulary <= 50256) // the vocabulary lacks the end-of-text token, id 50256
     json.member("bos_token_id", nullptr).member("eos_token_id", nullptr);
   json.end();
-  return {names, json.text(), "transformer.", ignored_suffixes, required_keys};
+  return {.names = names,
+          .configuration = json.text(),
+          .prefix = "transformer.",
+          .ignored_suffixes = ignored_suffixes,
+          .required_keys = required_keys,
+          .copies = copies};
 }
 
 } // namespace constrain

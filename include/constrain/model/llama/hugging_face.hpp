@@ -35,12 +35,15 @@ template <> struct weight_format_of<llama> {
   /// stored, and the head of a tied model.
   static constexpr std::string_view ignored_suffixes[] = {".rotary_emb.inv_freq", "lm_head.weight"};
 
+  /// The head of a tied model.
+  static constexpr stored_copy copies[] = {{"lm_head.weight", "model.embed_tokens.weight"}};
+
   /// Keys that a config.json must have. Transformers replaces a missing key with a default, which may be wrong for the
   /// model.
   static constexpr std::string_view required_keys[] = {"num_hidden_layers", "num_attention_heads", "hidden_size",
                                                        "intermediate_size", "vocab_size",          "rms_norm_eps"};
 
-  /// Keys that describe the head alone.
+  /// Keys that describe the head alone. A tied model has no head of its own, so it takes no weights of an untied one.
   static constexpr std::string_view head_keys[] = {"tie_word_embeddings"};
 
   /// The format for one model, with the text of the model's config.json.

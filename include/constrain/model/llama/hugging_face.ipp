@@ -75,7 +75,8 @@ namespace detail {
           .required_keys = required_keys,
           .standard_of = &standard_of,
           .standard = standard.text(),
-          .head_keys = head_keys};
+          .copies = std::span(copies).first(m.tied ? 1 : 0),
+          .head_keys = std::span(head_keys).first(m.tied ? 0 : 1)};
 }
 
 } // namespace constrain

@@ -4,6 +4,8 @@
 #include "constrain/model/metric/class_counts.hpp"
 
 #include <concepts>
+#include <cstddef>
+#include <iterator>
 #include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -31,8 +33,21 @@ struct metric_value {
 /// The metrics of an evaluation, in the order of the objective's list.
 using metric_values = fixed_vector<metric_value, 8>;
 
-/// The metrics of an objective, at most eight. An objective names them with its member `metrics`; `evaluate` and `fit`
-/// then report them:
+namespace detail {
+
+/// Whether metrics have names that are not empty, not those of other results, and not equal.
+template <class... listed> constexpr bool have_own_names() {
+  std::string_view const names[] = {"loss", "accuracy", "perplexity", listed::name...};
+  for (std::size_t i = 0; i < std::size(names); ++i)
+    for (std::size_t k = 0; k < i; ++k)
+      if (names[i].empty() || names[i] == names[k]) return false;
+  return true;
+}
+
+} // namespace detail
+
+/// The metrics of an objective, at most eight, each with a name of its own. An objective names them with its member
+/// `metrics`; `evaluate` and `fit` then report them:
 ///
 ///     struct my_objective : ct::classification {
 ///       using metrics = ct::metrics<ct::macro_f1, recall_of_first>;
@@ -40,6 +55,9 @@ using metric_values = fixed_vector<metric_value, 8>;
 template <is_metric... listed> struct metrics {
   static_assert(sizeof...(listed) <= metric_values::capacity,
                 "ct::metrics: an objective has more than eight metrics; list at most eight");
+  static_assert(detail::have_own_names<listed...>(),
+                "ct::metrics: a metric has no name, or that of another one, or loss, accuracy or perplexity; give each "
+                "metric a name of its own");
 
   /// The values of the metrics that apply to this number of classes.
   static metric_values of([[maybe_unused]] class_counts const& counts) {

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 template <class index> struct token_range {
   index begin, end;
 
-  /// Whether the range holds a token of [first, first + count).
+  /// Whether a range that is not empty holds a token of [first, first + count).
   CT_HOST_DEVICE bool meets(index first, index count) const { return first < end && first + count > begin; }
   /// Whether the range holds all tokens of [first, first + count).
   CT_HOST_DEVICE bool holds(index first, index count) const { return first >= begin && first + count <= end; }
@@ -102,7 +102,7 @@ public:
   /// Whether two tokens are in the same document, if there are documents.
   CT_HOST_DEVICE bool same_document(index a, index b) const { return a < b ? first(b) <= a : first(a) <= b; }
   /// Whether a query attends to no key. Its result is 0.
-  CT_HOST_DEVICE bool is_blind(index query) const { return first(query) >= length; }
+  CT_HOST_DEVICE bool is_fully_masked(index query) const { return first(query) >= length; }
 
 private:
   CT_HOST_DEVICE index first_query_of(index key) const { return masks.ahead == 0 ? key : first(key); }

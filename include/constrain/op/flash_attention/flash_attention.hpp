@@ -9,9 +9,9 @@ namespace op {
 /// The gradient of op::flash_attention: dq, dk and dv from dy, q, k, v, y and the logsumexp of each query. The
 /// probabilities are recomputed tile by tile (Dao 2023, algorithm 2). Input 6, if given, is the length of each
 /// sequence, or with `documents` the position of each token in its document; the gradients of keys and values at or
-/// beyond the length are 0. dk and dv are summed over the query heads
-/// that share a key-value head, in the order of these heads. Output 3 is scratch: sum(dy * y) for each head and token,
-/// and, on the CPU, the sums of dk and dv if the sums have a wider type than dk and dv.
+/// beyond the length are 0. dk and dv are summed over the query heads that share a key-value head, in the order of
+/// these heads. Output 3 is scratch: sum(dy * y) for each head and token, and, on the CPU, the sums of dk and dv if the
+/// sums have a wider type than dk and dv.
 struct flash_attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "flash_attention_gradient";

@@ -203,11 +203,11 @@ private:
     for (int line = 0; line < lines; ++line) {
       auto const total = softmax_.total(line);
       auto const query = first_ + row_ + sums_.row(line);
-      bool const is_blind = mask_.is_blind(query);
-      factor[line] = is_blind ? accumulate(0) : 1 / total;
+      bool const masked = mask_.is_fully_masked(query);
+      factor[line] = masked ? accumulate(0) : 1 / total;
       if (chunks_.own == 0 && threadIdx.x % 4 == 0 && query < c_.tokens)
         x_.logsumexp[static_cast<std::int64_t>(blockIdx.x) * c_.tokens + query] =
-            is_blind ? accumulate(0) : softmax_.reference[line] * c_.scale + math::log(total);
+            masked ? accumulate(0) : softmax_.reference[line] * c_.scale + math::log(total);
     }
     sums_.for_each([&](accumulate& x, int line, int) { x *= factor[line]; });
     // This warp alone reads its rows of the queries.

@@ -133,11 +133,11 @@ private:
       if (i % panel == 0) transpose_tile(y_ + i * padded, panel, padded, panel, rows_, padded);
       accumulate const* const from = rows_ + i % panel * padded;
       stored* const to = y.data + (first + i) * y.stride + column;
-      bool const is_blind = mask_.is_blind(first + i);
-      accumulate const inverse = is_blind ? accumulate(0) : 1 / sum_[i];
+      bool const masked = mask_.is_fully_masked(first + i);
+      accumulate const inverse = masked ? accumulate(0) : 1 / sum_[i];
       CONSTRAIN_SIMD
       for (std::int64_t c = 0; c < width; ++c) to[c] = from[c] * inverse;
-      logsumexp[first + i] = is_blind ? accumulate(0) : row_max_[i] + math::log(sum_[i]);
+      logsumexp[first + i] = masked ? accumulate(0) : row_max_[i] + math::log(sum_[i]);
     }
   }
 

@@ -60,8 +60,8 @@ struct rotary_table {
 ///     y[head width / 2 + j] = x[head width / 2 + j] cos + x[j] sin
 ///
 /// x [sequences, tokens, heads * head width], table [tokens or more, head width] from `rotary_table` -> the shape of x.
-/// Input 2, if given, is the position of each token, [sequences, tokens] (i32), by which it reads its row of the table;
-/// otherwise, this is its index in the sequence.
+/// Input 2, if given, is the position of each token, [sequences, tokens] (i32): the row of the table that the token
+/// uses. Without it, the position of a token is its index in the sequence.
 /// The pairs are those of Llama in Hugging Face Transformers, not the neighbours of the paper. The gradient turns back.
 struct rotary_embedding {
   struct options {

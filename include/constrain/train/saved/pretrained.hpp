@@ -35,10 +35,10 @@ struct loaded_weights {
 /// model.safetensors.index.json, and, if present, config.json. Converts F64, F32, BF16 and F16 tensors to the
 /// parameters' dtype. `list`: the parameters. `format`: their names in the file. `group`: the ranks that hold the
 /// shards. `ranks` lets all ranks agree that every check passed before the first byte is written. Throws `error` if the
-/// weights file is missing, if a file is damaged, if a tensor has any other dtype or has the wrong shape, or if
-/// config.json lacks a required key or contradicts the model's configuration. With `options.strict`, also throws if a
-/// tensor is missing, or is neither the model's nor matched by `format.ignored_suffixes`; without it, if no tensor is
-/// the model's. Call this function within `agreement::run`.
+/// weights file is missing, if a file is damaged, if a tensor has any other dtype or has the wrong shape, if one of
+/// `format.copies` is no copy, or if config.json lacks a required key or contradicts the model's configuration. With
+/// `options.strict`, also throws if a tensor is missing, or is neither the model's nor matched by
+/// `format.ignored_suffixes`; without it, if no tensor is the model's. Call this function within `agreement::run`.
 [[gnu::cold]] loaded_weights load_pretrained(std::string const& path, pretrained_options const& options,
                                              parameter_list const& list, weight_format const& format, arena& memory,
                                              communicator& group, agreement& ranks);

@@ -142,6 +142,19 @@ struct configuration_check {
   return result;
 }
 
+/// Throws `error` for a copy that differs from the tensor that is loaded: the model's two uses would need two tensors.
+[[gnu::cold]] CONSTRAIN_INLINE void check_copies(std::string const& path, io::safetensors_files const& saved,
+                                                 weight_format const& format) {
+  for (auto const& [name, of] : format.copies) {
+    auto const* const copy = find_stored(saved, name, format);
+    auto const* const loaded = find_stored(saved, of, format);
+    if (copy != nullptr && loaded != nullptr &&
+        (copy->dtype != loaded->dtype || !std::ranges::equal(copy->bytes, loaded->bytes)))
+      throw error({"the weights '", path, "' have a '", copy->name, "' that differs from '", loaded->name,
+                   "', but the model ties them: it has one tensor for both; load them into a model that does not"});
+  }
+}
+
 /// Throws `error` for tensors that only one side has: any of them if `strict`, and otherwise if nothing was found.
 [[gnu::cold]] CONSTRAIN_INLINE void check_found(std::string const& path, loaded_weights const& of, std::size_t wanted,
                                                 bool strict) {
@@ -170,11 +183,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   };
   if (missing.empty() && unexpected.empty()) return "all weights were found, and no others";
   std::string all;
-  if (!missing.empty())
-    all = concat({counted(missing.size(), "tensor"), " of the model kept their values: ", listed(missing)});
+  if (!missing.empty()) all = concat({"not found, values kept: ", listed(missing)});
   if (!missing.empty() && !unexpected.empty()) all += "; ";
-  if (!unexpected.empty())
-    all += concat({counted(unexpected.size(), "stored tensor"), " are not the model's: ", listed(unexpected)});
+  if (!unexpected.empty()) all += concat({"not the model's, ignored: ", listed(unexpected)});
   return all;
 }
 
@@ -186,6 +197,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const wanted = weight_tensors(list, format.names);
   auto const found = detail::find_weights(path, saved, wanted, format, list.owner);
   auto result = detail::compared(saved, wanted, found, format);
+  detail::check_copies(path, saved, format);
   detail::check_found(path, result, wanted.size(), options.strict);
   ranks.all_can(result.missing.size());
   std::vector<std::byte> converted;

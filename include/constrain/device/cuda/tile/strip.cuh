@@ -25,7 +25,7 @@ template <class real_, int rows_, int columns_> struct strip {
 
   /// The row of this lane's line `line`.
   __device__ static int row(int line) { return static_cast<int>(threadIdx.x % 32) / 4 + 8 * line; }
-  /// The column of this lane's element `i` of a line, of columns / 4 elements.
+  /// The column of this lane's element `i` in a line. Each lane has columns / 4 elements of a line.
   __device__ static int column(int i) { return i / 2 * 8 + static_cast<int>(threadIdx.x % 4) * 2 + i % 2; }
   /// This lane's element in a line and a column.
   __device__ real& at(int line, int column) { return values[line / 2][column / 8][line % 2 * 2 + column % 2]; }
