@@ -17,7 +17,7 @@ template <class index> struct token_range {
   CT_HOST_DEVICE bool holds(index first, index count) const { return first >= begin && first + count <= end; }
 };
 
-template <class index> class attention_mask;
+template <class index, bool documents = true> class attention_mask;
 
 /// The masks of the sequences of a call to attention.
 template <class index> struct attention_masks {
@@ -32,8 +32,10 @@ template <class index> struct attention_masks {
         reach(o.window == 0 || o.window > tokens_of_sequence ? tokens : static_cast<index>(o.window - 1)),
         ahead(o.causal ? 0 : reach), has_documents(o.documents && operand != nullptr), values(operand) {}
 
-  /// The mask of a sequence, which refers to this object.
-  CT_HOST_DEVICE attention_mask<index> of(index sequence) const { return {*this, sequence}; }
+  /// The mask of a sequence, which refers to this object. `documents`: as in `attention_mask`.
+  template <bool documents = true> CT_HOST_DEVICE attention_mask<index, documents> of(index sequence) const {
+    return {*this, sequence};
+  }
 };
 
 /// Which keys each query of one sequence attends to. With every kind of mask, a query attends to one range of keys, a
@@ -42,7 +44,8 @@ template <class index> struct attention_masks {
 ///
 /// A token reaches back to token `first(token)`, which its document and the window decide. A query attends to a key if
 /// the later of the two reaches the other. With a causal mask, the later one must be the query, or they are the same.
-template <class index> class attention_mask {
+/// `documents`: whether there may be documents; a kernel without them needs fewer registers.
+template <class index, bool documents> class attention_mask {
 public:
   attention_masks<index> const& masks; // a reference, so that in a kernel, it takes no registers
   index const sequence;
@@ -50,12 +53,14 @@ public:
 
   CT_HOST_DEVICE attention_mask(attention_masks<index> const& all, index of_sequence)
       : masks(all), sequence(of_sequence),
-        length(all.values == nullptr || all.has_documents ? all.tokens : static_cast<index>(all.values[of_sequence])) {}
+        length(all.values == nullptr || has_documents() ? all.tokens : static_cast<index>(all.values[of_sequence])) {}
 
+  /// Whether the sequence holds several documents.
+  CT_HOST_DEVICE bool has_documents() const { return documents && masks.has_documents; }
   /// The first token that `token` reaches. `token` may be beyond the last token.
   CT_HOST_DEVICE index first(index token) const {
     index back = masks.reach;
-    if (masks.has_documents) {
+    if (has_documents()) {
       index const row = token < masks.tokens ? token : masks.tokens - 1;
       index const position = masks.values[sequence * masks.tokens + row];
       if (position < back) back = position;
@@ -65,7 +70,7 @@ public:
   /// The end of the tokens that reach `token`.
   CT_HOST_DEVICE index end(index token) const {
     index high = masks.tokens - token > masks.reach ? token + masks.reach + 1 : masks.tokens;
-    if (!masks.has_documents) return high;
+    if (!has_documents()) return high;
     for (index low = token + 1; low < high;) {
       index const middle = low + (high - low) / 2;
       if (first(middle) > token) high = middle;

@@ -53,6 +53,8 @@ template <bool of_keys, class stored, class accumulate, int width> class flash_g
   using half_tile = shared_tile<stored, tiling::rows, splits ? width / 2 : width>;
 
 public:
+  /// Whether the kernel takes masks with documents. Narrow dk and dv leave no registers for them.
+  static constexpr bool takes_documents = !(tiling::is_narrow && of_keys);
   /// The block's shared memory. Narrow outer tiles are in registers when the first inner tiles arrive, in their place.
   struct narrow_memory {
     union {
@@ -73,7 +75,7 @@ public:
                                   memory& shared)
       : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / heads()),
         head_(static_cast<int>(blockIdx.x) % heads()), row_(static_cast<int>(threadIdx.x / 32) * warp_rows),
-        mask_(c.masks.of(sequence_)),
+        mask_(c.masks.template of<takes_documents>(sequence_)),
         // With a causal mask, the last queries and the first keys take the longest, so they begin first.
         first_(static_cast<int>(of_keys ? blockIdx.y : gridDim.y - 1 - blockIdx.y) * tiling::rows),
         some_(own_range(false)),
@@ -305,7 +307,7 @@ private:
   memory& shared_;
   flash_chunks<width, tiling::is_narrow> chunks_;
   int sequence_, head_, row_; // this warp's first row in the tile
-  attention_mask<int> mask_;
+  attention_mask<int, takes_documents> mask_;
   int first_;                   // the tile's first row
   token_range<int> some_, all_; // the inner tokens that some, and all, of this warp's rows meet in the mask
   tile_source<flash_threads, inner_tile> inner_[2];

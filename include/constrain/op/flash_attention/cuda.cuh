@@ -51,6 +51,11 @@ template <class architecture> struct kernel<op::flash_attention_gradient, cuda<a
       // The kernel for dq leaves the sums of dy y for the kernel of dk and dv.
       detail::flash_launch<rows, width()>(context, h, h.heads,
                                           flash_gradient_kernel<false, stored, accumulate, width()>, call, operands);
+    });
+    // Only the widest kernel of dk and dv takes documents (flash_gradient_block::takes_documents).
+    auto const width_of_keys = call.masks.has_documents ? detail::flash_widest<stored> : h.head_width;
+    detail::with_flash_width<stored>(width_of_keys, [&](auto width) {
+      constexpr int rows = detail::flash_tiling<stored, width()>::rows;
       detail::flash_launch<rows, width()>(context, h, h.heads / h.group,
                                           flash_gradient_kernel<true, stored, accumulate, width()>, call, operands);
     });

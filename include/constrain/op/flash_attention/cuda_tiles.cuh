@@ -106,13 +106,13 @@ template <int width, bool single> struct flash_chunks {
 
 /// Calls `f(element, line, column)` for the elements of a strip whose query does not attend to their key. The rows
 /// begin with token `row`, the columns with token `column`. `of_keys`: whether the rows are keys, or queries.
-template <bool of_keys, class real, int rows, int columns, class function>
-__device__ void for_each_hidden(strip<real, rows, columns>& x, attention_mask<int> const& mask, int row, int column,
-                                function const& f) {
+template <bool of_keys, class real, int rows, int columns, bool documents, class function>
+__device__ void for_each_hidden(strip<real, rows, columns>& x, attention_mask<int, documents> const& mask, int row,
+                                int column, function const& f) {
   auto const attends = [&](int own, int inner) {
     return of_keys ? mask.attends_in_window(inner, own) : mask.attends_in_window(own, inner);
   };
-  if (!mask.masks.has_documents) {
+  if (!mask.has_documents()) {
     x.for_each([&](real& element, int line, int i) {
       if (!attends(row + x.row(line), column + i)) f(element, line, i);
     });
