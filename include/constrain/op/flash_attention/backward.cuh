@@ -111,6 +111,11 @@ private:
     if constexpr (of_keys) return of_all ? mask_.common_queries(first, last) : mask_.queries(first, last);
     else return of_all ? mask_.common_keys(first, last) : mask_.keys(first, last);
   }
+  /// `own_range`: without documents, computed again where it is needed, to spare registers.
+  __device__ token_range<int> range_of(bool of_all) const {
+    if constexpr (takes_documents) return of_all ? all_ : some_;
+    else return own_range(of_all);
+  }
   /// The query head of a step, and the key-value head of the block.
   __device__ int query_head(int member) const { return of_keys ? head_ * c_.group + member : head_; }
   __device__ int key_head() const { return of_keys ? head_ : head_ / c_.group; }
@@ -146,7 +151,7 @@ private:
       if (step.goes_on()) begin_stage(step, 1 - stage);
       CT_UNROLL
       for (int first = 0; first < columns; first += part) {
-        if (!some_.meets(token + first, part)) continue;
+        if (!range_of(false).meets(token + first, part)) continue;
         if constexpr (of_keys) queries_.load(shared_.sums[stage][0] + first, shared_.sums[stage][1] + first);
         auto const& inner = shared_.inner[stage];
         auto const of_lane = right_of_transposed(inner);
@@ -284,7 +289,7 @@ private:
   }
   /// Makes the probability and its gradient 0 where a query does not attend to a key. `token`: first inner token.
   __device__ void mask(int token) {
-    if (all_.holds(token, part)) return;
+    if (range_of(true).holds(token, part)) return;
     for_each_hidden<of_keys>(p_, mask_, first_ + row_, token, [&](accumulate& score, int line, int column) {
       score = -math::infinity<accumulate>, ds_.at(line, column) = 0;
     });
