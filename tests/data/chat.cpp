@@ -1,6 +1,6 @@
 #include "../sentence.hpp"
+#include "corpus_text.hpp"
 
-#include <constrain/base/label.hpp>
 #include <constrain/data/json_lines.hpp>
 #include <doctest/doctest.h>
 
@@ -12,27 +12,12 @@
 
 namespace ct = constrain;
 namespace data = constrain::data;
-using ct::concat, ct::test::sentence;
+using ct::concat, ct::test::labels_of, ct::test::sentence, ct::test::text_of;
 
 namespace {
 
 data::corpus read(std::string const& lines, data::json_lines_options const& options = {}) {
   return data::detail::parse_json_lines(lines, "x.jsonl", options);
-}
-
-std::string text_of(data::corpus const& corpus) {
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(corpus.size()));
-  corpus.copy(0, tokens);
-  return {tokens.begin(), tokens.end()};
-}
-
-/// The labels as text, '_' where one is ignored.
-std::string labels_of(data::corpus const& corpus) {
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(corpus.size()));
-  corpus.copy_labels(0, labels);
-  std::string text;
-  for (auto label : labels) text += label == ct::ignored_label ? '_' : static_cast<char>(label);
-  return text;
 }
 
 std::string message(std::string const& role, std::string const& content) {

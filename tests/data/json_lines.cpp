@@ -1,5 +1,6 @@
 #include "../sentence.hpp"
 #include "../temporary_directory.hpp"
+#include "corpus_text.hpp"
 
 #include <constrain/base/label.hpp>
 #include <constrain/data/json_lines.hpp>
@@ -12,6 +13,7 @@
 
 namespace ct = constrain;
 namespace data = constrain::data;
+using ct::test::labels_of, ct::test::text_of;
 
 namespace {
 
@@ -23,21 +25,6 @@ data::corpus read(std::string const& content, data::json_lines_options const& op
 
 std::string refusal(std::string const& content) {
   return ct::test::sentence([&] { read(content); });
-}
-
-std::string text_of(data::corpus const& corpus) {
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(corpus.size()));
-  corpus.copy(0, tokens);
-  return {tokens.begin(), tokens.end()};
-}
-
-/// The labels as text, '_' where one is ignored.
-std::string labels_of(data::corpus const& corpus) {
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(corpus.size()));
-  corpus.copy_labels(0, labels);
-  std::string text;
-  for (auto label : labels) text += label == ct::ignored_label ? '_' : static_cast<char>(label);
-  return text;
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 #include "../sentence.hpp"
+#include "copy_of.hpp"
 
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
@@ -9,16 +10,11 @@
 
 namespace ct = constrain;
 namespace data = constrain::data;
-using ct::ignored_label, ct::test::sentence;
+using ct::ignored_label, ct::test::copy_of, ct::test::sentence;
 
 namespace {
 
 using integers = std::vector<std::int32_t>;
-
-integers copy_of(ct::array_view const& a) {
-  auto const all = a.integers();
-  return {all.begin(), all.end()};
-}
 
 /// Document i has `lengths[i]` tokens, 10 i + 1, 10 i + 2, ..., and the class i % 2.
 data::documents of_lengths(std::vector<int> const& lengths) {

@@ -8,8 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -60,11 +58,6 @@ struct sentences {
 
 ct::run_options const run{.seed = 4, .clip_norm = 1, .schedule = ct::schedule::linear{.warmup = 5, .steps = 200}};
 trainer::hyper const hyper{.learning_rate = 1e-2f};
-
-std::string text_of(std::string const& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 struct line {
   constexpr auto inputs() const {
@@ -126,9 +119,9 @@ TEST_CASE("fit stopped in the middle of an epoch and resumed writes the same byt
   int files = 0;
   for (auto const* const name : {"model.safetensors", "optimizer.safetensors", "state.json"}) {
     CAPTURE(name);
-    auto const bytes = text_of(directory / ("whole/" + std::string(name)));
+    auto const bytes = ct::test::read_file(directory / ("whole/" + std::string(name)));
     CHECK(!bytes.empty());
-    CHECK(bytes == text_of(directory / ("parts/" + std::string(name))));
+    CHECK(bytes == ct::test::read_file(directory / ("parts/" + std::string(name))));
     ++files;
   }
   CHECK(files == 3);
@@ -199,8 +192,9 @@ TEST_CASE("a regression has no accuracy in the log and in the records") {
   std::string shown(16384, '\0');
   shown.resize(std::fread(shown.data(), 1, shown.size(), log));
   std::fclose(log);
-  for (auto const& text : {shown, text_of(directory / "records/summary.json"),
-                           text_of(directory / "records/steps.jsonl"), text_of(directory / "records/report.html")}) {
+  for (auto const& text : {shown, ct::test::read_file(directory / "records/summary.json"),
+                           ct::test::read_file(directory / "records/steps.jsonl"),
+                           ct::test::read_file(directory / "records/report.html")}) {
     CAPTURE(text);
     CHECK(text.find("validation") != std::string::npos);
     CHECK(text.find("accuracy") == std::string::npos);

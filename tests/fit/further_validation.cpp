@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -46,11 +45,6 @@ struct bags {
   }
   examples all() const { return {tokens, labels}; }
 };
-
-std::string text_of(std::string const& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 } // namespace
 
@@ -92,7 +86,7 @@ TEST_CASE("every set is evaluated, and reported under its name") {
   std::snprintf(shown, sizeof shown,
                 "step 4 | news: validation loss %.4f | perplexity %.2f | accuracy %.3f | macro_f1 %.3f", f.loss,
                 f.perplexity, f.accuracy, *f.metric("macro_f1"));
-  CHECK(text_of(directory / "log").find(shown) != std::string::npos);
+  CHECK(ct::test::read_file(directory / "log").find(shown) != std::string::npos);
   std::ifstream in(directory / "run/steps.jsonl");
   std::string line, last;
   while (std::getline(in, line)) last = line;
@@ -101,9 +95,9 @@ TEST_CASE("every set is evaluated, and reported under its name") {
   CHECK(metrics["books/accuracy"].real() == e.accuracy);
   CHECK(metrics["news/macro_f1"].real() == *f.metric("macro_f1"));
   CHECK(metrics["macro_f1"].real() == *r.validation->metric("macro_f1"));
-  auto const summary = text_of(directory / "run/summary.json");
+  auto const summary = ct::test::read_file(directory / "run/summary.json");
   CHECK(ct::io::json::parse(summary, "summary.json")["validation_metrics"]["news/f1"].real() == *f.metric("f1"));
-  CHECK(text_of(directory / "run/report.html").find(">books/loss</text>") != std::string::npos);
+  CHECK(ct::test::read_file(directory / "run/report.html").find(">books/loss</text>") != std::string::npos);
 }
 
 TEST_CASE("further sets change neither the run nor its best loss") {

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -104,11 +103,6 @@ template <class trainer> integers predictions_of(trainer& t, bags const& b) {
     }
   }
   return predicted;
-}
-
-std::string text_of(std::string const& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 } // namespace
@@ -212,7 +206,7 @@ TEST_CASE("fit writes the metrics of the validation to the log and the records")
   CHECK(*r.validation->metric("f1") == *e.metric("f1"));
   char shown[64];
   std::snprintf(shown, sizeof shown, "| macro_f1 %.3f | f1 %.3f\n", *e.metric("macro_f1"), *e.metric("f1"));
-  CHECK(text_of(directory / "log").find(shown) != std::string::npos);
+  CHECK(ct::test::read_file(directory / "log").find(shown) != std::string::npos);
   std::ifstream in(directory / "run/steps.jsonl");
   int lines = 0;
   for (std::string line; std::getline(in, line); ++lines) {
@@ -221,9 +215,9 @@ TEST_CASE("fit writes the metrics of the validation to the log and the records")
     if (lines == 3) CHECK(record["validation_metrics"]["f1"].real() == *e.metric("f1"));
   }
   CHECK(lines == 4);
-  auto const summary = text_of(directory / "run/summary.json");
+  auto const summary = ct::test::read_file(directory / "run/summary.json");
   CHECK(ct::io::json::parse(summary, "summary.json")["validation_metrics"]["macro_f1"].real() == *e.metric("macro_f1"));
-  auto const report = text_of(directory / "run/report.html");
+  auto const report = ct::test::read_file(directory / "run/report.html");
   CHECK(report.find(">macro_f1</text>") != std::string::npos);
   CHECK(report.find("<dt>validation f1</dt>") != std::string::npos);
 }

@@ -2,6 +2,7 @@
 #include "op/own_rule.hpp"
 #include "sentence.hpp"
 #include "temporary_directory.hpp"
+#include "values_of.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -58,17 +59,6 @@ private:
 template <form f, class optimizer, class... policies>
 using trainer = ct::trainer<ct::task<model<f>{}, ct::causal_lm, ct::micro_batch{.sequences = 3, .tokens = 5}>,
                             optimizer, policies...>;
-
-template <class trainer> std::vector<double> values_of(trainer const& t, std::string const& name) {
-  for (auto const& p : t.parameters())
-    if (p.name == name) {
-      std::vector<double> values(static_cast<std::size_t>(p.size()));
-      p.copy_to(std::span(values));
-      return values;
-    }
-  FAIL("no parameter " << name);
-  return {};
-}
 
 /// Per layer, `parts` with these elements per row, side by side in `rows` rows.
 std::vector<double> joined(std::vector<std::vector<double>> const& parts, std::vector<std::size_t> const& lengths,

@@ -1,6 +1,8 @@
 #include "../../sentence.hpp"
 #include "../../temporary_directory.hpp"
+#include "../../values_of.hpp"
 #include "../gradients_of_transformers.hpp"
+#include "../same_tensors.hpp"
 
 #include <doctest/doctest.h>
 
@@ -52,31 +54,12 @@ template <class task, class... policies> void check_model(std::string const& nam
   check_gradients_of_transformers<ct::bert>(t, results, 2, 1e-10);
 }
 
-/// The values of the parameter `name`.
-template <class trainer> std::vector<double> values_of(trainer const& t, std::string_view name) {
-  std::vector<double> values;
-  for (auto const& p : t.parameters())
-    if (p.name == name) values.resize(static_cast<std::size_t>(p.size())), p.copy_to(std::span(values));
-  REQUIRE_FALSE(values.empty());
-  return values;
-}
-
 template <class task> void check_saved(std::string const& name) {
   temporary_directory const directory;
   ct::trainer<task, ct::precision::fp64> t;
   t.load_pretrained(directory_of(name));
   t.save(directory / "checkpoint");
-  auto const ours = ct::io::safetensors_file::open(directory / "checkpoint/model.safetensors");
-  auto const expected = ct::io::safetensors_file::open(directory_of(name) + "/model.safetensors");
-  CHECK(ours.tensors().size() == expected.tensors().size());
-  for (auto const& of : expected.tensors()) {
-    CAPTURE(of.name);
-    auto const* const same = ours.find(of.name);
-    REQUIRE(same != nullptr);
-    CHECK(same->dtype == of.dtype);
-    CHECK(same->shape == of.shape);
-    CHECK(std::equal(same->bytes.begin(), same->bytes.end(), of.bytes.begin(), of.bytes.end()));
-  }
+  check_same_tensors(directory / "checkpoint/model.safetensors", directory_of(name) + "/model.safetensors");
   auto const config = ct::io::json::parse(read_file(directory / "checkpoint/config.json"), "ours");
   auto const theirs = ct::io::json::parse(read_file(directory_of(name) + "/config.json"), "theirs");
   CHECK(config["architectures"].size() == 1);

@@ -1,6 +1,7 @@
 #include "../../sentence.hpp"
 #include "../../temporary_directory.hpp"
 #include "../gradients_of_transformers.hpp"
+#include "../same_tensors.hpp"
 
 #include <doctest/doctest.h>
 
@@ -115,17 +116,7 @@ TEST_CASE("a checkpoint of a Llama is what Transformers would have saved") {
   ct::trainer<task_of<llama3>, ct::precision::fp64> t;
   t.load_pretrained(directory_of("llama"));
   t.save(directory / "checkpoint");
-  auto const ours = ct::io::safetensors_file::open(directory / "checkpoint/model.safetensors");
-  auto const expected = ct::io::safetensors_file::open(directory_of("llama") + "/model.safetensors");
-  CHECK(ours.tensors().size() == expected.tensors().size());
-  for (auto const& of : expected.tensors()) {
-    CAPTURE(of.name);
-    auto const* const same = ours.find(of.name);
-    REQUIRE(same != nullptr);
-    CHECK(same->dtype == of.dtype);
-    CHECK(same->shape == of.shape);
-    CHECK(std::equal(same->bytes.begin(), same->bytes.end(), of.bytes.begin(), of.bytes.end()));
-  }
+  check_same_tensors(directory / "checkpoint/model.safetensors", directory_of("llama") + "/model.safetensors");
   // To be opened by make_llama.py --open.
   if (auto const* const kept = std::getenv("CONSTRAIN_KEEP_CHECKPOINT")) t.save(kept);
 }

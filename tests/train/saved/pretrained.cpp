@@ -1,5 +1,6 @@
 #include "../../sentence.hpp"
 #include "../../temporary_directory.hpp"
+#include "../../values_of.hpp"
 
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
@@ -61,15 +62,6 @@ TEST_CASE("objects of a configuration are compared field by field") {
 }
 
 namespace {
-
-/// The values of the parameter `name`.
-template <class trainer> std::vector<double> values_of(trainer const& t, std::string_view name) {
-  std::vector<double> values;
-  for (auto const& p : t.parameters())
-    if (p.name == name) values.resize(static_cast<std::size_t>(p.size())), p.copy_to(std::span(values));
-  REQUIRE_FALSE(values.empty());
-  return values;
-}
 
 /// The same embedding with two heads, in which the tensors of `small` are not all.
 struct two_heads {
