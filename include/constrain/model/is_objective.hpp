@@ -26,9 +26,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// An objective whose first labels are one class per row of logits may list metrics (model/metric/metrics.hpp):
 ///
 ///     using metrics = ct::metrics<ct::macro_f1, ct::binary_f1>;
+///
+/// A type that lists inputs is a model, not an objective.
 template <class type>
-concept is_objective = std::is_default_constructible_v<type> && detail::takes_values < type,
-        1 + labels_of<type>()
-.size() > ;
+concept is_objective = std::is_default_constructible_v<type> && !detail::lists_inputs<type> &&
+                       detail::takes_values<type, 1 + labels_of<type>().size()>;
 
 } // namespace constrain
