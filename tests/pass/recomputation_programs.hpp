@@ -59,6 +59,40 @@ struct flat {
   }
 };
 
+/// A narrow repeat before a wide one.
+struct narrow_then_wide {
+  constexpr value operator()(value tokens) const {
+    auto x = embedding("token", tokens, {.vocabulary = 8, .width = 8});
+    x = repeat("narrow", 2, x,
+               [](value x) { return x + linear("down", silu(linear("up", rms_norm("norm", x), 4)), 8); });
+    x = repeat("wide", 2, x,
+               [](value x) { return x + linear("down", tanh(linear("up", layer_norm("norm", x), 40)), 8); });
+    return linear("head", layer_norm("last", x), 8);
+  }
+};
+
+/// One narrow repeat between wide layers.
+struct narrow_repeat {
+  constexpr value operator()(value tokens) const {
+    auto x = embedding("token", tokens, {.vocabulary = 8, .width = 4});
+    x = tanh(linear("in", x, 16));
+    x = repeat("block", 2, x,
+               [](value x) { return x + linear("down", gelu(linear("up", rms_norm("norm", x), 4)), 16); });
+    return soft_cap(linear("head", x, 8), 5);
+  }
+};
+
+/// A narrow repeat after layers that are costly to recompute.
+struct wide_then_narrow {
+  constexpr value operator()(value tokens) const {
+    auto x = embedding("token", tokens, {.vocabulary = 8, .width = 48});
+    x = gelu(linear("in", x + linear("residual", gelu(x), 48), 24));
+    x = repeat("block", 2, x,
+               [](value x) { return x + linear("down", gelu(linear("up", layer_norm("norm", x), 4)), 24); });
+    return linear("head", layer_norm("last", x), 8);
+  }
+};
+
 template <auto model> using task_of = task<model, causal_lm, micro_batch{.sequences = 4, .tokens = 16}>;
 using mixed_task = task<mixed{}, causal_lm, micro_batch{.sequences = 8, .tokens = 16}>;
 template <int layers>
