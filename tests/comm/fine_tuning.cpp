@@ -1,6 +1,6 @@
-// What people fine-tune, in two processes: a BERT with a new head on a pretrained body, which classifies padded texts and
-// is evaluated on several sets, and a GPT-2 on packed documents. Both give what one process with as many micro-batches
-// gives. Started by mpirun; the exit code tells.
+// What people fine-tune, in two processes: a BERT with a new head on a pretrained body, which classifies padded texts
+// and is evaluated on several sets, and a GPT-2 on packed documents. Both give what one process with as many
+// micro-batches gives. Started by mpirun; the exit code tells.
 
 #include <constrain/constrain.hpp>
 

@@ -159,8 +159,8 @@ public:
 
   /// Saves weights, optimizer states, settings and training state to a directory, atomically: only a complete saved run
   /// replaces an existing one. Hugging Face Transformers can load the directory if the model is bert, gpt2 or llama.
-  /// With {.max_shard_size = ct::gibibytes(5)}, larger weights are split over several files. Throws `error` on all ranks
-  /// if a file cannot be written.
+  /// With {.max_shard_size = ct::gibibytes(5)}, larger weights are split over several files. Throws `error` on all
+  /// ranks if a file cannot be written.
   void save(std::string const& directory, save_options const& options = {}) const {
     settle();
     save_run(directory, options, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world,

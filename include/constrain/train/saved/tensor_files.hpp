@@ -45,9 +45,10 @@ public:
   /// Gathers the tensors `what` of the arena `memory`. Collective over `group` if any tensor is sharded.
   gathered_tensors(std::vector<file_tensor> what, arena& memory, communicator& group);
 
-  /// Consecutive tensors, those of one file.
+  /// Consecutive tensors: those of one file.
   struct shard {
-    std::size_t first = 0, count = 0;
+    std::size_t first = 0; // index of the first tensor
+    std::size_t count = 0; // number of tensors
   };
   /// The tensors in shards of at most `most` bytes; a tensor that is larger has a shard of its own.
   [[gnu::cold]] std::vector<shard> shards(std::size_t most) const;
