@@ -21,7 +21,7 @@
 // A real task: an encoder of bytes learns from which folder of headers a snippet is. Comments and #include lines are
 // removed, and the snippets of the test are from files without a snippet in the training. By default, a small encoder
 // learns folders that the test writes. With CONSTRAIN_EXHAUSTIVE, a larger one learns the folders of /usr/include, with
-// and without pretraining (about 20 minutes).
+// and without pretraining (about 16 minutes on one core).
 
 namespace ct = constrain;
 namespace fs = std::filesystem;
@@ -161,7 +161,9 @@ struct snippets {
 
 /// A pre-norm encoder of bytes, like CANINE (Clark et al. 2022) in little: a convolution over five bytes, then a
 /// transformer whose tokens are patches of four bytes. Without `classes`, the model is for masked language modeling:
-/// the features of a byte and of its patch predict the byte.
+/// the features of a byte and of its patch predict the byte. Without the convolution, pretraining takes much longer:
+/// after 500 steps, post-norm and pre-norm transformers of bytes had hardly a lower loss than the frequencies of bytes
+/// give.
 struct encoder {
   int context = 512, bytes = 48, width = 128, layers = 2;
   int classes = 0;
