@@ -3,8 +3,8 @@
 #include <constrain/constrain.hpp>
 
 #include <cstdio>
-#include <filesystem>
 #include <random>
+#include <string>
 
 namespace ct = constrain;
 
@@ -23,7 +23,7 @@ ct::data::corpus sentences(std::initializer_list<std::string> verbs) {
 }
 
 int main(int count, char** arguments) try {
-  auto const pretrained = count > 2 ? arguments[2] : std::filesystem::temp_directory_path() / "pretrained-llama";
+  std::string const pretrained = count > 2 ? arguments[2] : "pretrained-llama";
   if (count <= 2) {
     ct::trainer<task> t({.learning_rate = 3e-3f}, {.clip_norm = 1});
     ct::fit(t, sentences({" sees ", " knows ", " calls "}), {.steps = 80, .log_every = 20});

@@ -3,6 +3,7 @@
 
 #include <constrain/io/safetensors_files.hpp>
 #include <constrain/io/safetensors_writer.hpp>
+#include <constrain/io/text_bytes.hpp>
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -59,6 +60,27 @@ TEST_CASE("the tensors of several files are found by name") {
   auto const one = io::safetensors_files::open(two.directory / "m-1.safetensors");
   CHECK(one.tensors().size() == 2);
   CHECK(one.find("b") == nullptr);
+}
+
+TEST_CASE("the bytes of several files are parsed where they are") {
+  two_files const two;
+  auto const index = read_file(two.index());
+  std::vector<std::string> asked;
+  std::vector<std::string> const texts{read_file(two.directory / "m-1.safetensors"),
+                                       read_file(two.directory / "m-2.safetensors")};
+  auto const files = io::safetensors_files::parse_indexed(index, "some/index", [&](std::string const& name) {
+    asked.push_back(name);
+    return io::text_bytes(texts[name == "m-2.safetensors"]);
+  });
+  CHECK(asked == std::vector<std::string>{"m-1.safetensors", "m-2.safetensors"});
+  REQUIRE(files.find("b") != nullptr);
+  auto const* const begin = reinterpret_cast<std::byte const*>(texts[1].data());
+  CHECK(files.find("b")->bytes.data() == begin + texts[1].size() - 2);
+  CHECK(sentence([&] {
+          io::safetensors_files::parse_indexed(index, "some/index",
+                                               [&](std::string const&) { return io::text_bytes(texts[1]); });
+        }) == "the file 'some/m-1.safetensors' has a tensor 'b' that the index 'some/index' does not list in it; get "
+              "the files again");
 }
 
 TEST_CASE("an index and files that disagree are refused") {

@@ -38,7 +38,7 @@ constexpr auto with_keys(ct::operand_type k, ct::operand_type v) {
 static_assert(refuses<attention::keys_or_values_do_not_fit_the_queries>(with_keys(q_type, f32(shape(2, 5, 4))), 12, 4));
 static_assert(refuses<attention::keys_or_values_do_not_fit_the_queries>(with_keys(f32(shape(2, 4, 12)), q_type), 5, 4));
 static_assert(refuses<attention::keys_or_values_do_not_fit_the_queries>(with_keys(flat_type, q_type), 3, 2));
-static_assert(refuses<ct::op::ids_are_no_numbers>(with_keys(q_type, i32(shape(2, 5, 12))), 0, 2));
+static_assert(refuses<ct::op::ids_are_not_numbers>(with_keys(q_type, i32(shape(2, 5, 12))), 0, 2));
 constexpr auto lengths_type = i32(shape(2));
 constexpr auto with_lengths(ct::operand_type lengths) {
   return rule.infer(types({q_type, q_type, q_type, lengths}), three_heads);
@@ -72,7 +72,7 @@ static_assert(refuses<attention::qkv_does_not_fit_the_heads>(parts_of(f32(shape(
 static_assert(refuses<attention::key_value_heads_do_not_divide_the_heads>(parts_of(f32(shape(2, 5, 36)), {8, false, 3}),
                                                                           8, 3));
 static_assert(refuses<ct::op::no_such_axis>(parts_of(f32(shape(5, 36)), {3}), 3, 2));
-static_assert(refuses<ct::op::ids_are_no_numbers>(parts_of(i32(shape(2, 5, 36)), {3}), 0, 0));
+static_assert(refuses<ct::op::ids_are_not_numbers>(parts_of(i32(shape(2, 5, 36)), {3}), 0, 0));
 
 // Forward two products of sequences * heads * tokens^2 * head width multiply-adds, backward four; half of that is all a
 // causal attention needs.

@@ -30,9 +30,9 @@ static_assert(out_of_range<{.head_width = 8, .factor = 0.5}> &&
               out_of_range<{.head_width = 8, .original_context = -1}>);
 static_assert(out_of_range<{.head_width = 8, .low_freq_factor = 4, .high_freq_factor = 4}>);
 static_assert(out_of_range<{.head_width = 8, .theta = std::numeric_limits<double>::quiet_NaN()}>);
-static_assert(refuses<ct::op::ids_are_no_numbers>(table_rule.infer(types({i32(shape(2, 5, 1))}),
-                                                                   ct::pack(ct::rotary_options{.head_width = 8})),
-                                                  0, 0));
+static_assert(refuses<ct::op::ids_are_not_numbers>(table_rule.infer(types({i32(shape(2, 5, 1))}),
+                                                                    ct::pack(ct::rotary_options{.head_width = 8})),
+                                                   0, 0));
 
 constexpr auto infer(shape x, shape table) { return rule.infer(types({f32(x), f32(table)}), {}); }
 static_assert(infer(shape(2, 5, 24), shape(5, 8)).outputs[0] == x_type);

@@ -76,8 +76,9 @@ static_assert(same(passes<marks_nothing<'a'>>::final, passes<>::final) && is_mar
 // Without gradients the passes behind them do not run.
 static_assert(is_marked(forward_passes<source<a_when_built, b_when_differentiated>>::final, "a"));
 // An invalid pass is reported, and no pass runs after it.
-static_assert(passes<without_pass>::final.failure.refusal == refusal_with<refusals::own_pass_is_none>());
-static_assert(passes<without_pass, a_when_built>::final.failure.refusal == refusal_with<refusals::own_pass_is_none>());
+static_assert(passes<without_pass>::final.failure.refusal == refusal_with<refusals::own_pass_is_missing>());
+static_assert(passes<without_pass, a_when_built>::final.failure.refusal ==
+              refusal_with<refusals::own_pass_is_missing>());
 
 } // namespace
 

@@ -1,5 +1,5 @@
 // refused: inference: the first template argument must be a ct::task; write ct::inference<ct::task<model, objective,
-// shows: task_of_inference_is_none
+// shows: inference_argument_is_not_a_task
 // diagnosis: refused, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,5 +1,5 @@
 // refused: a weight has `got` dimensions, but must be a matrix
-// shows: weight_is_no_matrix
+// shows: weight_is_not_a_matrix
 // diagnosis: refused, line, 0, 2, 1
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,5 +1,5 @@
 // refused: `constexpr ct::value operator()(ct::value tokens) const` that returns the logits
-// shows: model_is_no_function
+// shows: model_is_not_a_function
 // diagnosis: refused, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,5 +1,5 @@
 // refused: policy: `after` must be a ct::pass_name, and the policy also needs a function
-// shows: own_pass_is_none
+// shows: own_pass_is_missing
 // shows: static constexpr ct::program pass(ct::program const&, slot const&)
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

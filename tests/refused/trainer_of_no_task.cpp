@@ -1,5 +1,5 @@
 // refused: trainer: the first template argument must be a ct::task; write ct::trainer<ct::task<model, objective,
-// shows: task_is_none
+// shows: trainer_argument_is_not_a_task
 // diagnosis: refused, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

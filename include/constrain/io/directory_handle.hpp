@@ -64,10 +64,10 @@ public:
   /// wait for the lock: any process that may read the directory can hold the lock forever.
   bool lock() const { return ::flock(get(), LOCK_EX | LOCK_NB) == 0; }
 
-  /// The content of the file `name`; nullopt if the file cannot be read. Also nullopt unless `name` is a regular file,
-  /// not a symbolic link, and the file belongs to the directory's owner, has at most 64 MiB and, with `alone`, has no
-  /// other hard link.
-  [[gnu::cold]] std::optional<std::string> text(std::string const& name, bool alone = false) const;
+  /// The content of the file `name`; nullopt if the file cannot be read, or grows while it is read. Also nullopt unless
+  /// `name` is a regular file, not a symbolic link, and the file belongs to the directory's owner, has at most 64 MiB
+  /// and, with `single_link`, has no other hard link.
+  [[gnu::cold]] std::optional<std::string> text(std::string const& name, bool single_link = false) const;
 
   /// Removes `name` if it is a regular file that belongs to the directory's owner; keeps anything else. Returns false
   /// only if the removal fails.

@@ -20,13 +20,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::optional<std::string> directory_handle::text(std::string const& name,
-                                                                                 bool alone) const {
+                                                                                 bool single_link) const {
   constexpr std::size_t most = std::size_t{1} << 26;
   descriptor const file(::openat(get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat found {};
   if (!file || ::fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
-  if (found.st_uid != owner() || (alone && found.st_nlink != 1)) return std::nullopt;
-  std::string all(std::min(static_cast<std::size_t>(found.st_size), most) + 1, '\0'); // + 1, to detect a longer file
+  if (found.st_uid != owner() || (single_link && found.st_nlink != 1)) return std::nullopt;
+  // One byte more than expected: if it is filled, the file is above the limit or has grown.
+  std::string all(std::min(static_cast<std::size_t>(found.st_size), most) + 1, '\0');
   for (std::size_t size = 0; size < all.size();) {
     auto const got = ::read(file.get(), all.data() + size, all.size() - size);
     if (got < 0 && errno == EINTR) continue;

@@ -9,7 +9,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,7 +42,7 @@ public:
 
   /// Optional: adds the names of later files to the mark (io/directory_mark.hpp) with a single sync to disk, instead
   /// of one sync per file. Throws `error` if that fails.
-  [[gnu::cold]] void announce(std::initializer_list<std::string_view> names);
+  [[gnu::cold]] void announce(std::vector<std::string> const& names);
 
   /// Writes one file: calls `fill` with the file's `output_file`. Throws `error` if no save is in progress, if the name
   /// is not a `valid_file_name` or is used twice, or if writing fails. A failed write or an exception from `fill` ends

@@ -27,10 +27,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   }
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::announce(std::initializer_list<std::string_view> names) {
+[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::announce(std::vector<std::string> const& names) {
   std::vector<std::string> all{std::string(manifest_name)};
-  for (auto const name : names)
-    if (valid_file_name(name)) all.push_back(std::string(name));
+  for (auto const& name : names)
+    if (valid_file_name(name)) all.push_back(name);
   if (!temporary_.empty() && !mark_.add(all)) throw unwritable(concat({target_, "/", detail::mark_name}));
 }
 

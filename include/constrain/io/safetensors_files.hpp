@@ -1,7 +1,11 @@
 #pragma once
 
+#include "constrain/base/function_ref.hpp"
+#include "constrain/io/mapped_file.hpp"
 #include "constrain/io/safetensors.hpp"
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,7 +13,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// The tensors of one safetensors file, or of several (shards) with an index. They are valid for the lifetime of this
-/// object.
+/// object and, after `parse` and `parse_indexed`, of the bytes.
 class safetensors_files {
 public:
   /// Opens one file. Throws `error` if it cannot be read or is not valid.
@@ -17,6 +21,13 @@ public:
   /// Opens the files of the index at `path` (`safetensors_index`), which are in the directory of the index. Throws
   /// `error` if a file cannot be read or is not valid, or if the index and a file do not have the same tensors.
   [[gnu::cold]] static safetensors_files open_indexed(std::string const& path);
+  /// The tensors of one file from its bytes. Throws `error`, naming `where`, if they are not valid.
+  [[gnu::cold]] static safetensors_files parse(std::span<std::byte const> bytes, std::string const& where);
+  /// The tensors of the files that an index lists. `index`: its text; `where`: its path. `bytes_of(name)` returns the
+  /// bytes of a file. Throws the errors of `open_indexed`.
+  [[gnu::cold]] static safetensors_files parse_indexed(
+      std::string_view index, std::string const& where,
+      function_ref<std::span<std::byte const>(std::string const& name)> bytes_of);
 
   /// All tensors, file by file.
   std::vector<tensor const*> const& tensors() const& { return tensors_; }
@@ -26,10 +37,11 @@ public:
   void find(std::string_view name) && = delete;
 
 private:
-  std::vector<safetensors_file> files_;
+  std::vector<mapped_file> mapped_; // the files that this object has opened
+  std::vector<safetensors> files_;
   std::vector<tensor const*> tensors_;
 
-  void add(safetensors_file file);
+  void add(std::span<std::byte const> bytes, std::string const& where);
 };
 
 } // namespace constrain::io

@@ -3,7 +3,6 @@
 #include "constrain/io/safetensors_files.hpp"
 
 #include "constrain/base/error.hpp"
-#include "constrain/io/mapped_file.hpp"
 #include "constrain/io/safetensors_index.hpp"
 
 #include <cstddef>
@@ -11,26 +10,46 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-[[gnu::cold]] CONSTRAIN_INLINE void safetensors_files::add(safetensors_file file) {
-  files_.push_back(std::move(file)); // moving a file leaves its tensors where they are
-  for (auto const& t : files_.back().tensors()) tensors_.push_back(&t);
+[[gnu::cold]] CONSTRAIN_INLINE void safetensors_files::add(std::span<std::byte const> bytes, std::string const& where) {
+  files_.push_back(parse_safetensors(bytes, where));
+  for (auto const& t : files_.back().tensors) tensors_.push_back(&t); // a move of the file leaves them where they are
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE safetensors_files safetensors_files::parse(std::span<std::byte const> bytes,
+                                                                          std::string const& where) {
+  safetensors_files result;
+  result.add(bytes, where);
+  return result;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE safetensors_files safetensors_files::open(std::string const& path) {
-  safetensors_files result;
-  result.add(safetensors_file::open(path));
+  mapped_file file(path, "the safetensors file");
+  auto result = parse(file.bytes(), path);
+  result.mapped_.push_back(std::move(file));
   return result;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE safetensors_files safetensors_files::open_indexed(std::string const& path) {
   mapped_file const text(path, "the index");
-  auto const index = safetensors_index::parse(text.text(), path);
+  auto const directory = path.substr(0, path.find_last_of('/') + 1);
+  std::vector<mapped_file> mapped;
+  auto result = parse_indexed(text.text(), path, [&](std::string const& name) {
+    return mapped.emplace_back(directory + name, "the safetensors file").bytes();
+  });
+  result.mapped_ = std::move(mapped);
+  return result;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE safetensors_files
+safetensors_files::parse_indexed(std::string_view text, std::string const& path,
+                                 function_ref<std::span<std::byte const>(std::string const& name)> bytes_of) {
+  auto const index = safetensors_index::parse(text, path);
   auto const directory = path.substr(0, path.find_last_of('/') + 1);
   safetensors_files result;
   std::vector<bool> seen(index.tensors.size());
   for (std::size_t i = 0; i < index.files.size(); ++i) {
-    result.add(safetensors_file::open(directory + index.files[i]));
-    for (auto const& t : result.files_.back().tensors()) {
+    result.add(bytes_of(index.files[i]), directory + index.files[i]);
+    for (auto const& t : result.files_.back().tensors) {
       auto const* const listed = index.find(t.name);
       if (listed == nullptr || listed->file != i)
         throw error({"the file '", directory, index.files[i], "' has a tensor '", t.name, "' that the index '", path,

@@ -7,26 +7,26 @@ namespace constrain::inline CONSTRAIN_VARIANT::refusals {
 // The reasons for refusing a task.
 
 /// The first template argument of ct::trainer is not a task.
-template <diagnosis d> struct task_is_none {
+template <diagnosis d> struct trainer_argument_is_not_a_task {
   static_assert(d.ok(), "trainer: the first template argument must be a ct::task; write ct::trainer<ct::task<model, "
                         "objective, ct::micro_batch{.sequences = 8}>, policies...>");
 };
 
 /// The first template argument of ct::inference is not a task.
-template <diagnosis d> struct task_of_inference_is_none {
+template <diagnosis d> struct inference_argument_is_not_a_task {
   static_assert(d.ok(),
                 "inference: the first template argument must be a ct::task; write ct::inference<ct::task<model, "
                 "objective, ct::micro_batch{.sequences = 8}>, policies...>");
 };
 
-/// The task of ct::cheapest is not a task.
-template <diagnosis d> struct task_of_cheapest_is_none {
+/// The second template argument of ct::cheapest is not a task.
+template <diagnosis d> struct cheapest_argument_is_not_a_task {
   static_assert(d.ok(), "cheapest: the second template argument must be a ct::task; write ct::task<model, objective, "
                         "ct::micro_batch{.sequences = 8}>");
 };
 
 /// The model is not a function from values to a value.
-template <diagnosis d> struct model_is_no_function {
+template <diagnosis d> struct model_is_not_a_function {
   static_assert(d.ok(), "task: the model is not a function from ct::value to ct::value; give its type a `constexpr "
                         "ct::value operator()(ct::value tokens) const` that returns the logits");
 };
@@ -44,28 +44,30 @@ template <diagnosis d> struct port_is_not_sound {
   static_assert(d.ok(), "task: the model's `inputs` or the objective's `labels` are empty, or hold a ct::port_spec "
                         "without a name, two with the same name, one with a negative `.features`, one whose `.type` or "
                         "`.each` is not a constant of ct::port_type or ct::per, or an input with one entry per row or "
-                        "logit; list at least one, give each a `.name` of its own, and give inputs "
+                        "logit; list at least one, give each a different `.name`, and give inputs "
                         "`.each = ct::per::token` or `ct::per::sequence`");
 };
 
-/// The objective is not a function from the logits and all its labels to a value, or is not default-constructible.
-template <diagnosis d> struct objective_is_no_function {
+/// The objective is not a function from the logits and all its labels to a value, is not default-constructible, or
+/// lists inputs, as a model does.
+template <diagnosis d> struct objective_is_not_a_function {
   static_assert(d.ok(), "task: the objective must be default-constructible and a function from the logits and its "
                         "labels to a loss, all of them ct::value; give its type `constexpr ct::value "
                         "operator()(ct::value logits, ct::value labels) const`, with a parameter for each label that "
-                        "it lists, or write ct::causal_lm or ct::classification");
+                        "it lists, and no member `inputs` (a type with `inputs` is a model), or write ct::causal_lm or "
+                        "ct::classification");
 };
 
 /// The forward program is not a constant expression.
 template <diagnosis d> struct model_is_not_constant {
   static_assert(d.ok(), "task: the model or the objective is not a constant expression; make every layer and "
-                        "function they call `constexpr`, and let none throw, overflow, divide by zero or use an "
-                        "empty ct::value. The compiler shows the line if you add `constexpr auto program = "
+                        "function they call `constexpr`, and make sure that none throws, overflows, divides by zero "
+                        "or uses an empty ct::value. The compiler shows the line if you add `constexpr auto program = "
                         "task::write(ct::entry::step, ct::dtype::f32);`");
 };
 
 /// The model reads ct::inverse_label_count, directly or through a loss.
-template <diagnosis d> struct model_counts_labels {
+template <diagnosis d> struct model_reads_label_count {
   static_assert(d.ok(), "the model uses ct::inverse_label_count or a loss, but predict and generate have no labels; "
                         "use these only in the objective");
 };
@@ -77,10 +79,10 @@ template <diagnosis d> struct micro_batch_is_empty {
                         "is above 0)");
 };
 
-/// micro_batch::evaluation_sequences is `got`, below 0.
+/// micro_batch::evaluation_sequences is negative: `got`.
 template <diagnosis d> struct evaluation_sequences_are_negative {
-  static_assert(d.ok(), "task: micro_batch::evaluation_sequences is `got`; give at least 1, or 0, which means as many "
-                        "as `sequences`");
+  static_assert(d.ok(), "task: micro_batch::evaluation_sequences is `got`; give 0 or more (0 means as many as "
+                        "`sequences`)");
 };
 
 /// The objective returns a value of `got` elements instead of one.

@@ -102,7 +102,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
   /// the result holds the error.
   static constexpr program build(entry e, dtype real) {
     if constexpr (!is_model<decltype(model)> && !detail::takes_several<decltype(model)>)
-      return detail::refused_program(diagnosis_with<refusals::model_is_no_function>());
+      return detail::refused_program(diagnosis_with<refusals::model_is_not_a_function>());
     else if constexpr (batch.evaluation_sequences < 0)
       return detail::refused_program(
           diagnosis_with<refusals::evaluation_sequences_are_negative>(0, 0, 0, batch.evaluation_sequences));
@@ -114,7 +114,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
     else if constexpr (!detail::are_sound(inputs, true) || !detail::are_sound(labels, false))
       return detail::refused_program(diagnosis_with<refusals::port_is_not_sound>());
     else if constexpr (!is_objective<objective>)
-      return detail::refused_program(diagnosis_with<refusals::objective_is_no_function>());
+      return detail::refused_program(diagnosis_with<refusals::objective_is_not_a_function>());
     else if constexpr (!detail::constant_program<task>)
       return detail::refused_program(diagnosis_with<refusals::model_is_not_constant>());
     else return write(e, real);
@@ -131,8 +131,8 @@ template <auto model, class objective_, micro_batch batch> struct task {
     b.program.set_result("logits", logits.where());
     b.check_reach(logits.where(), logits.info().line);
     for (auto const& info : b.program.values)
-      if (info.per_run) b.program.fail(diagnosis_with<refusals::model_counts_labels>(info.line));
-    if (logits.type() == dtype::i32) b.program.fail(diagnosis_with<op::ids_are_no_numbers>(logits.info().line));
+      if (info.per_run) b.program.fail(diagnosis_with<refusals::model_reads_label_count>(info.line));
+    if (logits.type() == dtype::i32) b.program.fail(diagnosis_with<op::ids_are_not_numbers>(logits.info().line));
     if (e == entry::predict || e == entry::generate) {
       b.program.set_result("logits", observe(logits, b.new_value({logits.type(), logits.shape()}, role::result, 0)));
       return b.program;
@@ -206,10 +206,11 @@ template <template <diagnosis> class refusal> struct no_task_for {
   static constexpr program build(entry, dtype) { return refused_program(diagnosis_with<refusal>()); }
 };
 
-using no_task = no_task_for<refusals::task_is_none>; // for ct::trainer
+using no_task = no_task_for<refusals::trainer_argument_is_not_a_task>; // for ct::trainer
 
 /// `type`, or `no_task_for<refusal>` if `type` is not a task.
-template <class type, template <diagnosis> class refusal = refusals::task_is_none> struct task_or_refusal {
+template <class type, template <diagnosis> class refusal = refusals::trainer_argument_is_not_a_task>
+struct task_or_refusal {
   using task = no_task_for<refusal>;
 };
 template <is_task type, template <diagnosis> class refusal> struct task_or_refusal<type, refusal> {

@@ -16,7 +16,7 @@ template <diagnosis d> struct epsilon_is_out_of_range {
 constexpr bool is_epsilon(double epsilon) { return epsilon >= 0 && epsilon <= constrain::detail::largest_fp32_option; }
 
 /// The weight of an op has `got` dimensions, but must be a matrix.
-template <diagnosis d> struct weight_is_no_matrix {
+template <diagnosis d> struct weight_is_not_a_matrix {
   static_assert(d.ok(), "a weight has `got` dimensions, but must be a matrix; give it the shape [out, in], or "
                         "[vocabulary, width] for an embedding");
 };
@@ -28,7 +28,7 @@ template <diagnosis d> struct no_such_axis {
 
 /// A value holds integers, but must hold floating-point numbers. `got`: the index of the operand if an op refuses it,
 /// otherwise 0.
-template <diagnosis d> struct ids_are_no_numbers {
+template <diagnosis d> struct ids_are_not_numbers {
   static_assert(d.ok(), "a value that must be floating-point holds integers, such as token ids; pass tokens through "
                         "ct::embedding first");
 };
@@ -53,7 +53,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// operands holds integers, the result's reason is `nothing`.
 constexpr inferred needs_reals(operand_types const& in, int count = 1) {
   for (int i = 0; i < count; ++i)
-    if (in[i].type == dtype::i32) return inferred::failure<op::ids_are_no_numbers>(0, i);
+    if (in[i].type == dtype::i32) return inferred::failure<op::ids_are_not_numbers>(0, i);
   return inferred();
 }
 

@@ -32,7 +32,7 @@ template <class policy, pass_name at> constexpr bool follows() {
 template <class policy> constexpr program run_own_pass(program p) {
   if (!p.failure.ok()) return p;
   if constexpr (has_own_pass<policy>) return policy::pass(p, policy::value);
-  p.fail(diagnosis_with<refusals::own_pass_is_none>());
+  p.fail(diagnosis_with<refusals::own_pass_is_missing>());
   return p;
 }
 

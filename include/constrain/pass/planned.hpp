@@ -27,9 +27,9 @@ constexpr void read_averages(memory_layout& where, program const& p, program con
   }
 }
 
-/// Whether the parameters and settings of `p` are also the first parameters and settings of `step`, in the same order,
-/// so that they have the same offsets in both programs. After them, `step` may have more settings. `p`: a program
-/// without gradients.
+/// Whether `step` begins with the parameters and settings of `p` (same order, names, shapes and numbers of axes), so
+/// that they have the same offsets in both programs. `step` may have more settings after them. `p`: a program without
+/// gradients.
 constexpr bool shares_persistent_values(program const& p, program const& step) {
   auto const shared = [](value_info const& info) { return is_parameter(info.role) || info.role == role::setting; };
   int other = -1; // of `step`
@@ -56,7 +56,7 @@ template <class passes, class step> constexpr diagnosis failure_of_entry() {
 
 /// The memory layout of a program. `step`: see `planned`. `alignment`: the alignment of the device's buffers, in
 /// bytes.
-template <class passes, class step> constexpr memory_layout plan_entry(std::int64_t alignment) {
+template <class passes, class step> constexpr memory_layout layout_of_entry(std::int64_t alignment) {
   if constexpr (std::is_void_v<step>) return plan_memory(passes::final, 0, alignment);
   else {
     auto where = plan_memory(passes::final, step::where.persistent_end, alignment);
@@ -68,22 +68,23 @@ template <class passes, class step> constexpr memory_layout plan_entry(std::int6
 } // namespace detail
 
 /// The plan of `passes::final`, a program after all its passes. `step`: the plan whose persistent values this plan
-/// shares, at the same offsets. In a trainer, this is the plan of the step program; in an inference object, the plan of
-/// `evaluate`. For these two plans themselves, `step` is void. `device`: the device that holds the buffers.
+/// shares, at the same offsets, except that a parameter with an average (`optimizer::averaged`) is read from the
+/// average. In a trainer, `step` is the plan of the step program; in an inference object, the plan of `evaluate`. For
+/// these two plans themselves, `step` is void. `device`: the kernel tag of the device that holds the buffers.
 template <class passes, class step = void, class device = cpu> struct planned {
   using before = step;                                // the plan whose persistent values this plan shares, or void
   static constexpr auto const& final = passes::final; // the program
   /// The first error of the program; `why::nothing` if there is none.
   static constexpr diagnosis failure = detail::failure_of_entry<passes, step>();
-  /// Whether the optimizer keeps an average of any parameter.
+  /// Whether the program holds a moving average of any parameter.
   static constexpr bool keeps_averages = [] {
     for (auto const& info : final.values)
       if (info.is_average) return true;
     return false;
   }();
   /// The buffers of the program's values.
-  static constexpr memory_layout where = detail::plan_entry<passes, step>(device::alignment);
-  // A refused program has no plan, so that the sentence of its refusal is the only error.
+  static constexpr memory_layout where = detail::layout_of_entry<passes, step>(device::alignment);
+  // A refused program has no plan, so that the refusal is the only error.
   static constexpr int steps = failure.ok() ? final.nodes.count : 0;
   /// The plan: the table that the executor runs.
   static constexpr auto value = lower < steps, steps == 0 ? 0 : count_operands(final) > (final, where);

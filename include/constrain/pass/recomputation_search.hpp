@@ -86,9 +86,10 @@ public:
   /// Whether a candidate was found.
   constexpr bool found() const { return found_; }
   constexpr std::uint64_t choice() const { return best_.choice; }
-  /// Whether the candidate is not worth a plan: at least ten plans were made, one of them fits, and the candidate's plan
-  /// is expected to exceed the limit by more than twice the error of the estimates. (With fewer plans, that error is not
-  /// known well enough: of 1824 limits of random programs, the choices for 10 cost over 2 % more than the cheapest.)
+  /// Whether the candidate is not worth a plan: at least ten plans were made, one of them fits, and the candidate's
+  /// plan is expected to exceed the limit by more than twice the error of the estimates. (With fewer plans, that error
+  /// is not known well enough: of 1824 limits of random programs, the choices for 10 cost over 2 % more than the
+  /// cheapest.)
   constexpr bool is_hopeless() const {
     return state_.best >= 0 && state_.made.size() >= 10 && best_.excess > 2 * error_;
   }

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::refusals {
 template <diagnosis d> struct composition_is_refused {};
 
 /// A policy has the member `after`, but no valid pass: `after` is not a ct::pass_name, or there is no valid `pass`.
-template <diagnosis d> struct own_pass_is_none {
+template <diagnosis d> struct own_pass_is_missing {
   static_assert(d.ok(), "policy: `after` must be a ct::pass_name, and the policy also needs a function `static "
                         "constexpr ct::program pass(ct::program const&, slot const&)`; write both members or neither");
 };

@@ -20,7 +20,8 @@ struct plan_view {
   device_step const* device_steps = nullptr; // scratch memory and merged calls of each step; null: none
 };
 
-/// The view of the plan `holder::value`. A call without a kernel on `device` is a compile-time error.
+/// The view of the plan `holder::value`. Compile-time error: a call without a kernel on `device`, or a kernel with
+/// impossible needs (device_plan.hpp).
 template <class holder, class device> plan_view view_of() {
   auto const& plan = holder::value;
   static_assert(sizeof(plan_has_kernels<holder, device>) > 0);
@@ -36,7 +37,7 @@ struct loop_state {
   std::int64_t index[maximum_axes]{};  // current index of each axis
   std::int64_t extent[maximum_axes]{}; // iterations of each axis's current loop
 
-  /// Sum of index x stride over `terms`.
+  /// Sum of index * stride over `terms`.
   std::int64_t sum(index_terms const& terms) const {
     std::int64_t total = 0;
     for (auto const& term : terms) total += index[term.axis] * term.stride;
@@ -55,8 +56,9 @@ struct no_hooks {
   void after(int, step const&, bound_operand const*, loop_state const&) {}
 };
 
-/// Whether calls may be merged while these hooks are in use; true for `no_hooks`. A merged call may be incomplete until
-/// the last call of its group returns. Other hooks allow merging with `static constexpr bool merges_calls = true`.
+/// Whether calls may be merged into one launch of several tensors while these hooks are in use; true for `no_hooks`.
+/// Only the last of the merged calls launches anything, so hooks that read outputs in `after` must not allow merging.
+/// Hooks that allow it declare `static constexpr bool merges_calls = true`.
 template <class hooks> inline constexpr bool merges_calls = std::is_same_v<hooks, no_hooks> || requires {
   requires hooks::merges_calls;
 };
@@ -67,15 +69,16 @@ namespace detail {
 inline bound_operand bind(operand const& o, std::byte* arena, loop_state const& loops) {
   auto address = o.offset + loops.sum(o.strides);
   if (o.position_stride != 0) {
-    auto position = o.position + loops.sum(o.position_factors);
-    if (o.ring != 0) position %= o.ring;
-    address += position * o.position_stride;
+    auto instance = o.position + loops.sum(o.position_factors);
+    if (o.ring != 0) instance %= o.ring;
+    address += instance * o.position_stride;
   }
   return {arena + address, &o.shape, o.count, o.row_stride};
 }
 
 /// The iterations of an axis's current loop: the axis's extent, or fewer in two cases. The last segment of a repeat
 /// that activation checkpointing has split can be shorter, and a loop over rows can skip rows with ignored labels.
+/// `valid_labels`: as in `step_parameters`; null: no iteration is skipped.
 inline std::int64_t iterations_now(plan_view const& plan, int axis, loop_state const& loops,
                                    std::int64_t const* valid_labels) {
   auto const& a = plan.axes[axis];
@@ -88,8 +91,9 @@ inline std::int64_t iterations_now(plan_view const& plan, int axis, loop_state c
   return left < a.extent ? left : a.extent;
 }
 
-/// A bit mask of the outputs that add to their memory in the current iteration. An output that accumulates adds, except
-/// on its first write of a run. (Outputs with a bit in `step::adds` always add: an earlier step has written them.)
+/// A bit mask of the outputs to which the step adds in the current iteration instead of overwriting them: every output
+/// that accumulates, except on its first write in a run. (Outputs with a bit in `step::adds` always add: an earlier
+/// step has written them.)
 inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const& loops) {
   unsigned adds = s.accumulates;
   for (int j = 0; j < s.outputs; ++j) {
@@ -136,7 +140,7 @@ template <class hooks>
       if (plan.device_steps != nullptr) {
         auto const& on_device = plan.device_steps[i];
         c.scratch = scratch + on_device.scratch;
-        // For most hooks, every call must be complete when it returns, so no call may be merged with the next.
+        // Unless the hooks allow merging, every call launches its own work.
         if constexpr (merges_calls<std::remove_cvref_t<hooks>>) {
           c.merged_before = on_device.merged_before;
           c.more_tensors_follow = on_device.merged_with_next;

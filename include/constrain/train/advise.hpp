@@ -40,24 +40,16 @@ template <class device, class precision, class... optimizers>
 using with_and_without_recomputation = set_list<policies<device, precision, optimizers>...,
                                                 policies<device, precision, optimizers, checkpoint::every<1>>...>;
 
-/// AdamW with the fewest bytes: all states in 8 bits, and no gradient kept after its update.
+/// The AdamW that needs the least memory: all states in 8 bits, and no gradient kept after its update.
 using smallest_adamw = optimizer::in_backward<optimizer::quantized<optimizer::adamw, optimizer::everything>>;
 
-/// The strategies that `advise` considers for a device and a precision. The device has kernels for all ops of these
-/// strategies.
-template <class device, class precision> struct advised {
-  using bf16_states = optimizer::states_in<dtype::bf16, optimizer::adamw>;
-  using list = decltype(with_and_without_recomputation<device, precision, optimizer::adamw, bf16_states>{} +
-                        set_list<policies<device, precision, bf16_states, checkpoint::keep<>>>{});
-};
-template <class precision> struct advised<device::cpu, precision> {
-  using list = decltype(
-      with_and_without_recomputation<device::cpu, precision, optimizer::adamw,
-                                     optimizer::states_in<dtype::bf16, optimizer::adamw>, optimizer::adamw_8bit,
-                                     optimizer::in_backward<optimizer::adamw_8bit>, smallest_adamw>{} +
-      set_list<policies<device::cpu, precision, smallest_adamw, checkpoint::keep<>>,
-               policies<device::cpu, precision, smallest_adamw, checkpoint::keep<>, fusion::all>>{});
-};
+/// The strategies that `advise` considers for a device and a precision.
+template <class device, class precision>
+using advised = decltype(with_and_without_recomputation<
+                             device, precision, optimizer::adamw, optimizer::states_in<dtype::bf16, optimizer::adamw>,
+                             optimizer::adamw_8bit, optimizer::in_backward<optimizer::adamw_8bit>, smallest_adamw>{} +
+                         set_list<policies<device, precision, smallest_adamw, checkpoint::keep<>>,
+                                  policies<device, precision, smallest_adamw, checkpoint::keep<>, fusion::all>>{});
 
 /// Whether a type is a policy of the device slot.
 template <class type> concept is_device = requires { requires std::is_same_v<typename type::slot, slot_of::device>; };
@@ -68,15 +60,16 @@ template <class task, class... sets> void append_estimates(advice& a, set_list<s
   (a.names.push_back(sets::name()), ...);
 }
 
-/// Throws `error` if `memory` is not at least 1 byte.
+/// Throws `error` if `memory` is below 1 byte.
 [[gnu::cold]] void check_memory(bytes memory);
 
 /// Chooses the fastest strategy that fits, and writes the text. `sequences`: the number of sequences in a micro-batch.
 /// `largest`: bytes of the largest parameter and its gradient.
 [[gnu::cold]] void finish_advice(advice& a, bytes memory, int sequences, bytes largest);
 
-/// Bytes of a task's largest parameter and its gradient in fp32. Only one layer of a repeat counts.
-template <class task> constexpr bytes largest_parameter() {
+/// Bytes of a task's largest parameter and its gradient in fp32. Of a parameter that is stacked over the layers of a
+/// repeat, one layer counts.
+template <class task> constexpr bytes largest_parameter_and_gradient() {
   constexpr program built = task::build(entry::step, dtype::f32);
   std::int64_t most = 0;
   for (auto const& info : built.values)
@@ -89,7 +82,8 @@ template <class task> constexpr bytes largest_parameter() {
 /// Compares combinations of a precision, an optimizer, recomputation and fusion. Finds those whose step fits into
 /// `memory` bytes of one device, and the fastest of them by the cost model. If none fits, the text states how many
 /// bytes are missing and what to do. Throws `error` if `memory` is below 1 byte. The plans are made at compile time; no
-/// kernel is compiled. If a strategy needs a rate that is 0 (unknown; see device/rates.hpp), the call does not compile.
+/// kernel is compiled. Compile-time error if a strategy needs a rate that is unknown (0) or out of range
+/// (device/rates.hpp).
 ///
 ///     std::puts(ct::advise<task>(ct::device::cpu{}, ct::gibibytes(16)).text.c_str());
 template <class task, class device> advice advise(device, bytes memory) {
@@ -100,10 +94,10 @@ template <class task, class device> advice advise(device, bytes memory) {
   advice a;
   if constexpr (detail::is_device<device> && is_task<task>) {
     detail::check_memory(memory);
-    detail::append_estimates<task>(a, typename detail::advised<device, precision::fp32>::list{}, memory);
-    detail::append_estimates<task>(a, typename detail::advised<device, precision::bf16>::list{}, memory);
-    detail::append_estimates<task>(a, typename detail::advised<device, precision::pure_bf16>::list{}, memory);
-    detail::finish_advice(a, memory, task::sequences, detail::largest_parameter<task>());
+    detail::append_estimates<task>(a, detail::advised<device, precision::fp32>{}, memory);
+    detail::append_estimates<task>(a, detail::advised<device, precision::bf16>{}, memory);
+    detail::append_estimates<task>(a, detail::advised<device, precision::pure_bf16>{}, memory);
+    detail::finish_advice(a, memory, task::sequences, detail::largest_parameter_and_gradient<task>());
   }
   return a;
 }

@@ -4,6 +4,7 @@
 #include "constrain/base/printable.hpp"
 #include "constrain/train/entries.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -95,9 +96,11 @@ template <bytes limit, bytes missing> constexpr int strategy_with_missing_bytes(
 /// The rows of a table of estimates as text, under a line of column names.
 [[gnu::noinline, gnu::cold]] inline std::string estimates_text(strategy_estimate const* rows, std::string const* names,
                                                                int size, int chosen) {
-  std::string text = formatted("  %-60s %12s %14s\n", "strategy", "MiB", "tokens/s, est.");
+  int width = 60; // of the column of names
+  for (int k = 0; k < size; ++k) width = std::max(width, static_cast<int>(printable(names[k]).size()));
+  std::string text = formatted("  %-*s %12s %14s\n", width, "strategy", "MiB", "tokens/s, est.");
   for (int k = 0; k < size; ++k)
-    text += formatted("%c %-60s %12.1f %14.0f%s\n", k == chosen ? '*' : ' ', printable(names[k]).c_str(),
+    text += formatted("%c %-*s %12.1f %14.0f%s\n", k == chosen ? '*' : ' ', width, printable(names[k]).c_str(),
                       rows[k].peak.mebibytes(), rows[k].tokens_per_second, rows[k].fits ? "" : "  does not fit");
   return text;
 }
@@ -142,7 +145,7 @@ template <bytes limit, class task, class... sets> struct estimates {
 template <bytes limit, class task, class... sets> struct checked_estimates {
   static constexpr bool are_sets = sizeof...(sets) >= 1 && sizeof...(sets) <= 64 && (is_set<sets> && ...);
   static constexpr bool is_valid = are_sets && is_task<task>;
-  using task_or_none = typename task_or_refusal<task, refusals::task_of_cheapest_is_none>::task;
+  using task_or_none = typename task_or_refusal<task, refusals::cheapest_argument_is_not_a_task>::task;
   template <bool> struct chosen { using type = estimates<limit, task, sets...>; };
   using of_default = std::type_identity<estimates<limit, task_or_none, policies<>>>;
   using type = typename std::conditional_t<is_valid, chosen<true>, of_default>::type;

@@ -9,7 +9,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The samples that a trainer or an evaluator reads from a corpus. `trains`: true for training, false for evaluation.
-/// Throws `error` if the corpus is too short or its vocabulary is larger than the model's.
+/// Throws `error` if the corpus is too short or its vocabulary is larger than the model's. Compile-time error if the
+/// task needs other inputs or labels. The unnamed parameters match the overload for examples.
 template <class trainer, bool trains>
 sample_set samples_of(char const*, data::corpus const& corpus, char const* = nullptr) {
   using entries = typename trainer::entries;
@@ -21,10 +22,10 @@ sample_set samples_of(char const*, data::corpus const& corpus, char const* = nul
 }
 
 /// The samples that a trainer or an evaluator reads from examples. Throws the errors of `samples_in`
-/// (example_samples.hpp), which begin with `where`. `instead`: the argument of `samples_in`.
+/// (example_samples.hpp), which begin with `where`. `instead`: as in `samples_in`.
 template <class trainer, bool>
 sample_set samples_of(char const* where, data::examples const& examples,
-                      char const* instead = "split off another share") {
+                      char const* instead = "split with another validation_fraction") {
   using entries = typename trainer::entries;
   return samples_in(where, examples, engine<entries>::template needs<typename entries::evaluate>,
                     evaluation_sequences<typename trainer::task>, instead);

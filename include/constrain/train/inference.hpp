@@ -20,7 +20,7 @@ namespace detail {
 /// The base class of an inference object of `task_` with the policies in `list`.
 template <class task_, class... list>
 using evaluator_of_inference =
-    evaluator<inference_entries<typename task_or_refusal<task_, refusals::task_of_inference_is_none>::task,
+    evaluator<inference_entries<typename task_or_refusal<task_, refusals::inference_argument_is_not_a_task>::task,
                                 std::conditional_t<is_task<task_>, policies<list...>, policies<>>>>;
 
 } // namespace detail

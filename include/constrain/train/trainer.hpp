@@ -159,10 +159,12 @@ public:
 
   /// Saves weights, optimizer states, settings and training state to a directory, atomically: only a complete saved run
   /// replaces an existing one. Hugging Face Transformers can load the directory if the model is bert, gpt2 or llama.
-  /// Throws `error` on all ranks if a file cannot be written.
-  void save(std::string const& directory) const {
+  /// With {.max_shard_size = ct::gibibytes(5)}, larger weights are split over several files. Throws `error` on all
+  /// ranks if a file cannot be written.
+  void save(std::string const& directory, save_options const& options = {}) const {
     settle();
-    save_run(directory, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world, *ranks_.holders);
+    save_run(directory, options, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world,
+             *ranks_.holders);
   }
   /// Loads a run that `save` wrote, to continue it. A setting that the saved run lacks keeps its value. Throws `error`,
   /// with nothing changed, if the directory is damaged, was saved with a different configuration, or has a value out of

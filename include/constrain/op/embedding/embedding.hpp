@@ -34,7 +34,7 @@ struct embedding {
 
   static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
-    if (in[0].shape.rank != 2) return inferred::failure<weight_is_no_matrix>(2, in[0].shape.rank);
+    if (in[0].shape.rank != 2) return inferred::failure<weight_is_not_a_matrix>(2, in[0].shape.rank);
     if (in[1].type != dtype::i32) return inferred::failure<tokens_are_not_integers>(0, 0);
     auto s = in[1].shape;
     s.extent[s.rank++] = in[0].shape.features();

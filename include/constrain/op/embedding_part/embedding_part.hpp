@@ -6,9 +6,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 struct embedding;
 
-/// The gradient of op::embedding_part from dy [..., width] and tokens: dtable[token - first] (+)= the sum of dy over
-/// all positions with that token, added in the order of the positions; `first` is the index of the rank's first row.
-/// (+)=: the first write in a run of the program overwrites the output; later writes add to it.
+/// The gradient of op::embedding_part: dy [..., width], tokens [...] (i32) -> dtable [rows, width], in the accumulator
+/// type. For each token with first <= token < first + rows, dtable[token - first] (+)= the sum of dy over all positions
+/// with that token, in the order of the positions; other tokens are skipped. `first` is the index of the rank's first
+/// row. (+)=: the first write in a run of the program overwrites the output; later writes add to it.
 struct embedding_part_gradient {
   struct options {
     std::int64_t rows = 1; // rows of the table on one rank
@@ -22,9 +23,9 @@ struct embedding_part_gradient {
 };
 
 /// One rank's part of op::embedding for a table whose rows are split over the ranks of a tensor group (Shoeybi et al.
-/// 2019, section 3): table [rows, width], tokens [...] (i32) -> [..., width]. The result is the token's row of the
-/// table if this rank has that row, otherwise 0; the sum over the ranks is the embedding. Every rank stores the same
-/// number of rows; rows beyond the vocabulary are unused.
+/// 2019, Megatron-LM, section 3): table [rows, width], tokens [...] (i32) -> [..., width]. The result is the token's
+/// row of the table if this rank has that row, otherwise 0; the sum of the ranks' results is the embedding. Every rank
+/// stores the same number of rows; rows beyond the vocabulary are unused.
 struct embedding_part {
   using written_as = embedding;
   static constexpr char const* name = "embedding_part";

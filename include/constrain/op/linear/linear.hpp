@@ -75,7 +75,7 @@ struct linear {
   static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
     if (in[0].shape.rank < 1) return inferred::failure<not_a_matrix_of_features>(1, in[0].shape.rank);
-    if (in[1].shape.rank != 2) return inferred::failure<weight_is_no_matrix>(2, in[1].shape.rank);
+    if (in[1].shape.rank != 2) return inferred::failure<weight_is_not_a_matrix>(2, in[1].shape.rank);
     if (in[0].shape.features() != in[1].shape.features())
       return inferred::failure<widths_differ>(in[1].shape.features(), in[0].shape.features());
     return inferred::one(in[0].type, in[0].shape.with_features(in[1].shape.extent[0]));

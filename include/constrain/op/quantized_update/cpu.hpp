@@ -32,14 +32,14 @@ struct quantized_block {
   int count;           // number of elements of the block, without padding
 
   /// Decodes the field into `to`.
-  template <class real> void read(dynamic_map const& map, real* to) const {
+  template <class stored> void read(dynamic_map const& map, stored* to) const {
     auto const* const values = map.values();
     auto const* const from = codes;
     auto const factor = *scale;
-    simd_loop(count, [=](std::int64_t i) { to[i] = static_cast<real>(values[from[i]] * factor); });
+    simd_loop(count, [=](std::int64_t i) { to[i] = static_cast<stored>(values[from[i]] * factor); });
   }
   /// Sets the scale and the codes from the field's new values `x`.
-  template <class real> void write(dynamic_map const& map, real const* x) const {
+  template <class stored> void write(dynamic_map const& map, stored const* x) const {
     float numbers[capacity];
     std::int32_t nearest_codes[capacity];
     simd_loop(count, [&, to = &numbers[0]](std::int64_t i) { to[i] = static_cast<float>(x[i]); });

@@ -12,7 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The operands of quantized_update. `elements`: of a tensor; `used`: without the padding of a shard.
+/// The operands of quantized_update. `elements`: stored elements of one tensor on this rank, with the padding of its
+/// shard; `used`: without that padding; `instances`: number of tensors in the stack.
 template <class stored, int fields> struct quantized_operands {
   stored const* gradient;
   stored* weight;
@@ -24,7 +25,7 @@ template <class stored, int fields> struct quantized_operands {
 /// The maps of a state's fields, as a kernel's argument: the signed map, the unsigned one, or both.
 template <class optimizer> struct quantized_maps {
   static constexpr int fields = op::state_fields<optimizer>();
-  /// Whether a field is signed if `is_signed`, otherwise whether a field is unsigned.
+  /// Whether any field is signed (`is_signed`) or unsigned (not `is_signed`).
   static constexpr bool has(bool is_signed) {
     for (int i = 0; i < fields; ++i)
       if (op::state_is_signed<optimizer>(i) == is_signed) return true;
@@ -36,30 +37,31 @@ template <class optimizer> struct quantized_maps {
 
   dynamic_map maps[count];
 
-  /// The maps, copied from the host's.
+  /// Copies of the host's maps.
   static quantized_maps copied() {
     if constexpr (count == 2) return {{dynamic_map::of(true), dynamic_map::of(false)}};
     else return {{dynamic_map::of(has(true))}};
   }
 };
 
-/// A warp's share of a block of 256 elements: every lane holds elements lane, lane + 32, ....
+/// A warp's share of a quantization block of 256 elements: every lane holds elements lane, lane + 32, ..., lane + 224.
 struct quantized_lanes {
   static constexpr int each = 8; // elements per lane
-  int count;                     // elements of the block, at most 256
+  int count;                     // elements of the quantization block, at most 256
 
   __device__ static int at(int j) { return static_cast<int>(threadIdx.x % 32) + 32 * j; }
 
   /// Decodes a field with the values of its map, [256].
-  template <class real>
-  __device__ void read(std::uint8_t const* codes, float scale, float const* values, real (&to)[each]) const {
+  template <class stored>
+  __device__ void read(std::uint8_t const* codes, float scale, float const* values, stored (&to)[each]) const {
     CT_UNROLL
-    for (int j = 0; j < each; ++j) to[j] = at(j) < count ? static_cast<real>(values[codes[at(j)]] * scale) : real(0);
+    for (int j = 0; j < each; ++j)
+      to[j] = at(j) < count ? static_cast<stored>(values[codes[at(j)]] * scale) : stored(0);
   }
-  /// Sets the scale and the codes from the field's new values `x`. Magnitudes are compared as integers, so that inf and
-  /// NaN become the largest float.
-  template <class real>
-  __device__ void write(real const (&x)[each], dynamic_map::search const& nearest, std::uint8_t* codes,
+  /// Sets the scale and the codes from the field's new values `x`. As integers, inf and NaN compare greater than every
+  /// finite magnitude, so that they make the scale the largest finite float.
+  template <class stored>
+  __device__ void write(stored const (&x)[each], dynamic_map::search const& nearest, std::uint8_t* codes,
                         float* scale) const {
     std::int32_t largest_bits = 0;
     CT_UNROLL
@@ -84,8 +86,8 @@ struct quantized_lanes {
 
 } // namespace detail
 
-// The update of one parameter with 8-bit states. A warp handles blocks of 256 elements; blockIdx.y is the index of the
-// tensor in a stack.
+// The update of one parameter with 8-bit states. A warp handles quantization blocks of 256 elements. Thread blocks with
+// the same blockIdx.y handle the tensors blockIdx.y, blockIdx.y + gridDim.y, ... of a stack.
 template <class optimizer, class stored, int... field>
 static __global__ void __launch_bounds__(cuda_threads)
     quantized_update_kernel(detail::quantized_operands<stored, sizeof...(field)> x,
@@ -102,10 +104,10 @@ static __global__ void __launch_bounds__(cuda_threads)
   __syncthreads();
   auto const prepared = decays ? hyper->decaying : hyper->other;
   auto const scale = static_cast<stored>(clip[1]);
-  auto const step = static_cast<std::int64_t>(gridDim.x) * (cuda_threads / 32);
+  auto const stride = static_cast<std::int64_t>(gridDim.x) * (cuda_threads / 32);
   for (std::int64_t instance = blockIdx.y; instance < x.instances; instance += gridDim.y)
     for (auto b = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32; b * block < x.used;
-         b += step) {
+         b += stride) {
       auto const rest = x.used - b * block;
       auto const first = instance * x.elements + b * block;
       auto const of_scale = instance * ((x.elements + block - 1) / block) + b;

@@ -98,7 +98,7 @@ namespace detail {
 /// Refuses token ids and labels. The trainer checks the integers of an input against the tables that they index, but
 /// it does not follow integers through other ops.
 constexpr void refuse_ids(value x, int line) {
-  if (x.type() == dtype::i32) x.owner().program.fail(diagnosis_with<op::ids_are_no_numbers>(line));
+  if (x.type() == dtype::i32) x.owner().program.fail(diagnosis_with<op::ids_are_not_numbers>(line));
 }
 
 } // namespace detail

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/units.hpp"
 #include "constrain/comm/agreement.hpp"
 #include "constrain/io/safetensors.hpp"
 #include "constrain/model/weight_format.hpp"
@@ -22,6 +23,14 @@ struct saved_configuration {
   std::string policies;              // other policies that must match, such as "train_only<role::bias>"; empty: none
 };
 
+/// Options of `trainer::save`.
+struct save_options {
+  /// The maximum size of a file with weights, as Hugging Face's `max_shard_size`; 0: one file, model.safetensors. If
+  /// the weights are larger, they are written to model-00001-of-0000<n>.safetensors and so on, with
+  /// model.safetensors.index.json; a tensor that is larger has a file of its own.
+  bytes max_shard_size{};
+};
+
 namespace detail {
 
 /// A shape as text, for example "[3, 4]".
@@ -38,10 +47,11 @@ void check_field(std::string const& directory, std::string const& field, std::st
 /// Saves weights, optimizer states, settings and the training state `s` to a directory, atomically: an older saved run
 /// in the directory stays intact until the new one is complete. `list`: the trainer's parameters. `format`: how other
 /// programs store the weights. `c` is saved too, and `load_run` checks it. `group`: the ranks that hold the shards.
-/// Throws the same `error` on every rank if saving fails. Collective over `world`.
-void save_run(std::string const& directory, parameter_list const& list, weight_format const& format,
-              saved_configuration const& c, training_state const& s, arena& memory, communicator& world,
-              communicator& group);
+/// Throws the same `error` on every rank if `options.max_shard_size` is negative or saving fails. Collective over
+/// `world`.
+void save_run(std::string const& directory, save_options const& options, parameter_list const& list,
+              weight_format const& format, saved_configuration const& c, training_state const& s, arena& memory,
+              communicator& world, communicator& group);
 
 /// Copies the tensors of a saved run into the arena and returns the training state. Every rank checks everything before
 /// the first byte is copied; `ranks` lets the ranks agree that all checks passed. Throws `error` if the directory is

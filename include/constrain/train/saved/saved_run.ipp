@@ -3,13 +3,16 @@
 #include "constrain/train/saved/saved_run.hpp"
 
 #include "constrain/base/concat.hpp"
+#include "constrain/base/formatted.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/io/directory_reader.hpp"
 #include "constrain/io/directory_writer.hpp"
 #include "constrain/io/json.hpp"
 #include "constrain/io/json_writer.hpp"
+#include "constrain/io/safetensors_files.hpp"
 #include "constrain/program/setting.hpp"
 
+#include <cstdint>
 #include <cstring>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -35,7 +38,7 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
 
 /// Throws `error` unless a file has exactly the `wanted` tensors, by name, shape and dtype; the file may lack optional
 /// tensors. `directory`: for the error.
-[[gnu::cold]] CONSTRAIN_INLINE void check_tensors(std::string const& directory, io::safetensors const& file,
+[[gnu::cold]] CONSTRAIN_INLINE void check_tensors(std::string const& directory, io::safetensors_files const& file,
                                                   std::vector<file_tensor> const& wanted) {
   for (auto const& w : wanted) {
     auto const& t = w.tensor;
@@ -47,18 +50,18 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
     check_field(directory, concat({"shape of '", t.name, "'"}), shape_text(saved->shape), shape_text(t.shape));
     check_field(directory, concat({"dtype of '", t.name, "'"}), saved->dtype, t.dtype);
   }
-  for (auto const& saved : file.tensors) {
+  for (auto const* saved : file.tensors()) {
     bool known = false;
-    for (auto const& w : wanted) known = known || w.tensor.name == saved.name;
+    for (auto const& w : wanted) known = known || w.tensor.name == saved->name;
     if (!known)
-      throw error({"the saved run '", directory, "' has a tensor '", saved.name,
+      throw error({"the saved run '", directory, "' has a tensor '", saved->name,
                    "' that the trainer does not have; load the run into a trainer with the same model and optimizer"});
   }
 }
 
 /// Throws `error` for a setting in `file` whose value `trainer::set` refuses. `wanted`: the trainer's states and
 /// settings. `directory`: for the error.
-[[gnu::cold]] CONSTRAIN_INLINE void check_settings(std::string const& directory, io::safetensors const& file,
+[[gnu::cold]] CONSTRAIN_INLINE void check_settings(std::string const& directory, io::safetensors_files const& file,
                                                    parameter_list const& list, std::vector<file_tensor> const& wanted) {
   for (auto const& w : wanted) {
     auto const* const saved = w.optional ? file.find(w.tensor.name) : nullptr;
@@ -70,10 +73,27 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   }
 }
 
+/// The files of the weights: `weights_file`, or one for each shard.
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<std::string> weights_files(std::size_t shards) {
+  if (shards <= 1) return {weights_file};
+  std::vector<std::string> names;
+  for (std::size_t k = 1; k <= shards; ++k) names.push_back(formatted("model-%05zu-of-%05zu.safetensors", k, shards));
+  return names;
+}
+
+/// The weights of a saved run.
+[[gnu::cold]] CONSTRAIN_INLINE io::safetensors_files weights_of(io::directory_reader const& reader) {
+  if (!reader.contains(weights_index_file))
+    return io::safetensors_files::parse(reader.bytes(weights_file), reader.path(weights_file));
+  return io::safetensors_files::parse_indexed(reader.text(weights_index_file), reader.path(weights_index_file),
+                                              [&](std::string const& name) { return reader.bytes(name); });
+}
+
 /// Writes the files of a saved run, on the calling rank only.
-[[gnu::cold]] CONSTRAIN_INLINE void write_run(std::string const& directory, gathered_tensors const& weights,
-                                              gathered_tensors const& states, weight_format const& format,
-                                              saved_configuration const& c, training_state const& s) {
+[[gnu::cold]] CONSTRAIN_INLINE void write_run(std::string const& directory, save_options const& options,
+                                              gathered_tensors const& weights, gathered_tensors const& states,
+                                              weight_format const& format, saved_configuration const& c,
+                                              training_state const& s) {
   io::json_writer json;
   json.object();
   json.member("version", detail::saved_version);
@@ -89,8 +109,16 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   json.end();
 
   io::directory_writer writer(directory);
-  writer.announce({weights_file, configuration_file, detail::saved_optimizer, detail::saved_state});
-  writer.write(weights_file, [&](io::output_file& out) { weights.write(out); });
+  auto const most = options.max_shard_size.count();
+  auto const parts = weights.shards(most > 0 ? static_cast<std::size_t>(most) : SIZE_MAX);
+  auto const files = weights_files(parts.size());
+  auto names = files;
+  names.insert(names.end(), {weights_index_file, configuration_file, detail::saved_optimizer, detail::saved_state});
+  writer.announce(names);
+  for (std::size_t k = 0; k < parts.size(); ++k)
+    writer.write(files[k], [&](io::output_file& out) { weights.write(out, parts[k]); });
+  if (parts.size() > 1)
+    writer.write(weights_index_file, io::text_bytes(concat({weights.index_of(parts, files), "\n"})));
   if (!format.configuration.empty())
     writer.write(configuration_file, io::text_bytes(concat({format.configuration, "\n"})));
   writer.write(saved_optimizer, [&](io::output_file& out) { states.write(out); });
@@ -102,17 +130,20 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE void save_run(std::string const& directory, parameter_list const& list,
-                                             weight_format const& format, saved_configuration const& c,
-                                             training_state const& s, arena& memory, communicator& world,
-                                             communicator& group) {
+[[gnu::cold]] CONSTRAIN_INLINE void save_run(std::string const& directory, save_options const& options,
+                                             parameter_list const& list, weight_format const& format,
+                                             saved_configuration const& c, training_state const& s, arena& memory,
+                                             communicator& world, communicator& group) {
   agree(world, joint_call::save); // all ranks must be in `save` before the first all-gather
   together(world, joint_call::save, [&] {
     // Rank 0 writes full tensors, so that the files do not depend on the number of ranks.
     gathered_tensors const weights(weight_tensors(list, format.names), memory, group);
     gathered_tensors const states(state_tensors(list), memory, group);
     agreed(world, joint_call::save, [&] {
-      if (world.rank() == 0) detail::write_run(directory, weights, states, format, c, s);
+      if (options.max_shard_size.count() < 0)
+        throw error({"save: .max_shard_size is ", counted(options.max_shard_size.count(), "byte"),
+                     "; give at least 1 byte, or 0 for one file"});
+      if (world.rank() == 0) detail::write_run(directory, options, weights, states, format, c, s);
     });
   });
 }
@@ -149,9 +180,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   s.learning_rate_factor = json["learning_rate_factor"].real();
   detail::check_state(directory, s);
 
-  auto const weights = io::parse_safetensors(reader.bytes(weights_file), reader.path(weights_file));
+  auto const weights = detail::weights_of(reader);
   auto const states =
-      io::parse_safetensors(reader.bytes(detail::saved_optimizer), reader.path(detail::saved_optimizer));
+      io::safetensors_files::parse(reader.bytes(detail::saved_optimizer), reader.path(detail::saved_optimizer));
   auto const wanted_weights = weight_tensors(list, format.names);
   auto const wanted_states = state_tensors(list);
   detail::check_tensors(directory, weights, wanted_weights);

@@ -45,8 +45,20 @@ public:
   /// Gathers the tensors `what` of the arena `memory`. Collective over `group` if any tensor is sharded.
   gathered_tensors(std::vector<file_tensor> what, arena& memory, communicator& group);
 
-  /// Writes the tensors as a safetensors file. Throws `error` if `out` cannot be written.
-  [[gnu::cold]] void write(io::output_file& out) const;
+  /// Consecutive tensors: those of one file.
+  struct shard {
+    std::size_t first = 0; // index of the first tensor
+    std::size_t count = 0; // number of tensors
+  };
+  /// The tensors in shards of at most `most` bytes; a tensor that is larger has a shard of its own.
+  [[gnu::cold]] std::vector<shard> shards(std::size_t most) const;
+
+  /// Writes the tensors, or those of one shard, as a safetensors file. Throws `error` if `out` cannot be written.
+  void write(io::output_file& out) const { write(out, {0, tensors_.size()}); }
+  [[gnu::cold]] void write(io::output_file& out, shard part) const;
+
+  /// The text of the index of several files (`io::safetensors_index`). `files[k]`: the name of the file of `parts[k]`.
+  [[gnu::cold]] std::string index_of(std::vector<shard> const& parts, std::vector<std::string> const& files) const;
 
 private:
   /// The bytes of all iterations of the full tensor; copied into `full_tensors_` unless they can be viewed in the

@@ -4,10 +4,12 @@
 
 #include "constrain/base/concat.hpp"
 #include "constrain/io/dtype.hpp"
+#include "constrain/io/json_writer.hpp"
 #include "constrain/io/safetensors_writer.hpp"
 #include "constrain/program/print.hpp"
 #include "constrain/train/tensor_view.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -86,13 +88,42 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   }
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void gathered_tensors::write(io::output_file& out) const {
+[[gnu::cold]] CONSTRAIN_INLINE auto gathered_tensors::shards(std::size_t most) const -> std::vector<shard> {
+  std::vector<shard> all;
+  std::size_t left = 0; // bytes that the last shard can still take
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    auto const bytes = tensors_[i].bytes();
+    if (all.empty() || bytes > left) {
+      all.push_back({i, 0});
+      left = most;
+    }
+    ++all.back().count;
+    left -= std::min(left, bytes);
+  }
+  return all;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE std::string gathered_tensors::index_of(std::vector<shard> const& parts,
+                                                                      std::vector<std::string> const& files) const {
+  std::size_t total = 0;
+  for (auto const& t : tensors_) total += t.bytes();
+  io::json_writer json;
+  json.object();
+  json.object("metadata").member("total_size", total).end();
+  json.object("weight_map");
+  for (std::size_t k = 0; k < parts.size(); ++k)
+    for (std::size_t i = 0; i < parts[k].count; ++i) json.member(tensors_[parts[k].first + i].tensor.name, files[k]);
+  json.end().end();
+  return json.text();
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void gathered_tensors::write(io::output_file& out, shard part) const {
   std::vector<io::tensor> tensors;
-  for (auto const& t : tensors_) tensors.push_back(t.tensor);
+  for (std::size_t i = 0; i < part.count; ++i) tensors.push_back(tensors_[part.first + i].tensor);
   std::vector<std::byte> buffer;
   std::span<io::tensor const> const all{std::as_const(tensors).data(), tensors.size()};
   io::write_safetensors(out, all, {{"format", "pt"}}, [&](std::size_t i) -> std::span<std::byte const> {
-    auto const& t = tensors_[i];
+    auto const& t = tensors_[part.first + i];
     if (!t.transposed) return t.tensor.bytes;
     buffer.resize(t.bytes());
     detail::transpose_elements(t.tensor.bytes.data(), t.info->shape.extent[0], t.info->shape.extent[1],

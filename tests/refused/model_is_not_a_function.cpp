@@ -1,5 +1,5 @@
 // refused: task: the model is not a function from ct::value to ct::value
-// shows: model_is_no_function
+// shows: model_is_not_a_function
 // diagnosis: refused, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,5 +1,5 @@
 // refused: task: the objective must be default-constructible and a function from the logits and its labels to a loss
-// shows: objective_is_no_function
+// shows: objective_is_not_a_function
 // diagnosis: refused, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

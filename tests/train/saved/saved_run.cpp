@@ -1,0 +1,126 @@
+#include "sentence.hpp"
+#include "temporary_directory.hpp"
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+// Weights in several files. Everything else of a saved run is tested beside this file, by subject.
+
+namespace ct = constrain;
+namespace fs = std::filesystem;
+using ct::test::sentence, ct::test::temporary_directory;
+
+namespace {
+
+using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 40, .context = 8}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+using trainer = ct::trainer<task>;
+
+void step(trainer& t, int number) {
+  std::vector<std::int32_t> tokens(16);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i * 7 % 40) / (number + 1);
+  t.step(t.batch(tokens, tokens, ct::labels::shift));
+}
+
+std::vector<float> weights_of(trainer const& t) {
+  std::vector<float> all;
+  for (auto const& p : t.parameters()) {
+    std::vector<float> x(static_cast<std::size_t>(p.size()));
+    p.copy_to(std::span(x));
+    all.insert(all.end(), x.begin(), x.end());
+  }
+  return all;
+}
+
+/// The names of the files with weights in a directory, and of their index.
+std::set<std::string> weights_in(std::string const& directory) {
+  std::set<std::string> names;
+  for (auto const& e : fs::directory_iterator(directory))
+    if (auto const name = e.path().filename().string(); name.starts_with("model")) names.insert(name);
+  return names;
+}
+
+} // namespace
+
+TEST_CASE("weights in several files: the run continues from them, and one file replaces them") {
+  temporary_directory const directory;
+  auto const path = directory / "run";
+  trainer t;
+  step(t, 0);
+  t.save(path, {.max_shard_size = ct::bytes(8000)});
+  auto const saved = weights_of(t);
+  auto const names = weights_in(path);
+  REQUIRE(names.size() > 3);
+  CHECK(names.contains("model-00001-of-0000" + std::to_string(names.size() - 1) + ".safetensors"));
+  std::size_t total = 0;
+  for (auto const& name : names) {
+    if (name.ends_with(".json")) continue;
+    auto const file = ct::io::safetensors_file::open(path + "/" + name);
+    std::size_t bytes = 0;
+    for (auto const& tensor : file.tensors()) bytes += tensor.bytes.size();
+    CHECK((bytes <= 8000 || file.tensors().size() == 1));
+    total += bytes;
+  }
+  CHECK(total == saved.size() * sizeof(float));
+  auto const index = ct::io::json::parse(ct::test::read_file(path + "/model.safetensors.index.json"));
+  CHECK(index["metadata"]["total_size"].int64() == static_cast<std::int64_t>(total));
+
+  step(t, 1);
+  trainer resumed, tuned;
+  resumed.load(path);
+  CHECK(weights_of(resumed) == saved);
+  step(resumed, 1);
+  CHECK(weights_of(resumed) == weights_of(t));
+  tuned.load_pretrained(path);
+  CHECK(weights_of(tuned) == saved);
+
+  t.save(path);
+  CHECK(weights_in(path) == std::set<std::string>{"model.safetensors"});
+  resumed.load(path);
+  CHECK(weights_of(resumed) == weights_of(t));
+}
+
+TEST_CASE("weights that fit into one file have no index, and a negative size is refused with nothing changed") {
+  temporary_directory const directory;
+  auto const path = directory / "run";
+  trainer t;
+  t.save(path, {.max_shard_size = ct::mebibytes(1)});
+  CHECK(weights_in(path) == std::set<std::string>{"model.safetensors"});
+  CHECK(sentence([&] { t.save(path, {.max_shard_size = ct::bytes(-5)}); }) ==
+        "save: .max_shard_size is -5 bytes; give at least 1 byte, or 0 for one file");
+  CHECK(weights_in(path) == std::set<std::string>{"model.safetensors"});
+}
+
+TEST_CASE("an index that does not fit its files is refused, with nothing changed") {
+  temporary_directory const directory;
+  auto const path = directory / "run";
+  trainer t;
+  step(t, 0);
+  t.save(path, {.max_shard_size = ct::bytes(20'000)});
+  std::vector<std::string> const names{"model-00001-of-00002.safetensors",
+                                       "model-00002-of-00002.safetensors",
+                                       "model.safetensors.index.json",
+                                       "config.json",
+                                       "optimizer.safetensors",
+                                       "state.json"};
+  std::vector<std::string> contents;
+  for (auto const& name : names) contents.push_back(ct::test::read_file(path + "/" + name));
+  std::swap(contents[0], contents[1]);
+  ct::io::directory_writer writer(path);
+  for (std::size_t i = 0; i < names.size(); ++i) writer.write(names[i], contents[i]);
+  writer.commit();
+  trainer other;
+  auto const before = weights_of(other);
+  CHECK(sentence([&] {
+          other.load(path);
+        }).find("that the index '" + path + "/model.safetensors.index.json' does not") != std::string::npos);
+  CHECK(other.steps() == 0);
+  CHECK(weights_of(other) == before);
+}
