@@ -121,7 +121,8 @@ template <class trainer> std::vector<double> packed() {
 
 double distance(std::vector<double> const& a, std::vector<double> const& b) {
   double most = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
+  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i)
+    if (auto const distance = std::abs(a[i] - b[i]); !(distance <= most)) most = std::isnan(distance) ? 1e9 : distance;
   return most;
 }
 

@@ -45,11 +45,13 @@ using smallest_adamw = optimizer::in_backward<optimizer::quantized<optimizer::ad
 
 /// The strategies that `advise` considers for a device and a precision.
 template <class device, class precision>
-using advised = decltype(with_and_without_recomputation<
-                             device, precision, optimizer::adamw, optimizer::states_in<dtype::bf16, optimizer::adamw>,
-                             optimizer::adamw_8bit, optimizer::in_backward<optimizer::adamw_8bit>, smallest_adamw>{} +
-                         set_list<policies<device, precision, smallest_adamw, checkpoint::keep<>>,
-                                  policies<device, precision, smallest_adamw, checkpoint::keep<>, fusion::all>>{});
+using advised = decltype(
+    with_and_without_recomputation<device, precision, optimizer::adamw,
+                                   optimizer::states_in<dtype::bf16, optimizer::adamw>, optimizer::adamw_8bit,
+                                   optimizer::in_backward<optimizer::adamw_8bit>, smallest_adamw>{} +
+    set_list<policies<device, precision, optimizer::states_in<dtype::bf16, optimizer::adamw>, checkpoint::keep<>>,
+             policies<device, precision, smallest_adamw, checkpoint::keep<>>,
+             policies<device, precision, smallest_adamw, checkpoint::keep<>, fusion::all>>{});
 
 /// Whether a type is a policy of the device slot.
 template <class type> concept is_device = requires { requires std::is_same_v<typename type::slot, slot_of::device>; };

@@ -19,6 +19,22 @@ using ct::test::sentence, ct::test::temporary_directory;
 
 namespace {
 
+/// Its two parameters are stored under one name.
+struct same_names {
+  constexpr ct::value operator()(ct::value tokens) const {
+    return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 16, .width = 8}), 16, {.bias = false});
+  }
+};
+
+} // namespace
+
+template <> struct constrain::weight_format_of<same_names> {
+  static constexpr ct::stored_name names[] = {{"token.weight", "same"}, {"head.weight", "same"}};
+  static weight_format make(same_names const&) { return {.names = names}; }
+};
+
+namespace {
+
 using task = ct::task<ct::gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 40, .context = 8}, ct::causal_lm,
                       ct::micro_batch{.sequences = 2}>;
 using trainer = ct::trainer<task>;
@@ -85,6 +101,39 @@ TEST_CASE("weights in several files: the run continues from them, and one file r
   CHECK(weights_in(path) == std::set<std::string>{"model.safetensors"});
   resumed.load(path);
   CHECK(weights_of(resumed) == weights_of(t));
+}
+
+TEST_CASE("a tensor that is larger than a file may be has a file of its own") {
+  temporary_directory const directory;
+  auto const path = directory / "run";
+  trainer t, other;
+  step(t, 0);
+  t.save(path, {.max_shard_size = ct::bytes(1)});
+  CHECK(weights_in(path).size() == 1 + 4 + 2 * 12); // the index, the tensors outside the layers, those of two layers
+  other.load_pretrained(path);
+  CHECK(weights_of(other) == weights_of(t));
+}
+
+TEST_CASE("a file that was put beside the weights of a saved run is not read") {
+  temporary_directory const directory;
+  auto const path = directory / "run";
+  trainer t, stray, other;
+  step(t, 0);
+  t.save(path, {.max_shard_size = ct::bytes(8000)});
+  stray.save(directory / "stray");
+  fs::copy_file(fs::path(directory / "stray") / "model.safetensors", fs::path(path) / "model.safetensors");
+  other.load_pretrained(path);
+  CHECK(weights_of(other) == weights_of(t));
+}
+
+TEST_CASE("two tensors of one name are refused before a file is written, in whatever files they would be") {
+  temporary_directory const directory;
+  auto const path = directory / "run";
+  ct::trainer<ct::task<same_names{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>> const t;
+  constexpr auto refusal = "the tensor name 'same' occurs twice; give every tensor its own name";
+  CHECK(sentence([&] { t.save(path); }) == refusal);
+  CHECK(sentence([&] { t.save(path, {.max_shard_size = ct::bytes(1)}); }) == refusal);
+  CHECK(!fs::exists(path));
 }
 
 TEST_CASE("weights that fit into one file have no index, and a negative size is refused with nothing changed") {

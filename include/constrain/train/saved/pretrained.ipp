@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -59,10 +60,10 @@ struct configuration_check {
 }
 
 /// Throws `error` if the config.json of a directory lacks a required key or contradicts the model's configuration.
-[[gnu::cold]] CONSTRAIN_INLINE void check_configuration(configuration_check const& check, std::string const& file,
-                                                        weight_format const& format) {
-  io::mapped_file const text(file, "the configuration");
-  auto const saved = io::json::parse(text.text(), file);
+/// `text`, `file`: its content and path.
+[[gnu::cold]] CONSTRAIN_INLINE void check_configuration(configuration_check const& check, std::string_view text,
+                                                        std::string const& file, weight_format const& format) {
+  auto const saved = io::json::parse(text, file);
   for (auto const& name : format.required_keys)
     if (auto const found = saved.find(name); !found || found->is_null())
       throw error({"the configuration '", file, "' has no ", name, "; use the file that was saved with the weights"});
@@ -86,24 +87,37 @@ struct configuration_check {
   return found;
 }
 
+/// Open weights. Those of a saved run are read through its reader, so that all files are of the same run even if
+/// another one replaces it meanwhile.
+struct opened_weights {
+  std::unique_ptr<io::directory_reader> run{}; // null unless the weights are those of a saved run
+  io::safetensors_files files{};
+};
+
 /// Opens the weights at `path`, a file or a directory. For a directory, checks its manifest and its configuration, if
 /// it has them. `strict`: as in `pretrained_options`. `owner`: as in `check_field`.
-[[gnu::cold]] CONSTRAIN_INLINE io::safetensors_files open_weights(std::string const& path, bool strict,
-                                                                  weight_format const& format, std::string_view owner) {
-  if (!io::directory_names(path)) return io::safetensors_files::open(path);
+[[gnu::cold]] CONSTRAIN_INLINE opened_weights open_weights(std::string const& path, bool strict,
+                                                           weight_format const& format, std::string_view owner) {
+  if (!io::directory_names(path)) return {nullptr, io::safetensors_files::open(path)};
   auto const in_it = [&](std::string_view name) { return concat({path, "/", name}); };
-  if (io::detail::exists(in_it(io::manifest_name))) io::directory_reader{path}; // checks all CRCs
-  bool const is_one_file = io::detail::exists(in_it(weights_file));
-  if (!is_one_file && !io::detail::exists(in_it(weights_index_file)))
+  opened_weights opened;
+  if (io::detail::exists(in_it(io::manifest_name))) opened.run = std::make_unique<io::directory_reader>(path);
+  auto const has = [&](char const* name) {
+    return opened.run ? opened.run->contains(name) : io::detail::exists(in_it(name));
+  };
+  if (!has(weights_file) && !has(weights_index_file))
     throw error({"the directory '", path, "' has no ", weights_file, " and no ", weights_index_file,
                  "; save the model there as safetensors"});
-  if (auto const file = in_it(configuration_file); !format.configuration.empty() && io::detail::exists(file)) {
+  if (auto const file = in_it(configuration_file); !format.configuration.empty() && has(configuration_file)) {
     configuration_check check{path, owner};
     if (!strict) check.skipped = format.head_keys;
-    check_configuration(check, file, format);
+    if (opened.run) check_configuration(check, opened.run->text(configuration_file), file, format);
+    else check_configuration(check, io::mapped_file(file, "the configuration").text(), file, format);
   }
-  if (is_one_file) return io::safetensors_files::open(in_it(weights_file));
-  return io::safetensors_files::open_indexed(in_it(weights_index_file));
+  if (opened.run) opened.files = weights_of(*opened.run);
+  else if (has(weights_file)) opened.files = io::safetensors_files::open(in_it(weights_file));
+  else opened.files = io::safetensors_files::open_indexed(in_it(weights_index_file));
+  return opened;
 }
 
 /// The stored tensors of the `wanted` ones; null: missing. Throws `error` if one has another shape or holds no real
@@ -193,13 +207,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                                               pretrained_options const& options,
                                                               parameter_list const& list, weight_format const& format,
                                                               arena& memory, communicator& group, agreement& ranks) {
-  auto const saved = detail::open_weights(path, options.strict, format, list.owner);
+  auto const opened = detail::open_weights(path, options.strict, format, list.owner);
+  auto const& saved = opened.files;
   auto const wanted = weight_tensors(list, format.names);
   auto const found = detail::find_weights(path, saved, wanted, format, list.owner);
   auto result = detail::compared(saved, wanted, found, format);
   detail::check_copies(path, saved, format);
   detail::check_found(path, result, wanted.size(), options.strict);
-  ranks.all_can(result.missing.size());
+  ranks.all_can(opened.run ? detail::content_of(*opened.run) : result.missing.size());
   std::vector<std::byte> converted;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (found[i] == nullptr) continue;

@@ -25,9 +25,9 @@ struct saved_configuration {
 
 /// Options of `trainer::save`.
 struct save_options {
-  /// The maximum size of a file with weights, as Hugging Face's `max_shard_size`; 0: one file, model.safetensors. If
-  /// the weights are larger, they are written to model-00001-of-0000<n>.safetensors and so on, with
-  /// model.safetensors.index.json; a tensor that is larger has a file of its own.
+  /// The maximum size of the tensors in a file with weights, as Hugging Face's `max_shard_size`; 0: one file,
+  /// model.safetensors. If the weights are larger, they are written to model-00001-of-00003.safetensors and so on, with
+  /// model.safetensors.index.json; a tensor that is larger has its own file. With several ranks, rank 0's value counts.
   bytes max_shard_size{};
 };
 

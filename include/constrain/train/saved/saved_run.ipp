@@ -10,6 +10,7 @@
 #include "constrain/io/json.hpp"
 #include "constrain/io/json_writer.hpp"
 #include "constrain/io/safetensors_files.hpp"
+#include "constrain/io/safetensors_index.hpp"
 #include "constrain/program/setting.hpp"
 
 #include <cstdint>
@@ -89,6 +90,13 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
                                               [&](std::string const& name) { return reader.bytes(name); });
 }
 
+/// A hash of all files of a saved run.
+[[gnu::cold]] CONSTRAIN_INLINE std::uint64_t content_of(io::directory_reader const& reader) {
+  std::uint64_t content = 0;
+  for (auto const& file : reader.entries()) content = content * 0x100000001b3u + file.crc32c;
+  return content;
+}
+
 /// Writes the files of a saved run, on the calling rank only.
 [[gnu::cold]] CONSTRAIN_INLINE void write_run(std::string const& directory, save_options const& options,
                                               gathered_tensors const& weights, gathered_tensors const& states,
@@ -112,13 +120,14 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   auto const most = options.max_shard_size.count();
   auto const parts = weights.shards(most > 0 ? static_cast<std::size_t>(most) : SIZE_MAX);
   auto const files = weights_files(parts.size());
+  auto const index = parts.size() > 1 ? weights.index_of(parts, files) : "";
+  if (!index.empty()) io::safetensors_index::parse(index, weights_index_file); // an index that can be read back
   auto names = files;
   names.insert(names.end(), {weights_index_file, configuration_file, detail::saved_optimizer, detail::saved_state});
   writer.announce(names);
   for (std::size_t k = 0; k < parts.size(); ++k)
     writer.write(files[k], [&](io::output_file& out) { weights.write(out, parts[k]); });
-  if (parts.size() > 1)
-    writer.write(weights_index_file, io::text_bytes(concat({weights.index_of(parts, files), "\n"})));
+  if (!index.empty()) writer.write(weights_index_file, io::text_bytes(concat({index, "\n"})));
   if (!format.configuration.empty())
     writer.write(configuration_file, io::text_bytes(concat({format.configuration, "\n"})));
   writer.write(saved_optimizer, [&](io::output_file& out) { states.write(out); });
@@ -136,13 +145,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                              communicator& world, communicator& group) {
   agree(world, joint_call::save); // all ranks must be in `save` before the first all-gather
   together(world, joint_call::save, [&] {
-    // Rank 0 writes full tensors, so that the files do not depend on the number of ranks.
-    gathered_tensors const weights(weight_tensors(list, format.names), memory, group);
-    gathered_tensors const states(state_tensors(list), memory, group);
     agreed(world, joint_call::save, [&] {
       if (options.max_shard_size.count() < 0)
         throw error({"save: .max_shard_size is ", counted(options.max_shard_size.count(), "byte"),
                      "; give at least 1 byte, or 0 for one file"});
+    });
+    // Rank 0 writes full tensors, so that the files do not depend on the number of ranks.
+    gathered_tensors const weights(weight_tensors(list, format.names), memory, group);
+    gathered_tensors const states(state_tensors(list), memory, group);
+    agreed(world, joint_call::save, [&] {
       if (world.rank() == 0) detail::write_run(directory, options, weights, states, format, c, s);
     });
   });
@@ -188,9 +199,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   detail::check_tensors(directory, weights, wanted_weights);
   detail::check_tensors(directory, states, wanted_states);
   detail::check_settings(directory, states, list, wanted_states);
-  std::uint64_t content = 0;
-  for (auto const& file : reader.entries()) content = content * 0x100000001b3u + file.crc32c;
-  ranks.all_can(content);
+  ranks.all_can(detail::content_of(reader));
   for (auto const& t : wanted_weights) take_tensor(t, weights.find(t.tensor.name)->bytes, memory, group);
   for (auto const& t : wanted_states)
     if (auto const* const saved = states.find(t.tensor.name)) take_tensor(t, saved->bytes, memory, group);

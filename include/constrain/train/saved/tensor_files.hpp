@@ -58,6 +58,7 @@ public:
   [[gnu::cold]] void write(io::output_file& out, shard part) const;
 
   /// The text of the index of several files (`io::safetensors_index`). `files[k]`: the name of the file of `parts[k]`.
+  /// Throws `error` if two tensors have the same name.
   [[gnu::cold]] std::string index_of(std::vector<shard> const& parts, std::vector<std::string> const& files) const;
 
 private:
