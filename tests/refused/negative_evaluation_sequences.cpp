@@ -1,4 +1,4 @@
-// refused: task: micro_batch::evaluation_sequences is `got`; give at least 1, or 0, which means as many as `sequences`
+// refused: task: micro_batch::evaluation_sequences is `got`; give 0 or more (0 means as many as `sequences`)
 // diagnosis: refused, any, any, 0, -1
 // shows: evaluation_sequences_are_negative
 #include <constrain/constrain.hpp>

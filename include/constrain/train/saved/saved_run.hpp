@@ -2,11 +2,13 @@
 
 #include "constrain/base/units.hpp"
 #include "constrain/comm/agreement.hpp"
-#include "constrain/io/safetensors.hpp"
+#include "constrain/io/directory_reader.hpp"
+#include "constrain/io/safetensors_files.hpp"
 #include "constrain/model/weight_format.hpp"
 #include "constrain/train/saved/tensor_files.hpp"
 #include "constrain/train/training_state.hpp"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +43,12 @@ namespace detail {
 /// object as the error names it.
 void check_field(std::string const& directory, std::string const& field, std::string const& saved,
                  std::string const& here, std::string_view owner = "a trainer");
+
+/// The weights of a saved run; views of what the reader holds. Throws `error` if they are not valid.
+[[gnu::cold]] io::safetensors_files weights_of(io::directory_reader const& reader);
+
+/// A hash of all files of a saved run.
+[[gnu::cold]] std::uint64_t content_of(io::directory_reader const& reader);
 
 } // namespace detail
 

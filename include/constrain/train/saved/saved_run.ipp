@@ -5,15 +5,12 @@
 #include "constrain/base/concat.hpp"
 #include "constrain/base/formatted.hpp"
 #include "constrain/base/number_check.hpp"
-#include "constrain/io/directory_reader.hpp"
 #include "constrain/io/directory_writer.hpp"
 #include "constrain/io/json.hpp"
 #include "constrain/io/json_writer.hpp"
-#include "constrain/io/safetensors_files.hpp"
 #include "constrain/io/safetensors_index.hpp"
 #include "constrain/program/setting.hpp"
 
-#include <cstdint>
 #include <cstring>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -82,7 +79,6 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   return names;
 }
 
-/// The weights of a saved run.
 [[gnu::cold]] CONSTRAIN_INLINE io::safetensors_files weights_of(io::directory_reader const& reader) {
   if (!reader.contains(weights_index_file))
     return io::safetensors_files::parse(reader.bytes(weights_file), reader.path(weights_file));
@@ -90,7 +86,6 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
                                               [&](std::string const& name) { return reader.bytes(name); });
 }
 
-/// A hash of all files of a saved run.
 [[gnu::cold]] CONSTRAIN_INLINE std::uint64_t content_of(io::directory_reader const& reader) {
   std::uint64_t content = 0;
   for (auto const& file : reader.entries()) content = content * 0x100000001b3u + file.crc32c;
