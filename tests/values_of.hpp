@@ -18,4 +18,15 @@ template <class trainer> std::vector<double> values_of(trainer const& t, std::st
   return values;
 }
 
+/// The values of all parameters, in their order.
+template <class trainer> std::vector<double> values_of(trainer const& t) {
+  std::vector<double> all;
+  for (auto const& p : t.parameters()) {
+    std::vector<double> values(static_cast<std::size_t>(p.size()));
+    p.copy_to(std::span(values));
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
 } // namespace constrain::test

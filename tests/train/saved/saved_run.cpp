@@ -1,5 +1,6 @@
 #include "sentence.hpp"
 #include "temporary_directory.hpp"
+#include "values_of.hpp"
 
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
@@ -15,7 +16,7 @@
 
 namespace ct = constrain;
 namespace fs = std::filesystem;
-using ct::test::sentence, ct::test::temporary_directory;
+using ct::test::sentence, ct::test::temporary_directory, ct::test::values_of;
 
 namespace {
 
@@ -45,16 +46,6 @@ void step(trainer& t, int number) {
   t.step(t.batch(tokens, tokens, ct::labels::shift));
 }
 
-std::vector<float> weights_of(trainer const& t) {
-  std::vector<float> all;
-  for (auto const& p : t.parameters()) {
-    std::vector<float> x(static_cast<std::size_t>(p.size()));
-    p.copy_to(std::span(x));
-    all.insert(all.end(), x.begin(), x.end());
-  }
-  return all;
-}
-
 /// The names of the files with weights in a directory, and of their index.
 std::set<std::string> weights_in(std::string const& directory) {
   std::set<std::string> names;
@@ -71,7 +62,7 @@ TEST_CASE("weights in several files: the run continues from them, and one file r
   trainer t;
   step(t, 0);
   t.save(path, {.max_shard_size = ct::bytes(8000)});
-  auto const saved = weights_of(t);
+  auto const saved = values_of(t);
   auto const names = weights_in(path);
   REQUIRE(names.size() > 3);
   CHECK(names.contains("model-00001-of-0000" + std::to_string(names.size() - 1) + ".safetensors"));
@@ -91,16 +82,16 @@ TEST_CASE("weights in several files: the run continues from them, and one file r
   step(t, 1);
   trainer resumed, tuned;
   resumed.load(path);
-  CHECK(weights_of(resumed) == saved);
+  CHECK(values_of(resumed) == saved);
   step(resumed, 1);
-  CHECK(weights_of(resumed) == weights_of(t));
+  CHECK(values_of(resumed) == values_of(t));
   tuned.load_pretrained(path);
-  CHECK(weights_of(tuned) == saved);
+  CHECK(values_of(tuned) == saved);
 
   t.save(path);
   CHECK(weights_in(path) == std::set<std::string>{"model.safetensors"});
   resumed.load(path);
-  CHECK(weights_of(resumed) == weights_of(t));
+  CHECK(values_of(resumed) == values_of(t));
 }
 
 TEST_CASE("a tensor that is larger than a file may be has a file of its own") {
@@ -111,7 +102,7 @@ TEST_CASE("a tensor that is larger than a file may be has a file of its own") {
   t.save(path, {.max_shard_size = ct::bytes(1)});
   CHECK(weights_in(path).size() == 1 + 4 + 2 * 12); // the index, the tensors outside the layers, those of two layers
   other.load_pretrained(path);
-  CHECK(weights_of(other) == weights_of(t));
+  CHECK(values_of(other) == values_of(t));
 }
 
 TEST_CASE("a file that was put beside the weights of a saved run is not read") {
@@ -123,7 +114,7 @@ TEST_CASE("a file that was put beside the weights of a saved run is not read") {
   stray.save(directory / "stray");
   fs::copy_file(fs::path(directory / "stray") / "model.safetensors", fs::path(path) / "model.safetensors");
   other.load_pretrained(path);
-  CHECK(weights_of(other) == weights_of(t));
+  CHECK(values_of(other) == values_of(t));
 }
 
 TEST_CASE("two tensors of one name are refused before a file is written, in whatever files they would be") {
@@ -166,10 +157,10 @@ TEST_CASE("an index that does not fit its files is refused, with nothing changed
   for (std::size_t i = 0; i < names.size(); ++i) writer.write(names[i], contents[i]);
   writer.commit();
   trainer other;
-  auto const before = weights_of(other);
+  auto const before = values_of(other);
   CHECK(sentence([&] {
           other.load(path);
         }).find("that the index '" + path + "/model.safetensors.index.json' does not") != std::string::npos);
   CHECK(other.steps() == 0);
-  CHECK(weights_of(other) == before);
+  CHECK(values_of(other) == before);
 }
