@@ -46,6 +46,28 @@ inline double sustained_flops(std::int64_t threads, int rounds) {
   return static_cast<double>(threads) * operations / median_seconds_of(rounds, chains);
 }
 
+/// The bf16 operations per second of all threads together, by chains of vdpbf16ps; 0 if the program is not compiled for
+/// it. One instruction does two multiply-adds in each of 16 lanes.
+inline double sustained_bf16_flops([[maybe_unused]] std::int64_t threads, [[maybe_unused]] int rounds) {
+#if defined(__AVX512BF16__)
+  constexpr std::int64_t chain_rounds = 4'000'000;
+  constexpr int chains = 12;
+  auto const run = [&] {
+    parallel_for(threads, [&](std::int64_t) {
+      lanes::vector sum[chains] = {}, x = {}, y = {};
+      for (std::int64_t round = 0; round < chain_rounds; ++round) {
+#pragma GCC unroll 12
+        for (int chain = 0; chain < chains; ++chain) asm volatile("vdpbf16ps %2, %1, %0" : "+v"(sum[chain]) : "v"(x), "v"(y));
+      }
+    });
+  };
+  run();
+  return static_cast<double>(threads) * 2 * 2 * 16 * chains * chain_rounds / median_seconds_of(rounds, run);
+#else
+  return 0;
+#endif
+}
+
 } // namespace detail
 
 /// Measures the limits of the machine with all threads; `flops` is for fp32. Only the bytes that the program reads and

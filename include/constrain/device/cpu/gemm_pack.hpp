@@ -54,59 +54,98 @@ inline void transpose_registers(vector* row, std::integer_sequence<int, lane...>
   if constexpr (half > 1) transpose_registers<half / 2>(row, lanes);
 }
 
-/// Writes to `to` the transpose of the square matrix at `from`. Rows are `stride` elements apart at `from`, and `width`
-/// elements apart at `to`. Row indices of `from` at or beyond `rows` are clamped to the last row.
-template <class real, int rows, int width, class stored, int... lane>
-inline void copy_transposed(stored const* from, std::int64_t stride, real* to,
-                            std::integer_sequence<int, lane...> lanes) {
-  typename vector_of<real>::vector square[] = {load_wide<real>(from + std::min(lane, rows - 1) * stride)...};
-  transpose_registers<sizeof...(lane) / 2>(square, lanes);
-  ((*reinterpret_cast<typename vector_of<real>::unaligned*>(to + lane * width) = square[lane]), ...);
+/// Two bf16 elements that are adjacent along k, the first one in the lower half: an operand of vdpbf16ps.
+using bfloat16_pair = std::uint32_t;
+/// The number of elements along k in one element of a packed operand.
+template <class packed> inline constexpr std::int64_t elements_of = std::is_same_v<packed, bfloat16_pair> ? 2 : 1;
+
+/// The packed element that begins at `from`. Elements are `step` apart along k, and `left` of them exist; a pair whose
+/// second element does not exist has 0 in its place.
+template <class packed, class stored>
+inline packed load_packed(stored const* from, std::int64_t step, std::int64_t left) {
+  if constexpr (std::is_same_v<packed, bfloat16_pair>)
+    return packed{from[0].bits} | (left > 1 ? packed{from[step].bits} << 16 : packed{});
+  else return packed(*from);
 }
 
-/// Packs an [extent, k] operand into panels of `width` rows; zeros pad the last panel. A panel is stored as [k,
-/// width]. Element (i, p) is at source[i * stride + p] or, if `along_extent`, at source[p * stride + i]. 16-bit
-/// elements are converted to float. Up to one vector may be written past the last panel.
-template <int width, bool along_extent, class real, class stored>
-void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, std::int64_t k, real* out) {
-  using unaligned = typename vector_of<real>::unaligned;
-  constexpr int lanes = vector_of<real>::lanes;
+/// Loads a vector of packed elements that are adjacent along k.
+template <class packed, class stored> inline typename vector_of<packed>::vector load_along_k(stored const* from) {
+  if constexpr (std::is_same_v<packed, bfloat16_pair>)
+    return *reinterpret_cast<typename vector_of<packed>::unaligned const*>(from);
+  else return load_wide<packed>(from);
+}
+
+/// Loads a vector of packed elements that are adjacent across k; `stride`: elements from one k to the next.
+template <class packed, class stored>
+inline typename vector_of<packed>::vector load_across_k(stored const* from, std::int64_t stride) {
+  if constexpr (std::is_same_v<packed, bfloat16_pair>) {
+    auto const bits = [](stored const* row) {
+      return __builtin_bit_cast(typename vector_of<packed>::vector, load_wide<float>(row));
+    };
+    return bits(from + stride) | bits(from) >> 16;
+  } else return load_wide<packed>(from);
+}
+
+/// Writes to `to` the transpose of the square matrix of packed elements at `from`. Rows are `stride` elements apart at
+/// `from`, and `width` packed elements apart at `to`. Row indices of `from` at or beyond `rows` are clamped to the last
+/// row.
+template <class packed, int rows, int width, class stored, int... lane>
+inline void copy_transposed(stored const* from, std::int64_t stride, packed* to,
+                            std::integer_sequence<int, lane...> lanes) {
+  typename vector_of<packed>::vector square[] = {load_along_k<packed>(from + std::min(lane, rows - 1) * stride)...};
+  transpose_registers<sizeof...(lane) / 2>(square, lanes);
+  ((*reinterpret_cast<typename vector_of<packed>::unaligned*>(to + lane * width) = square[lane]), ...);
+}
+
+/// Packs an [extent, k] operand into panels of `width` rows; zeros pad the last panel. A panel is stored as [depth,
+/// width], where depth = ceil(k / elements_of<packed>). Element (i, p) is at source[i * stride + p] or, if
+/// `along_extent`, at source[p * stride + i]. If `packed` is float, 16-bit elements are converted. Up to one vector may
+/// be written past the last panel.
+template <int width, bool along_extent, class packed, class stored>
+void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, std::int64_t k, packed* out) {
+  using unaligned = typename vector_of<packed>::unaligned;
+  constexpr int lanes = vector_of<packed>::lanes;
+  constexpr auto elements = elements_of<packed>;
+  auto const depth = (k + elements - 1) / elements, complete = k / elements;
   // The last vector may overrun into the elements of the next p or of the next panel, which are written later.
   constexpr int vectors = (width - 1) / lanes + 1;
   static_assert(vectors <= 2);
   auto const one_by_one = [&](std::int64_t first, std::int64_t begin, std::int64_t end) {
+    constexpr auto across = [](std::int64_t step) { return along_extent ? step : 1; };
     for (std::int64_t p = begin; p < end; ++p)
-      for (std::int64_t i = first; i < first + width; ++i)
-        out[first * k + p * width + i - first] =
-            i < extent ? real(source[along_extent ? p * stride + i : i * stride + p]) : real{};
+      for (std::int64_t i = first; i < first + width; ++i) {
+        auto const* const from = source + p * elements * across(stride) + i * (along_extent ? 1 : stride);
+        out[first * depth + p * width + i - first] =
+            i < extent ? load_packed<packed>(from, across(stride), k - p * elements) : packed{};
+      }
   };
   if constexpr (along_extent) {
     // Reads 8 rows at a time: with more rows, several could map to one cache set, and a page holds only a few rows.
-    constexpr std::int64_t block = 8;
-    for (std::int64_t begin = 0; begin < k; begin += block)
+    constexpr std::int64_t block = 8 / elements;
+    for (std::int64_t begin = 0; begin < depth; begin += block)
       for (std::int64_t first = 0; first < extent; first += width) {
-        std::int64_t const end = std::min(begin + block, k);
-        std::int64_t const fast = first + vectors * lanes > extent ? begin
-                                  : vectors * lanes == width       ? end
-                                                                   : std::min(end, k - 1);
-        for (std::int64_t p = begin; p < fast; ++p)
+        std::int64_t const end = std::min(begin + block, depth);
+        std::int64_t const vectorized = first + vectors * lanes > extent ? begin
+                                        : vectors * lanes == width       ? std::min(end, complete)
+                                                                         : std::min({end, complete, depth - 1});
+        for (std::int64_t p = begin; p < vectorized; ++p)
           for (int v = 0; v < vectors; ++v)
-            *reinterpret_cast<unaligned*>(out + first * k + p * width + v * lanes) =
-                load_wide<real>(source + p * stride + first + v * lanes);
-        one_by_one(first, fast, end);
+            *reinterpret_cast<unaligned*>(out + first * depth + p * width + v * lanes) =
+                load_across_k<packed>(source + p * elements * stride + first + v * lanes, stride);
+        one_by_one(first, vectorized, end);
       }
   } else {
     for (std::int64_t first = 0; first < extent; first += width) {
-      std::int64_t const fast = first + width > extent ? 0 : k / lanes * lanes;
+      std::int64_t const vectorized = first + width > extent ? 0 : complete / lanes * lanes;
       auto const transposed = [&]<int begin>(std::integral_constant<int, begin>) {
-        for (std::int64_t p = 0; p < fast; p += lanes)
-          copy_transposed<real, std::min(lanes, width - begin), width>(source + (first + begin) * stride + p, stride,
-                                                                       out + first * k + p * width + begin,
-                                                                       std::make_integer_sequence<int, lanes>{});
+        for (std::int64_t p = 0; p < vectorized; p += lanes)
+          copy_transposed<packed, std::min(lanes, width - begin), width>(
+              source + (first + begin) * stride + p * elements, stride, out + first * depth + p * width + begin,
+              std::make_integer_sequence<int, lanes>{});
       };
       if constexpr (vectors == 2) transposed(std::integral_constant<int, lanes>{});
       transposed(std::integral_constant<int, 0>{});
-      one_by_one(first, fast, k);
+      one_by_one(first, vectorized, depth);
     }
   }
 }
