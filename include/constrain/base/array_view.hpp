@@ -97,7 +97,7 @@ public:
       : array_list(std::span<std::int32_t const>(first, count)) {}
   /// Several arrays.
   constexpr array_list(std::initializer_list<array_view> several) : array_list(several.begin(), several.size()) {}
-  /// Several arrays, whose number is known only at run time.
+  /// Several arrays; their number need not be known at compile time.
   constexpr array_list(std::span<array_view const> several) : array_list(several.data(), several.size()) {}
   /// The `count` arrays that start at `first`.
   constexpr array_list(array_view const* first, std::size_t count) : size_(count) {
@@ -121,7 +121,7 @@ private:
   std::size_t size_ = 0;
 };
 
-/// How the caller gives next-token labels, such as those of `ct::causal_lm`.
+/// How the caller passes next-token labels, for example for `ct::causal_lm`.
 enum class labels : std::uint8_t {
   shifted, // label i is the token after input i
   shift,   // label i is input i (as in Hugging Face Transformers), and the trainer shifts the labels by one token

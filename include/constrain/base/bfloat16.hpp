@@ -8,7 +8,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// bfloat16, the upper half of a float: 1 sign bit, 8 exponent bits, 7 mantissa bits. It is only for storage:
-/// arithmetic converts to float. The conversions use builtins, since device code cannot call std::bit_cast.
+/// arithmetic converts to float. The conversions use builtins, since by default device code cannot call std::bit_cast.
 struct bfloat16 {
   std::uint16_t bits = 0; // sign, exponent, mantissa
 
@@ -17,7 +17,7 @@ struct bfloat16 {
   CT_HOST_DEVICE constexpr bfloat16(float x) noexcept {
 #if defined(__CUDA_ARCH__)
     if (!__builtin_is_constant_evaluated()) {
-      std::uint32_t pair = 0; // the conversion of a pair has a higher throughput than that of one number
+      std::uint32_t pair = 0; // converting a pair has a higher throughput than converting one value
       asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(x));
       bits = static_cast<std::uint16_t>(pair);
       return;

@@ -5,8 +5,8 @@
 #define CONSTRAIN_WITH_CUDA
 #endif
 
-/// In CUDA compilation, unrolls the loop that follows, so that arrays that the loop indexes can be in registers; or
-/// keeps the loop, so that fewer registers are needed.
+/// In CUDA compilation, CT_UNROLL unrolls the loop that follows, so that arrays indexed by the loop variable can be in
+/// registers. CT_KEEP_LOOP prevents unrolling, which saves registers.
 #if defined(__CUDACC__)
 #define CT_UNROLL _Pragma("unroll")
 #define CT_KEEP_LOOP _Pragma("unroll 1")

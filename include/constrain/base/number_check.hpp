@@ -21,7 +21,7 @@ enum class number_range : std::uint8_t {
 
 namespace detail {
 
-/// The smallest loss scale. It is the smallest positive fp16 number, so that a scaled gradient of 1 is not 0 in fp16.
+/// The smallest loss scale. It is the smallest positive fp16 value, so that a scaled gradient of 1 is not 0 in fp16.
 inline constexpr double smallest_loss_scale = 0x1p-24;
 /// The largest loss scale: the largest power of two in fp32, so that kernels can convert every loss scale to fp32.
 inline constexpr double largest_loss_scale = 0x1p127;

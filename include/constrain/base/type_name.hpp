@@ -25,7 +25,7 @@ template <class type> constexpr char const* pretty_function() { return __PRETTY_
 } // namespace detail
 
 /// The name of a type as users write it: "mine::lion". g++, clang and nvcc agree on the names of classes, including
-/// those among template arguments. Among template arguments, the compilers spell fundamental types, pointers and
+/// classes among template arguments. Among template arguments, the compilers spell fundamental types, pointers and
 /// integers differently (`long unsigned int` or `unsigned long`, `8` or `8u`).
 template <class type> std::string type_name() {
   constexpr std::string_view of_double = detail::pretty_function<double>(), text = detail::pretty_function<type>();

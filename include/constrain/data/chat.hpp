@@ -18,8 +18,8 @@ struct chat_format {
 
 namespace detail {
 
-/// Calls `append(text, is_prompt)` for consecutive parts of a chat's text. Only the contents of the assistant's
-/// messages, and the ends of these messages, have loss; all else is a prompt. `messages`: an array of objects with the
+/// Calls `append(text, is_prompt)` for consecutive parts of a chat's text. Only the content of each assistant message
+/// and the `chat_format::end` after it have loss; all other parts are prompts. `messages`: an array of objects with the
 /// strings "role" and "content". `where`: the path and line number in errors. Throws `error` for malformed messages, if
 /// there is no message, or for a role other than system, developer, user, assistant and tool.
 void append_chat(io::json const& messages, std::string const& where, chat_format const& format,

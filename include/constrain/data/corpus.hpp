@@ -116,8 +116,8 @@ private:
   /// The largest of the stored tokens.
   static std::uint32_t largest(std::span<std::byte const> tokens, token_width width);
 
-  /// The vocabulary size of tokens whose largest is `largest`. Throws `error`, which begins with `what`, above
-  /// `largest_token`.
+  /// The vocabulary size of tokens whose largest is `largest`. Throws `error` if `largest` is above `largest_token`;
+  /// the message begins with `what`.
   static std::int32_t vocabulary_for(std::uint32_t largest, std::string const& what);
 
   /// Splits the `count` tokens from `first` on into ranges that are contiguous in the storage, and calls

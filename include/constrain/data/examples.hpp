@@ -24,7 +24,7 @@ struct examples_part {
 /// The splits that led to a part, in order.
 using examples_splits = fixed_vector<examples_part, 8>;
 
-/// n examples in arrays of the caller, for models with any inputs and labels: a data set like PyTorch's TensorDataset.
+/// n examples in the caller's arrays, for models with any inputs and labels: a data set like PyTorch's TensorDataset.
 /// Each array has the shape [n, ...], row-major, where [sequences, ...] is the shape of the task's input or label. A
 /// trainer computes n from the lengths of the arrays. For example:
 ///
@@ -37,8 +37,8 @@ class examples {
 public:
   /// Makes examples from one array per input of the model and one per label of the objective. Each of `inputs` and
   /// `labels` is an array or a list of arrays, as in `trainer::batch`; a temporary std::vector or std::array does not
-  /// compile. `which`: as in `trainer::batch`; throws `error` for another number. Reads all arrays to compute the
-  /// fingerprint.
+  /// compile. `which`: as in `trainer::batch`. Throws `error` if `which` is not an enumerator. Reads all arrays to
+  /// compute the fingerprint.
   examples(lasting_arrays const& inputs, lasting_arrays const& labels,
            constrain::labels which = constrain::labels::shifted);
 
@@ -65,11 +65,12 @@ public:
   parts split(double validation_fraction, std::uint64_t seed = 0,
               std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
   /// The same examples for masked language modeling: whenever an example is read, `mask_tokens` (data/masking.hpp)
-  /// masks its first input, the tokens, and its first labels, which are the same tokens, with `ignored_label` where a
-  /// token must not be masked. Each epoch has its own masks; an evaluation has those of epoch 0. Throws `error` if
-  /// these examples are masked already, as `check_masking` does, and for labels that are shifted by the trainer.
+  /// masks its first input array (the tokens) and its first label array. In these examples, each label must equal its
+  /// token, or be `ignored_label` where the token must not be masked. Each epoch has different masks; evaluations use
+  /// the masks of epoch 0. Throws `error` if these examples are already masked or have `labels::shift`, and as
+  /// `check_masking` does.
   examples with_masks(masking const& how) const;
-  /// How the tokens are masked; nullopt: they are not.
+  /// How the tokens are masked; nullopt: no masking.
   std::optional<masking> const& masks() const { return masks_; }
 
   /// The splits that led to this part; empty: all examples of the arrays.

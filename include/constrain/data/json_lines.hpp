@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Options of `json_lines`.
 struct json_lines_options {
-  std::string end = "\n";  ///< This string is appended to every text but chats; its tokens have loss. May be empty.
+  std::string end = "\n";  ///< Appended to every text except chats; its tokens have loss. May be empty.
   std::int64_t length = 0; ///< Each text, followed by `.end`, is cut or padded to this many tokens; 0: no change.
   chat_format chat{};      ///< How the messages of a chat become a text.
 };
@@ -80,13 +80,13 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
 
 } // namespace detail
 
-/// A corpus from a JSON Lines file. Each line is an object that has a string in "text", a prompt in "input" and its
-/// answer in "output", or a chat in "messages": an array of objects with a "role" and a "content", of which only the
-/// contents and the ends of the assistant's messages have loss. Each byte is a token. Prompt tokens have no loss. With
-/// `.length`, padding (byte 0) and the first token of each text have no loss either. Blank lines are skipped. Throws
-/// `error`, with the line's number, for a malformed line. Also throws `error` if there is no text, if the file cannot
-/// be read, if `.length` is negative, or if the texts, cut or padded to `.length`, exceed this machine's physical
-/// memory.
+/// A corpus from a JSON Lines file. Each line is an object with a string in "text", a prompt in "input" and its answer
+/// in "output", or a chat in "messages" (an array of objects with a "role" and a "content"); if an object has several
+/// of these, the first one is used. Each byte is a token. Prompts have no loss. In a chat, only the content of each
+/// assistant message and the `chat_format::end` after it have loss. With `.length`, padding (byte 0) and the first
+/// token of each text have no loss either. Blank lines are skipped. Throws `error`, with the line's number, for a
+/// malformed line. Also throws `error` if there is no text, if the file cannot be read, if `.length` is negative, or if
+/// the texts, cut or padded to `.length`, exceed this machine's physical memory.
 corpus json_lines(std::string const& path, json_lines_options const& options = {});
 
 } // namespace constrain::data

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Options of `labelled_json_lines`.
 struct labelled_json_lines_options {
-  std::int64_t length = 0; ///< Each text is cut or padded to this many tokens, at least 1: the tokens of a sequence.
+  std::int64_t length = 0; ///< Each text is cut or padded to this many tokens, at least 1: the task's sequence length.
   std::vector<std::string> class_names{}; ///< Names of the classes, in order; empty: labels must be integers.
   std::int32_t classes = 0;    ///< Number of classes, at least 0; 0: the number of names, or no limit without names.
   bool lengths = true;         ///< Whether the examples have a second input, the number of tokens of each text.
@@ -34,7 +34,8 @@ struct labelled_arrays {
 /// Collects labelled texts from JSON lines into examples. The options must outlive this object.
 class labelled_texts {
 public:
-  /// `path` appears in errors. Throws `error` for an option out of range, and if names and number of classes disagree.
+  /// `path` appears in errors. Throws `error` for an option out of range, if a class name occurs twice, or if
+  /// `.class_names` does not have `.classes` names.
   labelled_texts(std::string path, labelled_json_lines_options const& options);
 
   /// Adds one line; skips a blank line. Throws `error`, with path and line number, for a malformed line. Also throws
@@ -51,7 +52,7 @@ private:
   std::shared_ptr<labelled_arrays> all_ = std::make_shared<labelled_arrays>();
   std::int64_t line_number_ = 0;
 
-  /// The class that a label means. `where`: path and line number.
+  /// The class index of a label. `where`: path and line number, for errors.
   std::int32_t class_of(io::json const& label, std::string const& where) const;
 };
 
@@ -67,7 +68,8 @@ examples parse_labelled_json_lines(std::string_view lines, std::string const& pa
 /// `.length` tokens, or padded with token 0. A label is a class from 0 on or, with `.class_names`, also a name. Blank
 /// lines and other members of an object are skipped. Throws `error`, with path and line number, for a malformed line, a
 /// missing member, an unknown name and a class out of range. Also throws `error` if there is no text, if the file
-/// cannot be read, for an option out of range, or if the examples exceed this machine's physical memory.
+/// cannot be read, for an option out of range, for class names that occur twice or do not match `.classes`, or if the
+/// examples exceed this machine's physical memory.
 examples labelled_json_lines(std::string const& path, labelled_json_lines_options const& options);
 
 } // namespace constrain::data

@@ -23,7 +23,8 @@ struct padded_document {
   std::int64_t document = 0, length = 0;
 };
 
-/// All documents, ordered by their padded lengths; of equal ones, in the order of the documents.
+/// All documents, sorted by padded length. Documents of equal padded length keep their order. Throws `error` for a
+/// document that is too long.
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<padded_document> by_length(documents const& all,
                                                                       length_group_options const& options) {
   std::vector<padded_document> order;
@@ -49,7 +50,7 @@ CONSTRAIN_INLINE void append_padded(documents const& all, padded_document const&
   to.tokens.resize(begin + padded);
   to.lengths.push_back(static_cast<std::int32_t>(kept));
   if (labels == document_labels::classes) return to.labels.push_back(all.label(one.document));
-  // The label of a token is itself or the next token; the last token that is kept may have a next one.
+  // The label of a token is itself or the next token. If the document is cut, the last kept token has a next token too.
   auto const rest = tokens.subspan(labels == document_labels::next_tokens ? 1 : 0);
   auto const labelled = std::min(rest.size(), kept);
   to.labels.insert(to.labels.end(), rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(labelled));

@@ -54,14 +54,14 @@ CONSTRAIN_INLINE void mask_tokens(masking const& how, std::int64_t epoch, std::i
   auto const high = [](std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); };
   constexpr std::uint32_t purpose = 0x6d61736b; // "mask": keeps these draws distinct from other draws with this seed
   auto const e = static_cast<std::uint64_t>(epoch), s = static_cast<std::uint64_t>(example);
-  // Each epoch has a key of its own, so that a counter can hold the example and the position.
+  // Each epoch has a different key, so that the counter can hold the example and the position.
   auto const of_epoch = philox({{low(e), high(e), 0, purpose}}, {{low(how.seed), high(how.seed)}});
   philox_key const key{{of_epoch.word[0], of_epoch.word[1]}};
   auto const masked = detail::in_words(how.masked), replaced = masked + detail::in_words(how.random);
   auto left = static_cast<std::int64_t>(labels.size()) - std::count(labels.begin(), labels.end(), ignored_label);
   auto wanted = count_masked(how, left);             // tokens to choose
   auto spans = (wanted + how.span - 1) / how.span;   // spans to begin
-  auto const rest = wanted - (spans - 1) * how.span; // tokens of the span that may be shorter
+  auto const rest = wanted - (spans - 1) * how.span; // tokens of the one span that may be shorter
   auto const draw_of_rest = philox({{low(s), high(s), 0, purpose - 1}}, key);
   auto const shorter = static_cast<std::int64_t>((draw_of_rest.word[0] * static_cast<std::uint64_t>(spans)) >> 32);
   std::int64_t in_span = 0; // tokens left of the current span
@@ -70,7 +70,7 @@ CONSTRAIN_INLINE void mask_tokens(masking const& how, std::int64_t epoch, std::i
     if (labels[i] == ignored_label) continue;
     auto const draw = philox({{low(s), high(s), low(i), purpose + 1 + high(i)}}, key);
     // Selection sampling (Knuth, "The Art of Computer Programming", volume 2, algorithm S): each span counts as one
-    // place, and of the places that are left, `spans` are still to be chosen.
+    // place, and `spans` of the remaining places must still be chosen.
     auto const places = static_cast<std::uint64_t>(left - (wanted - spans));
     if (in_span == 0 && static_cast<std::int64_t>((draw.word[0] * places) >> 32) < spans)
       choice = draw.word[1], in_span = --spans == shorter ? rest : how.span;

@@ -21,7 +21,8 @@ struct document_piece {
   std::int64_t document = 0, first = 0, length = 0; // `first`: index in the document of the first token
 };
 
-/// The pieces of all documents, the longest first; of equally long ones, in the order of the documents.
+/// The pieces of all documents, longest first. Pieces of equal length keep their order. `most`: maximum tokens of a
+/// piece.
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<document_piece> pieces_of(documents const& all, std::int64_t most) {
   std::vector<document_piece> pieces;
   for (std::int64_t i = 0; i < all.size(); ++i) {
@@ -34,10 +35,10 @@ struct document_piece {
   return pieces;
 }
 
-/// The rows that have room, by their room in tokens.
+/// The rows that are not full, by their room: the number of tokens that still fit.
 class rows_with_room {
 public:
-  /// `most`: the tokens of an empty row.
+  /// `most`: the room of an empty row.
   explicit rows_with_room(std::int64_t most) : of_(index(most) + 1), words_(index(most) / 64 + 1) {}
 
   /// Adds a row.
@@ -45,7 +46,7 @@ public:
     of_[index(room)].push_back(row);
     words_[index(room) / 64] |= std::uint64_t{1} << room % 64;
   }
-  /// The least room of any row that is at least `needed`; -1: there is no such row.
+  /// The smallest room of any row that is at least `needed`; -1: no row has that much room.
   std::int64_t least(std::int64_t needed) const {
     auto word = index(needed) / 64;
     auto bits = words_[word] >> needed % 64 << needed % 64;
@@ -68,7 +69,7 @@ private:
   std::vector<std::uint64_t> words_;          // bit i: some row has room i
 };
 
-/// `rows` x `length`, but at most the largest integer.
+/// `rows` x `length`; on overflow, the largest multiple of `length` that fits into 64 bits.
 CONSTRAIN_INLINE std::int64_t product(std::size_t rows, std::size_t length) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   return static_cast<std::int64_t>(std::min(rows, static_cast<std::size_t>(most) / length) * length);
@@ -79,7 +80,7 @@ struct packed_arrays {
   std::vector<std::int32_t> tokens{}, positions{}, labels{};
 };
 
-/// Writes a piece into its row, from position `at` on. `row`: the index of the row's first token.
+/// Writes a piece into its row, from index `at` of the row on. `row`: the array index of the row's first token.
 CONSTRAIN_INLINE void write_piece(documents const& all, document_piece const& piece, document_labels labels,
                                   std::size_t row, std::size_t at, packed_arrays& to) {
   auto const tokens = all.tokens(piece.document);
@@ -106,8 +107,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   if (all.size() == 0) throw error("pack: there are no documents; add at least one");
   detail::check_room("a row", options.length, sizeof(std::int32_t) + sizeof(std::vector<std::int64_t>));
   auto const pieces = detail::pieces_of(all, options.length);
-  std::vector<std::int64_t> row_of, at; // of each piece: its row, and its place in the row
-  std::vector<std::int64_t> used;       // of each row: its tokens
+  std::vector<std::int64_t> row_of, at; // by piece: its row, and the index of its first token in the row
+  std::vector<std::int64_t> used;       // by row: number of tokens
   detail::rows_with_room open(options.length);
   for (auto const& piece : pieces) {
     auto const room = open.least(piece.length);
@@ -126,7 +127,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   for (std::size_t i = 0; i < pieces.size(); ++i)
     detail::write_piece(all, pieces[i], options.labels, static_cast<std::size_t>(row_of[i]) * length,
                         static_cast<std::size_t>(at[i]), *to);
-  for (std::size_t row = 0; row < rows; ++row) // the room that is left
+  for (std::size_t row = 0; row < rows; ++row) // the padding
     for (auto i = static_cast<std::size_t>(used[row]); i < length; ++i)
       to->positions[row * length + i] = static_cast<std::int32_t>(i - static_cast<std::size_t>(used[row]));
   return examples::from_storage(to, {to->tokens, to->positions}, to->labels);

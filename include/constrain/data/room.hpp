@@ -9,9 +9,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
 /// Throws `error` if `count` tokens of `bytes_each` bytes exceed this machine's physical memory. (Linux would grant the
-/// allocation, but kill the process when it writes to the memory.) `what`, such as "the corpus", names the tokens in
-/// the message. `each`: what is counted, if not tokens. Does nothing if the system does not report the size of its
-/// memory.
+/// allocation, but kill the process when it writes to the memory.) `what`: the subject of the message, such as "the
+/// corpus". `each`: the noun for one item, if items are not tokens. Does nothing if the system does not report the size
+/// of its memory.
 inline void check_room(std::string_view what, std::int64_t count, std::int64_t bytes_each = 1,
                        std::string_view each = "token") {
   std::int64_t const pages = ::sysconf(_SC_PHYS_PAGES);

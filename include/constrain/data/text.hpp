@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Options of `text`.
 struct text_options {
-  std::vector<std::string> extensions{}; ///< Endings (".txt") of the files to read in a directory; empty: any.
+  std::vector<std::string> extensions{}; ///< Endings (".txt") of the files to read in a directory; empty: all.
   /// Maximum number of bytes to read from all files together; at least 1. By default, all bytes are read.
   std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max();
 };

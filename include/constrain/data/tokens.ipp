@@ -15,9 +15,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 /// The header of llm.c's token files has 256 integers of 32 bits. Only the first three are used.
 struct llm_c_header {
   static constexpr std::int64_t bytes = 256 * 4;
-  std::uint32_t numbers[3]{}; // magic, version, tokens
+  std::uint32_t numbers[3]{}; // magic number, version, number of tokens
 
-  /// A kind of header: each tokenizer of llm.c has its magic number, its version and its width.
+  /// A kind of header: each tokenizer of llm.c has a magic number, a version and a token width.
   struct kind {
     std::uint32_t magic, version;
     token_width width;

@@ -69,7 +69,7 @@ namespace detail {
 /// The trainer of a task with the policies of `set`.
 template <class task, class set> using trainer_with = trainer_of_set<task, typename compared_set<set>::type>;
 
-/// The tokens of a task's sequences. If `task` is not a task, the trainer reports the error.
+/// The number of tokens per sequence of a task. If `task` is not a task, the trainer reports the error.
 template <class task> inline constexpr std::int64_t compared_tokens = task_or_refusal<task>::task::tokens;
 
 /// Throws `error` for an option out of range; the error names the field.

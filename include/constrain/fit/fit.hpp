@@ -15,10 +15,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// the current step or during an evaluation. After such a signal, `fit` saves the run if this call has taken a step and
 /// `.directory` is set.
 ///
-/// On a CUDA device, `fit` reads the result of a step after it has enqueued the next step, so that the device never
-/// waits for the host; a progress line appears one step late. `fit` reads the result at once where something looks at
-/// the trainer between the two steps: with a callback, with `.records`, with precision::fp16, and at steps after which
-/// `fit` evaluates, saves or ends. The results are the same bit for bit.
+/// On a CUDA device, `fit` reads the result of a step after it has enqueued the next step, so that the device need not
+/// wait for the host; progress lines appear one step late. `fit` reads the result before the next step with a callback,
+/// with `.records`, with precision::fp16, and after steps at which `fit` evaluates, saves or ends. Both orders give
+/// bit-identical results.
 ///
 /// The callback `called` runs on every rank. It is a function, an object with any of the members on_start, on_step,
 /// on_evaluation, on_save and on_end, or both. `fit` calls the function after every step with a `step_result const&` or

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A validation set besides `fit_options::validation`.
 struct named_validation {
-  std::string name{};                   // its name in the log and the records: UTF-8, not empty, and unlike the others
+  std::string name{};                   // name in the log and the records: unique UTF-8, not empty, no NUL
   data::dataset_pointer data = nullptr; // as `fit_options::validation`, but not null
 };
 

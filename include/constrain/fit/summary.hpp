@@ -21,7 +21,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                                              bool counts_correct);
 
 /// An evaluation in a line of the log, for example "validation loss 0.5123 | perplexity 1.67 | accuracy 0.900 | f1
-/// 0.889". `counts_correct`: whether the labels are classes, so that there are a perplexity and an accuracy.
+/// 0.889". `counts_correct`: whether the labels are classes, so that perplexity and accuracy are defined.
 [[gnu::cold]] std::string evaluation_text(evaluation const& e, bool counts_correct);
 
 /// The last line of the log. `directory`: where the run is saved; empty if it is not saved.

@@ -105,7 +105,7 @@ private:
 
   [[gnu::cold]] void train() {
     stopwatch since_asked; // started when the next batch is requested, so that it includes the wait for data
-    [[maybe_unused]] std::optional<started_step> late; // the step before, if its result has not been read
+    [[maybe_unused]] std::optional<started_step> late; // the previous step, if its result has not been read
     for (auto const& batch : t_.batches(samples_, options_.tail)) {
       auto now = start_step(batch);
       if constexpr (may_be_late) {
@@ -143,8 +143,8 @@ private:
   static constexpr bool may_be_late =
       trainer::policy_set::device::value.is_cuda && !trainer::policy_set::precision::value.loss_scale;
 
-  /// Whether the result of step `step`, which has just been enqueued, can be read one step late, because nothing looks
-  /// at the trainer between this step and the next one. Collective.
+  /// Whether the result of step `step`, which has just been enqueued, can be read one step late, because nothing reads
+  /// the trainer's state between this step and the next one. Collective.
   bool can_be_late(std::int64_t step) {
     bool const is_watched = callbacks_.step != nullptr || records_.has_value(); // every callback comes with `step`
     auto const due = [&](interval const& every) { return every.due(step, steps_); };
@@ -169,7 +169,8 @@ private:
     auto& record = started.record;
     auto const& r = context_.last = started.ticket.wait();
     record.seconds = started.since_began.seconds();
-    if (since_finished_) record.seconds = std::min(record.seconds, since_finished_->seconds()); // after the step before
+    // A step that was enqueued early does not count the time before the end of the previous step.
+    if (since_finished_) record.seconds = std::min(record.seconds, since_finished_->seconds());
     since_finished_.emplace();
     training_seconds_ += since_asked.seconds();
     tokens_ += trainer::batch_tokens * t_.data_ranks(), labels_ += r.tokens;

@@ -65,7 +65,7 @@ public:
   void fill_pattern(bytes count) { fill(0, count.count(), pattern); }
 
   /// The number of bytes from the arena's start through the last byte that no longer holds the pattern of
-  /// `fill_pattern`; 0 if there is none. Searches only the first `count` bytes.
+  /// `fill_pattern`; 0 if all bytes hold it. Searches only the first `count` bytes.
   bytes used(bytes count) const {
     std::byte block[4096];
     for (auto end = count.count(); end > 0;) {

@@ -26,7 +26,7 @@ template <int count> struct checked_table {
 
 namespace detail {
 
-/// The value whose buffer value `v` of a program uses: `v`, unless `v` is a view.
+/// The value that owns the buffer of value `v`: `v` itself unless `v` is a view.
 constexpr int viewed(program const& p, int v) {
   while (p.values[v].view) v = p.values[v].view.of.value;
   return v;

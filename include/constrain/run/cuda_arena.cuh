@@ -32,9 +32,11 @@ public:
   std::byte* data() const override { return memory_; }
   std::byte* host() const override { return nullptr; }
 
-  /// Lets copies to the device go through the pinned memory of `slot`, while it has room; null: directly.
+  /// Makes copies to the device go through the pinned memory of `slot` until the slot is full. With null, copies are
+  /// direct.
   void stage_in(cuda_slot* slot) { slot_ = slot; }
-  /// The copy of `value` in the slot of `stage_in`; `value` itself if there is no such slot or room.
+  /// Copies `value` into the slot passed to `stage_in` and returns the copy. Returns `value` itself without a slot, or
+  /// if the slot is full.
   template <class type> type const& staged(type const& value) const {
     return slot_ == nullptr ? value : *static_cast<type const*>(slot_->stage(&value, sizeof value));
   }
@@ -60,8 +62,8 @@ private:
     cuda_check(cudaMemsetAsync(memory_ + offset, value, static_cast<std::size_t>(count), stream_), "fill the arena");
   }
 
-  // CUDA takes this many bytes of pageable memory without waiting for earlier work (CUDA Runtime API, "API
-  // synchronization behavior").
+  // A copy of at most this many bytes from pageable memory to the device does not wait for earlier work (CUDA C++
+  // Programming Guide, "Asynchronous Concurrent Execution").
   static constexpr std::int64_t staged_bytes = 64 << 10;
 
   cuda_stream const& stream_;

@@ -10,28 +10,29 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Enqueues a run of a step's plan, `step::value`, on a runner for a CUDA device. From the constructor to `end`, copies
-/// to the arena go through pinned memory and do not wait.
+/// Enqueues a run of the plan `step::value` on a runner for a CUDA device. From the constructor to `end`, copies to the
+/// arena go through pinned memory and do not wait.
 template <class step, class runner> class cuda_enqueuing {
 public:
-  /// Waits until the second-last enqueued step is complete. Throws `error` if CUDA reports an error.
+  /// Waits until the second-to-last enqueued step is complete. Throws `error` if CUDA reports an error.
   explicit cuda_enqueuing(runner& on) : on_(on) { on_.slots().begin(input_bytes(), result_bytes()); }
-  /// If `end` was not called, waits for the copies so far.
+  /// If `end` was not called, waits until the stream's work so far is complete.
   ~cuda_enqueuing() {
     if (!ended_) on_.slots().abandon();
   }
   cuda_enqueuing(cuda_enqueuing const&) = delete;
   cuda_enqueuing& operator=(cuda_enqueuing const&) = delete;
 
-  /// For use before the run, if the host does not know the result of the step before: overwrites the hyperparameters in
-  /// the arena with `other` if that step turns out to be skipped. Throws `error` if CUDA fails.
+  /// Call this function before the run if the host does not know yet whether the previous step is skipped. If the
+  /// device skips the previous step, overwrites the hyperparameters in the arena with `other`. Throws `error` if CUDA
+  /// fails.
   template <class hyperparameters> void use_if_skipped(hyperparameters const& other) {
     auto const* const norm = reinterpret_cast<storage<clip().type> const*>(on_.slots().last_results());
     current_device const here(on_.device_of());
     overwrite_if_skipped(on_.context(), norm, other, on_.arena().data() + step::value.hyper.offset);
   }
-  /// Enqueues copies of the results: `clip_coefficient` and `loss` (one element each) and `gradient_squares`. Throws
-  /// `error` if CUDA fails.
+  /// Enqueues copies of the results, in this order: `clip_coefficient` and `loss` (one element each) and
+  /// `gradient_squares`. Returns the copies, which may still be pending. Throws `error` if CUDA fails.
   std::shared_ptr<pending_results> end() {
     auto results = on_.slots().end({{clip(), 1}, {loss(), 1}, {squares(), squares().elements}});
     ended_ = true;

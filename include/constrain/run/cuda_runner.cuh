@@ -46,17 +46,17 @@ public:
   /// The context of the kernels, and the scratch memory that all plans share.
   cuda_context& context() { return context_; }
   std::byte* scratch() const { return scratch_; }
-  /// The pinned memory of runs that are enqueued.
+  /// The pinned memory of enqueued runs.
   cuda_slots& slots() { return slots_; }
   /// Enqueues a run of the plan `step::value`.
   template <class step> using enqueuing = cuda_enqueuing<step, runner>;
 
-  /// The device of this rank; arguments and errors as of `device_of_rank`. Collective.
+  /// The device of this rank; arguments and errors as for `device_of_rank`. Collective.
   static int device_for(int given, communicator& world) { return device_of_rank(given, world); }
 
 #if defined(CONSTRAIN_WITH_NCCL)
-  /// Connects this rank's device with those of the other ranks. Arguments: as of `nccl_ranks`. Throws
-  /// `error` as `nccl_ranks` does. Collective.
+  /// Connects this rank's device with the devices of the other ranks. Arguments and errors as for `nccl_ranks`.
+  /// Collective.
   void connect(communicator& data, communicator& zero, double deadline, bool ordered) {
     if (data.size() == 1) return;
     current_device const here(stream_.device());
@@ -68,8 +68,8 @@ public:
 #endif
 
   /// Runs the plan `planned_entry::value` once. With `graph` and no hooks, the plan's launches are captured in a graph
-  /// after the first run, and later runs replay the graph: if the plan has collectives, on all ranks or on none. Throws
-  /// `error` if CUDA reports an error.
+  /// after the first run, and later runs replay the graph. If the plan has collectives, either all ranks replay or none
+  /// does. Throws `error` if CUDA reports an error.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters parameters, hooks&& h = {}) {
     current_device const here(stream_.device());
     parameters.context = &context_;

@@ -11,8 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Pinned memory for the inputs and results of one enqueued run, and an event that tells when the run is complete. The
-/// stream is only used in the calls that take it, so a slot can outlive the stream.
+/// Pinned memory for the inputs and results of one enqueued run, and an event that marks the end of the run. Only the
+/// calls with a stream parameter use the stream, so a slot can outlive the stream.
 class cuda_slot final : public pending_results {
 public:
   /// `inputs`, `results`: bytes. `device` must be the current device. Throws `error` if CUDA fails.
@@ -26,8 +26,8 @@ public:
     wait();
     used_ = 0, copied_ = results_;
   }
-  /// Copies `count` bytes into the slot and returns the copy's address, a multiple of 8. Returns `from` if the slot has
-  /// no room left.
+  /// Copies `count` bytes into the slot and returns the copy's address, a multiple of 8. Returns `from` if the bytes do
+  /// not fit into the slot.
   void const* stage(void const* from, std::int64_t count) {
     if (count > inputs_ - used_) return from;
     auto* const to = memory_.data() + used_;
@@ -35,7 +35,8 @@ public:
     used_ = (used_ + count + 7) / 8 * 8;
     return to;
   }
-  /// Copies the first `count` elements of a result from the device, in stream order. Throws `error` if CUDA fails.
+  /// Enqueues a copy of the first `count` elements of a result from the arena into the slot. Throws `error` if CUDA
+  /// fails.
   void copy_result(std::byte const* arena, host_view const& result, std::int64_t count, cudaStream_t stream) {
     auto const bytes = static_cast<std::size_t>(count * size_of(result.type));
     cuda_check(cudaMemcpyAsync(memory_.data() + copied_, arena + result.offset, bytes, cudaMemcpyDeviceToHost, stream),
@@ -68,7 +69,7 @@ private:
   std::int64_t used_ = 0, copied_{}; // where the next input and the next result begin
   pinned_memory memory_;
   cuda_event done_;
-  bool is_pending_ = false; // whether the run may not be complete
+  bool is_pending_ = false; // whether the run may still be incomplete
 };
 
 } // namespace constrain

@@ -23,9 +23,10 @@ public:
   cuda_slots(cuda_slots const&) = delete;
   cuda_slots& operator=(cuda_slots const&) = delete;
 
-  /// Begins to enqueue a run: waits for the second-last enqueued run, and takes its slot. Until `end` or `abandon`,
-  /// copies to the arena go through the slot, so that they do not wait. `inputs`, `results`: bytes of all these copies
-  /// and of the results, equal in all calls; the first call allocates both slots. Throws `error` if CUDA fails.
+  /// Begins to enqueue a run: waits for the second-to-last enqueued run, and takes its slot. Until `end` or `abandon`,
+  /// copies to the arena go through the slot, so that they do not wait. `inputs`: bytes of all these copies; `results`:
+  /// bytes of the results. Each must be the same in every call, since the first call allocates both slots. Throws
+  /// `error` if CUDA fails.
   void begin(std::int64_t inputs, std::int64_t results) {
     current_device const here(stream_.device());
     for (auto& slot : slots_)
@@ -33,9 +34,10 @@ public:
     slots_[next_]->begin();
     arena_.stage_in(slots_[next_].get());
   }
-  /// Copies the results that the run leaves in the arena, each given with its number of elements. If the run may wait
-  /// for other processes, returns when it is complete, since only the stream can wait with a deadline. Throws `error`
-  /// if CUDA fails, and as `cuda_stream::wait_for_peers` does.
+  /// Ends the enqueuing of a run: enqueues copies of `results` (views of the arena with numbers of elements) and
+  /// returns the slot that receives them. If the run may wait for other processes, first waits until the run is
+  /// complete, since only the stream can wait with a deadline. Throws `error` if CUDA fails, and as
+  /// `cuda_stream::wait_for_peers` does.
   std::shared_ptr<pending_results> end(std::initializer_list<std::pair<host_view, std::int64_t>> results) {
     current_device const here(stream_.device());
     for (auto const& [result, count] : results)
@@ -45,15 +47,17 @@ public:
     stream_.wait_for_peers();
     return slots_[std::exchange(next_, 1 - next_)];
   }
-  /// Ends a run that has failed while it was enqueued. The copies so far are complete when this function returns.
+  /// Abandons a run whose enqueuing has failed. Waits until the stream's work so far is complete, since its copies use
+  /// the slot.
   void abandon() noexcept {
     arena_.stage_in(nullptr);
     try {
       stream_.wait_for_peers();
-    } catch (...) {} // the error that ended the run is reported
+    } catch (...) {} // the caller reports the error that ended the run
     cudaStreamSynchronize(stream_);
   }
-  /// The results of the last enqueued run, in memory that the device can read; null before the first.
+  /// The results of the last run that `end` has enqueued, in memory that the device can read. Before the first such
+  /// run: null, or after `begin` a slot without results.
   std::byte const* last_results() const {
     return slots_[1 - next_] == nullptr ? nullptr : slots_[1 - next_]->results();
   }

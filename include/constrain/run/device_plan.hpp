@@ -23,7 +23,7 @@ struct device_step {
 /// The part of a plan that depends on the device.
 template <int step_count> struct device_plan {
   device_step steps[step_count == 0 ? 1 : step_count]{}; // by index of the step
-  std::int64_t scratch = 0;                              // bytes of scratch memory; merged calls use separate parts
+  std::int64_t scratch = 0;                              // bytes of scratch memory; merged calls use disjoint ranges
   bool has_needs = false;         // whether any kernel has `needs_of`; if not, no step has scratch memory or is merged
   int refused = -1;               // index of the first step with impossible needs (`needs_are_possible`); -1: none
   std::int64_t refused_bytes = 0; // bytes of scratch memory that the refused step asks for
@@ -64,7 +64,7 @@ template <class plan> constexpr byte_range reach_of(plan const& p, operand const
   return r;
 }
 
-/// Whether two calls can run in any order: neither reads or writes memory that the other writes, except that both may
+/// Whether two calls can run in any order: neither reads nor writes memory that the other writes, except that both may
 /// add to the same value. `reach`: the `reach_of` of each operand of the plan.
 template <class plan> constexpr bool independent(plan const& p, step const& a, step const& b, byte_range const* reach) {
   for (int i = 0; i < a.inputs + a.outputs; ++i)

@@ -49,7 +49,7 @@ struct loop_state {
   }
 };
 
-/// Executor hooks that do nothing. `execute` calls hooks before and after every kernel; `checked_hooks` is an example.
+/// Executor hooks that do nothing. `execute` calls hooks before and after every kernel. See also `checked_hooks`.
 struct no_hooks {
   /// `before` and `after` receive the step's index in the plan, the step, its bound operands and the loop state.
   void before(int, step const&, bound_operand const*, loop_state const&) {}

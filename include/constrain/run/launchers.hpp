@@ -136,7 +136,7 @@ template <class typed_call> constexpr launcher launcher_of() {
   else return nullptr;
 }
 
-/// The index of the first step whose kernel is missing; -1: there is none.
+/// The index of the first step whose kernel is missing; -1: no kernel is missing.
 template <class holder, class device, std::size_t... call> constexpr int first_missing(std::index_sequence<call...>) {
   bool const has[] = {distinct_call<holder, device, call>::has..., true};
   for (std::size_t k = 0; k < sizeof...(call); ++k)

@@ -54,7 +54,7 @@ template <class inner> class nvtx_ranges {
 public:
   static constexpr bool merges_calls = constrain::merges_calls<inner>;
 
-  /// `names`: by the index of the step.
+  /// `names`: names of the ranges, by the index of the step. `names` and `hooks` must outlive this object.
   nvtx_ranges(std::vector<std::string> const& names, inner& hooks) : names_(names), inner_(hooks) {}
   /// Ends the range of a call that has thrown.
   ~nvtx_ranges() {

@@ -8,7 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Element `i` of a value in the arena, converted to double from any floating-point dtype.
+/// Element `i` of a value in the arena, converted to double from any floating-point dtype. Throws `error` if the
+/// element is not in the arena.
 double read_real(arena const& memory, host_view const& from, std::int64_t i);
 /// The same for a value in host memory, at `from.offset` bytes from `memory`.
 double read_real(std::byte const* memory, host_view const& from, std::int64_t i);

@@ -20,8 +20,8 @@ struct report_head {
 };
 
 /// A run's report as one self-contained HTML page: diagnosis, facts, charts and memory plan. The charts show losses,
-/// learning rate, gradient norm, throughput, settings that change, and user-defined metrics. The charts mark the steps
-/// at which the run was saved (dotted) and resumed (dashed).
+/// learning rate, gradient norm, throughput, the objective's metrics, user-defined metrics, and settings that change.
+/// The charts mark the steps at which the run was saved (dotted) and resumed (dashed).
 [[gnu::cold]] std::string report(report_head const& head, std::span<step_record const> steps);
 
 } // namespace constrain
