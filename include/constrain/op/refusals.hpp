@@ -12,7 +12,7 @@ template <diagnosis d> struct epsilon_is_out_of_range {
   static_assert(d.ok(), "ct::layer_norm, ct::rms_norm: .epsilon is not in [0, 1e38]; give a number in this range, "
                         "for example 1e-5");
 };
-/// Whether `epsilon` is in this range.
+/// Whether `epsilon` is in [0, 1e38].
 constexpr bool is_epsilon(double epsilon) { return epsilon >= 0 && epsilon <= constrain::detail::largest_fp32_option; }
 
 /// The weight of an op has `got` dimensions, but must be a matrix.

@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// op::correct_predictions for logits whose classes are split over the ranks of a tensor group. In each row, each rank
-/// finds the maximum logit of the rank's own classes. The ranks exchange each maximum and its class. Output 0, the
+/// op::correct_predictions for logits whose classes are divided over the ranks of a tensor group. For each row, each
+/// rank finds the maximum logit among its classes, and the ranks exchange the maxima and their classes. Output 0, the
 /// number of correct predictions, is the same on every rank. Output 1 is the exchange buffer.
 struct correct_predictions_parts {
   using options = class_range_options;
@@ -33,7 +33,7 @@ struct correct_predictions {
 
   static constexpr inferred infer(operand_types const&) { return inferred::one(dtype::f64, {}); }
 
-  /// The form for logits whose classes are split over the ranks of a tensor group.
+  /// The form for logits whose classes are divided over the ranks of a tensor group.
   static constexpr void divided_form(builder& out, node const& n) {
     out.append(info_of<correct_predictions_parts>, with_class_range(out, n));
   }

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The index of the largest of `count` numbers; of equal ones, the first.
+/// The index of the largest of `count` values; of equal values, the first.
 template <class stored> std::int64_t argmax(stored const* x, std::int64_t count) {
   std::int64_t best = 0;
   for (std::int64_t i = 1; i < count; ++i)

@@ -6,7 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// The index of the largest of the block's `classes` logits; of equal ones, the first. Every thread gets the result.
+// The index of the largest of the `classes` logits of the block's row; of equal logits, the first. Every thread gets
+// the result.
 template <class stored> static __device__ int block_argmax(stored const* x, std::int64_t classes) {
   using accumulate = arithmetic<stored>;
   __shared__ typename block_reduction<accumulate>::memory shared;

@@ -61,7 +61,7 @@ inline std::int64_t rows_per_chunk(std::int64_t columns) {
   return std::max<std::int64_t>(1, adafactor_chunk / columns);
 }
 
-/// Updates one matrix in three steps: `average`, `sum_of_squares` and `update`.
+/// Updates one matrix in three stages: `average`, `sum_of_squares` and `update`.
 template <class real> struct adafactor_matrix {
   real const* gradient;       // [rows, columns]
   real const *row, *column;   // current averages, [rows] and [columns]

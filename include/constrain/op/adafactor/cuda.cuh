@@ -24,7 +24,7 @@ template <class real> struct adafactor_vectors {
   double *of_weights, *of_update; // [parts]: sums of squares
   adafactor_sizes* sizes;
 
-  /// Element i of the update, without its size.
+  /// Element i of the update, before the multiplication by `adafactor_sizes::size`.
   __device__ real direction(std::int64_t i) const {
     return gradient[i] * static_cast<real>(clip[1]) / math::sqrt(new_squares[i]);
   }
@@ -32,7 +32,7 @@ template <class real> struct adafactor_vectors {
 
 } // namespace detail
 
-// The new second moments, and the sums of the squares of the weights and of the update in each part. One block per
+// The new second moments, and for each part the sum of the squares of the weights and of the update. One block per
 // part.
 template <class real>
 static __global__ void __launch_bounds__(cuda_threads)
@@ -55,7 +55,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) arrays.of_weights[part] = of_weights, arrays.of_update[part] = of_update;
 }
 
-// The new weights, and the new first moment.
+// The new weights and, if `first_moment`, the new first moment.
 template <bool first_moment, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_unfactored_kernel(detail::adafactor_vectors<real> arrays, std::int64_t count) {

@@ -6,7 +6,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The extents of a parameter: matrices [rows, columns]; and the parts of its scratch memory, all in fp64.
+/// The extents of a parameter: `matrices` matrices [rows, columns]; and the sizes of the arrays in its scratch memory,
+/// all fp64.
 struct adafactor_extents {
   std::int64_t matrices, rows, columns;
 
@@ -15,15 +16,15 @@ struct adafactor_extents {
     auto const columns = weight.features(), matrices = column.count / columns;
     return {matrices, row.count / matrices, columns};
   }
-  /// The number of parts in which the columns of each matrix are summed. All parts are in one dimension of a grid.
+  /// The number of parts, ranges of rows, in which the columns of each matrix are summed. The parts of all matrices are
+  /// in one dimension of a grid.
   constexpr std::int64_t parts() const {
     auto const most = 65535 / matrices, wanted = row_parts(rows);
     return most < 1 ? 1 : most < wanted ? most : wanted;
   }
   constexpr std::int64_t all_rows() const { return matrices * rows; }
   constexpr std::int64_t column_sums() const { return matrices * parts() * columns; }
-  /// Bytes of the scratch memory: the column sums, the mean of every matrix, three numbers of every row, and the
-  /// sizes.
+  /// Bytes of the scratch memory: the column sums, one mean per matrix, three values per row, and the sizes.
   constexpr std::int64_t scratch() const { return 8 * (column_sums() + matrices + 3 * all_rows() + 2); }
 };
 
@@ -61,8 +62,8 @@ template <int n, class real> struct adafactor_squares {
 
 } // namespace detail
 
-// The new average of each row, and the sum of the squares of its weights; one warp per row of all matrices, n elements
-// per access.
+// The new average of each row, and the sum of the squares of the row's weights; one warp per row of all matrices, n
+// elements per access.
 template <int n, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_rows_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {
@@ -85,8 +86,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   arrays.of_weights[row] = of_weights;
 }
 
-// The new average of each column and its factor, from the sums of its parts; and the mean of the rows of each matrix,
-// which its first block computes. blockIdx.y is the index of the matrix.
+// The new average of each column and its factor, from the column's sums over the parts. The first block of each matrix
+// also computes the mean of the matrix's new row averages. blockIdx.y is the index of the matrix.
 template <class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_columns_kernel(detail::adafactor_arrays<real> arrays, detail::adafactor_extents e, std::int64_t parts) {
@@ -111,8 +112,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) arrays.mean[matrix] = sum / static_cast<double>(e.rows);
 }
 
-// The factor of each row of the update, and the sum of the squares of the row. One warp per row, n elements per access;
-// blockIdx.y is the index of the matrix.
+// The factor of each row of the update, and the sum of the squares of the update's elements in the row. One warp per
+// row, n elements per access; blockIdx.y is the index of the matrix.
 template <int n, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_squares_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {
@@ -132,8 +133,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   arrays.of_update[row] = of_row * of_row * sum;
 }
 
-// The new weights, and the new first moment. One warp per row, n elements per access; blockIdx.y is the index of the
-// matrix.
+// The new weights and, if `first_moment`, the new first moment. One warp per row, n elements per access; blockIdx.y is
+// the index of the matrix.
 template <int n, bool first_moment, class real>
 static __global__ void __launch_bounds__(cuda_threads, 2)
     adafactor_factored_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {
@@ -164,7 +165,8 @@ void run_adafactor_factored(cuda_context& context, adafactor_extents const& e, a
   dim3 const by_rows(blocks(e.rows, warps), matrices);
   cuda_launch(context, dim3(blocks(e.all_rows(), warps)), cuda_threads, adafactor_rows_kernel<n, real>, arrays,
               e.all_rows(), e.columns);
-  // The rows of all matrices together, in as many parts for each matrix: no part has rows of two matrices.
+  // One launch sums the rows of all matrices. Each matrix has the same number of parts, so no part has rows of two
+  // matrices.
   cuda_launch(context, dim3(blocks(e.columns, 32 * n), parts), cuda_threads,
               column_sums_kernel<n, double, adafactor_squares<n, real>>,
               adafactor_squares<n, real>{arrays.gradient, arrays.clip, e.columns},

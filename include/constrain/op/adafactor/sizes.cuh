@@ -8,7 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The hyperparameters of a parameter in device memory. Kernels of every optimizer read the same struct.
+/// The hyperparameters for one parameter, in device memory. `decays`: whether weight decay applies to the parameter.
+/// Every variant of Adafactor uses this struct, so the kernels do not depend on `optimizer`.
 template <class optimizer, class real>
 op::adafactor_step const* adafactor_step_in(tensor<std::uint8_t const> bytes, bool decays) {
   auto const* const both = reinterpret_cast<op::step_hyperparameters<optimizer, real> const*>(bytes.data);
@@ -20,7 +21,8 @@ struct adafactor_sizes {
   double rate, size;
 };
 
-/// The arrays that an update reads and writes last. Without a first moment, `average` and `new_average` are null.
+/// The arrays that the last kernel of an update reads and writes. Without a first moment, `average` and `new_average`
+/// are null.
 template <class real> struct adafactor_elements {
   real const *weight, *average;
   real *new_weight, *new_average;

@@ -5,9 +5,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// add and layer_norm fused, row by row: a, b [..., width], weight and bias [width] -> sum = a + b,
-/// y = layer_norm(sum, weight, bias), and the mean and rstd (1 / standard deviation) of each row of `sum`. The options
-/// are the same as for layer_norm. The pass `fuse` inserts this op.
+/// add and layer_norm fused, row by row: a, b [..., width], weight and bias [width] -> sum = a + b, y = layer_norm(sum,
+/// weight, bias), and the mean and rstd of each row of `sum`. The options are the same as for layer_norm. The pass
+/// `fuse` inserts this op.
 struct add_layer_norm {
   using options = layer_norm_options;
   static constexpr char const* name = "add_layer_norm";

@@ -16,7 +16,7 @@ template <> struct kernel<op::add_layer_norm, cpu> {
       for (std::int64_t row = begin; row < end; ++row) {
         auto const first = row * width;
         simd_loop(width, [=](std::int64_t i) { sum[first + i] = a[first + i] + b[first + i]; });
-        // Reads the stored, rounded sum, as the unfused layer_norm does, so that both give bit-identical results.
+        // Reads the stored, rounded sum, as the unfused layer_norm does, so that the results are bit-identical.
         layer_norm_row<stored>(sum.data + first, width, weight.data, bias.data, epsilon, y.data + first, mean[row],
                                rstd[row]);
       }

@@ -21,7 +21,7 @@ namespace detail {
 constexpr int key_value_heads(attention_options const& o) {
   return o.key_value_heads == 0 ? o.heads : o.key_value_heads;
 }
-/// The part of the scores that the mask leaves, without regard to lengths and documents.
+/// The fraction of the scores that the mask keeps, without regard to lengths and documents.
 constexpr double attended_part(attention_options const& o, std::int64_t tokens) {
   bool const is_narrow = o.window > 0 && o.window < tokens;
   double const window = is_narrow ? static_cast<double>(o.window) / static_cast<double>(tokens) : 1;
@@ -31,9 +31,9 @@ constexpr double attended_part(attention_options const& o, std::int64_t tokens) 
 
 namespace op {
 
-/// The gradient of op::attention: dq, dk and dv from dy, q, k, v and the probabilities. dk and dv are summed over the
-/// query heads that share a key-value head, in the order of these heads. The CPU kernel rounds the sum to the type of
-/// dk and dv after each head. Output 3 is scratch for the gradient of the scores.
+/// The gradient of op::attention: dq, dk and dv, with the shapes of q, k and v, from dy, q, k, v and the probabilities.
+/// dk and dv are summed over the query heads that share a key-value head, in the order of these heads. The CPU kernel
+/// rounds the sum to the type of dk and dv after each head. Output 3 is scratch for the gradient of the scores.
 struct attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "attention_gradient";
@@ -59,9 +59,9 @@ struct attention_gradient {
 /// softmax(q k^T / sqrt(head width)) v per head (Vaswani et al. 2017, eq. 1): q [sequences, tokens, heads * head
 /// width], k and v [sequences, tokens, key_value_heads * head width] -> [sequences, tokens, heads * head width]. Head h
 /// of q uses head h / (heads / key_value_heads) of k and v (grouped-query attention, Ainslie et al. 2023). Input 3, if
-/// given, is the length of each sequence; keys at or beyond the length have probability 0. With `documents`, input 3 is
-/// the position of each token in its document; keys of other documents have probability 0. The results of a query
-/// without keys are 0. Output 1 keeps the probabilities, [sequences, heads, tokens, tokens], for the backward pass, so
+/// present, is the length of each sequence; keys at or beyond the length have probability 0. With `documents`, input 3
+/// is the position of each token in its document; keys of other documents have probability 0. The results of a query
+/// without keys are 0. Output 1 holds the probabilities, [sequences, heads, tokens, tokens], for the backward pass, so
 /// the memory is quadratic in the number of tokens.
 struct attention {
   using options = attention_options;
@@ -143,7 +143,7 @@ struct attention {
     return inferred::one(in[0].type, s)
         .and_also(accumulator_of(in[0].type), shape(s.extent[0], o.heads, s.extent[1], s.extent[1]));
   }
-  /// Refuses lengths or positions of another type or shape than q [sequences, tokens, width] needs.
+  /// Refuses lengths or positions whose type or shape does not fit q [sequences, tokens, width].
   static constexpr inferred mask_operand(operand_types const& in, options const& o) {
     auto const& q = in[0].shape;
     if (!o.documents) {
@@ -161,8 +161,8 @@ struct attention {
     result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
   }
-  /// Changes the options for one rank, which computes a range of the heads. Returns false if the heads cannot be split
-  /// evenly over the ranks, or if input 0 has several parts.
+  /// Changes the options for one rank, which computes a range of the heads. Returns false if the heads cannot be
+  /// divided evenly over the ranks, or if input 0 has several parts.
   static constexpr bool divide(options& o, division& d) {
     if (o.heads < d.ranks) return d.refuse<fewer_heads_than_ranks>(d.ranks, o.heads);
     bool const is_possible = d.parts.extents.size() == 1 && o.heads % d.ranks == 0 && o.key_value_heads % d.ranks == 0;
@@ -207,7 +207,8 @@ constexpr inferred shapes_in_qkv(operand_types const& in, attention_options cons
   return inferred::one(type, s.with_features(width)).and_also(type, keys).and_also(type, keys);
 }
 
-/// Lets lengths be from 0 to the tokens of q, and positions below the tokens of q.
+/// Declares the range of a mask's elements, which the trainer checks: lengths from 0 to the number of tokens of q, or
+/// positions below this number.
 constexpr void limit_mask(value q, value mask, attention_options const& o) {
   if (q.shape().rank == 3) mask.owner().program.limit(mask.where(), q.shape().extent[1] + (o.documents ? 0 : 1));
 }
@@ -248,7 +249,7 @@ constexpr value self_attention(value q, value k, value v, attention_options opti
 /// - With `.documents`: each sequence holds documents one after another (packed sequences), and no token attends to
 ///   another document. `mask` [sequences, tokens] (i32, from 0 to tokens - 1) holds the position of each token in its
 ///   document: it is 0 at the first token of a document and then grows by 1, like `position_ids` of packed sequences in
-///   Hugging Face Transformers. Other positions give undefined results. Padding is a document of its own.
+///   Hugging Face Transformers. Other positions give undefined results. Padding must be a separate document.
 constexpr value self_attention(value q, value k, value v, value mask, attention_options options,
                                int line = __builtin_LINE()) {
   detail::limit_mask(q, mask, options);

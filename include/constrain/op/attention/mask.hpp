@@ -7,13 +7,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Consecutive tokens [begin, end) of a sequence; empty if `end` is not above `begin`.
+/// Consecutive tokens [begin, end) of a sequence; empty if end <= begin.
 template <class index> struct token_range {
   index begin, end;
 
-  /// Whether a range that is not empty holds a token of [first, first + count).
+  /// Whether a range that is not empty contains a token of [first, first + count).
   CT_HOST_DEVICE bool meets(index first, index count) const { return first < end && first + count > begin; }
-  /// Whether the range holds all tokens of [first, first + count).
+  /// Whether the range contains all tokens of [first, first + count).
   CT_HOST_DEVICE bool holds(index first, index count) const { return first >= begin && first + count <= end; }
 };
 
@@ -38,12 +38,12 @@ template <class index> struct attention_masks {
   }
 };
 
-/// Which keys each query of one sequence attends to. With every kind of mask, a query attends to one range of keys, a
-/// key is attended to by one range of queries, and the ends of these ranges never decrease from one token to the next.
-/// So a tile needs only its first and its last token to know the range that it meets.
+/// Which keys each query of one sequence attends to. With every kind of mask, a query attends to one range of keys, one
+/// range of queries attends to a key, and the ends of these ranges never decrease from one token to the next. So the
+/// first and the last token of a tile determine the range for the tile.
 ///
-/// A token reaches back to token `first(token)`, which its document and the window decide. A query attends to a key if
-/// the later of the two reaches the other. With a causal mask, the later one must be the query, or they are the same.
+/// A token reaches back to token `first(token)`, which its document and the window determine. A query attends to a key
+/// if the later of the two tokens reaches the other. With a causal mask, the query must not be earlier than the key.
 /// `documents`: whether there may be documents; a kernel without them needs fewer registers.
 template <class index, bool documents> class attention_mask {
 public:
@@ -67,7 +67,7 @@ public:
     }
     return token > back ? token - back : 0;
   }
-  /// The end of the tokens that reach `token`.
+  /// The token after the last token that reaches `token`.
   CT_HOST_DEVICE index end(index token) const {
     index high = masks.tokens - token > masks.reach ? token + masks.reach + 1 : masks.tokens;
     if (!has_documents()) return high;

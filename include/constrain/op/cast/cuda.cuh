@@ -26,7 +26,7 @@ template <int n> inline constexpr int cast_chunk = cast_packs* n* cuda_threads;
 
 } // namespace detail
 
-/// Casts several tensors, n elements per access; each block handles a chunk of one of them.
+/// Casts several tensors, n elements per access; each block handles a chunk of one tensor.
 template <int n, class from, class to>
 static __global__ void __launch_bounds__(cuda_threads)
     cast_kernel(__grid_constant__ multi_tensor<detail::cast_entry<from, to>> const tensors) {
@@ -50,7 +50,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   }
 }
 
-/// All merged calls are computed in one launch.
+/// One launch computes all merged calls.
 template <class architecture> struct kernel<op::cast, cuda<architecture>> {
   template <class from, class to> using tensors_of = multi_tensor<detail::cast_entry<from, to>>;
 

@@ -38,9 +38,9 @@ struct local_shard {
   }
 };
 
-/// shard (+)= this rank's shard of the gradient, summed over the ranks of `step_parameters::world` in rank order. (+)=:
-/// the first write in a run of the program overwrites the shard; later writes add to it. Output 1 is the exchange
-/// buffer.
+/// gradient [...] -> shard [elements per rank]: shard (+)= this rank's shard of the gradient, summed over the ranks of
+/// `step_parameters::world`, in rank order (on CUDA devices, only with the run option reduce::ordered). (+)=: the first
+/// write in a run of the program overwrites the shard; later writes add to it. Output 1 is the exchange buffer.
 struct reduce_scatter {
   struct options {
     std::int64_t shards = 1; // number of shards, which is the number of ranks in a group
@@ -57,8 +57,8 @@ struct reduce_scatter {
   }
 };
 
-/// Sums y over the ranks of `step_parameters::world`, in rank order and in place: y is input 0 and output 0. Output 1
-/// is the exchange buffer.
+/// Sums y over the ranks of `step_parameters::world`, in place: y is input 0 and output 0. The terms are added in rank
+/// order (on CUDA devices, only with the run option reduce::ordered). Output 1 is the exchange buffer.
 struct all_reduce {
   static constexpr char const* name = "all_reduce";
   static constexpr unsigned workspace = 0b10;
@@ -93,7 +93,7 @@ struct all_reduce_small {
   static constexpr unsigned workspace = 0b10;
   static constexpr layout_change change{layout::partial, layout::replicated};
   static constexpr bool exchanges = true;
-  static constexpr std::int64_t maximum_ranks = 1024; // the scratch has room for the tensors of this many ranks
+  static constexpr std::int64_t maximum_ranks = 1024; // capacity of the scratch, in ranks
 
   static constexpr inferred infer(operand_types const& in) {
     return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, shape(maximum_ranks, in[0].shape.elements()));

@@ -17,8 +17,8 @@ struct byte_ranges {
   std::int64_t length[communicator::maximum_size];
 };
 
-/// to[i] = the sum over ranks of parts[rank * stride + i], for i < `count`; if `add`, to[i] += this sum. The terms are
-/// added in rank order, so that the sums are bit-identical on all ranks.
+/// to[i] = the sum over ranks of parts[rank * stride + i], for i < `count`; if `add`, the sum is added to to[i]
+/// instead. The terms are added in rank order, so that the sums are bit-identical on all ranks.
 template <class stored>
 void add_in_order(stored const* parts, std::int64_t stride, int ranks, std::int64_t count, stored* to, bool add) {
   for_elements(count, [=](std::int64_t i) {
@@ -117,7 +117,7 @@ template <> struct kernel<op::all_reduce, cpu> {
 namespace detail {
 
 /// All-gather of `count` elements per rank: all[rank * count + i] = mine[i] of that rank, for i < `count`. `count` is
-/// the same on every rank; `all` has `ranks.size() * count` elements. `mine` may be this rank's part of `all`.
+/// the same on every rank; `all` has `ranks.size() * count` elements. `mine` may be this rank's range of `all`.
 template <class stored>
 void gather_equal_counts(communicator& ranks, stored const* mine, std::int64_t count, stored* all) {
   byte_ranges p;

@@ -21,7 +21,7 @@ void copy_on_device(cuda_context const& context, stored const* from, std::int64_
                              context.stream()),
              "copy a shard");
 }
-/// Sets the elements of a shard from `begin` on, its padding, to 0, in stream order. Throws `error` if CUDA fails.
+/// Sets the padding of a shard, the elements from `begin` on, to 0, in stream order. Throws `error` if CUDA fails.
 template <class stored> void clear_padding(cuda_context const& context, tensor<stored> shard, std::int64_t begin) {
   if (begin == shard.count) return;
   auto const bytes = static_cast<std::size_t>(shard.count - begin) * sizeof(stored);
@@ -44,8 +44,8 @@ template <class architecture> struct kernel<op::local_shard, cuda<architecture>>
 
 namespace detail {
 
-/// to[i] = the sum over ranks of own[i] (of this rank) and parts[rank * stride + i] (of the others); if `add`, to[i] +=
-/// this sum. The terms are added in rank order, so that the sums are bit-identical on all ranks.
+/// to[i] = own[i] plus parts[r * stride + i] of every other rank r; if `add`, this sum is added to to[i] instead. The
+/// terms are added in rank order, so that the sums are bit-identical on all ranks.
 template <class stored> struct sum_in_rank_order {
   stored const *own, *parts;
   std::int64_t stride;
@@ -62,7 +62,7 @@ template <class stored> struct sum_in_rank_order {
   }
 };
 
-/// to[i] = sum[i]; if `add`, to[i] += sum[i].
+/// to[i] = sum[i]; if `add`, sum[i] is added to to[i] instead.
 template <class stored> struct put_sum {
   stored const* sum;
   stored* to;
@@ -73,7 +73,8 @@ template <class stored> struct put_sum {
   }
 };
 
-/// The ranges of the shards of `map` that one exchange sends to each rank: `slice` elements from element `from` on.
+/// The ranges of the shards of `map` that one exchange sends to each rank: at most `slice` elements of each shard, from
+/// the shard's element `from` on.
 struct slice_of_shards {
   shard_map map;
   std::int64_t from, slice;

@@ -55,9 +55,10 @@ struct concatenate {
 
 } // namespace op
 
-/// Joins at most eight values along `dimension` (0: the outermost), in order, like torch.cat. If possible, the op that
-/// computes a value writes the value directly into the result, without a copy. Refused: values whose types differ, or
-/// whose shapes differ outside `dimension`; a dimension that the values do not have; and token ids.
+/// Joins one to eight values along `dimension` (0: the outermost), in order, like torch.cat. If possible, the op that
+/// computes a value writes the value directly into the result, without a copy. Refused: more than eight values; values
+/// whose types differ, or whose shapes differ outside `dimension`; a dimension that the values do not have; and token
+/// ids.
 constexpr value concatenate(std::initializer_list<value> values, int dimension, int line = __builtin_LINE()) {
   for (auto const& x : values) detail::refuse_ids(x, line);
   return emit<op::concatenate>(values, {.dimension = dimension}, line);

@@ -53,7 +53,7 @@ struct cross_entropy {
     b.emit<cross_entropy_gradient>({b.gradient(), b.input(0), b.input(1), b.output(1), b.input(2)}, {0});
   }
 
-  /// Appends the form of node `n` for logits whose classes are split over the ranks of a tensor group.
+  /// Appends the form of node `n` for logits whose classes are divided over the ranks of a tensor group.
   static constexpr void divided_form(builder& out, node const& n) {
     out.append(info_of<cross_entropy_parts>, with_class_range(out, n));
   }
@@ -66,8 +66,8 @@ struct cross_entropy {
 /// of valid labels in the first array (`inverse_label_count`). Shapes: logits [..., classes], labels [...]. Labels are
 /// i32, in [0, classes) or `ignored_label`. In a step, every micro-batch on every rank divides by the number of valid
 /// labels in the whole batch, so that the losses of the micro-batches add up to the loss of the batch. In an
-/// evaluation, each micro-batch divides by the number of its own valid labels. Refused: token ids as logits, and labels
-/// that are not i32 or whose shape does not fit the logits.
+/// evaluation, each micro-batch divides by the number of valid labels in this micro-batch. Refused: token ids as
+/// logits, and labels that are not i32 or whose shape does not fit the logits.
 constexpr value cross_entropy(value logits, value labels, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::cross_entropy>({logits, labels, inverse_label_count(labels)}, {}, line);

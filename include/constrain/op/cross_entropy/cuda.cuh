@@ -20,8 +20,9 @@ template <int n, class stored> struct loss_rows {
   /// The logits and the label of the block's row.
   __device__ stored const* row() const { return logits + static_cast<std::int64_t>(blockIdx.x) * stride; }
   __device__ std::int32_t label() const { return labels[blockIdx.x]; }
-  /// Calls f(i, pack) for this thread's packs of n elements, and then f(i, element) for its element after the last
-  /// pack, an array of one; i is the index of the first element. Two packs are loaded before the first is used.
+  /// Calls f(i, pack) for this thread's packs of n elements, then f(i, rest) with an array of one element, if this
+  /// thread has an element after the last pack; i is the index of the first element. Except in fp64, two packs are
+  /// loaded before the first is used.
   template <class function> __device__ void for_each_pack(function const& f) const {
     auto const whole = classes - classes % n;
     accumulate values[n], last[1];
@@ -49,22 +50,23 @@ template <int n, class stored> struct loss_rows {
 
 namespace detail {
 
-/// The lowest finite number. A maximum starts with it, since a logit may be -infinity.
+/// The lowest finite value, with which a maximum starts: with -infinity, a logit of -infinity would give NaN.
 template <class real> inline constexpr real lowest = std::numeric_limits<real>::lowest();
 
-/// What the loss of a row is computed from.
+/// The statistics of a row of logits from which the loss of the row is computed.
 template <class accumulate> struct logit_statistics {
-  accumulate log_sum_exp, sum, at_label; // of the logits: the logsumexp, the sum, and the label's
+  accumulate log_sum_exp, sum, at_label; // sum: of the logits, if needed; at_label: the label's logit
 };
 
-/// The statistics of the block's row, in one pass over the logits: the maximum so far is subtracted in exponents, and
-/// the sum is rescaled when the maximum grows (Milakov, Gimelshein 2018). The sum is computed only if it is needed.
+/// The statistics of the block's row, in one pass over the logits: exponents are relative to the maximum so far, and
+/// the sum of the exponentials is rescaled when the maximum grows (Milakov & Gimelshein 2018). The sum of the logits is
+/// computed only if label smoothing needs it.
 template <int n, class stored, class accumulate = arithmetic<stored>>
 __device__ logit_statistics<accumulate> statistics_of_row(loss_rows<n, stored> const& rows,
                                                           typename block_reduction<accumulate>::memory& shared) {
   using reduction = block_reduction<accumulate>;
   auto const label = rows.label();
-  // The gradient may overwrite the logits, so all threads read the label's before the first barrier.
+  // The gradient may overwrite the logits, so all threads read the label's logit before the first barrier.
   accumulate const at_label = label == ignored_label ? accumulate(0) : accumulate(rows.row()[label]);
   accumulate most = lowest<accumulate>, exponents = 0, sum = 0;
   bool const needs_sum = rows.options.label_smoothing != 0;
@@ -97,8 +99,8 @@ __device__ double loss_of_row(loss_rows<n, stored> const& rows, logit_statistics
   return (1 - smoothing) * plain + smoothing * uniform + z * log_sum * log_sum;
 }
 
-/// to = the gradient of the loss of the block's row with respect to its logits. `scale`: the gradient of the sum of the
-/// losses.
+/// to = the gradient of the loss of the block's row with respect to the row's logits, times `scale`; 0 for an ignored
+/// label.
 template <int n, class stored, class accumulate>
 __device__ void write_gradient_of_row(loss_rows<n, stored> const& rows, accumulate log_sum_exp, double scale,
                                       stored* to) {
@@ -155,7 +157,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) loss[0] = add ? loss[0] + sum : sum;
 }
 
-/// Calls f(rows) with the rows of logits for a kernel.
+/// Calls f(rows) with the rows of logits for a kernel. `packs`: whether the kernel's other arrays allow accesses of
+/// several elements.
 template <class stored, class function>
 void with_loss_rows(tensor<stored const> logits, tensor<std::int32_t const> labels,
                     cross_entropy_options const& options, bool packs, function const& f) {
@@ -174,7 +177,7 @@ void with_gradient_rows(tensor<stored const> logits, tensor<std::int32_t const> 
   with_loss_rows(logits, labels, options, takes_packs<stored>(dlogits.row_stride(), dlogits.data), f);
 }
 
-/// The loss, the logsumexp of each row, and the loss of each row.
+/// Computes the loss, the logsumexp of each row, and the loss of each row.
 template <class stored, class accumulate>
 void run_cross_entropy(call const& c, cross_entropy_options const& options, tensor<stored const> logits,
                        tensor<std::int32_t const> labels, tensor<double const> inverse_count, tensor<double> loss,
@@ -188,7 +191,7 @@ void run_cross_entropy(call const& c, cross_entropy_options const& options, tens
               loss.data, c.add_to(0));
 }
 
-/// dlogits, from the logsumexp of each row.
+/// Computes dlogits from the logsumexp of each row.
 template <class stored, class accumulate>
 void run_cross_entropy_gradient(call const& c, cross_entropy_options const& options, tensor<double const> dloss,
                                 tensor<stored const> logits, tensor<std::int32_t const> labels,

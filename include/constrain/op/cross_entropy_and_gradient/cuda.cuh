@@ -8,14 +8,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// The maximum number of threads per row. The rows that a device works on at the same time should fit into its L2 cache
-/// for the second pass, so few rows with many threads each are better than the reverse. In fp64, the exponentials need
-/// many registers.
+/// for the second pass, so few rows with many threads each are better than many rows with few threads. In fp64, the
+/// exponentials need many registers, so a block has fewer threads.
 template <class stored> inline constexpr int loss_threads = sizeof(stored) < 8 ? 768 : cuda_threads;
 
 } // namespace detail
 
-// The loss of each row and dlogits, which may overwrite the logits. A block usually finds its row in a cache the second
-// time.
+// Computes the loss of each row and dlogits, which may overwrite the logits. In the second pass over a row, a block
+// usually finds the row in a cache.
 template <int n, class stored>
 static __global__ void __launch_bounds__(detail::loss_threads<stored>, 2)
     cross_entropy_and_gradient_kernel(loss_rows<n, stored> rows, double const* dloss, double const* inverse_count,

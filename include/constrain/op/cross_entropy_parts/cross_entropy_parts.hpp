@@ -7,9 +7,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 struct cross_entropy;
 
-/// Options of ops that read logits whose classes are split over the ranks of a tensor group. Each rank's logits have c
-/// columns, where c is the same on all ranks. Rank r has the classes [r * c, (r + 1) * c). If `classes` < `ranks` * c,
-/// the columns beyond the last class are unused.
+/// Options of ops that read logits whose classes are divided over the ranks of a tensor group. Each rank's logits have
+/// c columns, where c is the same on all ranks. Rank r has the classes [r * c, (r + 1) * c). If `classes` < `ranks` *
+/// c, the columns beyond the last class are unused.
 struct class_range_options {
   std::int64_t classes = 1; // number of classes of all ranks together
   std::int64_t ranks = 1;   // number of ranks in the group
@@ -35,7 +35,7 @@ struct cross_entropy_parts_gradient {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
-/// op::cross_entropy for logits whose classes are split over the ranks of a tensor group. The loss, the logsumexp of
+/// op::cross_entropy for logits whose classes are divided over the ranks of a tensor group. The loss, the logsumexp of
 /// each row and the loss of each row are the same on every rank. For each row, every rank sends three values: the
 /// maximum of its logits, the sum of exp(logit - maximum), and the logit of the label, or 0 if the rank does not have
 /// this logit (Shoeybi et al. 2019, section 3). The values are combined in rank order. Output 3 is the exchange buffer.

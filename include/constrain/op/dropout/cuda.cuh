@@ -15,8 +15,8 @@ template <class stored> struct dropout_of_thread {
   float probability;
   arithmetic<stored> scale;
 
-  /// Applies dropout to the n consecutive elements that begin at element i of the tensor. If n is a multiple of 4, n
-  /// must divide i and the elements of a sample. The results are rounded to `stored`.
+  /// Applies dropout to the n consecutive elements that begin at element i of the tensor. If n is a multiple of 4, it
+  /// must divide i and the number of elements per sample. The results are rounded to `stored`.
   template <int n> __device__ void apply(std::int64_t i, arithmetic<stored> (&x)[n]) const {
     if (probability == 0) return;
     auto const sample = per_sample.quotient(i), element = i - sample * sample_elements;
@@ -43,7 +43,7 @@ private:
   }
 };
 
-/// Dropout of a tensor x [samples, ...], as an argument of a kernel.
+/// Dropout of a tensor x [samples, ...], as a kernel argument.
 template <class stored> struct dropout_argument {
   double const* rate;
   step_parameters const* parameters;
@@ -58,7 +58,7 @@ template <class stored> struct dropout_argument {
         sample_elements(elements_per_sample(x)), first_sample(c.first_sample), random_key(c.random_key),
         iteration(c.iteration) {}
 
-  /// Reads what is the same for all elements.
+  /// The dropout of one thread: reads the seed, the step and the probability from device memory.
   __device__ dropout_of_thread<stored> started() const {
     return {{parameters->seed, parameters->step, random_key, iteration},
             per_sample,
@@ -120,22 +120,21 @@ template <class architecture> struct kernel<op::dropout, cuda<architecture>> {
   }
 };
 
-/// Computes and stores n consecutive elements of dx = dropout(dy). Their values, for `sum_columns`, are the rounded
-/// elements.
+/// Computes and stores n consecutive elements of dx = dropout(dy), and passes the rounded elements to `sum_columns`.
 template <int n, class stored> struct dropout_packs {
   dropout_argument<stored> argument;
   stored const* dy;
   stored* dx;
   std::int64_t width;
 
-  /// The same in one thread.
+  /// The object that one thread uses (column_sums_kernel).
   struct of_thread {
     dropout_of_thread<stored> dropout;
     stored const* dy;
     stored* dx;
     std::int64_t width;
 
-    /// The elements of dy at a place.
+    /// Loads the n elements of dy from this row and column on.
     __device__ stored_pack<n, stored> load(std::int64_t row, std::int64_t column) const {
       return load_stored<n>(dy + row * width + column);
     }

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Computes and stores n consecutive elements of dx. Their values, for `sum_columns`, are the rounded elements.
-/// `inputs`: a pointer to dy, and pointers to those of x and y that the derivative uses.
+/// Computes and stores n consecutive elements of dx, and passes the rounded elements to `sum_columns`. `input`:
+/// pointers to dy and to those of x and y that the derivative uses.
 template <int n, class functor, class stored, int inputs> struct gradient_packs {
   stored const* input[inputs];
   stored* dx;
@@ -16,7 +16,7 @@ template <int n, class functor, class stored, int inputs> struct gradient_packs 
   struct loaded {
     stored_pack<n, stored> of[inputs];
   };
-  /// Loads the inputs at the elements from a place on.
+  /// Loads the n elements of each input from this row and column on.
   __device__ loaded load(std::int64_t row, std::int64_t column) const {
     loaded result;
     CT_UNROLL

@@ -16,7 +16,8 @@ template <class functor, class device> struct kernel<op::elementwise<functor>, d
   }
 };
 
-/// dx for one element, from dy and those of x and y that the derivative uses. The functor gets 0 instead of the other.
+/// dx for one element, from dy and those of x and y that the derivative uses. The functor gets 0 for a value that it
+/// does not use.
 template <class functor> struct gradient_of {
   template <class real> CT_HOST_DEVICE real operator()(real dy) const {
     return functor::gradient(real(0), real(0), dy);

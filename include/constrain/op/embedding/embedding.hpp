@@ -44,7 +44,7 @@ struct embedding {
     b.emit<embedding_gradient>({b.gradient(), b.input(1)}, {0}, {.vocabulary = b.input(0).shape().extent[0]});
   }
 
-  /// The form for a table whose rows are split over the ranks of a tensor group: the sum of the results of all ranks.
+  /// The form for a table whose rows are divided over the ranks of a tensor group: the sum of the results of all ranks.
   static constexpr void divided_form(builder& out, node const& n) {
     ref const part = out.call<embedding_part>({n.inputs[0], n.inputs[1]}, {}, {}, n.line).outputs[0];
     out.call<tensor_sum>({part}, {n.outputs[0]}, {}, n.line);
@@ -70,7 +70,8 @@ constexpr value embedding(value table, value tokens, int line = __builtin_LINE()
 }
 
 /// Looks tokens up in a new table: tokens [...] (i32, in [0, vocabulary)) -> [..., width]. Parameter "name.weight"
-/// [vocabulary, width]. Refused: tokens that are not i32, and a `.vocabulary` or `.width` below 1.
+/// [vocabulary, width]. Refused: tokens that are not i32, a `.vocabulary` or `.width` below 1, and everything else that
+/// `parameter` refuses, such as a `.stddev` outside [0, 1e30].
 constexpr value embedding(std::string_view name, value tokens, embedding_options options, int line = __builtin_LINE()) {
   scope const inside(tokens.owner(), name, line);
   auto const table = parameter(tokens, "weight", shape(options.vocabulary, options.width), role::embedding,

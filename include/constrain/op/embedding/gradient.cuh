@@ -9,9 +9,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 inline constexpr int embedding_warps = cuda_threads / 32;
-inline constexpr int embedding_loads = 16;                             // positions that a lane compares at a time
-inline constexpr int embedding_round = cuda_threads * embedding_loads; // positions that a block compares at a time
-inline constexpr int many_rows = 32; // rows of a token in a round that one warp adds; all warps add more rows
+inline constexpr int embedding_loads = 16;                             // positions that a lane checks per round
+inline constexpr int embedding_round = cuda_threads * embedding_loads; // positions that a block checks per round
+inline constexpr int many_rows = 32; // one warp adds up to this many rows of a token in a round; all warps add more
 
 /// The number of set bits, and the index of the lowest one.
 __device__ inline int count_bits(unsigned x) {
@@ -29,31 +29,32 @@ __device__ inline int lowest_bit(unsigned x) {
 #endif
 }
 
-/// The tokens, split into 2^bits pieces by their lowest bits.
+/// The tokens, partitioned into 2^bits pieces by their lowest bits.
 struct token_pieces {
   std::int32_t const* tokens;
   std::int64_t positions;
   int bits;
 
-  /// Enough pieces that a block finds few rows, and that the other bits of a token and a position in a round fit into
-  /// 32 bits.
+  /// Chooses `bits`: enough pieces that each block finds few rows, and that the other bits of a token and a position in
+  /// a round fit into 32 bits together.
   token_pieces(std::int32_t const* t, std::int64_t count, std::int64_t vocabulary)
       : tokens(t), positions(count), bits(0) {
     while ((bits < 7 && count >> bits > 64) || vocabulary >> bits >= (std::int64_t{1} << 32) / embedding_round) ++bits;
   }
 
-  /// The bits of a token that choose its piece.
+  /// The bits of a token that determine its piece.
   __device__ unsigned mask() const { return (1u << bits) - 1; }
 };
 
-/// The positions of a piece's tokens in a round, in the shared memory of a block.
+/// The positions of a round whose tokens belong to one piece (the matches), in the shared memory of a block.
 struct embedding_matches {
-  unsigned found[embedding_round]; // the upper bits of the token, times embedding_round, plus the position in the round
-  int counts[2][embedding_warps];  // of the warps' positions, alternately, so that one barrier per round is enough
-  int many[embedding_warps];       // numbers of tokens with many rows, and the first match of each
+  unsigned found[embedding_round]; // the token's upper bits, times embedding_round, plus the position in the round
+  int counts[2][embedding_warps];  // matches per warp; two sets in alternation, so that one barrier per round is enough
+  int many[embedding_warps];       // per warp: number of its tokens with many rows; below: the first match of each
   int first_of_many[embedding_warps][embedding_round / many_rows];
 
-  /// Finds the positions of a round in their order, and returns their number. All threads must take part.
+  /// Finds the matches of the round that begins at position `from`, in ascending order, and returns their number.
+  /// `parity`: 0 and 1 in alternate rounds. All threads of the block must take part.
   __device__ int find(token_pieces const& pieces, unsigned piece, std::int64_t from, int parity) {
     int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
     int const begin = warp * 32 * embedding_loads + lane;
@@ -82,7 +83,8 @@ struct embedding_matches {
     }
     return all;
   }
-  /// Which of the 32 matches from `batch` on have a token, as a mask. All lanes of a warp must take part.
+  /// A mask of the matches with this token, out of the 32 matches from `batch` on. `token`: its upper bits. All lanes
+  /// of a warp must take part.
   __device__ unsigned of_token(unsigned token, int batch, int count) const {
     int const i = batch + static_cast<int>(threadIdx.x % 32);
     return __ballot_sync(0xFFFFFFFF, i < count && found[i] / embedding_round == token);
@@ -91,8 +93,9 @@ struct embedding_matches {
   __device__ int position(int match) const { return static_cast<int>(found[match] % embedding_round); }
 };
 
-/// Adds the rows of a token in a round, the first of them at `match`; one warp, n columns per lane. `to`: the lane's
-/// columns of the sums. Lanes beyond the last column (`stores` is false) get the addresses of other columns.
+/// Adds the rows of dy for one token in a round to the sums; `match`: the token's first match. One warp, n columns per
+/// lane. `to`: the lane's columns of the sums. Lanes beyond the last column (`stores` is false) get the addresses of
+/// other columns.
 template <int n, class stored, class accumulate>
 __device__ void add_rows_of_token(embedding_matches const& matches, int match, int count, stored const* dy,
                                   std::int64_t width, accumulate* to, bool stores) {
@@ -124,7 +127,7 @@ __device__ void add_rows_of_token(embedding_matches const& matches, int match, i
   if (stores) store_pack(sums, to);
 }
 
-/// The same for all warps of a block, with one column per thread, for a token with many rows.
+/// Like add_rows_of_token, but for all warps of a block, with one column per thread: for a token with many rows.
 template <class stored, class accumulate>
 __device__ void add_many_rows(embedding_matches const& matches, int match, int count, stored const* dy,
                               std::int64_t width, accumulate* to, bool stores) {
@@ -151,7 +154,7 @@ __device__ void add_many_rows(embedding_matches const& matches, int match, int c
 
 // dtable[token] += the sum of dy over the positions of the token. Block (i, j) handles the tokens of piece i, and 32 n
 // columns. It adds the rows in the order of the positions, without atomics, so that all runs give bit-identical
-// results. One warp adds the rows of a token, or, if they are many, all warps.
+// results. One warp adds the rows of a token; all warps do if a round has more than `many_rows` of them.
 template <int n, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, sizeof(stored) < 4 ? 3 : 1)
     embedding_gradient_kernel(stored const* dy, detail::token_pieces pieces, std::int64_t width, accumulate* dtable) {

@@ -22,7 +22,7 @@ struct embedding_part_gradient {
   }
 };
 
-/// One rank's part of op::embedding for a table whose rows are split over the ranks of a tensor group (Shoeybi et al.
+/// One rank's part of op::embedding for a table whose rows are divided over the ranks of a tensor group (Shoeybi et al.
 /// 2019, Megatron-LM, section 3): table [rows, width], tokens [...] (i32) -> [..., width]. The result is the token's
 /// row of the table if this rank has that row, otherwise 0; the sum of the ranks' results is the embedding. Every rank
 /// stores the same number of rows; rows beyond the vocabulary are unused.

@@ -18,14 +18,14 @@ template <class stored, class accumulate> struct flash_gradient_operands {
   accumulate* minus_row_sums;  // [sequences, heads, tokens]: -sum(dy * y) of each query
 };
 
-/// The steps of a block, in order. In each step, the block reads one chunk of the columns of one inner tile. Inner
-/// tiles begin at `token`, and follow one another from `from` to `to`; `member` is the query head, of those that share
-/// keys.
+/// The iterations of a block, in order. In each iteration, the block reads one chunk of the columns of one inner tile.
+/// The inner tiles cover the tokens [from, to) once for each of `members` query heads, which share keys. `turn`: the
+/// index of the chunk; `token`: the first token of the inner tile; `member`: the index of the query head.
 struct flash_steps {
   int from, to, chunks, members;
   int turn = 0, token = from, member = 0;
 
-  /// Whether this is a step, not the end.
+  /// Whether the object refers to an iteration; false after the last one.
   __device__ bool goes_on() const { return member < members; }
   template <int tokens> __device__ void advance() {
     if (++turn < chunks) return;
@@ -37,29 +37,29 @@ struct flash_steps {
   }
 };
 
-/// A block's work: the gradients of a tile of queries (dq), or of a tile of keys (`of_keys`: dk and dv). The other
-/// tokens, keys or queries, arrive in inner tiles.
+/// A block's work: the gradients of a tile of queries (dq), or of a tile of keys (`of_keys`: dk and dv). The block
+/// loads the other tokens, keys or queries, in inner tiles.
 template <bool of_keys, class stored, class accumulate, int width> class flash_gradient_block {
   using tiling = flash_tiling<stored, width>;
   static constexpr int warp_rows = tiling::warp_rows, columns = tiling::inner_rows, part = tiling::part_rows;
-  // The gradients of scores are scaled before they are rounded to fp16, which has few exponents; in other types, their
-  // sums are scaled.
+  // The gradients of scores are scaled before they are rounded to fp16, which has a small range of exponents; in other
+  // types, their sums are scaled.
   static constexpr bool scales_sums = !std::same_as<stored, float16>;
   using outer_tile = shared_tile<stored, tiling::rows, width>;
   using inner_tile = shared_tile<stored, columns, width>;
   using inner_pair = shared_tile<stored, 2 * columns, width>; // k and v, or q and dy
-  // With two gradients in registers, half of the values stays in shared memory.
+  // With two gradients in registers, half of the tile of v stays in shared memory.
   static constexpr bool splits = tiling::is_narrow && of_keys && width >= 64;
   using half_tile = shared_tile<stored, tiling::rows, splits ? width / 2 : width>;
 
 public:
-  /// Whether the kernel takes masks with documents. Narrow dk and dv leave no registers for them.
+  /// Whether the kernel supports masks with documents. With narrow tiles, dk and dv leave no registers for such masks.
   static constexpr bool takes_documents = !(tiling::is_narrow && of_keys);
-  /// The block's shared memory. Narrow outer tiles are in registers when the first inner tiles arrive, in their place.
+  /// The block's shared memory. The inner tiles overwrite narrow outer tiles, which are in registers by then.
   struct narrow_memory {
     union {
       outer_tile outer[2];              // q and dy, or k and v
-      half_tile halves[splits ? 4 : 1]; // the left half of the values comes third
+      half_tile halves[splits ? 4 : 1]; // the third one holds the left half of v
       inner_pair inner[tiling::stages];
     };
     std::conditional_t<splits, half_tile, char> right_half;
@@ -76,7 +76,7 @@ public:
       : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / heads()),
         head_(static_cast<int>(blockIdx.x) % heads()), row_(static_cast<int>(threadIdx.x / 32) * warp_rows),
         mask_(c.masks.template of<takes_documents>(sequence_)),
-        // With a causal mask, the last queries and the first keys take the longest, so they begin first.
+        // With a causal mask, the last queries and the first keys take the longest, so their blocks start first.
         first_(static_cast<int>(of_keys ? blockIdx.y : gridDim.y - 1 - blockIdx.y) * tiling::rows),
         some_(own_range(false)),
         all_(own_range(true)), inner_{source(of_keys ? x.q : x.k), source(of_keys ? x.dy : x.v)} {}
@@ -84,7 +84,7 @@ public:
   __device__ void run() {
     int const last = c_.last_of(first_, tiling::rows);
     auto const inner = of_keys ? mask_.queries(first_, last) : mask_.keys(first_, last);
-    // Without a query that attends to a key, there are no steps.
+    // If no query attends to a key, there are no iterations.
     flash_steps step{inner.begin, inner.end, chunks_.count, inner.begin < inner.end ? (of_keys ? c_.group : 1) : 0};
     dscored_.clear(), dvalue_.clear();
     if constexpr (tiling::is_narrow) add_in_stages(step);
@@ -103,20 +103,21 @@ private:
     int const head = of_keys ? query_head(0) : key_head();
     return tile_source<flash_threads, inner_tile>(of.of_head(c_, sequence_, head, of_keys ? c_.tokens : mask_.length));
   }
-  /// Heads of a sequence whose gradients the blocks compute.
+  /// Heads per sequence whose gradients the kernel computes: key-value heads for dk and dv, query heads for dq.
   __device__ int heads() const { return of_keys ? c_.heads / c_.group : c_.heads; }
-  /// The inner tokens that some, or all, of this warp's rows meet in the mask.
+  /// The inner tokens that, according to the mask, form a pair of query and key with some or, if `of_all`, with all of
+  /// this warp's rows.
   __device__ token_range<int> own_range(bool of_all) const {
     int const first = first_ + row_, last = c_.last_of(first, warp_rows);
     if constexpr (of_keys) return of_all ? mask_.common_queries(first, last) : mask_.queries(first, last);
     else return of_all ? mask_.common_keys(first, last) : mask_.keys(first, last);
   }
-  /// `own_range`: without documents, computed again where it is needed, to spare registers.
+  /// The result of `own_range`. Kernels that do not support documents compute it again at each use, to save registers.
   __device__ token_range<int> range_of(bool of_all) const {
     if constexpr (takes_documents) return of_all ? all_ : some_;
     else return own_range(of_all);
   }
-  /// The query head of a step, and the key-value head of the block.
+  /// The query head of an iteration, and the key-value head of the block.
   __device__ int query_head(int member) const { return of_keys ? head_ * c_.group + member : head_; }
   __device__ int key_head() const { return of_keys ? head_ : head_ / c_.group; }
   /// Index of a query in an array [sequences, heads, tokens].
@@ -124,8 +125,8 @@ private:
     return (static_cast<std::int64_t>(sequence_) * c_.heads + query_head(member)) * c_.tokens + query;
   }
 
-  /// Adds all steps of a head that one tile holds. The next pair of tiles arrives while the block multiplies the
-  /// current one.
+  /// Adds the contributions of all iterations for a head that fits into one tile. The next pair of inner tiles is
+  /// loaded while the block multiplies the current pair.
   __device__ void add_in_stages(flash_steps step) {
     begin_outer(0);
     ptx::commit_copies();
@@ -155,7 +156,7 @@ private:
         if constexpr (of_keys) queries_.load(shared_.sums[stage][0] + first, shared_.sums[stage][1] + first);
         auto const& inner = shared_.inner[stage];
         auto const of_lane = right_of_transposed(inner);
-        // Tensor cores compute both products in turn, so that they wait less for their own results.
+        // Tensor cores compute both matmuls alternately, so that they wait less for their own results.
         CT_UNROLL
         for (int k = 0; k < width / 16; ++k) {
           multiply_transposed_step<inner_pair>(p_, first_operand, of_lane, first, k, zero{});
@@ -171,7 +172,7 @@ private:
     begin_inner(shared_.inner[stage], step, 0);
     if constexpr (of_keys) {
       static_assert(2 * columns == flash_threads);
-      // Queries after the last token get zeros, like their rows.
+      // Queries beyond the last token get zeros, like their rows.
       int const i = static_cast<int>(threadIdx.x % columns), which = static_cast<int>(threadIdx.x / columns);
       bool const is_query = step.token + i < c_.tokens;
       auto const place = place_of(step.member, step.token) + (is_query ? i : 0);
@@ -180,13 +181,13 @@ private:
     }
     ptx::commit_copies();
   }
-  /// Waits until all that has begun to load is there, and until no warp reads the tiles that were there before.
+  /// Waits until all started copies are complete, and until no warp reads the previous tiles.
   __device__ void wait_for_all() {
     ptx::wait_for_copies<0>();
     __syncthreads();
   }
 
-  /// Adds all steps of a head that may have several chunks of columns.
+  /// Adds the contributions of all iterations for a head that may have several chunks of columns.
   __device__ void add_chunks(flash_steps step) {
     if (step.goes_on()) begin_chunk(step, true);
     if constexpr (!of_keys) sum_queries();
@@ -200,14 +201,14 @@ private:
       begin_chunk(step, chunks_.count > 1);
     }
   }
-  /// Begins to load the tiles of a step.
+  /// Begins to load the tiles of an iteration.
   __device__ void begin_chunk(flash_steps const& step, bool outer_changes) {
     if (outer_changes) begin_outer(chunks_.column(step.turn));
     begin_inner(shared_.inner[0], step, chunks_.column(step.turn));
     ptx::commit_copies();
   }
   /// Adds a chunk of columns to the scores and to the gradients of the probabilities; after the last chunk, adds the
-  /// pair of tiles to the gradients.
+  /// contributions of the pair of tiles to the gradients.
   __device__ void add_chunk(flash_steps const& step) {
     auto const& inner = shared_.inner[0];
     if (step.turn == 0) {
@@ -218,9 +219,9 @@ private:
     multiply_transposed(ds_, outer_rows(shared_.outer[1], row_), inner, columns);
     if (step.turn == chunks_.count - 1) add_part(inner, step.token, 0);
   }
-  /// Loads what the step needs of its queries.
+  /// Loads the logsumexp and -sum(dy y) of the queries of the current inner tile.
   __device__ void load_queries(flash_steps const& step) {
-    // Queries after the last token have probability 0.
+    // Queries beyond the last token have probability 0.
     accumulate log2_sum = math::infinity<accumulate>, minus_row_sum = 0;
     if (int const query = step.token + ptx::twin::lane(); query < c_.tokens) {
       log2_sum = x_.logsumexp[place_of(step.member, query)] * accumulate(log2_of_e);
@@ -242,20 +243,20 @@ private:
     tile_source<flash_threads, tile>(head).begin(to, first_, column);
   }
   __device__ void begin_inner(inner_pair& inner, flash_steps const& step, int column) {
-    // The query heads that share a key-value head follow one another.
+    // The query heads that share a key-value head are adjacent.
     int const skipped = step.member * c_.head_width;
     inner_[0].begin(inner.template part<columns>(0), step.token, column, skipped);
     inner_[1].begin(inner.template part<columns>(columns), step.token, column, skipped);
   }
 
-  /// Loads the logsumexp, and computes and stores -sum(dy * y), of the queries in this lane's rows.
+  /// For the queries in this lane's rows: loads the logsumexp, and computes and stores -sum(dy y).
   __device__ void sum_queries() {
     auto const dy = x_.dy.window(c_, sequence_, head_, first_, 0, c_.tokens);
     auto const y = x_.y.window(c_, sequence_, head_, first_, 0, c_.tokens);
     accumulate sum = 0;
     CT_UNROLL
     for (int line = 0; line < queries_.count; ++line) {
-      // Two lanes sum a row of 16, and then each lane gets the sums of its own rows.
+      // Each pair of lanes sums one of 16 rows, and then each lane gets the sums of the rows of its lines.
       if (line % 2 == 0) sum = -sum_of_row<width, accumulate>(dy, y, row_ + line / 2 * 16 + ptx::twin::lane() / 2);
       auto const mine = p_.row(line);
       queries_.minus_row_sums[line] = __shfl_sync(ptx::twin::all_lanes, sum, mine % 16 * 2);
@@ -267,14 +268,15 @@ private:
     }
   }
 
-  /// What the scores begin with, and the gradients of the probabilities.
+  /// Initial values of the scores (zero) and of the gradients of the probabilities (minus_sums).
   struct zero {
     __device__ strip_block<accumulate> operator()(int, int) const { return {}; }
   };
   __device__ auto minus_sums() const {
     return [this](int m, int n) { return queries_.minus_row_sums_of(m, n); };
   }
-  /// Adds the products of a part of the inner tiles, from row `first` and token `token`, to the gradients.
+  /// Adds the contributions of `part` rows of the inner tiles to the gradients. `first`: the first of these rows;
+  /// `token`: its token.
   __device__ void add_part(inner_pair const& inner, int token, int first) {
     mask(token);
     p_.for_each([&](accumulate& score, int line, int column) {
@@ -287,7 +289,8 @@ private:
     if constexpr (of_keys) multiply(dvalue_, p_, inner, columns + first);
     multiply(dscored_, ds_, inner, first);
   }
-  /// Makes the probability and its gradient 0 where a query does not attend to a key. `token`: first inner token.
+  /// Where a query does not attend to a key, sets the score to -infinity and the gradient of the probability to 0.
+  /// `token`: the first inner token.
   __device__ void mask(int token) {
     if (range_of(true).holds(token, part)) return;
     for_each_hidden<of_keys>(p_, mask_, first_ + row_, token, [&](accumulate& score, int line, int column) {
@@ -299,7 +302,7 @@ private:
   template <class rows>
   __device__ void store(rows& gradient, int which, flash_operand<stored> const& to, accumulate scale) {
     gradient.for_each([&](accumulate& x, int, int) { x *= scale; });
-    // This warp alone reads its rows of the tiles.
+    // Only this warp reads its rows of the tiles.
     __syncwarp();
     gradient.write(shared_.outer[which], row_);
     __syncwarp();
@@ -314,7 +317,7 @@ private:
   int sequence_, head_, row_; // this warp's first row in the tile
   attention_mask<int, takes_documents> mask_;
   int first_;                   // the tile's first row
-  token_range<int> some_, all_; // the inner tokens that some, and all, of this warp's rows meet in the mask
+  token_range<int> some_, all_; // own_range(false) and own_range(true)
   tile_source<flash_threads, inner_tile> inner_[2];
   flash_query_sums<of_keys, accumulate, warp_rows, part> queries_;
   strip<accumulate, warp_rows, part> p_, ds_;                // of the current part
@@ -326,7 +329,7 @@ private:
 
 // The gradients of flash attention (Dao 2023, algorithm 2), without atomic additions: each block computes complete rows
 // of its results. `of_keys`: dk and dv of a tile of keys, summed over the query heads that share them, in the order of
-// these heads; otherwise dq of a tile of queries, and the sums of dy y of its queries.
+// these heads; otherwise dq of a tile of queries, and -sum(dy y) of each of these queries.
 template <bool of_keys, class stored, class accumulate, int width>
 static __global__ void __launch_bounds__(detail::flash_threads, 2)
     flash_gradient_kernel(detail::flash_call<accumulate> c, detail::flash_gradient_operands<stored, accumulate> x) {

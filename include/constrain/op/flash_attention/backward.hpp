@@ -38,8 +38,8 @@ public:
   struct key_sums {
     head_matrix<accumulate> dk, dv;
   };
-  /// The memory of the sums: dk and dv themselves, or `scratch` [tokens, 2 * head width] if the elements of dk and dv
-  /// are narrower than `accumulate`.
+  /// The memory of the sums: dk and dv themselves, or `scratch` [tokens, 2 * head width] if dk and dv have a narrower
+  /// type than `accumulate`.
   key_sums sums_in(accumulate* scratch) const {
     if constexpr (in_place) return {operands_.dk, operands_.dv};
     else return {{scratch, 2 * head_width_}, {scratch + head_width_, 2 * head_width_}};
@@ -81,7 +81,7 @@ public:
   }
 
   /// Computes dq, dk and dv of a head with at most `keys` tokens, which form one tile of queries and one tile of keys.
-  /// The head must not share dk and dv with another head, and must have no padding.
+  /// The head must not share dk and dv with another head, and the sequence must have no padding.
   void all_gradients_of_one_tile() {
     for_chunks([&] {
       clear(dq_tile_, queries);
@@ -168,7 +168,7 @@ private:
       tile_gemm<transpose::no>(
           tile::padded_rows(key_count()), padded_,
           [this](std::int64_t row) {
-            // In the tile of queries, those that attend to the keys of a register tile of the tile of keys.
+            // The queries of the current tile that attend to the keys of this register tile.
             auto const last = std::min<std::int64_t>(row + register_tile<accumulate>::rows, key_count()) - 1;
             auto const attend = mask_.queries(key_ + row, key_ + last);
             return depth_range{std::max<std::int64_t>(attend.begin - query_, 0),

@@ -48,11 +48,11 @@ template <class architecture> struct kernel<op::flash_attention_gradient, cuda<a
     auto& context = *c.parameters.context;
     detail::with_flash_width<stored>(h.head_width, [&](auto width) {
       constexpr int rows = detail::flash_tiling<stored, width()>::rows;
-      // The kernel for dq leaves the sums of dy y for the kernel of dk and dv.
+      // The kernel for dq also stores -sum(dy y) of each query, which the kernel for dk and dv reads.
       detail::flash_launch<rows, width()>(context, h, h.heads,
                                           flash_gradient_kernel<false, stored, accumulate, width()>, call, operands);
     });
-    // Only the widest kernel of dk and dv takes documents (flash_gradient_block::takes_documents).
+    // Only the widest kernel of dk and dv supports documents (flash_gradient_block::takes_documents).
     auto const width_of_keys = call.masks.has_documents ? detail::flash_widest<stored> : h.head_width;
     detail::with_flash_width<stored>(width_of_keys, [&](auto width) {
       constexpr int rows = detail::flash_tiling<stored, width()>::rows;

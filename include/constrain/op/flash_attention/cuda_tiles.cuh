@@ -9,32 +9,32 @@
 #include <cstdint>
 #include <type_traits>
 
-/// What the CUDA kernels of flash attention share.
+/// Definitions that the CUDA kernels of flash attention share.
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 inline constexpr int flash_threads = 128;
 inline constexpr double log2_of_e = 1.4426950408889634;
 
-/// The largest number of columns of a tile: 256 bytes. With it, the tiles of a block take at most the 48 KiB of shared
-/// memory that every block may have.
+/// The largest number of columns of a tile: 256 bytes. With this number, the tiles of a block fit into 48 KiB of shared
+/// memory, which every device offers to a block.
 template <class stored> inline constexpr int flash_widest = 256 / static_cast<int>(sizeof(stored));
 
 /// The tiles of a block, whose results have `width` columns.
 template <class stored, int width> struct flash_tiling {
   static constexpr bool is_narrow = width < flash_widest<stored>;
 
-  // Rows per warp. With 32, tensor cores use what a warp loads from shared memory twice.
+  // Rows per warp. With 32 rows, tensor cores use each value from shared memory twice per load.
   static constexpr int warp_rows = is_narrow ? 32 : 16;
   static constexpr int rows = flash_threads / 32 * warp_rows; // rows per block
   static constexpr int keys = sizeof(stored) == 8 ? 32 : 64;  // keys per tile in the forward pass
   static constexpr int inner_rows = is_narrow ? 64 : 32;      // rows of the inner tiles of the gradient
-  static constexpr int part_rows = is_narrow ? 16 : 32;       // of them, rows whose scores are in registers at a time
-  // Narrow tiles leave shared memory for two stages, so the next tiles arrive while the block multiplies the current
+  static constexpr int part_rows = is_narrow ? 16 : 32;       // inner rows whose scores are in registers at a time
+  // Narrow tiles leave shared memory for two stages: the next tiles are loaded while the block multiplies the current
   // ones.
   static constexpr int stages = is_narrow ? 2 : 1;
 };
 
-/// The sizes of a call to flash attention.
+/// The sizes, the masks and the scale of a call to flash attention.
 template <class accumulate> struct flash_call {
   int tokens;
   int heads; // of the queries
@@ -51,9 +51,9 @@ template <class accumulate> struct flash_call {
         head_width(static_cast<int>(h.head_width)), masks(of_sequences), aligned((has_aligned_heads(operands) && ...)),
         scale(1 / math::sqrt(static_cast<accumulate>(h.head_width))) {}
 
-  /// The scale of scores that are exponents of 2.
+  /// The scale that turns scores into exponents of 2.
   __device__ accumulate log2_scale() const { return scale * accumulate(log2_of_e); }
-  /// The last of `count` tokens from `first` that the sequence has.
+  /// The last token of the sequence in [first, first + count).
   __device__ int last_of(int first, int count) const { return (first + count < tokens ? first + count : tokens) - 1; }
 
 private:
@@ -85,16 +85,16 @@ template <class T> struct flash_operand {
   }
 };
 
-/// The chunks of a head that is wider than the tiles, which have `width` columns. A block computes one chunk of its
-/// results. For the scores, it reads all chunks in turn, and its own chunk last. `single`: whether the tiles hold every
-/// head.
+/// The chunks of columns of a head that is wider than the tiles, which have `width` columns. A block computes one chunk
+/// of its results. For the scores, it reads all chunks in turn, its own chunk last. `single`: whether every head fits
+/// into one tile.
 template <int width, bool single> struct flash_chunks {
   int count, own;
 
   __device__ explicit flash_chunks(int head_width)
       : count(single ? 1 : (head_width + width - 1) / width), own(single ? 0 : static_cast<int>(blockIdx.z)) {}
 
-  /// The first column of the chunk that is read in turn `turn`.
+  /// The first column of the chunk that is read at index `turn` of this order.
   __device__ int column(int turn) const {
     if constexpr (single) return 0;
     int const chunk = own + 1 + turn;
@@ -105,7 +105,8 @@ template <int width, bool single> struct flash_chunks {
 };
 
 /// Calls `f(element, line, column)` for the elements of a strip whose query does not attend to their key. The rows
-/// begin with token `row`, the columns with token `column`. `of_keys`: whether the rows are keys, or queries.
+/// begin with token `row`, the columns with token `column`. `of_keys`: whether the rows are keys and the columns
+/// queries, or the reverse.
 template <bool of_keys, class real, int rows, int columns, bool documents, class function>
 __device__ void for_each_hidden(strip<real, rows, columns>& x, attention_mask<int, documents> const& mask, int row,
                                 int column, function const& f) {
@@ -118,7 +119,8 @@ __device__ void for_each_hidden(strip<real, rows, columns>& x, attention_mask<in
     });
     return;
   }
-  // A bit for each element. The loop over positions is not unrolled, so that few of them are in registers.
+  // One bit per element: whether its query attends to its key. The loop is not unrolled, so that few positions are in
+  // registers at a time.
   constexpr int of_line = columns / 4, elements = x.lines * of_line;
   std::conditional_t<(elements > 32), std::uint64_t, std::uint32_t> seen = 0;
   CT_KEEP_LOOP

@@ -6,12 +6,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// The gradient of op::flash_attention: dq, dk and dv from dy, q, k, v, y and the logsumexp of each query. The
-/// probabilities are recomputed tile by tile (Dao 2023, algorithm 2). Input 6, if given, is the length of each
-/// sequence, or with `documents` the position of each token in its document; the gradients of keys and values at or
-/// beyond the length are 0. dk and dv are summed over the query heads that share a key-value head, in the order of
-/// these heads. Output 3 is scratch: sum(dy * y) for each head and token, and, on the CPU, the sums of dk and dv if the
-/// sums have a wider type than dk and dv.
+/// The gradient of op::flash_attention: dq, dk and dv, with the shapes of q, k and v, from dy, q, k, v, y and the
+/// logsumexp of each query. The probabilities are recomputed tile by tile (Dao 2023, algorithm 2). Input 6, if present,
+/// is the length of each sequence or, with `documents`, the position of each token in its document; the gradients of
+/// keys and values at or beyond the length are 0. dk and dv are summed over the query heads that share a key-value
+/// head, in the order of these heads. Output 3 is scratch: sum(dy y) for each head and token (on CUDA devices, -sum(dy
+/// y)), and, on the CPU, the sums of dk and dv if the sums have a wider type than dk and dv.
 struct flash_attention_gradient {
   using options = attention_options;
   static constexpr char const* name = "flash_attention_gradient";
@@ -39,7 +39,7 @@ struct flash_attention_gradient {
 
 /// The same function as op::attention, but with memory linear in the number of tokens: each thread of the CPU kernel,
 /// and each block of the CUDA kernel, holds only one tile of the scores at a time (Dao 2023, algorithm 1). Output 1
-/// keeps the logsumexp of the scaled scores of each query, [sequences, heads, tokens], for the backward pass. The
+/// holds the logsumexp of the scaled scores of each query, [sequences, heads, tokens], for the backward pass. The
 /// result and the logsumexp of a query without keys are 0. Keys and values at or beyond the length are not read, and
 /// neither are tiles of keys to which no query of a tile attends.
 struct flash_attention {

@@ -9,27 +9,27 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The softmax of a strip's rows, whose scores arrive in tiles (Milakov and Gimelshein 2018). Scores are not yet
-/// scaled. Exponentials are relative to a row's largest score when the reference last moved: it moves only if a score
-/// is `slack` above it, so that most tiles leave the sums as they are (the conditional rescaling of
+/// The softmax of a strip's rows, whose scores arrive in tiles (Milakov & Gimelshein 2018). The scores are not yet
+/// scaled. Exponentials are relative to one reference per row. The reference moves to the row's largest score so far
+/// only if a score exceeds it by more than `slack`, so most tiles do not rescale the sums (the conditional rescaling of
 /// FlashAttention-4, Zadouri et al. 2026).
 template <class real, int rows> struct online_softmax {
   static constexpr int lines = rows / 8;
   // Finite, so that scores of -infinity have probability 0 if others are larger; its product with `scale` is finite.
   static constexpr real lowest = std::numeric_limits<real>::lowest() / 2;
-  static constexpr real slack = 8; // exponent of 2; 2^8 is far below the largest number of fp16
+  static constexpr real slack = 8; // exponent of 2; 2^8 is far below the largest fp16 value
 
-  real scale;            // of the scores, as exponents of 2
-  real reference[lines]; // that of each of this lane's rows
-  real sum[lines];       // this lane's part of the sum of each row's exponentials
+  real scale;            // multiplies scores, which become exponents of 2
+  real reference[lines]; // one per row of this lane
+  real sum[lines];       // this lane's partial sum of each row's exponentials
 
   __device__ explicit online_softmax(real log2_scale) : scale(log2_scale) {
     CT_UNROLL
     for (int i = 0; i < lines; ++i) reference[i] = lowest, sum[i] = 0;
   }
 
-  /// Turns a tile of scores into exponentials relative to the reference, and scales `y`, the weighted sums of the tiles
-  /// before, likewise.
+  /// Turns a tile of scores into exponentials relative to the reference, and adds them to `sum`. If the reference
+  /// moves, rescales `sum` and `y`, the weighted sums of the earlier tiles.
   template <int keys, int columns> __device__ void add(strip<real, rows, keys>& scores, strip<real, rows, columns>& y) {
     real largest[lines];
     CT_UNROLL
@@ -55,7 +55,7 @@ template <class real, int rows> struct online_softmax {
 private:
   /// Whether a score is so large that the reference of its row must move.
   __device__ bool exceeds(int line, real score) const { return (score - reference[line]) * scale > slack; }
-  /// Moves the references of the rows that must, to the largest scores so far.
+  /// Moves the reference of each row with a score that exceeds it by more than `slack`, and rescales `sum` and `y`.
   template <int columns> __device__ void move(real const (&largest)[lines], strip<real, rows, columns>& y) {
     real factor[lines];
     CT_UNROLL
@@ -77,7 +77,7 @@ template <class stored, class accumulate> struct flash_operands {
   accumulate* logsumexp; // [sequences, heads, tokens]
 };
 
-/// A block's work: a tile of queries of one head. The next keys and values arrive while the block multiplies.
+/// A block's work: a tile of queries of one head. The next keys and values are loaded while the block multiplies.
 template <class stored, class accumulate, int width> class flash_block {
   using tiling = flash_tiling<stored, width>;
   static constexpr int warp_rows = tiling::warp_rows;
@@ -98,7 +98,7 @@ public:
       : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / c.heads),
         head_(static_cast<int>(blockIdx.x) % c.heads), row_(static_cast<int>(threadIdx.x / 32) * warp_rows),
         mask_(c.masks.of(sequence_)),
-        // With a causal mask, the last tiles take the longest, so they begin first.
+        // With a causal mask, the last tiles take the longest, so their blocks start first.
         first_(static_cast<int>(gridDim.y - 1 - blockIdx.y) * tiling::rows),
         some_(mask_.keys(first_ + row_, c.last_of(first_ + row_, warp_rows))),
         all_(mask_.common_keys(first_ + row_, c.last_of(first_ + row_, warp_rows))), softmax_(c.log2_scale()),
@@ -117,8 +117,8 @@ public:
 private:
   using queries = tile_rows<query_tile, warp_rows>;
 
-  /// Adds all keys to which the block's queries attend. The next pair of tiles arrives while the block multiplies the
-  /// current one. The queries stay in registers.
+  /// Adds the contributions of all keys to which the block's queries attend. The next pair of tiles is loaded while the
+  /// block multiplies the current pair. The queries stay in registers.
   __device__ void add_in_stages(token_range<int> const& keys) {
     if (keys.begin >= keys.end) return;
     begin_queries(0);
@@ -148,7 +148,7 @@ private:
     ptx::commit_copies();
   }
 
-  /// Adds a tile of keys of a head that may have several chunks of columns.
+  /// Adds the contributions of a tile of keys for a head that may have several chunks of columns.
   __device__ void add_chunks(int key, token_range<int> const& keys) {
     if (key == keys.begin) begin_scores(key, 0, true);
     scores_strip scores;
@@ -170,7 +170,7 @@ private:
     k_.begin(shared_.stages[0].k, key, column);
     ptx::commit_copies();
   }
-  /// Waits until all that has begun to load is there, and until no warp reads the tiles that were there before.
+  /// Waits until all started copies are complete, and until no warp reads the previous tiles.
   __device__ void wait_for_all() {
     ptx::wait_for_copies<0>();
     __syncthreads();
@@ -190,7 +190,7 @@ private:
       begin_scores(key, turn + 1, true);
     }
   }
-  /// Gives keys that a query does not attend to the score -infinity.
+  /// Sets scores to -infinity where a query does not attend to a key.
   __device__ void mask(scores_strip& scores, int key) const {
     if (all_.holds(key, tiling::keys)) return;
     for_each_hidden<false>(scores, mask_, first_ + row_, key,
@@ -210,7 +210,7 @@ private:
             masked ? accumulate(0) : softmax_.reference[line] * c_.scale + math::log(total);
     }
     sums_.for_each([&](accumulate& x, int line, int) { x *= factor[line]; });
-    // This warp alone reads its rows of the queries.
+    // Only this warp reads its rows of the queries.
     __syncwarp();
     sums_.write(shared_.q, row_);
     __syncwarp();

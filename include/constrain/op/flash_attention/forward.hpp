@@ -143,7 +143,8 @@ private:
 
   using vector = typename register_tile<accumulate>::vector;
 
-  // Above the scores of hidden keys, so that these have probability 0 even in a tile without any other keys.
+  // Above the scores of masked keys (flash_tile::hide), so that they have probability 0 even in a tile of masked keys
+  // only.
   static constexpr accumulate lowest = std::numeric_limits<accumulate>::lowest() / 2;
 
   attention_mask<std::int64_t> mask_;

@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// What the gradient needs of each query of a strip [rows, columns]: the logsumexp of the scores, as an exponent of 2,
-/// and -sum(dy y). `of_columns`: whether the queries are the columns of the strip, or its rows.
+/// Values of each query of a strip [rows, columns] that the gradient needs: the logsumexp of the scores, as an exponent
+/// of 2, and -sum(dy y). `of_columns`: whether the queries are the columns of the strip, or its rows.
 template <bool of_columns, class real, int rows, int columns> struct flash_query_sums {
   static constexpr int count = of_columns ? columns / 4 : rows / 8;
   real log2_sums[count]{}, minus_row_sums[count]{};
@@ -15,7 +15,7 @@ template <bool of_columns, class real, int rows, int columns> struct flash_query
   __device__ static int index(int line, int column) { return of_columns ? column / 8 * 2 + column % 2 : line; }
   /// The column of this lane's query `i`, if the queries are columns.
   __device__ static int column(int i) { return i / 2 * 8 + static_cast<int>(threadIdx.x % 4) * 2 + i % 2; }
-  /// Distributes the numbers of the queries of the columns: lane i passes those of column i.
+  /// Distributes the values of the queries, which must be the columns: lane i passes the values of column i.
   __device__ void distribute(real log2_sum, real minus_row_sum) {
     static_assert(columns == 32);
     CT_UNROLL
@@ -24,7 +24,7 @@ template <bool of_columns, class real, int rows, int columns> struct flash_query
       minus_row_sums[i] = __shfl_sync(ptx::twin::all_lanes, minus_row_sum, column(i));
     }
   }
-  /// Loads the numbers of the queries of the columns: the logsumexps from `logsumexps`, and the others.
+  /// Loads the values of the queries, which must be the columns, from two arrays with one element per column.
   __device__ void load(real const* logsumexps, real const* minus_row_sums_of_columns) {
     CT_UNROLL
     for (int i = 0; i < count; ++i) {
@@ -40,8 +40,8 @@ template <bool of_columns, class real, int rows, int columns> struct flash_query
   }
 };
 
-/// sum(dy * y) over a head's columns of row `row`, 0 after the last row. The two lanes that differ in the lowest bit
-/// compute it together. `width`: columns of a tile.
+/// sum(dy y) over a head's columns of row `row`, 0 beyond the last row. Two lanes whose indices differ only in the
+/// lowest bit compute the sum together. `width`: columns of a tile.
 template <int width, class accumulate, class stored>
 __device__ accumulate sum_of_row(matrix_window<stored const> const& dy, matrix_window<stored const> const& y, int row) {
   constexpr int in_unit = pack_of<stored>;

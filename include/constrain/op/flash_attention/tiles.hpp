@@ -56,8 +56,8 @@ template <class accumulate> struct flash_tile {
     return begin < end ? depth_range{begin, end} : depth_range{0, 0};
   }
 
-  /// In scores [rows, panel], with a row per key and a column per query, the scores of keys that a query does not
-  /// attend to become the lowest finite value. `step`: elements from one row to the next.
+  /// Where a query does not attend to a key, sets the score to the lowest finite value. `scores` [rows, panel]: a row
+  /// per key, a column per query. `step`: elements from one row to the next.
   static void hide(attention_mask<std::int64_t> const& mask, std::int64_t first_query, std::int64_t first_key,
                    std::int64_t rows, accumulate* scores, std::int64_t step) {
     auto const count = std::min(panel, mask.masks.tokens - first_query);

@@ -6,13 +6,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop bodies of the kernels: element i is pack i of n elements of some rows; row r of them belongs to row rows[r] of
-/// all rows. `gather_rows_packs` copies the packs of y from x.
+/// Loop body of the kernel: copies pack i of y, n elements, from x; row r of y is row rows[r] of x.
 template <int n, class stored> struct gather_rows_packs {
   stored const* x;
   std::int32_t const* rows;
   stored* y;
-  std::int64_t packs; // of a row
+  std::int64_t packs; // per row
   divisor per_row;
 
   __device__ void operator()(std::int64_t i) const {
@@ -20,12 +19,12 @@ template <int n, class stored> struct gather_rows_packs {
     store_stored(load_stored<n>(x + (rows[row] * packs + (i - row * packs)) * n), y + i * n);
   }
 };
-/// Adds the packs of dy to dx.
+/// Loop body of the kernel for later writes: adds pack i of dy to dx; row r of dy is added to row rows[r] of dx.
 template <int n, class stored> struct add_rows_packs {
   stored const* dy;
   std::int32_t const* rows;
   stored* dx;
-  std::int64_t packs; // of a row
+  std::int64_t packs; // per row
   divisor per_row;
 
   __device__ void operator()(std::int64_t i) const {
@@ -39,7 +38,7 @@ template <int n, class stored> struct add_rows_packs {
   }
 };
 
-/// Calls f(std::integral_constant<int, n>) with the number of elements per access of rows of `width` elements.
+/// Calls f(std::integral_constant<int, n>), where n is the number of elements per access for rows of `width` elements.
 template <class stored, class function>
 void with_row_packs(std::int64_t width, stored const* all, stored const* some, function const& f) {
   if (takes_packs<stored>(width, all, some)) f(std::integral_constant<int, pack_of<stored>>{});

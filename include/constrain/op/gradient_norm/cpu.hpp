@@ -17,7 +17,7 @@ namespace detail {
 template <class stored> double sum_of_squares(stored const* gradient, std::int64_t count) {
   constexpr std::int64_t lanes = 32;
   constexpr std::int64_t line = 64 / sizeof(stored);
-  // Prefetch distance in elements. With prefetching, 121 million fp32 gradients take 21.9 ms instead of 29.6 (Xeon,
+  // Prefetch distance in elements. With prefetching, 121 million fp32 gradients take 21.9 ms instead of 29.6 ms (Xeon,
   // model 167, two cores).
   constexpr std::int64_t ahead = 512;
   double partial[lanes]{};
@@ -52,8 +52,8 @@ void sum_chunks(stored const* stack, std::int64_t step, std::int64_t chunks, std
   });
 }
 
-/// The element of `squares` that this call writes. The first call in a run of the program sets all elements to 0, since
-/// the first write of an accumulator must define all its elements.
+/// The element of `squares` that this call writes. If this is the first call in a run of the program, sets all elements
+/// to 0, since the first write of an accumulator must define all its elements.
 inline double& squares_of(call_with_options<op::squared_norm_options> const& c, tensor<double> squares) {
   if (!c.add_to(0)) std::fill_n(squares.data, squares.count, 0.0);
   return squares[c.options.index];

@@ -19,17 +19,17 @@ template <class stored> struct squares_entry {
   stored const* gradient;
   std::int64_t elements; // of one tensor
   unsigned tensors;      // number of tensors stacked in the gradient
-  unsigned first_block;  // of the gradient's blocks, which follow the blocks of the entry before
+  unsigned first_block;  // index of the gradient's first block
   double* sums;          // sum of the squares of each chunk of each tensor
   int index;             // index of the gradient in `squares`
-  int zeroes;            // whether this is the first write in a run, which must define all of `squares`
+  int zeroes;            // whether this is the first write in a run, which must define all elements of `squares`
 
   /// Number of chunks of all tensors.
   CT_HOST_DEVICE std::int64_t chunks() const { return tensors * norm_chunks(elements); }
 };
 
-/// The sum of the squares of elements [begin, end) of a tensor, at most a chunk, over the lanes of a warp. The order of
-/// the additions does not depend on the address of the tensor.
+/// The sum of the squares of elements [begin, end) of a tensor, at most one chunk, computed by the lanes of a warp. The
+/// order of the additions does not depend on the address of the tensor.
 template <class stored> __device__ double sum_of_squares(stored const* tensor, std::int64_t begin, std::int64_t end) {
   constexpr int n = 4, packs = static_cast<int>(norm_chunk) / (32 * n);
   auto const first = begin + static_cast<std::int64_t>(threadIdx.x % 32) * n;
@@ -60,8 +60,8 @@ template <class stored> __device__ double sum_of_squares(stored const* tensor, s
 
 } // namespace detail
 
-// entry.sums[k] = the sum of the squares of chunk k of a gradient; one warp per chunk. The first write in a run sets
-// `squares` to 0; gradient_norm_squared_kernel then writes the elements.
+// entry.sums[k] = the sum of the squares of chunk k of a gradient; one warp per chunk. If this is the first write in a
+// run, sets `squares` to 0; gradient_norm_squared_kernel then writes its elements.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     square_chunks_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* squares, std::int64_t gradients) {
@@ -133,8 +133,9 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
   }
 };
 
-// sums[t * chunks + k] = the sum of the squares of chunk k of tensor t, of which the first `used` elements count; one
-// warp per chunk. Consecutive tensors begin `step` elements apart. blockIdx.y and its stride: t.
+// sums[t * chunks + k] = the sum of the squares of chunk k of tensor t; one warp per chunk. The first `used` elements
+// of a tensor are summed. Consecutive tensors begin `step` elements apart. Blocks with the same blockIdx.y handle the
+// tensors blockIdx.y, blockIdx.y + gridDim.y, ...
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     shard_squares_kernel(stored const* stack, std::int64_t step, std::int64_t tensors, std::int64_t used,
@@ -164,8 +165,9 @@ template <class architecture> struct kernel<op::chunk_squares, cuda<architecture
 };
 
 // squares[index] = the sum of the chunk sums of all shards, [shards, tensors, chunks], in the order of
-// gradient_norm_squared_kernel: a thread of the one block adds the same chunks of the full tensor. Chunks beyond the
-// last element are 0. `zeroes`: whether this is the first write in a run, which must define all of `squares`.
+// gradient_norm_squared_kernel: each thread of the single block adds the same chunks of the full tensor as there.
+// Chunks beyond the last element are 0. `zeroes`: whether this is the first write in a run, which must define all
+// elements of `squares`.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     chunk_sum_kernel(stored const* sums, int shards, std::int64_t tensors, int chunks, bool zeroes, std::int64_t index,

@@ -42,8 +42,8 @@ struct chunk_sum {
   }
 };
 
-/// The squared norm of a gradient that is split over the ranks of a tensor group: sums squares[index] over these ranks,
-/// in place and in rank order.
+/// The squared norm of a gradient that is divided over the ranks of a tensor group: sums squares[index] over these
+/// ranks, in place and in rank order.
 struct tensor_norm_squared {
   using options = squared_norm_options;
   static constexpr char const* name = "tensor_norm_squared";
@@ -85,7 +85,7 @@ struct gradient_norm_squared {
     out.append(info_of<chunk_sum>, sum);
   }
 
-  /// The form for a gradient that is split over the ranks of a tensor group: the sum of the ranks' squared norms.
+  /// The form for a gradient that is divided over the ranks of a tensor group: the sum of the ranks' squared norms.
   static constexpr void divided_form(builder& out, node const& n) {
     out.program.add_node(n);
     out.call<tensor_norm_squared>({n.outputs[0]}, {n.outputs[0]}, unpack<options>(n.attributes), n.line);

@@ -17,13 +17,13 @@ template <class stored, class accumulate> struct layer_norm_arrays {
   stored *sum, *y;
   accumulate *mean, *rstd;
 };
-/// What layer_norm_kernel adds to x before it normalizes the sum: nothing, b, or what another argument of a kernel
-/// (dropout_argument) makes of b. All have the interface of `all_of_b`.
+/// The addend of layer_norm_kernel: nothing, b (`all_of_b`), or b after dropout (`dropout_argument`, which has the
+/// interface of `all_of_b`). The kernel normalizes a plus the addend.
 struct nothing {};
 struct all_of_b {
-  /// What a thread applies to the elements of b.
+  /// The object that one thread applies to its elements of b.
   __device__ all_of_b started() const { return *this; }
-  /// Changes the n consecutive elements that begin at element i of b.
+  /// Changes the n consecutive elements that begin at element i of b; here, they keep their values.
   template <int n, class real> __device__ void apply(std::int64_t, real (&)[n]) const {}
   /// Whether a kernel may handle the elements in packs of 16 bytes.
   bool takes_packs() const { return true; }
@@ -35,7 +35,7 @@ template <int n, int held, class addend, class stored, class accumulate> struct 
 
   held_row<n, held, stored> x;
 
-  /// Loads the row, or adds its terms and stores it, and adds its elements to `sum`.
+  /// Loads the row or, with an addend, computes and stores it. Adds this lane's elements of the row to `sum`.
   __device__ void load(layer_norm_arrays<stored, accumulate> const& arrays, addend const& argument, std::int64_t row,
                        int width, accumulate& sum) {
     x.load(arrays.a + row * width, width);
@@ -96,7 +96,8 @@ template <int n, class addend, class stored, class accumulate> struct row_to_nor
   }
 };
 
-/// Adds `count` rows to a block's sums of dweight and dbias, or starts them. `pair`: columns per access.
+/// Adds the terms of `count` rows to a block's sums of dweight and dbias, both [width]; if `starts`, overwrites the
+/// sums instead. `pair`: columns per access.
 template <int pair, class stored, class accumulate>
 __device__ void add_norm_columns(stored const* dy, stored const* x, accumulate const* mean, accumulate const* rstd,
                                  int count, std::int64_t width, bool starts, accumulate* dweight, accumulate* dbias) {
@@ -118,8 +119,8 @@ __device__ void add_norm_columns(stored const* dy, stored const* x, accumulate c
 } // namespace detail
 
 // y = layer_norm(x), and the mean and rstd of each row; one warp per row, n elements per access. Unless `addend` is
-// `nothing`, x = a + addend(b), which is also stored. The warp holds the row in registers (held_row), or, if `held` is
-// 0, reads it again from a cache.
+// `nothing`, x = a + addend(b), and the kernel also stores x. The warp holds the row in registers (held_row), or, if
+// `held` is 0, reads it again from a cache.
 template <int n, int held, class addend, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     layer_norm_kernel(detail::layer_norm_arrays<stored, accumulate> arrays, addend argument, std::int64_t rows,

@@ -17,12 +17,12 @@ template <class stored, class accumulate> struct layer_norm_gradient_arrays {
   accumulate *dweight, *dbias; // [parts, width]: the sums over the rows of each block
 };
 
-/// The sums over rows that a lane keeps of its columns of a `held_row`.
+/// A lane's sums over rows, for the columns of a `held_row` that the lane holds.
 template <int n, int held, class accumulate> struct held_sums {
   accumulate of[held][n];
 
-  /// to [width] = the sums of all warps of the block, in the order of the warps. All threads must call this function;
-  /// `shared` may be used again after it.
+  /// to [width] = the sums over all warps of the block, added in the order of the warps. All threads must call this
+  /// function; `shared` may be used again after the call.
   __device__ void add_up(accumulate (&shared)[norm_warps][32 * held * n], int width, accumulate* to) const {
     int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
     CT_UNROLL
@@ -42,7 +42,8 @@ template <int n, int held, class accumulate> struct held_sums {
   }
 };
 
-/// The least number of blocks per multiprocessor, as far as the registers of a thread allow.
+/// Minimum number of blocks per multiprocessor, for __launch_bounds__: 2 if the registers suffice. `elements`: elements
+/// of a row per lane.
 template <class stored> constexpr int held_gradient_blocks(int elements) {
   return sizeof(stored) < 4 && elements <= 24 ? 2 : 1;
 }
@@ -50,7 +51,8 @@ template <class stored> constexpr int held_gradient_blocks(int elements) {
 } // namespace detail
 
 // The same as layer_norm_gradient_kernel, for rows that fit into the registers of a warp: a warp reads each of its rows
-// once, and adds up its columns of dweight and dbias in registers. dx may overwrite dy or the residual's gradient.
+// once, and each lane adds up its columns of dweight and dbias in registers. dx may overwrite dy or the residual's
+// gradient.
 template <int n, int held, bool adds, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, detail::held_gradient_blocks<stored>(held* n))
     held_layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, row_partition rows,

@@ -102,7 +102,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   }
 }
 
-// new_weight = (1 - lr weight_decay) weight - lr x.
+// new_weight = (1 - lr weight_decay) weight - rate x, where rate is lr times the factor for the matrix's shape.
 template <class optimizer, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     muon_weight_kernel(detail::muon_arrays<real> arrays, real* new_weight, std::int64_t rows, std::int64_t columns,

@@ -21,7 +21,7 @@ CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t rando
 }
 
 /// Loop body of the kernel: rounds the elements of one draw of random bits. A draw covers eight consecutive indices in
-/// the full tensor, or in the ranks' concatenated parts (see op::round_stochastically).
+/// the full tensor, or in the concatenation of the ranks' ranges (see op::round_stochastically).
 struct round_stochastically_elements {
   float const* x;
   double const* clip; // [norm, scale]

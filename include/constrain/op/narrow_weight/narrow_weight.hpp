@@ -9,14 +9,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// Rounds each element x of an updated weight (fp32) to one of its two bf16 neighbors, below and above. The probability
 /// of rounding up is (x - below) / (above - below), so the expected value is x, and small updates are not lost on
 /// average (Zamirai et al. 2021, "Revisiting BFloat16 Training"). The random bits depend only on seed, step, parameter,
-/// iteration and the index of the element in the full tensor, or in the ranks' concatenated parts if a tensor group
-/// splits the parameter. Inputs: the weight and clip [norm, scale] (op::clip_coefficient). If scale is 0, the output
-/// keeps its value.
+/// iteration and the index of the element in the full tensor or, if a tensor group divides the parameter, in the
+/// concatenation of the ranks' ranges. Inputs: the weight and clip [norm, scale] (op::clip_coefficient or
+/// op::tensor_scale). If scale is 0, the output keeps its value.
 struct round_stochastically {
   struct options {
     int parameter = 0;         // index among the trained parameters: part of the random key
-    std::int64_t elements = 0; // elements of the full tensor, or of one rank's part if a tensor group splits it
-    bool divided = false;      // whether the ranks of a tensor group hold different parts of the parameter
+    std::int64_t elements = 0; // elements of the full tensor; of one rank's range, if a tensor group divides it
+    bool divided = false;      // whether a tensor group divides the parameter
   };
   static constexpr char const* name = "round_stochastically";
   static constexpr char const* layouts = "*, - -> *";

@@ -11,7 +11,7 @@ template <int n, class stored> struct position_embedding_packs {
   stored const* x;
   stored const* table;
   stored* y;
-  std::int64_t packs; // of one sequence
+  std::int64_t packs; // per sequence
   divisor per_sequence;
 
   __device__ void operator()(std::int64_t i) const {
@@ -65,7 +65,7 @@ template <class architecture> struct kernel<op::position_embedding_gradient, cud
                    position_embedding_gradient_packs<n, stored, accumulate>{dy.data, dtable.data, dy.shape().extent[0],
                                                                             plane, c.add_to(0)});
     };
-    constexpr int n = pack_of<accumulate>; // few, since a table has few elements for the threads of a device
+    constexpr int n = pack_of<accumulate>; // small packs, since the table has few elements per thread
     if (dtable.count % n == 0 && takes_packs<stored>(plane, dy.data, dtable.data))
       start(std::integral_constant<int, n>{});
     else start(std::integral_constant<int, 1>{});

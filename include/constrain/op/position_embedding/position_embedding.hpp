@@ -9,8 +9,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dtable[t, :] (+)= the sum over sequences of dy[:, t, :]. For positions that dy does not have, the sum is 0. (+)=
-/// means that the first write in a run of the program overwrites the output, and later writes add to it.
+/// dtable[t, :] (+)= the sum over sequences of dy[:, t, :]. For positions that dy does not have, the sum is 0. (+)=:
+/// the first write in a run of the program overwrites the output; later writes add to it.
 struct position_embedding_gradient {
   struct options {
     std::int64_t rows = 1; // rows of the table
@@ -58,8 +58,8 @@ struct position_embedding_options {
 };
 
 /// Adds a learned vector per position, as GPT-2 does: x [sequences, tokens, width] -> the same shape. Parameter
-/// "name.weight" [context, width]. Refused: token ids, an x that does not have three dimensions, and more tokens than
-/// `context`.
+/// "name.weight" [context, width]. Refused: token ids, an x that does not have three dimensions, more tokens than
+/// `context`, a `context` below 1, and everything else that `parameter` refuses.
 constexpr value position_embedding(std::string_view name, value x, position_embedding_options options,
                                    int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
@@ -69,7 +69,9 @@ constexpr value position_embedding(std::string_view name, value x, position_embe
 }
 
 /// `position_embedding` of tokens whose positions are not their indices: positions [sequences, tokens] (i32, at least 0
-/// and below `context`), as for `self_attention` with `.documents`. There may be more tokens than `context`.
+/// and below `context`), as for `self_attention` with `.documents`. There may be more tokens than `context`. Refused:
+/// token ids as x, positions of a different type or shape, a `context` below 1, and everything else that `parameter`
+/// refuses.
 constexpr value position_embedding(std::string_view name, value x, value positions, position_embedding_options options,
                                    int line = __builtin_LINE()) {
   return add(

@@ -44,7 +44,7 @@ template <class optimizer> struct quantized_maps {
   }
 };
 
-/// A warp's share of a quantization block of 256 elements: every lane holds elements lane, lane + 32, ..., lane + 224.
+/// The elements of a quantization block in a warp: every lane holds elements lane, lane + 32, ..., lane + 224.
 struct quantized_lanes {
   static constexpr int each = 8; // elements per lane
   int count;                     // elements of the quantization block, at most 256

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Approximations for Parallelism in Deep Learning"; Dettmers et al. 2022, "8-bit Optimizers via Block-wise
 /// Quantization", section 1.3). The values are 0, 1, and the midpoints of equal intervals of each decade [0.1, 1],
 /// [0.01, 0.1], ..., [1e-7, 1e-6]. A signed map has 64, 32, ..., 1 intervals in these decades, and also contains the
-/// negative midpoints. An unsigned map has 128, 64, ..., 2 intervals. The values are bit-identical to those of
+/// negative midpoints. An unsigned map has 128, 64, ..., 2 intervals. The values are bit-identical to the values of
 /// `create_dynamic_map` in bitsandbytes.
 class dynamic_map {
 public:

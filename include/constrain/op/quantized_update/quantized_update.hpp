@@ -46,7 +46,7 @@ private:
 /// Options of `quantized_update`.
 struct quantized_update_options {
   bool decays = false;       // whether weight decay applies to the parameter
-  std::int64_t elements = 0; // elements of the full tensor, or of one layer if layers are stacked
+  std::int64_t elements = 0; // elements of the full tensor; of one layer, if layers are stacked
 };
 
 /// The update of one parameter, element by element, with 8-bit states (Dettmers et al. 2022, "8-bit Optimizers via
@@ -56,9 +56,9 @@ struct quantized_update_options {
 /// the type of the weight. The new weight is computed from the new state before the state is rounded to the nearest
 /// codes.
 ///
-/// Inputs: gradient, clip [norm, scale] (op::clip_coefficient), and `step_hyperparameters` as bytes. Outputs, which are
-/// also read: the weight, the codes of each field, and the scales of each field. If clip's scale is 0, the outputs keep
-/// their values.
+/// Inputs: gradient, clip [norm, scale] (op::clip_coefficient or op::tensor_scale), and `step_hyperparameters` as
+/// bytes. Outputs, which are also read: the weight, the codes of each field, and the scales of each field. If the scale
+/// in clip is 0, the outputs keep their values.
 template <class optimizer> struct quantized_update {
   using options = quantized_update_options;
   static constexpr char const* name = "quantized_update";

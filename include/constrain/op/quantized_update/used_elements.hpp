@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// How many elements of a tensor this rank updates, without the padding of its shard. `stored`: how many elements the
-/// rank stores, with the padding.
+/// The number of elements of a tensor that this rank updates, without the padding of its shard. `stored`: the number of
+/// elements that the rank stores, with the padding.
 inline std::int64_t used_elements(call const& c, op::quantized_update_options const& options, std::int64_t stored) {
   auto const full = options.elements;
   if (stored == full) return stored;

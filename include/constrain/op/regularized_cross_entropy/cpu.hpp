@@ -5,13 +5,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The regularized loss of a row of logits, and its gradient. Without regularization, the results are the bits of
-/// `cross_entropy_of` and `cross_entropy_gradient_of`.
+/// The regularized loss of a row of logits, and its gradient. Without regularization, the results are bit-identical to
+/// the results of `cross_entropy_of` and `cross_entropy_gradient_of`.
 template <class stored> class regularized_loss {
 public:
   using accumulate = arithmetic<stored>;
 
-  /// `classes`: logits of a row. `scale`: the gradient of the sum of the losses.
+  /// `classes`: logits of a row. `scale`: multiplies the gradient.
   regularized_loss(cross_entropy_options const& options, std::int64_t classes, double scale)
       : options_(options), classes_(classes), scale_(static_cast<accumulate>(scale)) {}
 
@@ -25,7 +25,7 @@ public:
     double const uniform = wide - sum / static_cast<double>(classes_); // the mean of -log softmax
     return (1 - smoothing) * plain + smoothing * uniform + options_.z_loss * wide * wide;
   }
-  /// dlogits = the gradient of the row's loss; 0 for an ignored label. x and dlogits may share memory.
+  /// dlogits = the gradient of the row's loss, times the scale; 0 for an ignored label. x and dlogits may share memory.
   void gradient(stored const* x, std::int32_t label, accumulate log_sum, stored* dlogits) const {
     if (is_plain()) return cross_entropy_gradient_of(x, classes_, label, log_sum, scale_, dlogits);
     auto const on_label = static_cast<accumulate>(1 - options_.label_smoothing);

@@ -51,7 +51,7 @@ struct regularized_cross_entropy {
     static_assert(d.ok(), "ct::cross_entropy: .label_smoothing is not in [0, 1); give a number in this range, for "
                           "example 0.1");
   };
-  /// Refused: a z_loss that is negative, not a number, or so large that the loss is infinite in fp32.
+  /// Refused: a z_loss outside [0, 1e20].
   template <diagnosis d> struct z_loss_is_out_of_range {
     static_assert(d.ok(), "ct::cross_entropy: .z_loss is not in [0, 1e20]; give a number in this range, for example "
                           "1e-4");

@@ -15,7 +15,8 @@ template <class stored, class accumulate> struct rms_norm_gradient_arrays {
   accumulate* dweight; // [parts, width]: the sums over the rows of each block
 };
 
-/// Adds `count` rows to a block's sums of dweight, [width], or starts them. `pair`: columns per access.
+/// Adds the terms of `count` rows to a block's sums of dweight, `sums` [width]; if `starts`, overwrites the sums
+/// instead. `pair`: columns per access.
 template <int pair, class stored, class accumulate>
 __device__ void add_rms_norm_columns(stored const* dy, stored const* x, accumulate const* rstd, int count,
                                      std::int64_t width, bool starts, accumulate* sums) {

@@ -13,9 +13,9 @@ struct rms_norm_options {
 
 namespace op {
 
-/// The gradient of op::rms_norm: dx, and dweight [width], from dy, x, weight and the rstd of each row. dweight is
-/// summed in fixed chunks of rows. The first write in a run of the program overwrites dweight, and later writes add to
-/// it. Output 2 is scratch for the sums of the chunks.
+/// The gradient of op::rms_norm: computes dx and dweight [width] from dy, x, weight and the rstd of each row. dweight
+/// is summed in chunks of rows that depend only on the shape. The first write in a run of the program overwrites
+/// dweight; later writes add to it. On the CPU, output 2 is scratch for the sums of the chunks.
 struct rms_norm_gradient {
   using options = row_sum_options;
   static constexpr char const* name = "rms_norm_gradient";
@@ -65,7 +65,7 @@ struct rms_norm {
 
 /// RMS normalization (Zhang & Sennrich 2019), like torch.nn.RMSNorm: divides each row of x [..., width] by the row's
 /// root mean square, and multiplies the result by the weight, element by element. Parameter "name.weight" (initially
-/// 1), [width]. Refused: token ids, and an epsilon out of range.
+/// 1), [width]. Refused: token ids, and an epsilon outside [0, 1e38].
 constexpr value rms_norm(std::string_view name, value x, rms_norm_options options = {}, int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
   auto const weight = parameter(x, "weight", shape(x.features()), role::norm, {.constant = 1}, line);

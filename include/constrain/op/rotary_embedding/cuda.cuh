@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: turns n neighbouring pairs of elements.
+/// Loop body of the kernel: rotates n pairs, whose first elements are adjacent.
 template <int n, class stored, class accumulate> struct rotary_embedding_packs {
   stored const* x;
   accumulate const* table;

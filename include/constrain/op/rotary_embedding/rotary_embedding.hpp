@@ -6,16 +6,16 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `rotary_table`. The fields after `theta` change the frequencies of a model that was trained on short
-/// sequences, so that it can read longer ones.
+/// sequences, so that the model can process longer ones.
 struct rotary_options {
   int head_width = 0;       // elements of a head, an even number of at least 2
   double theta = 10000;     // base of the frequencies, from 1 to 1e30
   double factor = 1;        // divides low frequencies, from 1 to 1e30; 1: no change
   int original_context = 0; // tokens of the sequences of the first training; 0: `factor` divides all frequencies
                             // (Chen et al. 2023, "Extending Context Window ... via Positional Interpolation")
-  // With `original_context`, as in Llama 3.1: a pair that makes fewer than `low_freq_factor` turns in the original
-  // context turns `factor` times slower, one that makes more than `high_freq_factor` turns does not change, and between
-  // them the change is linear in the number of turns. 0 < low_freq_factor < high_freq_factor <= 1e30.
+  // With `original_context`, as in Llama 3.1: the frequency of a pair that makes fewer than `low_freq_factor` turns in
+  // the original context is divided by `factor`; with more than `high_freq_factor` turns, it does not change; in
+  // between, the change is linear in the number of turns. 0 < low_freq_factor < high_freq_factor <= 1e30.
   double low_freq_factor = 1, high_freq_factor = 4;
 };
 
@@ -23,7 +23,8 @@ namespace op {
 
 /// The cosines and sines of rotary position embeddings (Su et al. 2021, "RoFormer", section 3.2.2), from x [sequences,
 /// tokens, width], whose elements are not read -> [tokens, head width]. With the frequency f_j = theta^(-2 j / head
-/// width), element j of row t is cos(t f_j), and element head width / 2 + j is sin(t f_j), for j < head width / 2.
+/// width), changed as `rotary_options` describes, element j of row t is cos(t f_j), and element head width / 2 + j is
+/// sin(t f_j), for j < head width / 2.
 struct rotary_table {
   using options = rotary_options;
   static constexpr char const* name = "rotary_table";
@@ -54,19 +55,19 @@ struct rotary_table {
   static constexpr void gradient(backward&) {}
 };
 
-/// Turns each pair of elements j and head width / 2 + j of each head by the angle of its token and frequency:
+/// Rotates each pair of elements j and head width / 2 + j of each head by the angle of its token and frequency:
 ///
 ///     y[j]                  = x[j] cos - x[head width / 2 + j] sin
 ///     y[head width / 2 + j] = x[head width / 2 + j] cos + x[j] sin
 ///
 /// x [sequences, tokens, heads * head width], table [tokens or more, head width] from `rotary_table` -> the shape of x.
-/// Input 2, if given, is the position of each token, [sequences, tokens] (i32): the row of the table that the token
-/// uses. Without it, the position of a token is its index in the sequence.
-/// The pairs are those of Llama in Hugging Face Transformers, not the neighbours of the paper. The gradient turns back.
+/// Input 2, if present, is the position of each token, [sequences, tokens] (i32): the row of the table that the token
+/// uses. Without it, the position of a token is its index in the sequence. The pairs are the pairs of Llama in Hugging
+/// Face Transformers, not adjacent elements as in the paper. The gradient rotates back.
 struct rotary_embedding {
   struct options {
     int head_width = 1; // the width of the table
-    bool back = false;  // whether the angles are negative
+    bool back = false;  // whether to rotate by the negative angles
   };
   static constexpr char const* name = "rotary_embedding";
   static constexpr char const* layouts = "-h, -, - -> -h";
@@ -118,7 +119,7 @@ struct rotary_embedding {
     cost.flops = 3.0 * static_cast<double>(in[0].shape.elements());
     return cost;
   }
-  /// Each rank turns whole heads. Returns false if the heads cannot be split evenly over the ranks.
+  /// Each rank rotates full heads. Returns false if the heads cannot be divided evenly over the ranks.
   static constexpr bool divide(options const& o, division& d) {
     for (auto const extent : d.parts.extents)
       if (extent % (std::int64_t{d.ranks} * o.head_width) != 0) return false;
@@ -143,15 +144,15 @@ constexpr value rotary_table(value x, rotary_options options, int line = __built
 
 /// Rotary position embeddings (Su et al. 2021), as Llama and Qwen apply them to queries and keys: x [sequences, tokens,
 /// heads * head width], table [tokens, head width] from `rotary_table` -> the shape of x. The table gets no gradient.
-/// Refused: token ids, a table of odd width, a width of x that is not a multiple of the table's, and more tokens than
-/// the table has.
+/// Refused: token ids, an x that does not have three dimensions, a table that does not have two, a table of odd width,
+/// a width of x that is not a multiple of the table's width, and more tokens than the table has rows.
 constexpr value rotary_embedding(value x, value table, int line = __builtin_LINE()) {
   return emit<op::rotary_embedding>({x, table}, {.head_width = static_cast<int>(table.shape().features())}, line);
 }
 
 /// `rotary_embedding` of tokens whose positions are not their indices: positions [sequences, tokens] (i32, at least 0
-/// and below the number of rows of the table), as for `self_attention` with `.documents`. Also refused: positions of a
-/// different type or shape.
+/// and below the number of rows of the table), as for `self_attention` with `.documents`. x may have more tokens than
+/// the table has rows. Also refused: positions of a different type or shape.
 constexpr value rotary_embedding(value x, value table, value positions, int line = __builtin_LINE()) {
   if (table.shape().rank == 2) positions.owner().program.limit(positions.where(), table.shape().extent[0]);
   return emit<op::rotary_embedding>({x, table, positions}, {.head_width = static_cast<int>(table.shape().features())},

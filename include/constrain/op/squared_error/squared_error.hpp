@@ -8,7 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dprediction = 2 (prediction - target) * dloss * inverse, where inverse is `inverse_label_count`.
+/// The gradient of op::squared_error from dloss, prediction, target and `inverse_label_count`: dprediction = 2
+/// (prediction - target) * dloss * `inverse_label_count`, element by element.
 struct squared_error_gradient {
   static constexpr char const* name = "squared_error_gradient";
   static constexpr unsigned in_place = 0b10;
@@ -41,8 +42,9 @@ struct squared_error {
 /// The squared error, a scalar: the mean of (prediction - target)^2 over all elements of the batch, if target is the
 /// objective's first label array. For another array, the sum is divided by the number of valid labels in the first
 /// array (`inverse_label_count`). prediction and target have the same shape; target is an array of floating-point
-/// labels. Every micro-batch divides by the count of the whole batch, so that the losses of the micro-batches add up to
-/// the loss of the batch. Refused: different shapes, and token ids.
+/// labels. In a step, every micro-batch on every rank divides by the count of the whole batch, so that the losses of
+/// the micro-batches add up to the loss of the batch. In an evaluation, each micro-batch divides by the count of this
+/// micro-batch. Refused: different shapes, and token ids.
 constexpr value squared_error(value prediction, value target, int line = __builtin_LINE()) {
   return emit<op::squared_error>({prediction, target, inverse_label_count(target)}, {}, line);
 }

@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The sums of all merged calls are computed in one launch.
+/// One launch computes the sums of all merged calls.
 template <class architecture> struct kernel<op::sum_parts, cuda<architecture>> {
   template <class real> using tensors_of = multi_tensor<parts_to_sum<real>>;
 

@@ -20,7 +20,7 @@ struct tensor_gather_gradient {
   }
 };
 
-/// Gathers all features of x, which are split over the ranks of a tensor group: x [..., columns] -> [..., features],
+/// Gathers all features of x, which are divided over the ranks of a tensor group: x [..., columns] -> [..., features],
 /// the same on every rank. Every rank has the same number of columns; columns beyond the last feature are unused.
 /// Output 1 is the exchange buffer.
 struct tensor_gather {

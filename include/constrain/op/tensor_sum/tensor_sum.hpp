@@ -24,9 +24,9 @@ struct tensor_sum {
   }
 };
 
-/// y = x, where x is the same on all ranks of a tensor group and y is the input of an op that is split over the ranks.
-/// Like `f` in Megatron-LM (Shoeybi et al. 2019, section 3): the gradient of x is the sum of the gradients of y over
-/// the ranks.
+/// y = x, where x is the same on all ranks of a tensor group and y is the input of a call that is divided over the
+/// ranks. Like `f` in Megatron-LM (Shoeybi et al. 2019, section 3): the gradient of x is the sum of the gradients of y
+/// over the ranks.
 struct tensor_copy {
   static constexpr char const* name = "tensor_copy";
   static constexpr unsigned in_place = 0b1;

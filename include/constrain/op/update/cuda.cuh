@@ -15,7 +15,7 @@ template <class stored, class state, int fields> struct update_entry {
   state* fields_of_state[fields == 0 ? 1 : fields];
   std::int64_t count;   // elements of all instances
   std::int32_t decays;  // whether weight decay applies
-  unsigned first_block; // of the parameter's blocks, which follow the blocks of the entry before
+  unsigned first_block; // index of the parameter's first block
 };
 
 /// Number of elements that a block updates.
@@ -52,7 +52,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const begin = static_cast<std::int64_t>(blockIdx.x - entry.first_block) * detail::update_chunk;
   auto const end = begin + detail::update_chunk < entry.count ? begin + detail::update_chunk : entry.count;
   auto const thread = static_cast<std::int64_t>(threadIdx.x);
-  // Packs up to `rest`, and then single elements.
+  // Threads update packs up to element `rest`, and single elements from there on.
   auto const rest = are_aligned(entry.gradient, entry.weight, entry.fields_of_state[field]...) ? end - end % n : begin;
   CT_KEEP_LOOP
   for (auto i = begin + thread * n; i < rest; i += cuda_threads * n)

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// the nodes work on one iteration's tensor at a time.
 ///
 /// For a parameter that holds several tensors (`in_parts`), the rule is called once for each part: `parameter`,
-/// `gradient` and `shape` refer to the part, and each part has its own states. The state "exp_avg" of the second part
+/// `gradient` and `shape` refer to the part, and each part has separate states. The state "exp_avg" of the second part
 /// is saved under "<parameter>.exp_avg.1". The rule of an optimizer with a base optimizer (a member type `base`) is
 /// called once, for the full parameter, and may call `for_each_part`.
 ///
@@ -52,8 +52,8 @@ public:
         scale_(scale), working_copy_{out.program.values[gradient].belongs_to, at::current}, hyper_(hyper) {}
 
   /// Shape of the parameter. Inside a repeat, it is the shape of one iteration's tensor. If the parameter is sharded,
-  /// it is the shape of the full tensor. If tensor parallelism splits the parameter, it is the shape of this rank's
-  /// share.
+  /// it is the shape of the full tensor. If tensor parallelism divides the parameter, it is the shape of this rank's
+  /// range.
   constexpr constrain::shape shape() const { return parameter().shape(); }
   /// The type in which the parameter is updated: the type of the master weights, or fp32 for a parameter stored in 16
   /// bits.
