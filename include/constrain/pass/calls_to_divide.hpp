@@ -17,7 +17,7 @@ public:
     begins,    // reads divided parameters; output 0 is divided
     continues, // reads divided values; output 0 is divided
     ends,      // sums over the divided features
-    gathers,   // reads all features
+    gathers,   // reads all features, gathered from the ranks
     replaced,  // by the op's `divided_form`
   };
 
@@ -67,7 +67,7 @@ public:
   constexpr part_list parts_of(ref parameter, int dimension) const {
     return p_.parts_along(p_.values[parameter.value], shape_of(parameter), dimension);
   }
-  /// The number of elements by which the last rank's range is shorter than the other ranges, in a dimension with these
+  /// The number of indices by which the last rank's range is shorter than the other ranges, in a dimension with these
   /// parts.
   constexpr std::int64_t unused(part_list const& parts) const {
     return parts.extents.size() == 1 ? range_of(parts.extents[0]) * ranks_ - parts.extents[0] : 0;
@@ -82,10 +82,10 @@ private:
   constexpr layout_rule const& rule_of(int i) const { return p_.nodes[i].op->layouts; }
   constexpr shape const& shape_of(ref r) const { return p_.values[r.value].shape; }
 
-  /// Whether the rows of parameter v can be divided over the ranks: v is a table outside of repeats with enough rows
-  /// for all ranks, and every call that reads v looks up rows or computes one feature for each row. If v is not a head,
-  /// at least one call must look up rows. A table with fewer rows than columns, such as a table of token types, is
-  /// not divided, since it is cheaper to replicate.
+  /// Whether the rows of parameter v can be divided over the ranks: v is an embedding, head or frozen matrix outside of
+  /// repeats, without parts and with enough rows for all ranks, and every call that reads v looks up rows or computes
+  /// one feature for each row. If v is not a head, at least one call must look up rows. A matrix with fewer rows than
+  /// columns, such as a table of token types, is not divided, since replicating it is cheaper.
   constexpr bool can_be_vocabulary(int v) const {
     auto const& info = p_.values[v];
     auto const& s = info.shape;
@@ -118,7 +118,7 @@ private:
           is_vocabulary_[input.value] = all = false;
     return all;
   }
-  /// The number of elements in one rank's range, out of `extent`; the last rank may have fewer.
+  /// The number of indices in one rank's range, out of `extent`; the last rank may have fewer.
   constexpr std::int64_t range_of(std::int64_t extent) const { return (extent + ranks_ - 1) / ranks_; }
   constexpr bool can_divide(part_list const& parts, bool is_vocabulary) const {
     if (is_vocabulary) return parts.extents.size() == 1;

@@ -26,7 +26,7 @@ struct use_ranges {
   }
 };
 
-/// Whether node `i` is a copy that can be removed by letting the node that computes the source write the target.
+/// Whether node `i` is a copy that is not needed if the node that computes the source writes the target instead.
 constexpr bool can_coalesce(program const& p, nest const& where, use_ranges const& uses, int i) {
   auto const& n = p.nodes[i];
   if (!calls(n, info_of<op::copy>)) return false;

@@ -11,7 +11,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How a trainer or an inference object uses its memory on one rank. `peak` and the reserve in `workspace` cover every
-/// entry program (step, evaluate, predict and generate). All other numbers describe only the step program of a trainer,
+/// entry program (step, evaluate, predict and generate). All other fields describe only the step program of a trainer,
 /// or the evaluate program of an inference object.
 struct memory_plan {
   bytes weights;         // of parameters as kernels read them (the compute copy, if there is one)
@@ -25,8 +25,8 @@ struct memory_plan {
   bytes peak;            // size of the arena, the only memory block
 };
 
-/// The work of one run of a program, over all loop iterations. The numbers are an upper bound if a loop leaves out rows
-/// whose label is ignored (`labelled_rows`).
+/// The work of one run of a program, over all loop iterations. The fields are upper bounds if a loop skips iterations
+/// without a valid label (`labelled_rows`).
 struct work_plan {
   double flops = 0;                 // floating-point additions and multiplications: a multiply-add counts as 2
   double bytes_moved = 0;           // bytes that kernels read and write, by the cost rules
@@ -41,7 +41,7 @@ constexpr bool is_copied(program const& p, int parameter) {
   return false;
 }
 
-/// The most bytes that values of one role need at the same time.
+/// The maximum number of bytes that values of one role need at the same time.
 constexpr bytes most_at_once(program const& p, memory_layout const& where, role wanted) {
   std::int64_t
       change[program::maximum_nodes + 2]{}; // bytes first needed at a node, minus bytes last needed at the node before
@@ -74,7 +74,8 @@ struct device_reserve {
 };
 
 /// The memory plan of a trainer with the step program `p`, or of an inference object with the evaluate program `p`.
-/// `other_peak`: bytes of the arena that the largest of the other entry programs needs.
+/// `where`: the memory layout of `p`. `other_peak`: bytes of the arena that the largest of the other entry programs
+/// needs.
 constexpr memory_plan memory_of(program const& p, memory_layout const& where, std::int64_t other_peak,
                                 device_reserve const& reserve = {}) {
   bool copied[program::maximum_values]{}; // parameters that kernels read as a copy in a different type

@@ -59,8 +59,8 @@ private:
     out_.program.add_node(n);
   }
 
-  /// Appends a call that computes one rank's part of a sum, and then a call that adds the parts of all ranks and, if
-  /// there is one, the bias.
+  /// Appends a call that computes one rank's partial sum, and then a call that adds the partial sums of all ranks and
+  /// the bias, if the call has one.
   constexpr void append_sum(node n) {
     int const added = n.op->layouts.inputs.added;
     node sum;
@@ -123,7 +123,7 @@ constexpr program dividing::run() {
     case how::begins:
       divide_parameters(i, rule.outputs.inner_of(0));
       for (int k = 0; k < n.inputs.size(); ++k)
-        // An op with `divide` needs no copies: what it does not divide (lengths, positions, tables) has no gradient.
+        // An op with `divide` needs no copies: its undivided inputs (lengths, positions, tables) have no gradient.
         if (calls_.dimension_of(i, k, rule.outputs.inner_of(0)) < 0 && !n.op->has_divide &&
             !calls_.is_divided(n.inputs[k]))
           n.inputs[k] = copy_of(n.inputs[k], i);
@@ -151,13 +151,14 @@ constexpr program dividing::run() {
 
 /// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): each of `ranks` ranks computes an equally large range of the
 /// features of a linear layer, and applies the following ops to this range. The next linear layer sums over the
-/// features: each rank computes a part of the sum, and the parts are added. The parameters of both layers, except the
-/// second layer's bias, are divided. Each rank also has a range of the rows of a vocabulary (an embedding table, or the
-/// weight of a head), and of the classes of the logits. A call that looks up rows is replaced with its op's
+/// features: each rank computes a partial sum, and the partial sums are added. The parameters of both layers, except
+/// the second layer's bias, are divided. Each rank also has a range of the rows of a vocabulary (an embedding table, or
+/// the weight of a head), and of the classes of the logits. A call that looks up rows is replaced with its op's
 /// `divided_form`. A call that needs all classes is replaced too, or reads gathered logits if its op has no
 /// `divided_form`. All other parameters and values are the same on every rank. A layer is divided if no other node
 /// reads its parameters, if all ops up to the next linear layer name the features by a letter in their `layouts` and
-/// draw no random numbers, and if `ranks` divides the numbers of features and of heads.
+/// draw no random numbers, and if `ranks` divides the numbers of features and of heads. Refused: a model in which no
+/// layer and no vocabulary can be divided, and a call that the `divide` of its op refuses.
 constexpr program divide(program const& p, int ranks) {
   if (ranks <= 1 || !p.failure.ok()) return p;
   return detail::dividing(p, ranks).run();

@@ -18,8 +18,8 @@ public:
     }
   }
 
-  /// Whether node n needs the full tensor of its input k, but has only a part. The calls of divided layers, which read
-  /// parts of weights and write activations, do not need the full tensor.
+  /// Whether node n needs the full tensor of its input k, but has only one rank's range. The calls of divided layers,
+  /// which read ranges of weights and write activations, do not need the full tensor.
   constexpr bool needs_more(node const& n, int k) const {
     int const value = n.inputs[k].value;
     if (!parts_[value] || (n.op->layouts.inputs.unread >> k & 1u) != 0) return false;
@@ -49,14 +49,14 @@ private:
   static constexpr bool by_element(node const& n, int k) { return (n.op->layouts.inputs.elements >> k & 1u) != 0; }
 
   program const& p_;
-  bool parts_[program::maximum_values]{};   // values of which each rank has only a part
+  bool parts_[program::maximum_values]{};   // values of which each rank has only a range
   bool weights_[program::maximum_values]{}; // parameters, their copies, and element-wise functions of one of these
 };
 
 } // namespace detail
 
 /// Tensor parallelism after differentiation: each call whose input 0 is divided becomes its op's `divided_form`, if the
-/// op has one. Element-wise calls work on each rank's part. Refused: calls that need the full tensor.
+/// op has one. Element-wise calls work on each rank's range. Refused: other calls that need the full tensor.
 constexpr program use_divided_forms(program const& p) {
   detail::divided_values values(p);
   return rewrite(p, [&](builder& out, node const& n, int) {

@@ -160,7 +160,7 @@ public:
     return info.shape.elements() * p_.iterations(info);
   }
 
-  /// The host's view of a value in the arena. The view has no elements if the value does not exist or has no memory.
+  /// The host's view of `r` in the arena. The view has no elements if `r` is empty or the value has no buffer.
   constexpr host_view view(ref r) const {
     if (!r) return {};
     auto const& info = p_.values[r.value];
@@ -183,6 +183,7 @@ private:
 
 /// Lowering: replaces every reference with an address (offset + sum of index * stride). The result is the table that
 /// the executor runs. `steps`: the number of nodes, or 0 for an empty plan; `operands`: the result of `count_operands`.
+/// `where`: the memory layout of `p`.
 template <int steps, int operands> constexpr plan<steps, operands> lower(program const& p, memory_layout const& where) {
   plan<steps, operands> out;
   if (steps == 0) return out;

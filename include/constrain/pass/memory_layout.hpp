@@ -9,7 +9,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The memory of a value in the arena, the one allocation that holds all values. Unused values, views, and values that
-/// another value overwrites in place have no buffer of their own.
+/// another value overwrites in place have no buffer.
 struct buffer {
   /// Distance between the instances of a value along one axis.
   struct stride {
@@ -18,11 +18,11 @@ struct buffer {
     friend constexpr bool operator==(stride const&, stride const&) = default;
   };
 
-  std::int64_t offset = -1;                          // bytes from the start of the arena; -1: no buffer of its own
+  std::int64_t offset = -1;                          // bytes from the start of the arena; -1: no buffer
   std::int64_t size = 0;                             // bytes of the buffer
   fixed_vector<stride, axis_list::capacity> strides; // of the axes whose iterations have separate instances
   std::int64_t carried_stride = 0;                   // bytes from one instance of a loop-carried value to the next
-  std::int64_t carried_instances = 0;                // instances of a loop-carried value; two are used alternately
+  std::int64_t carried_instances = 0;                // of a loop-carried value, in memory; two are used alternately
   // First and last node of the value's lifetime. -1 is before the run, and the number of nodes is after the run. `born`
   // of a persistent value is not used.
   int born = 0, dies = 0;

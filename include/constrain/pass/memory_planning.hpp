@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether all instances of a value are contiguous, so that one call can work on all of them.
+/// Whether no gaps separate the instances of a value, so that one call can work on all instances.
 constexpr bool is_dense(value_info const& info) {
   return is_persistent(info.role) || info.role == role::gradient || info.role == role::input ||
          info.role == role::compute_copy;
@@ -211,7 +211,7 @@ private:
   }
 
   /// Sets `values` to the values that may share bytes, in the order `by`, ties by index. Returns their number. Uses
-  /// merge sort, because compilers limit the steps of a constant expression.
+  /// merge sort, because compilers limit the work of a constant expression.
   constexpr int sort(order by, int (&values)[program::maximum_values]) const {
     int count = 0;
     for (int v = 0; v < p_.values.size(); ++v)
@@ -231,7 +231,7 @@ private:
     return count;
   }
 
-  /// Bytes after the elements of an instance of the value.
+  /// Bytes of padding after the elements of one instance of the value.
   constexpr std::int64_t padding_of(int v) const {
     auto const& info = p_.values[v];
     return instance_bytes(info) - info.shape.elements() * size_of(info.type);
@@ -271,7 +271,8 @@ private:
     return found;
   }
 
-  /// A lower bound on `assignment::end` for every order: the maximum total size of buffers that live at the same time.
+  /// A lower bound on `assignment::end` for every order, from the maximum total size of buffers that live at the same
+  /// time.
   constexpr std::int64_t least_end() const {
     std::int64_t change[program::maximum_nodes + 3]{}; // by node + 1: bytes first needed there, minus bytes freed
     std::int64_t padding = 0;
@@ -320,8 +321,8 @@ private:
 /// A value that the host writes lives from the start of the run, and a value that the host may read lives to the end of
 /// the run. This rule decides which values are kept for the backward pass, for a segment of a recomputed loop, or for
 /// one iteration only. Offsets are first-fit, in the order that needs less memory: the largest buffer first, or the
-/// longest-lived. Values that do not persist come after the first `reserved` bytes, which hold the persistent values of
-/// all entry programs.
+/// longest-lived. Values that do not persist come after the persistent values, and after the first `reserved` bytes,
+/// which hold the persistent values of all entry programs. A refused program has no buffers.
 ///
 /// `alignment`: the alignment of the device's buffers, in bytes. Every buffer begins at a multiple of `alignment`, and
 /// so does every instance, except the instances of persistent values, gradients, compute copies and inputs. One call

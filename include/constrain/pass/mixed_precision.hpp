@@ -9,10 +9,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Whether `info` is a parameter of two or more dimensions. Kernels read such parameters in the compute type, and
-/// vectors (biases, norms) in their stored type.
+/// vectors (norms, biases) in their stored type; for the biases of linear layers, see `mixed_precision`.
 constexpr bool has_compute_copy(value_info const& info) { return is_parameter(info.role) && info.shape.rank >= 2; }
 
-/// Whether value v is a parameter that all its readers read as the bias of a linear layer.
+/// Whether value v is a parameter with at least one reader, and every reader reads v as the bias of a linear layer.
 constexpr bool is_linear_bias(program const& p, int v) {
   if (!is_parameter(p.values[v].role) || p.values[v].shape.rank != 1) return false;
   bool is_read = false;

@@ -33,7 +33,7 @@ struct nest {
     return outer < i && i < end[outer];
   }
 
-  /// The innermost loop around both nodes, or the root; `a` itself if `a` is a loop around `b`.
+  /// The innermost loop around both nodes, or the root; `a` itself if `a` is a loop around `b`, but not if `a` is `b`.
   constexpr int common(int a, int b) const {
     while (!contains(a, b)) a = parent[a];
     return a;
@@ -55,7 +55,7 @@ struct nest {
 
 namespace detail {
 
-/// The innermost loop around node i in which each iteration has its own instance of the value; for a value without
+/// The innermost loop around node i in which each iteration has a separate instance of the value; for a value without
 /// axes, the loop over micro-batches. Returns the root if no such loop is around node i.
 constexpr int level_of(program const& p, nest const& where, value_info const& info, int i) {
   for (int loop = where.parent[i]; loop != nest::root; loop = where.parent[loop]) {

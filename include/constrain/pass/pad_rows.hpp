@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The elements from one row of `features` elements to the next, for GEMMs on tensor cores: a multiple of 64 elements,
-/// or in short rows of 16 bytes.
+/// The row stride, in elements, of rows of `features` elements, for GEMMs on tensor cores: a multiple of 64 elements
+/// or, with fewer than 512 features, of 16 bytes.
 constexpr std::int64_t padded_features(std::int64_t features, dtype type) {
   auto const multiple = features >= 512 ? 64 : 16 / size_of(type);
   return (features + multiple - 1) / multiple * multiple;
@@ -14,7 +14,7 @@ constexpr std::int64_t padded_features(std::int64_t features, dtype type) {
 
 namespace detail {
 
-/// Finds values whose rows can be padded.
+/// Pads the rows of values that are matrices of GEMMs.
 class row_padding {
 public:
   constexpr explicit row_padding(program const& p) : p_(p) {
@@ -28,8 +28,8 @@ public:
     }
   }
 
-  /// Gives padded rows to `v` and the values in the same bytes, if all of them can have padded rows, and one of them is
-  /// a matrix of a GEMM: they become views of a new value.
+  /// Gives padded rows to `v` and to the values that overwrite it in place, if all of them can have padded rows and one
+  /// of them is a matrix of a GEMM: they become views of a new value.
   constexpr void pad(int v) {
     bool possible = true, useful = false;
     for (int w = v; w >= 0; w = next(w)) {
@@ -52,7 +52,7 @@ public:
 
   constexpr program run() {
     int const count = p_.values.size();
-    bool is_first[program::maximum_values]{}; // whether no value is overwritten by the value
+    bool is_first[program::maximum_values]{}; // whether the value overwrites no other value
     for (int v = 0; v < count; ++v) is_first[v] = true;
     for (int v = 0; v < count; ++v)
       if (int const w = next(v); w >= 0) is_first[w] = false;
@@ -72,7 +72,7 @@ private:
     return plain && info.shape.rank > 1 && info.shape.rows() > 1 && is_real(info.type) &&
            info.shape.features() * size_of(info.type) % 16 != 0;
   }
-  /// Takes note of an operand of a call: whether it may be strided (bit 0), and whether it is a matrix of a GEMM.
+  /// Records whether an operand of a call may be strided (bit 0 of `strided`), and whether it is a matrix of a GEMM.
   constexpr void look_at(int value, unsigned strided, bool in_gemm) {
     may_be_padded_[value] = may_be_padded_[value] && (strided & 1u) != 0;
     in_gemm_[value] = in_gemm_[value] || in_gemm;
@@ -86,8 +86,8 @@ private:
 } // namespace detail
 
 /// For devices with tensor cores: pads the rows of matrices of GEMMs whose length is not a multiple of 16 bytes, such
-/// as logits of 50257 classes, if every op that reads or writes them accepts strided rows, and if the program has room
-/// for one more value. The shapes of the values stay as they are, and nothing reads or writes the padding.
+/// as logits of 50257 classes, if every op that reads or writes them accepts strided rows. The shapes of the values do
+/// not change, and no op reads or writes the padding. Refused: more values than the program can hold.
 constexpr program pad_rows(program const& p) {
   if (!p.failure.ok()) return p;
   return detail::row_padding(p).run();

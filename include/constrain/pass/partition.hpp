@@ -334,11 +334,11 @@ constexpr program partitioning::run() {
 
 } // namespace detail
 
-/// Applies tensor parallelism (`use_divided_forms`), then data parallelism. With `parallel::ddp`, every rank stores all
-/// tensors, and each gradient is all-reduced before a node reads it (Li et al. 2020). With ZeRO (Rajbhandari et al.
-/// 2020), `stored_layout` decides which tensors are sharded. The full tensor of a sharded parameter is gathered for the
-/// loop body that reads it and then freed. A gradient is reduce-scattered after the body that computes it, or in stage
-/// 1 after all micro-batches. Element-wise updates work on shards. The loss is all-reduced. Sums add in rank order.
+/// If `parallelism.distributed`, applies tensor parallelism (`use_divided_forms`), then data parallelism. With ddp,
+/// each gradient is all-reduced before a node reads it (Li et al. 2020). With ZeRO (Rajbhandari et al. 2020), a sharded
+/// parameter (`stored_layout`) is gathered for the loop body that reads it, and a gradient is reduce-scattered after
+/// the body that computes it (stage 1: after all micro-batches). Element-wise updates work on shards. The loss is
+/// all-reduced. Sums add in rank order. Refused: calls whose operands the ranks cannot exchange (pass/refusals.hpp).
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   if (p.tensor_ranks == 1) return detail::partitioning(p, parallelism).run();

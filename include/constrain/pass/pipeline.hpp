@@ -35,7 +35,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// The passes that let values share bytes: copy elision, views of slices, and in-place results. On a CUDA device
-/// (`is_cuda`), they also pad rows.
+/// (`is_cuda`), also `pad_rows`.
 constexpr program share_bytes(program const& p, bool is_cuda = false) {
   auto const shared = in_place(slice_views(coalesce(p)));
   return is_cuda ? pad_rows(shared) : shared;
@@ -61,12 +61,12 @@ template <class passes>
 inline constexpr program rounded_program =
     round_operands(with_own<typename passes::set, pass_name::fused, passes::fused>());
 
-/// The fused step program for a CUDA device, with the sums of gradients over parts of the rows together.
+/// The fused step program for a CUDA device, after the pass `sum_parts_together`.
 template <class passes>
 inline constexpr program summed_program =
     sum_parts_together(with_own<typename passes::set, pass_name::fused, passes::fused>());
 
-/// The program before it is partitioned over ranks. On a CUDA device, GEMMs round their operands themselves.
+/// The program before it is partitioned over ranks. On a CUDA device, GEMMs round their operands to TF32 themselves.
 template <class passes> constexpr decltype(auto) before_partition() {
   if constexpr (passes::set::device::value.is_cuda && requires { passes::updated; }) return (summed_program<passes>);
   else if constexpr (passes::set::precision::value.tf32 && !passes::set::device::value.is_cuda)
@@ -77,7 +77,7 @@ template <class passes> constexpr decltype(auto) before_partition() {
 // The programs between passes. A pass that does not apply is skipped, which saves the compilers a copy of the program:
 // they compute the constant with the result of a pass only if this constant is used.
 
-/// Whether a policy has a pass of its own after the library's pass `at`.
+/// Whether a policy's pass follows the library's pass `at`.
 template <class passes, pass_name at>
 inline constexpr bool has_own = own_passes<typename passes::set::in_order>::template follow<at>;
 
@@ -197,7 +197,7 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
   }
   static constexpr program final = detail::share_bytes(before_sharing(), set::device::value.is_cuda);
 
-  /// Calls f(name, program) with the results that can be printed, in order, including those of the policies' passes.
+  /// Calls f(name, program) with each result that can be printed, in order, including the results of policies' passes.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, before::built);
     report_own<set, pass_name::selected>(f, before::selected);
@@ -229,7 +229,7 @@ template <class source> struct recomputation_plans {
 template <class plans> inline constexpr recomputation_estimate estimate_of{plans::program()};
 
 /// State number `step` of a search over `plans` (recomputation_search.hpp). Each state is a separate constant, because
-/// compilers limit the steps of one constant expression.
+/// compilers limit the work of one constant expression.
 template <class plans, std::int64_t limit, int step> struct search_state {
   using before = search_state<plans, limit, step - 1>;
   static constexpr std::int64_t bytes = plans::template bytes<estimate_of<plans>.nodes(before::value.candidate)>;
@@ -320,7 +320,7 @@ template <class source> struct forward_passes {
   static constexpr decltype(auto) before_sharing() { return detail::before_sharing<forward_passes, is_partitioned>(); }
   static constexpr program final = detail::share_bytes(before_sharing(), set::device::value.is_cuda);
 
-  /// Calls f(name, program) with the results that can be printed, in order, including those of the policies' passes.
+  /// Calls f(name, program) with each result that can be printed, in order, including the results of policies' passes.
   template <class function> static void for_each(function const& f) {
     report_own<set, pass_name::built>(f, built);
     report_own<set, pass_name::selected>(f, selected);

@@ -28,8 +28,8 @@ constexpr void read_averages(memory_layout& where, program const& p, program con
 }
 
 /// Whether `step` begins with the parameters and settings of `p` (same order, names, shapes and numbers of axes), so
-/// that they have the same offsets in both programs. `step` may have more settings after them. `p`: a program without
-/// gradients.
+/// that `p` can use their buffers. `step` may have more of them, such as the parameters of an objective. `p`: a program
+/// without gradients.
 constexpr bool shares_persistent_values(program const& p, program const& step) {
   auto const shared = [](value_info const& info) { return is_parameter(info.role) || info.role == role::setting; };
   int other = -1; // of `step`
@@ -76,7 +76,7 @@ template <class passes, class step = void, class device = cpu> struct planned {
   static constexpr auto const& final = passes::final; // the program
   /// The first error of the program; `why::nothing` if there is none.
   static constexpr diagnosis failure = detail::failure_of_entry<passes, step>();
-  /// Whether the program holds a moving average of any parameter.
+  /// Whether the program has a moving average of any parameter.
   static constexpr bool keeps_averages = [] {
     for (auto const& info : final.values)
       if (info.is_average) return true;

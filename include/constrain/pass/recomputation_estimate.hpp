@@ -13,11 +13,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Estimates the cost of dropping forward nodes (rematerialize.hpp), and the memory that the resulting program needs,
 /// without making this program or its memory plan. A choice is a mask with one bit per group of droppable nodes; the
 /// bit of a dropped group is 1. Each group is one node if the program has at most 64 droppable nodes. Otherwise, nodes
-/// that call the same op and have the same cost and bytes are one group. A slice that becomes a view costs nothing, and
-/// belongs to the group of the node whose result it reads.
+/// that call the same op and have the same cost and bytes are one group. A slice or reshape that becomes a view costs
+/// nothing, and belongs to the group of the node whose result it reads.
 ///
-/// The estimate takes account of the lifetimes of all values and of ops that overwrite an input. It takes no account of
-/// fusion and of gaps between buffers.
+/// The estimate accounts for the lifetimes of all values and for ops that overwrite an input. It ignores fusion and
+/// gaps between buffers.
 class recomputation_estimate {
 public:
   static constexpr int most_groups = 64; // maximum number of groups; nodes that need a further group join the last one
@@ -48,7 +48,7 @@ public:
       if (t.is_in(choice)) out.add(t.node);
     return out;
   }
-  /// The approximate number of steps of a call to `of` in a constant expression.
+  /// The approximate number of operations that the compiler evaluates for a call to `of`.
   constexpr int steps() const { return 40 * items_.size() + 9 * segments_; }
 
   /// The estimate of a choice. If the cost reaches `cost_limit`, the function stops early: the result's `cost` is at

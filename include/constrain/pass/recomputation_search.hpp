@@ -35,7 +35,7 @@ struct recomputation_search {
     std::int64_t bytes = 0;     // bytes of the plan, or `refused`
   };
 
-  fixed_vector<made_plan, most_plans> made; // in the order of the search
+  fixed_vector<made_plan, most_plans> made; // the plans made so far, in the order of the search
   std::uint64_t candidate = 0;              // the choice whose plan the caller makes next
   int best = -1;                            // index in `made` of the cheapest choice that fits; -1: none fits
   bool is_done = false;                     // whether the search is over
@@ -87,15 +87,15 @@ public:
   constexpr bool found() const { return found_; }
   constexpr std::uint64_t choice() const { return best_.choice; }
   /// Whether the candidate is not worth a plan: at least ten plans were made, one of them fits, and the candidate's
-  /// plan is expected to exceed the limit by more than twice the error of the estimates. (With fewer plans, that error
-  /// is not known well enough: of 1824 limits of random programs, the choices for 10 cost over 2 % more than the
+  /// plan is expected to exceed the limit by more than twice the error of the estimates. (With fewer plans, this error
+  /// is not known well enough: the choices for 10 of 1824 limits of random programs then cost over 2 % more than the
   /// cheapest.)
   constexpr bool is_hopeless() const {
     return state_.best >= 0 && state_.made.size() >= 10 && best_.excess > 2 * error_;
   }
 
 private:
-  static constexpr int most_steps = 700'000; // compilers limit the steps of a constant expression
+  static constexpr int most_steps = 700'000; // compilers limit the work of a constant expression
 
   /// A choice, its cost and the bytes by which its plan is expected to exceed the limit.
   struct expected {

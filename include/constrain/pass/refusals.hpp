@@ -105,7 +105,8 @@ template <diagnosis d> struct stack_is_exchanged {
                 "if it works element by element");
 };
 
-/// A call in a loop reads all of value `got`, which is gathered before the loop, but the loop also writes the value.
+/// A call in a loop reads the full tensor of value `got`, which is gathered before the loop, but the loop also writes
+/// the value.
 template <diagnosis d> struct loop_writes_what_it_reads {
   static_assert(d.ok(),
                 "an operation, `op`, in a loop needs a gradient, parameter or state in the layout `needed`, but the "

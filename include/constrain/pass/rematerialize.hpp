@@ -208,7 +208,7 @@ private:
   nest nest_;
   int first_backward_ = 0; // the first node of the backward pass
   node_set droppable_;
-  int writer_[program::maximum_values]{};       // of a value: the forward call that writes it, see `writer`; -1: none
+  int writer_[program::maximum_values]{};       // of a value: its writer, if `find_droppable` marked it; -1: none
   int first_reader_[program::maximum_values]{}; // of a value: `beside` of its first backward reader; `never`: none
   int last_reader_[program::maximum_values]{};  // of a value: `beside` of its last forward reader; -1: none
 };

@@ -27,7 +27,7 @@ constexpr std::int64_t logit_rows(std::int64_t rows) {
 
 namespace detail {
 
-/// Whether `r` is a plain activation of at least `smallest_bytes`, with more rows than one chunk.
+/// Whether `r` is a plain activation of at least `smallest_bytes`, with one writer and more rows than one chunk.
 constexpr bool is_large_activation(program const& p, ref r, std::int64_t smallest_bytes) {
   auto const& info = p.values[r.value];
   bool const plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried();
@@ -101,8 +101,8 @@ private:
     }
   }
 
-  /// For each node that is between the first and the last node of the row loop but not in the loop, decides whether it
-  /// runs before or after the loop. Returns false if some node can do neither.
+  /// Decides, for each other node between the first and the last node of the row loop, whether it runs before or after
+  /// the loop. Returns false if a node can do neither, or if a node of the loop cannot read an input inside the loop.
   constexpr bool nodes_can_move() {
     for (int i = head_; i <= last_; ++i) {
       auto const& n = p_.nodes[i];

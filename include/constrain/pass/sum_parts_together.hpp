@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// A gradient that is summed over its parts later.
+/// A gradient whose parts are summed later.
 struct later_sum {
   ref parts, gradient;
   int line = 0, called_from = 0;
@@ -39,8 +39,8 @@ public:
       if ((n.op->row_sums >> j & 1u) != 0) sums_.push_back({n.outputs[j], original.outputs[j], n.line, n.called_from});
   }
 
-  /// Whether the node n reads a gradient, or writes one that a later sum writes. (If nodes that read gradients follow
-  /// one another, no sum comes between them.)
+  /// Whether the node n reads any gradient, or writes a gradient that a later sum also writes. (Any gradient counts, so
+  /// that no sum comes between consecutive nodes that read gradients.)
   constexpr bool are_needed_by(node const& n) const {
     for (auto const& input : n.inputs)
       if (p_.values[input.value].role == role::gradient) return true;
@@ -70,9 +70,9 @@ private:
 } // namespace detail
 
 /// For a device whose kernels sum rows in parts, one part per block: lets calls leave their sums in parts
-/// (`op_info::row_sums`) and appends the sums of the parts of all gradients together, at the end of an iteration or
-/// before the first node that reads a gradient. The device merges these calls into one launch. A program that would
-/// become too large stays as it is.
+/// (`op_info::row_sums`) and appends the sums of the parts of all gradients together, before the beginning or end of a
+/// loop or before the first node that reads a gradient. The device merges these calls into one launch. A program that
+/// would become too large does not change.
 constexpr program sum_parts_together(program const& p) {
   if (!p.failure.ok()) return p;
   auto out = without_nodes(p);

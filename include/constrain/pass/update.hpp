@@ -112,7 +112,7 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
   out.close(opened);
 }
 
-/// Appends the clip coefficient and the updates of all trained parameters after the last gradient.
+/// Appends the nodes that compute the clip coefficient and update all trained parameters.
 template <class optimizer> constexpr void update_at_the_end(builder& out, gradient_list const& gradients) {
   ref const clip = emit_clipping(out, gradients);
   ref const hyper = add_hyper<optimizer>(out.program, out.program.values[gradients[0]].type);
@@ -154,7 +154,8 @@ constexpr void update_in_backward(builder& out, program const& p, gradient_list 
 /// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
 /// al. 2013) and the update of every trained parameter. One call to an element-wise update covers all tensors of a
 /// stacked parameter, unless they are stored in 16 bits. With `optimizer::in_backward`, the updates are in the backward
-/// pass instead, one tensor at a time. Refused: a program without trained parameters.
+/// pass instead, one tensor at a time. Refused: a program without trained parameters, and an optimizer that is not
+/// element-wise if it accesses a tensor that is divided over ranks.
 template <class optimizer> constexpr program update(program const& p) {
   if (!p.failure.ok()) return p;
   builder out;

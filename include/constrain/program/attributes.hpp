@@ -10,7 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct attributes {
   static constexpr int capacity = 6; // maximum number of elements
 
-  std::int64_t number[capacity]{}; // the options in order; floating-point numbers as the bits of a double
+  // the options in order: a floating-point option as the bits of a double, a shape as four extents
+  std::int64_t number[capacity]{};
 
   friend constexpr bool operator==(attributes const&, attributes const&) = default;
 };

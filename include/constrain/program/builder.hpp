@@ -60,7 +60,7 @@ struct builder {
   }
 
   /// Adds a value with one instance per iteration of the loops around the next node, and returns its index. A
-  /// loop-carried value has one more instance along `loop_carried_axis`; -1: the value is not loop-carried.
+  /// loop-carried value has n + 1 instances for the n iterations of `loop_carried_axis`; -1: it is not loop-carried.
   constexpr int new_value(operand_type type, role r, int line, int loop_carried_axis = -1) {
     value_info info;
     info.type = type.type;

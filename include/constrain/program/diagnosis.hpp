@@ -6,9 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Why a program is refused at compile time. Only the rules of the intermediate representation, which apply to every
-/// program, have reasons of their own; sound.hpp has their error sentences. All other errors have the reason
-/// `refused`, and each has a sentence of its own (refusal.hpp).
+/// Why a program is refused at compile time. Each rule of the intermediate representation, which applies to every
+/// program, has a reason here and an error sentence in sound.hpp. All other errors have the reason `refused`, and the
+/// diagnosis identifies their error sentence (refusal.hpp).
 enum class why {
   nothing,
   refused,

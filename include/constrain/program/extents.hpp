@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// this limit, sums of bytes over a program fit into 64 bits.
 inline constexpr std::int64_t maximum_elements = std::int64_t{1} << 46;
 
-/// The error of a value that has an extent below 1, or more than `maximum_elements` elements; otherwise no error.
+/// The error of a value with an extent below 1 or with more than `maximum_elements` elements; otherwise no error.
 /// Values of a model are checked before any other code multiplies their extents, so that no product overflows.
 constexpr diagnosis check_extents(program const& p, value_info const& info) {
   std::int64_t total = 1;

@@ -29,7 +29,7 @@ template <diagnosis d> struct parts_do_not_fit {
 
 namespace detail {
 
-/// The error if a value cannot have these parts; else no error.
+/// The error of a value that cannot have these parts along `dimension`; otherwise no error.
 constexpr diagnosis check_parts(value parameter, part_list const& parts, int dimension, int line) {
   auto const& info = parameter.info();
   int const from = parameter.owner().called_from, rank = info.shape.rank;
@@ -53,8 +53,9 @@ constexpr diagnosis check_parts(value parameter, part_list const& parts, int dim
 /// returns the parameter. An optimizer with an update rule updates each part as a separate tensor, unless it wraps
 /// another optimizer. Muon orthogonalizes each part. `parallel::tensor` divides each part separately. The parameter is
 /// still one tensor in `parameters()`, in saved weights and in files of other programs. Element-wise optimizers ignore
-/// parts. Refused: a value that is not a parameter, a dimension that the parameter does not have, more than eight
-/// parts, and extents that are below 1 or do not add up to the extent of the parameter.
+/// parts. An empty `parts` changes nothing. Refused: a value that is not a parameter, a dimension that the parameter
+/// does not have, more than eight parts, extents that are below 1 or do not add up to the extent of the parameter, and
+/// more than 16 different lists of parts in a model.
 ///
 ///     auto const w = ct::in_parts(ct::parameter(x, "qkv", ct::shape(12, 8), ct::role::weight), {8, 2, 2});
 constexpr value in_parts(value parameter, part_list parts, int dimension = 0, int line = __builtin_LINE()) {

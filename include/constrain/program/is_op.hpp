@@ -37,11 +37,12 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr unsigned gemm_operands = 0b11;   // bit i: input i is an operand of a GEMM (precision::tf32)
 ///     static constexpr bool draws_random = true;        // each call in a model gets its own random key
 ///     static constexpr void flat_form(builder&, node const&); // appends the nodes that replace a call whose input 0
-///                                                       // is a shard; without it, the call gets the full tensor
+///                                                       // is a shard; without it, a call that does not work
+///                                                       // element by element gets the full tensor
 ///     static constexpr void divided_form(builder&, node const&); // appends the nodes that replace a call whose input
 ///                                                       // 0 is divided over a tensor group (pass/divide.hpp)
-///     static constexpr bool divide(options&, division&); // changes the options to those of one rank of a tensor
-///                                                       // group; false: impossible (division.hpp)
+///     static constexpr bool divide(options&, division&); // changes the options to the options of one rank of a
+///                                                       // tensor group; false: impossible (division.hpp)
 ///     static constexpr layout_change change{layout::partial, layout::replicated}; // layouts of input 0 and output 0
 ///                                                       // of a collective, or of an op that works only on shards
 ///     static constexpr bool exchanges = true;           // the kernel exchanges data between ranks

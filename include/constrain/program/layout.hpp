@@ -9,10 +9,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How the ranks that train together hold a tensor. Compare PyTorch's DTensor and ZeRO (Rajbhandari et al. 2020).
 enum class layout : std::uint8_t {
-  replicated, // every rank holds the full tensor or, if it is an activation, the part for the rank's samples
+  replicated, // every rank holds the full tensor or, of an activation, the slice for the rank's samples
   partial,    // the tensor is the sum of the tensors that the ranks hold
   flat,       // every rank holds a range of the flattened tensor, its shard (shard_map)
-  divided,    // every rank of a tensor group holds a range of one dimension (`value_info::divided`)
+  divided,    // every rank of a tensor group holds a range of each part of one dimension (`value_info::divided`)
 };
 
 /// The layouts of input 0 and output 0 of an op. They differ only for the ops in op/collective.
@@ -80,7 +80,7 @@ constexpr void take_names(layout_rule::side& side, int operand, std::string_view
 
 } // namespace detail
 
-/// The rule that an op's `layouts` describes.
+/// The rule that an op's `layouts` describes; `valid` is false if `text` does not describe a rule.
 constexpr layout_rule parse_layouts(std::string_view text) {
   layout_rule rule;
   auto* side = &rule.inputs;

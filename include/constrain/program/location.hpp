@@ -33,7 +33,7 @@ constexpr ref root_of(program const& p, ref r) {
   }
 }
 
-/// The location of `r`. The pass `slice_views` and the code that runs after this pass use this function.
+/// The location of `r`. The chain of views from `r` to its root must not be longer than `location::maximum_views`.
 constexpr location locate(program const& p, ref r) {
   location out{root_of(p, r)};
   if (out.root == r) return out;
@@ -62,7 +62,7 @@ constexpr location locate(program const& p, ref r) {
 
 /// Whether `r` and `s` share an element of an instance of a common root, possibly in different iterations. The result
 /// may be true for values without a common element if iterations move a value by a distance other than full rows, a
-/// value begins inside a row and continues in the next row, or the rows have different widths.
+/// value begins inside a row and continues in the next row, or the row strides differ.
 constexpr bool overlap(program const& p, ref r, ref s) {
   auto const a = locate(p, r), b = locate(p, s);
   if (!(a.root == b.root)) return false;

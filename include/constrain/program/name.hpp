@@ -24,7 +24,7 @@ struct name_pool {
     return {characters + name.offset, static_cast<std::size_t>(name.length)};
   }
 
-  /// Appends "scope.name" ("name" if the scope is empty) and returns the new name. If the pool has too little room,
+  /// Appends "scope.name" ("name" if the scope is empty) and returns the new name. If the capacity would be exceeded,
   /// adds nothing and returns an empty name.
   constexpr name_ref add(std::string_view scope, std::string_view name) {
     int const length = static_cast<int>(scope.size() + (scope.empty() ? 0 : 1) + name.size());

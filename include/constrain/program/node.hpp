@@ -27,7 +27,8 @@ struct node {
   int random_key = 0;                         // of a call: random key, shared with its gradient and recomputation
   int line = 0;                               // source line of the call or, in an update, of the parameter; 0: none
   int called_from = 0;                        // source line of the outermost layer or repeat around the call; 0: none
-  bool backward = false;                      // whether `differentiate` or `rematerialize` appended the node
+  // whether `differentiate`, `rematerialize` or `sum_parts_together` appended the node
+  bool backward = false;
 
   int axis = -1;         // of the beginning of a loop: the axis that the loop traverses
   bool reversed = false; // of the beginning of a loop: whether the last iteration runs first

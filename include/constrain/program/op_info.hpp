@@ -100,7 +100,7 @@ struct op_info : op_label {
   // bit i: input i holds a label for each row; a row with the label `ignored_label` is 0 in output 0 or, if output 0 is
   // a sum over the rows, adds nothing to it
   unsigned label_inputs = 0;
-  bool (*divide)(attributes&, division&) = nullptr;   // changes the options to those of one rank (division.hpp)
+  bool (*divide)(attributes&, division&) = nullptr;   // changes the options to one rank's options (division.hpp)
   bool has_divide = false;                            // whether `divide` is set
   layout_change change;                               // of a collective, or of an op that works only on shards
   void (*flat_form)(builder&, node const&) = nullptr; // appends the replacement for a call whose input 0 is flat
@@ -119,7 +119,7 @@ struct op_info : op_label {
   bool promotes_types = false;                 // in mixed precision, inputs of different types are cast to the widest
   bool guarded = false;                        // writes nothing if the gradient norm is not finite
 
-  /// Whether the op is a collective or works only on shards.
+  /// Whether the layout of input 0 or of output 0 is not `replicated`.
   constexpr bool changes_layout() const { return change.from != layout::replicated || change.to != layout::replicated; }
 };
 

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The part of an op's `op_info` that a plan keeps at run time.
+/// The fields of an op's `op_info` that a plan keeps at run time.
 struct op_label {
   char const* name = "";      // of the op, for messages and printed programs
   std::uint64_t identity = 0; // hash of the name of the op's type; ops are compared by this hash

@@ -22,7 +22,7 @@ struct options_in<op> {
   using type = typename op::options;
 };
 
-/// Number of fields of an op's `options`, at most six; 0: none or unknown.
+/// Number of fields of an op's `options`; 0: none, more than six, or unknown.
 template <class options> constexpr int option_count() {
   using any = any_field;
   if constexpr (!std::is_aggregate_v<options> || has_base<options>) return 0;

@@ -13,10 +13,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// One term of an address or a position (see `operand`): the current index of `axis` times `stride`.
+/// One term of an address or a position (see `operand`), or of `step::iteration`: the current index of `axis` times
+/// `stride`.
 struct index_term {
   int axis = -1;           // the axis of a loop around the call
-  std::int64_t stride = 0; // per iteration of that loop: bytes in an address, instances in a position
+  std::int64_t stride = 0; // per iteration of that loop: bytes in an address, instances in a position, or iterations
 };
 /// A sum of index terms.
 using index_terms = fixed_vector<index_term, axis_list::capacity>;
@@ -30,13 +31,13 @@ struct operand {
   std::int64_t position = 0;        // instance of a loop-carried value, with all indices 0
   index_terms position_factors;     // instances per iteration of each loop
   std::int64_t position_stride = 0; // bytes from one instance to the next; 0: not loop-carried
-  std::int64_t ring = 0;            // number of buffers, used cyclically; 0: one per instance
+  std::int64_t ring = 0;            // number of instances in memory, used cyclically; 0: all instances
   dtype type = dtype::f32;          // of an element
   constrain::shape shape;           // of one instance
   // number of elements that the call works on: the elements of one instance, times the extents of those axes of the
   // value that no loop around the call traverses
   std::int64_t count = 0;
-  std::int64_t row_stride = 0; // elements from one row to the next in a slice of wider rows; 0: contiguous
+  std::int64_t row_stride = 0; // elements from one row to the next in a view of longer rows; 0: contiguous
   int value = -1;              // index among the program's values
 };
 
@@ -63,13 +64,13 @@ struct step {
   int partner = 0;       // for a loop's beginning or end: index of the step at the other end of the loop
 };
 
-/// The part of an axis that the executor needs to count iterations. "Within a segment" marks an axis that strip-mining
-/// made for the iterations within a segment (axis.hpp).
+/// The properties of an axis that the executor needs to count iterations. "Within a segment" marks an axis that
+/// strip-mining made for the iterations within a segment (axis.hpp).
 struct plan_axis {
-  std::int64_t extent = 0;       // number of iterations; within a segment: number in a full segment
+  std::int64_t extent = 0;       // number of iterations; within a segment: of a full segment
   std::int64_t whole_extent = 0; // within a segment: extent of the axis that was split, to shorten the last segment
   int segments = -1;             // within a segment: the axis of the segments; -1 for every other axis
-  labelled_rows rows{};          // the rows of each iteration, for a loop that skips rows with ignored labels
+  labelled_rows rows{};          // the rows of each iteration, if the loop skips iterations without a valid label
 };
 
 /// A tensor that the host writes or reads in the arena. `elements` is 0 if the program has no such tensor, or if no

@@ -39,7 +39,8 @@ inline std::string shape_text(shape const& s) {
 ///     loop block 3
 ///       %4 f64 [2, 4] = linear(%1@current, block.up.weight, block.up.bias)
 ///
-/// %4 is the value with index 4, and %1@current is an instance of a loop-carried value (ref.hpp).
+/// The loop has 3 iterations; "at most 3": the loop skips iterations without a valid label. %4 is the value with index
+/// 4, and %1@current is an instance of a loop-carried value (ref.hpp).
 inline std::string print(program const& p) {
   std::string text;
   std::string indent;

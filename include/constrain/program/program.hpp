@@ -14,7 +14,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The intermediate representation of a model. The model's layers write it, passes transform it, and it is lowered to a
-/// plan. A program consists of nodes in execution order, with `loop ... end` around those that repeat. A value that is
+/// plan. A program consists of nodes in execution order, with `loop ... end` around repeated nodes. A value that is
 /// defined inside loops has one instance per iteration; the instances together are its stack. Each instance is assigned
 /// once, except for accumulators and for values that persist (parameters, optimizer state).
 struct program {
@@ -59,7 +59,7 @@ struct program {
     for (auto const& p : ports) n += p.kind == kind ? 1 : 0;
     return n;
   }
-  /// Adds a port, or replaces the port with the same kind and name.
+  /// Adds a port, or replaces the port with the same kind and name. Refuses the program if it has too many ports.
   constexpr void set_port(port const& added) {
     for (auto& p : ports)
       if (p.kind == added.kind && std::string_view(p.spec.name) == added.spec.name) {
@@ -86,7 +86,7 @@ struct program {
     if (failure.ok()) failure = d;
   }
 
-  /// Appends a value and returns its index. Like all `add_` functions, refuses the program if there is no room.
+  /// Appends a value and returns its index. Like all `add_` functions, refuses the program if a capacity is exceeded.
   constexpr int add_value(value_info const& info) {
     if (!values.push_back(info)) fail({why::program_too_large, info.line, 0, maximum_values, maximum_values + 1});
     return values.count - 1;
@@ -109,8 +109,8 @@ struct program {
     if (info.parts >= 0 && part_lists[info.parts].dimension == dimension) return part_lists[info.parts];
     return {s.extent[dimension]};
   }
-  /// Whether a value is a divided parameter, or the copy, gradient or state of one. Each rank of a tensor group has a
-  /// part of such a value.
+  /// Whether a value is a divided parameter, or the copy, gradient or state of one. Each rank of a tensor group has
+  /// only a range of such a value.
   constexpr bool is_divided(int value) const {
     auto const& info = values[value];
     return info.divided >= 0 || (info.belongs_to >= 0 && values[info.belongs_to].divided >= 0);

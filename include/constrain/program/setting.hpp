@@ -28,7 +28,7 @@ template <diagnosis d> struct setting_is_not_finite {
 
 namespace detail {
 
-/// The library's description of a setting.
+/// The properties of a setting.
 struct setting_spec {
   std::string_view name;                     // unique in a program
   number_range range = number_range::finite; // of its values
@@ -43,7 +43,7 @@ inline constexpr setting_spec clip_norm_setting{"clip_norm", number_range::from_
 inline constexpr setting_spec inverse_label_count_setting{.name = "inverse_label_count", .per_run = true};
 /// Multiplies the loss before the backward pass.
 inline constexpr setting_spec loss_scale_setting{"loss_scale", number_range::loss_scale};
-/// The number of steps since the loss scale last changed.
+/// The number of optimizer steps since the loss scale was last raised or lowered.
 inline constexpr setting_spec loss_scale_steps_setting{"loss_scale_steps", number_range::from_zero};
 
 /// The library's setting with this name; null if there is none.
@@ -87,7 +87,7 @@ constexpr value setting_of(value like, setting_spec const& which, double initial
 /// `trainer::set(name, x)` changes it between steps, and a saved run contains it. `like`: any value of the model. All
 /// calls with the same name return the same setting; the first call decides the initial value. Scopes do not prefix the
 /// name. Refused: an empty name, an initial value that is not finite, the names of the library's settings, and more
-/// names than the program can hold.
+/// names or values than the program can hold.
 constexpr value setting(value like, std::string_view name, double initial, int line = __builtin_LINE()) {
   if (name.empty())
     like.owner().program.fail(diagnosis_with<refusals::setting_without_a_name>(line, like.owner().called_from));
@@ -99,7 +99,7 @@ constexpr value setting(value like, std::string_view name, double initial, int l
 }
 
 /// 1 / the number of valid labels: a scalar in fp64, for ops that average over labels. In a step, the labels of all
-/// micro-batches on all ranks count; in an evaluation, those of one micro-batch. A label is valid unless it is
+/// micro-batches on all ranks count; in an evaluation, the labels of one micro-batch. A label is valid unless it is
 /// `ignored_label`. Only the objective's first label array counts. The library writes the value before each step and
 /// each evaluated micro-batch. Only an objective may use the value. `like`: any value of the model.
 constexpr value inverse_label_count(value like, int line = __builtin_LINE()) {

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// The specializations of `refusal` are written without a macro, because compilers would print the steps of the macro's
-// expansion beside the error.
+// The specializations of `refusal` are written without a macro, because compilers would print the macro's expansion
+// beside the error.
 
 /// The error sentence of a reason: what is wrong, and what to write instead.
 template <why reason, diagnosis d> struct refusal;

@@ -81,7 +81,7 @@ template <class op>
 constexpr value emit(std::initializer_list<value> inputs, options_of<op> const& options = {},
                      int line = __builtin_LINE()) {
   auto const n = detail::emit_node(info_of<op>, inputs, pack(options), line);
-  // A refused call has no output; the first input stands in for the output until the refusal is reported.
+  // A refused call has no output; the first input replaces the output until the refusal is reported.
   return n.outputs.empty() ? *inputs.begin() : value{inputs.begin()->owner(), n.outputs[0]};
 }
 
@@ -99,7 +99,7 @@ constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_l
 
 namespace refusals {
 
-/// The initial value of a parameter is not a number, or absurd.
+/// The initial value of a parameter is NaN or out of range.
 template <diagnosis d> struct initial_value_is_out_of_range {
   static_assert(d.ok(), "ct::parameter: the initial .stddev is not in [0, 1e30], or the initial .constant not in "
                         "[-1e30, 1e30]; give numbers in these ranges, for example .stddev = 0.02");

@@ -30,7 +30,7 @@ struct value_info {
   bool accumulates = false;   // several nodes or iterations add to the value, write parts of it, or change it in place
   int belongs_to = -1;        // the parameter of a gradient, optimizer state, compute copy or working copy; -1: none
   int line = 0;               // source line in the model; 0: none
-  name_ref name;              // of a parameter, setting or state; a state's name lacks the parameter's ("exp_avg")
+  name_ref name;              // of a parameter, setting or state ("exp_avg", without the parameter's name)
   initial_value initial;      // of a parameter, an optimizer state or a setting
   bool per_run = false;       // of an input: one value for all micro-batches, which the trainer writes before each run
   bool decays = false;        // of a parameter: weight decay applies to it; set by `update_rule::decays`
@@ -44,7 +44,7 @@ struct value_info {
   constrain::layout layout = layout::replicated; // how ranks hold one instance
   constrain::shape full_shape;                   // of one instance of the full tensor, if the layout is flat
   int divided = -1;        // of a parameter: the dimension that is divided over the ranks of a tensor group; -1: none
-  std::int64_t unused = 0; // of a divided value: elements by which the last rank's range is shorter than the others
+  std::int64_t unused = 0; // of a divided value: indices by which the last rank's range is shorter than the others
 
   /// The shape of one instance before sharding. If the value is divided, this is the shape of one rank's ranges.
   constexpr constrain::shape shape_in_full() const { return layout == constrain::layout::flat ? full_shape : shape; }

@@ -18,8 +18,9 @@ constexpr fixed_vector<op_label const*, op_set::capacity> bias_gradient_ops(prog
   return ops;
 }
 
-/// Fuses the element-wise gradient at node i with the bias gradient that reads its output. Does nothing if `avoided`
-/// contains the fused op. Returns whether it fused the nodes.
+/// Fuses the element-wise gradient at node i with the bias gradient that reads its output, if no node between the two
+/// nodes reads or writes the gradient of the bias. Does nothing if `avoided` contains the fused op. Returns whether the
+/// nodes were fused.
 constexpr bool fuse_bias_gradient(builder& out, int i, op_set const& avoided) {
   auto const& p = out.program;
   if (p.nodes[i].kind != node_kind::call || !p.nodes[i].op->has_bias_gradient) return false;

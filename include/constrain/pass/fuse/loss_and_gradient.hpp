@@ -19,8 +19,9 @@ constexpr int constant_between(program const& p, ref r, int i, int j) {
 }
 
 /// Fuses the cross-entropy at node i with its gradient, if only the gradient reads the logsumexp of the rows, and no
-/// node between the two nodes writes an operand of the gradient, except the constant gradient of the loss, which is
-/// then computed first. Does nothing if `avoided` contains the fused op. Returns whether the nodes were fused.
+/// node between the two nodes reads or writes the result of the gradient or writes the gradient of the loss. If the
+/// gradient of the loss is a constant, a node between the two may write it; that node then runs before node i. Does
+/// nothing if `avoided` contains the fused op. Returns whether the nodes were fused.
 constexpr bool fuse_loss_and_gradient(builder& out, int i, op_set const& avoided) {
   auto& p = out.program;
   bool const plain = is_call(p, i, info_of<op::cross_entropy>);

@@ -8,8 +8,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Fuses the add, or dropout and add, at node i with the layer norm of the sum, if the sum is also used elsewhere (the
-/// residual stream), and no node between the two nodes reads or writes the sum or an addend. Does nothing if `avoided`
-/// contains the fused op. Returns whether the nodes were fused.
+/// residual stream), and no node between the two nodes reads or writes the sum or an input of node i. Does nothing if
+/// `avoided` contains the fused op. Returns whether the nodes were fused.
 constexpr bool fuse_add_layer_norm(builder& out, int i, op_set const& avoided) {
   auto const& p = out.program;
   bool const drops = is_call(p, i, info_of<op::dropout_add>);
