@@ -18,8 +18,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class function> void for_elements(cpu, call const&, std::int64_t count, function const& f) {
   for_elements(count, f);
 }
-/// y[i] = f(x[i]...) for i in [0, count), vectorized, on up to `thread_count()` threads. `f` gets numbers of the type
-/// in which arrays of these elements are computed. y may be one of the arrays x.
+/// y[i] = f(x[i]...) for i in [0, count), vectorized, on up to `thread_count()` threads. `f` receives each x[i] as
+/// `arithmetic<from>`: 16-bit elements as float. y may be one of the arrays x.
 template <class function, class to, class... from>
 void map_elements(cpu, call const&, std::int64_t count, function const& f, to* y, from const*... x) {
   for_elements(count, [=](std::int64_t i) { y[i] = f(arithmetic<from>(x[i])...); });

@@ -19,7 +19,7 @@ struct step_parameters {
   std::int64_t samples = 0;        // number of samples in a micro-batch of one rank
   communicator* world = nullptr;   // all ranks that train on different data
   communicator* group = nullptr;   // the ranks that together hold one full set of shards
-  communicator* tensor = nullptr;  // the ranks that together hold a tensor that tensor parallelism splits
+  communicator* tensor = nullptr;  // the ranks over which tensor parallelism divides a tensor
   cuda_context* context = nullptr; // stream and GEMMs of a CUDA device; null on the CPU
   // Number of valid labels in each micro-batch of this rank, in host memory. Loops over rows skip the iterations
   // without a valid label; if this pointer is null, they skip none.
@@ -99,7 +99,7 @@ struct cpu {
 /// A CUDA compute capability, times ten: sm<80> is 8.0.
 template <int number> struct sm { static constexpr int capability = number; };
 
-/// The lowest compute capability for which there are kernels, times ten.
+/// The lowest compute capability that the library's kernels support, times ten.
 inline constexpr int lowest_capability = 80;
 
 /// The kernel tag of CUDA devices, whose kernels are compiled for `architecture`.

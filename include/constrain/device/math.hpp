@@ -15,10 +15,10 @@
 
 /// Element-wise mathematical functions for every device. On the host, the float versions have no branches and no calls,
 /// so loops that use them vectorize even without -ffast-math; double uses the standard library. On CUDA, both types use
-/// the CUDA math library, but for the float functions that say otherwise. The stated errors are the largest errors
-/// measured for the host's float versions, with and without fused multiply-add. exp and sqrt were measured over all
-/// floats, and the other functions over all floats of magnitude 2^-8 to 2^7 and a sample of the remaining floats. The
-/// polynomials are minimax fits (Remez) made for this file.
+/// the CUDA math library, except the float functions whose comments say otherwise. The stated errors are the largest
+/// errors measured for the host's float versions, with and without fused multiply-add. exp and sqrt were measured over
+/// all floats, and the other functions over all floats of magnitude 2^-8 to 2^7 and a sample of the remaining floats.
+/// The polynomials are minimax fits (Remez) made for this file.
 namespace constrain::inline CONSTRAIN_VARIANT::math {
 
 namespace libm = constrain::detail::libm;
@@ -91,7 +91,7 @@ CT_VECTORISED exp_parts exp_in_parts(float x) noexcept {
 
 CT_VECTORISED float exp_host(float x) noexcept {
   auto const y = exp_in_parts(select(x > 89.0f, 89.0f, select(x < -104.0f, -104.0f, x)));
-  std::int32_t const half = y.exponent >> 1; // scale in two steps: 2^128 and 2^-149 are not normal numbers
+  std::int32_t const half = y.exponent >> 1; // two scale factors: 2^128 and 2^-149 are not normal numbers
   return y.significand * power_of_two(half) * power_of_two(y.exponent - half);
 }
 
@@ -328,9 +328,9 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sigmoid(real x) no
 }
 
 /// Fast sigmoid for x * sigmoid(x). The host's float version returns 0 below -88.4 and does not propagate NaN (the
-/// product does); on CUDA devices, it returns 0 below -87.3. Its error is 2.47 ulp for magnitudes up to 87. On CUDA
-/// devices, the float version has two approximate instructions (`exp_or_zero`, and rcp.approx.ftz, with an error of 1
-/// ulp). The other versions are the same as `sigmoid`.
+/// product does); its error is 2.47 ulp for magnitudes up to 87. On CUDA devices, the float version returns 0 below
+/// -87.3, and computes with approximate instructions (`exp_or_zero`, and rcp.approx.ftz, with an error of 1 ulp). The
+/// double versions are the same as `sigmoid`.
 template <real_number real> CT_VECTORISED CT_HOST_DEVICE real gate(real x) noexcept {
   if constexpr (std::is_same_v<real, float>) {
 #if defined(__CUDA_ARCH__)

@@ -14,11 +14,11 @@ struct device_rates {
   double operations = 0; // FLOP/s of all other ops
   double bytes = 0;      // bytes per second between memory and processor
   double launch = 0;     // seconds of overhead per launch; 0: none
-  double attention = 0;  // FLOP/s of flash attention in bf16 and fp16; 0: that of all other ops
+  double attention = 0;  // FLOP/s of flash attention in bf16 and fp16; 0: `operations` applies
 };
 
-/// The rates of the device that a kernel tag stands for. Specialize this variable template for another CUDA
-/// architecture or for your own tag, before the first use:
+/// The rates of a kernel tag's device. Specialize this variable template for another CUDA architecture or for your own
+/// tag, before the first use:
 ///
 ///     template <> inline constexpr ct::device_rates ct::rates_of<ct::cuda<ct::sm<120>>>{.gemm_32 = 60e12, ...};
 ///
@@ -39,9 +39,9 @@ inline constexpr device_rates rates_of<cpu>{.gemm_64 = 340e9,
                                             .bytes = 36e9,
                                             .launch = 19e-6};
 
-/// The rates of an H100 SXM, the default for every compute capability. They assume half of the dense GEMM peaks and
-/// three quarters of the memory bandwidth in NVIDIA's data sheet. The rate of attention and the overhead of a launch
-/// are estimates.
+/// The rates of an H100 SXM, for every compute capability without a specialization. They assume half of the dense GEMM
+/// peaks and three quarters of the memory bandwidth in NVIDIA's data sheet. `operations`, `attention` and `launch` are
+/// estimates.
 template <int number>
 inline constexpr device_rates rates_of<cuda<sm<number>>>{.gemm_64 = 33e12,
                                                          .gemm_32 = 33e12,
@@ -53,9 +53,9 @@ inline constexpr device_rates rates_of<cuda<sm<number>>>{.gemm_64 = 33e12,
                                                          .launch = 3e-6,
                                                          .attention = 150e12};
 
-/// The rates of an H200. Those of 16-bit GEMMs, memory and attention are what whole steps of GPT-2 reached, 124M and
-/// 774M (bench/results/cuda.*): 661 to 697 TFLOP/s in GEMMs, 180 to 196 in attention, and 3.2 to 3.5 TB/s in all other
-/// ops. The overhead of a launch in a graph is an estimate.
+/// The rates of an H200. The rates of 16-bit GEMMs, attention and memory were measured in full steps of GPT-2 124M and
+/// 774M (bench/results/cuda.*): 661 to 697 TFLOP/s in GEMMs, 180 to 196 TFLOP/s in attention, and 3.2 to 3.5 TB/s in
+/// all other ops. `launch` is an estimate for a CUDA graph. The other rates are the same as for the H100.
 template <>
 inline constexpr device_rates rates_of<cuda<sm<90>>>{.gemm_64 = 33e12,
                                                      .gemm_32 = 33e12,

@@ -4,8 +4,8 @@
 #include "constrain/base/libm.hpp"
 #include "constrain/base/variant.hpp"
 
-/// The sine and the cosine of an angle in full turns. On a device, those of an angle in radians would need local
-/// memory, because the angle may be large.
+/// The sine and the cosine of an angle in full turns. In device code, the sine and the cosine of an angle in radians
+/// would need local memory, because the angle may be large.
 namespace constrain::inline CONSTRAIN_VARIANT::math {
 
 /// The sine of 2 pi `turns`.

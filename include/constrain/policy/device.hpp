@@ -62,7 +62,7 @@ template <class architecture> struct cuda {
   using slot = slot_of::device;
   using target = constrain::cuda<architecture>;
   static constexpr slot value = [] {
-    slot cuda{.is_cuda = true}; // without a capability, which is refused, for what is not an architecture
+    slot cuda{.is_cuda = true}; // capability 0 if `architecture` has none; the rule `known_architecture` refuses it
     if constexpr (requires { architecture::capability; }) cuda.capability = architecture::capability;
     return cuda;
   }();

@@ -21,7 +21,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 struct parallelism {
   bool distributed = false; // whether several processes train together
   bool same_data = false;   // whether all processes train on the same data
-  int stage = 3;            // the stage of ZeRO: 1, 2 or 3
+  int stage = 3;            // the stage of ZeRO: 1, 2 or 3; no effect if `shards` is 1
   int shards = 1;           // number of processes over which tensors are sharded; 1: not sharded
   int tensor = 1;           // number of processes over which layers are divided; 1: not divided
   bool combines = true;     // whether the policies of a mesh can be combined

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The base class that stands for `named<policy>` if the slot has no such member.
+/// The base class in place of `named<policy>` if the slot has no such member.
 template <class slot, class policy> struct nameless_in_slot {};
 template <class slot, class policy> constexpr auto find_named() {
   if constexpr (requires { typename slot::template named<policy>; })

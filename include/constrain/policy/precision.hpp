@@ -71,8 +71,8 @@ struct bf16 {
 };
 
 /// Mixed precision with fp16 in place of bf16 (Micikevicius et al. 2018): 11 bits of precision instead of 8, but the
-/// largest value is 65504, and values below 6e-5 lose precision. Gradients smaller than 6e-8 would underflow, so the
-/// loss is multiplied by a dynamic scale before the backward pass: see `run_options::loss_scale`.
+/// largest value is 65504, and values below 6e-5 lose precision. Gradients below 3e-8 would become 0, so the loss is
+/// multiplied by a dynamic scale before the backward pass: see `run_options::loss_scale`.
 struct fp16 {
   using slot = slot_of::precision;
   static constexpr char const* name = "fp16";

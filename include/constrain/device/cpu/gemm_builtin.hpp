@@ -82,7 +82,7 @@ template <bool read_c, class packed, class real = sum_of<packed>, class blocking
   using vector = typename vector_of<real>::vector;
   using unaligned = typename vector_of<real>::unaligned;
   constexpr int lanes = blocking::lanes;
-  // Prefetches the rows of C, at most two cache lines each, so that they are in the cache when the sums are done.
+  // Prefetches the first and the last cache line of each row of C, so that they are in the cache after the sums.
   for (std::size_t i = 0; i < sizeof...(row); ++i) {
     __builtin_prefetch(c + static_cast<std::int64_t>(i) * ldc, 1);
     __builtin_prefetch(c + static_cast<std::int64_t>(i) * ldc + 2 * lanes - 1, 1);

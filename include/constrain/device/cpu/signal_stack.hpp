@@ -10,9 +10,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Gives the current thread an alternate stack for signal handlers installed with SA_ONSTACK, unless the thread already
-/// has one. This is necessary because GEMMs of oneDNN 2.6 write data far below the stack pointer, where a handler on
-/// the thread's own stack would overwrite the data.
+/// An alternate stack of a thread, for signal handlers installed with SA_ONSTACK. It is necessary because GEMMs of
+/// oneDNN 2.6 write data far below the stack pointer, where a handler on the thread's own stack would overwrite the
+/// data.
 class signal_stack {
 public:
   /// Gives the calling thread an alternate stack unless the thread already has one.

@@ -18,20 +18,20 @@ template <class real> struct register_tile : vector_of<real> {
   static constexpr int columns = vectors * vector_of<real>::lanes;
 };
 
-/// The part [begin, end) of the depth (the inner dimension) that is summed.
+/// The range [begin, end) of the depth (the inner dimension) to sum over.
 struct depth_range {
   std::int64_t begin, end;
 };
 
-/// A `depth_of` for `tile_gemm`: the same part of the depth for every row. All calls with this type share one
+/// A `depth_of` for `tile_gemm`: the same range of the depth for every row. All calls with this type share one
 /// instantiation of `tile_gemm`, unlike calls with different lambdas.
 struct same_depth {
   depth_range range; // of every row
   depth_range operator()(std::int64_t) const { return range; }
 };
 
-/// Computes one register tile of `tile_gemm`, `vectors` vectors wide. `column`: the tile's first column in C, for
-/// `store`.
+/// Computes one register tile of `tile_gemm`, with `vectors` vectors per row. `column`: the tile's first column in C,
+/// for `store`.
 template <int vectors, transpose a_transposed, class real, class function>
 inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, real const* b, std::int64_t b_step,
                        real* c, std::int64_t c_step, std::int64_t column, function const& store) {
@@ -68,10 +68,10 @@ inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, re
 
 /// A small row-major GEMM for tiles in the cache, without packing. The matrices are op(A) [rows, depth], B [depth,
 /// columns] and C [rows, columns]. `a_step`, `b_step`, `c_step`: elements from one stored row to the next. `rows` must
-/// be a multiple of register_tile::rows, and `columns` a multiple of a vector's lanes. `depth_of(row)` returns the part
-/// of the depth to sum for the register tile that begins at `row`. `store(c, sum, column)` combines a vector of sums
-/// with the elements at c, the first of which is in column `column` of C: see `overwrite` and `add_to`. Every sum adds
-/// its terms in the order of the depth.
+/// be a multiple of register_tile::rows, and `columns` a multiple of a vector's lanes. `depth_of(row)` returns the
+/// range of the depth to sum over for the register tile that begins at `row`. `store(c, sum, column)` combines a vector
+/// of sums with the elements at c, the first of which is in column `column` of C: see `overwrite` and `add_to`. Every
+/// sum adds its terms in the order of the depth.
 template <transpose a_transposed, class real, class range_function, class store_function>
 void tile_gemm(std::int64_t rows, std::int64_t columns, range_function const& depth_of, real const* a,
                std::int64_t a_step, real const* b, std::int64_t b_step, real* c, std::int64_t c_step,

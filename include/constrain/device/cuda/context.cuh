@@ -17,7 +17,7 @@ class nccl_ranks;
 class cuda_context {
 public:
   static constexpr std::size_t multi_tensor_bytes =
-      3584; // leaves room for a kernel's other arguments within 4 KiB, CUDA's limit before version 12.1
+      3584; // leaves space for a kernel's other arguments within 4 KiB, CUDA's limit before version 12.1
 
   /// `parameters` points to device memory of cuda<...>::parameters bytes.
   cuda_context(cudaStream_t stream, std::byte* parameters)
@@ -32,7 +32,7 @@ public:
   /// Whether the GEMMs of layers round fp32 operands to TF32. Call `use_tf32` before the first GEMM.
   bool uses_tf32() const { return tf32_; }
   void use_tf32(bool yes) { tf32_ = yes; }
-  /// The groups of ranks whose devices exchange data (nccl_ranks.cuh); only for collectives of at least two ranks.
+  /// The groups of ranks for collectives (nccl_ranks.cuh), with at least two ranks. Call `connect` before `ranks`.
   nccl_ranks& ranks() const { return *ranks_; }
   void connect(nccl_ranks& ranks) { ranks_ = &ranks; }
   /// The step parameters in device memory, from which kernels of a captured CUDA graph read the current values.

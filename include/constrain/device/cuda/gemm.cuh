@@ -12,10 +12,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// must be allowed (`allows_bias`), and begin at a multiple of 16 bytes. The matrices are row-major: op(A) [m, k],
 /// op(B) [k, n], y [m, n]. op transposes its matrix if the matrix's flag is `transpose::yes`. fp32 operands are rounded
 /// to TF32 if `uses_tf32()` of the context is true, unless `keeps_fp32`. Sums are accumulated in float for 16-bit
-/// elements, otherwise in the elements' type. k must not be 0. Starts `gemm_parts(...)` GEMMs; parts along k accumulate
-/// in y, the last part first, so that a 16-bit y rounds the short rest of the sums, and not the long part, before the
-/// other is added. The call must have scratch memory of at least `gemm_workspace` bytes. Throws `error` if cuBLASLt
-/// fails.
+/// elements, otherwise in the elements' type. k must not be 0. Starts `gemm_parts(...)` GEMMs. Parts along k accumulate
+/// in y, beginning with the last, the shortest part, so that a 16-bit y rounds the sums over the short part, not over a
+/// long part, before the next part is added. The call must have at least `gemm_workspace` bytes of scratch memory.
+/// Throws `error` if cuBLASLt fails.
 template <class input, class output>
 void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_extents const& e, input const* a,
           input const* b, bool adds, output* y, std::type_identity_t<output> const* bias = nullptr,
@@ -28,7 +28,7 @@ void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_ex
   gemm_shape s{ta, tb, 0, 0, 0, part.lda, part.ldb, part.ldc, adds, dtype_of<input>, dtype_of<output>};
   s.tf32 = context.uses_tf32() && !keeps_fp32;
   auto const last_k =
-      e.k > 0 ? (e.k - 1) / part.k * part.k : -1; // where the last part begins; without k, there is none
+      e.k > 0 ? (e.k - 1) / part.k * part.k : -1; // the index along k where the last part begins; -1 if k is 0
   for (std::int64_t m = 0; m < e.m; m += part.m)
     for (std::int64_t n = 0; n < e.n; n += part.n)
       for (std::int64_t k = last_k; k >= 0; k -= part.k) {

@@ -126,7 +126,7 @@ private:
   /// Lets the GEMM add a bias.
   void set_bias(gemm_shape const& s, std::string const& what) {
     auto const epilogue = static_cast<std::uint32_t>(CUBLASLT_EPILOGUE_BIAS);
-    // The heuristic takes the alignment of this address for that of every bias.
+    // The heuristic assumes that every bias has the alignment of this address.
     auto const* const bias = reinterpret_cast<void const*>(static_cast<std::uintptr_t>(s.bias_alignment));
     cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
                  what);

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Extents of a GEMM, or of its parts. GEMMs are split for two reasons. Every matrix of a part spans fewer than 2^31
 /// elements, unless a single row has that many: for larger matrices, the heuristic of cuBLASLt 13.6 returns algorithms
-/// that fail (github.com/NVIDIA/raft, issue 3097). And the rest of padded rows is a part of its own
+/// that fail (github.com/NVIDIA/raft, issue 3097). And the remainder of padded rows is a separate part
 /// (`without_rest_of_rows`).
 struct gemm_extents {
   std::int64_t m = 0; // rows of op(A) and C
@@ -22,7 +22,7 @@ struct gemm_extents {
   friend constexpr bool operator==(gemm_extents const&, gemm_extents const&) = default;
 };
 
-/// The extents with the distances of contiguous rows in place of zeros.
+/// The extents, with the leading dimensions of contiguous rows in place of zeros.
 constexpr gemm_extents with_distances(transpose a, transpose b, gemm_extents e) {
   if (e.lda == 0) e.lda = a == transpose::yes ? e.m : e.k;
   if (e.ldb == 0) e.ldb = b == transpose::yes ? e.k : e.n;
@@ -30,13 +30,13 @@ constexpr gemm_extents with_distances(transpose a, transpose b, gemm_extents e) 
   return e;
 }
 
-/// When a GEMM is split. Only tests choose other numbers.
+/// When a GEMM is split. Only tests choose other limits.
 struct gemm_limits {
   /// Every matrix of a part spans fewer elements than this, from its first element to its last, including the gaps
   /// between rows. A matrix with a single stored row is an exception.
   std::int64_t elements = std::int64_t{1} << 31;
-  /// The least number of multiplications of a GEMM for which the rest of padded rows is a part of its own. Smaller
-  /// GEMMs do not save what another GEMM costs.
+  /// In GEMMs of at least this many multiplications, the remainder of padded rows is a separate part. In smaller GEMMs,
+  /// the separate part would take more time than it saves.
   std::int64_t multiplications = std::int64_t{1} << 29;
 };
 
@@ -58,23 +58,24 @@ constexpr std::int64_t rows_of_part(std::int64_t rows, std::int64_t leading, std
 
 namespace detail {
 
-/// Rows begin at multiples of 16 bytes if the distance between them is a multiple of this many elements, of 2 bytes or
-/// more.
+/// If a leading dimension is a multiple of this number of elements, of at least 2 bytes each, all rows have the 16-byte
+/// alignment of the first row.
 inline constexpr std::int64_t gemm_row_unit = 8;
 
-/// The length of a part along a dimension in which rows of these distances are contiguous (0: not those of this
-/// matrix): without the rest after the last multiple of 8 elements, if there is a rest, and if all these rows are
-/// padded to multiples of 8.
+/// The extent of a part along a dimension in which the rows of one or two matrices are contiguous. `distance`,
+/// `other_distance`: the leading dimensions of these matrices; 0: no such matrix. If there is one, and all are
+/// multiples of 8, an extent above 8 is rounded down to a multiple of 8; other extents do not change.
 constexpr std::int64_t without_rest(std::int64_t extent, std::int64_t distance, std::int64_t other_distance) {
   bool const padded = distance % gemm_row_unit == 0 && other_distance % gemm_row_unit == 0;
   bool const some = distance != 0 || other_distance != 0;
   return some && padded && extent > gemm_row_unit ? extent - extent % gemm_row_unit : extent;
 }
 
-/// The extents of a part without the rests of padded rows. cuBLASLt reads a matrix 16 bytes at a time only if its rows
-/// have multiples of 16 bytes, however they are padded: on an H200, the GEMMs of a head of 50257 classes in rows of
-/// 50304 elements took 8 times (the logits and the gradient of the inputs) and 1.5 times (that of the weight) as long
-/// as those of 50256 classes, and those of the last class 5 to 9 us.
+/// The extents of a part without the remainders of padded rows; unchanged for a GEMM of fewer than `least`
+/// multiplications. cuBLASLt reads a matrix 16 bytes at a time only if the length of its rows, without padding, is a
+/// multiple of 16 bytes. On an H200, with 50257 classes in rows padded to 50304 elements, the GEMMs of a head took 8
+/// times (logits, gradient of the inputs) and 1.5 times (gradient of the weight) as long as with 50256 classes. The
+/// separate GEMMs for the last class took 5 to 9 us.
 constexpr gemm_extents without_rest_of_rows(bool a_transposed, bool b_transposed, gemm_extents e, std::int64_t least) {
   auto const multiplications = static_cast<double>(e.m) * static_cast<double>(e.n) * static_cast<double>(e.k);
   if (multiplications < static_cast<double>(least)) return e;
@@ -88,7 +89,7 @@ constexpr gemm_extents without_rest_of_rows(bool a_transposed, bool b_transposed
 
 /// The extents of the parts of a GEMM; the last part along a dimension may be smaller. For the limit, cuts lie between
 /// stored rows: C is cut along m; A along k if A is transposed, otherwise along m; B along n if B is transposed,
-/// otherwise along k. A dimension that the limit leaves whole is cut before the rest of padded rows.
+/// otherwise along k. A dimension that the limit does not cut is cut before the remainder of padded rows.
 constexpr gemm_extents part_of_gemm(transpose a, transpose b, gemm_extents const& e, gemm_limits const& limits = {}) {
   bool const ta = a == transpose::yes, tb = b == transpose::yes;
   auto const longest = [](std::int64_t x, std::int64_t y) { return x > y ? x : y; };
@@ -114,8 +115,8 @@ constexpr int gemm_parts(transpose a, transpose b, gemm_extents const& e, gemm_l
   return static_cast<int>(count(e.m, part.m) * count(e.n, part.n) * count(e.k, part.k));
 }
 
-/// Whether cuBLASLt can add a bias [n] of elements of `element` bytes: whether it begins at a multiple of 16 bytes in
-/// every part, and in every matrix of a stack of biases.
+/// Whether cuBLASLt can add a bias [n] with elements of `element` bytes: whether the bias of every part, and every bias
+/// of a stack, begins at a multiple of 16 bytes.
 constexpr bool allows_bias(transpose a, transpose b, gemm_extents const& e, std::int64_t element,
                            gemm_limits const& limits = {}) {
   return e.n * element % 16 == 0 && part_of_gemm(a, b, e, limits).n * element % 16 == 0;

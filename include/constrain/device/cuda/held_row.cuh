@@ -5,8 +5,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A row of a matrix in the registers of a warp, so that the row is read once, and with all loads in flight at the same
-/// time. Lane i holds the packs i, i + 32, ... of n elements. The row has at most 32 n `packs` elements, and n divides
-/// their number.
+/// time. Lane i holds the packs i, i + 32, ... of n elements. The row has at most 32 n `packs` elements, a multiple of
+/// n.
 template <int n, int packs, class stored> struct held_row {
   stored_pack<n, stored> pack[packs];
 
@@ -28,8 +28,9 @@ template <int n, int packs, class stored> struct held_row {
 };
 
 /// Calls f(std::integral_constant<int, packs>) with the `packs` of a `held_row` for rows of `width` elements in packs
-/// of n. A lane then holds as many elements as the first number of `most` that is large enough. With 0, a kernel must
-/// not hold the row: the row is longer, or it is in fp64, of which registers hold few elements.
+/// of n. `most`: numbers of elements per lane, ascending and multiples of n; the first that is large enough gives
+/// `packs`. `packs` is 0, and the kernel must not hold the row, if no number is large enough, if n is 1, or for fp64,
+/// since registers hold few fp64 elements.
 template <class stored, int n, int... most, class function>
 void with_held_packs(std::int64_t width, function const& f) {
   bool found = false;

@@ -18,7 +18,7 @@ template <class entry> struct multi_tensor {
     entries[c.merged_before] = e;
     count = c.merged_before + 1;
   }
-  /// Gives each entry as many consecutive blocks as `blocks_of(entry)` returns, and returns the number of all blocks.
+  /// Gives each entry as many consecutive blocks as `blocks_of(entry)` returns, and returns the total number of blocks.
   /// The entries must have a member `first_block`.
   template <class function> unsigned place_blocks(function const& blocks_of) {
     unsigned blocks = 0;

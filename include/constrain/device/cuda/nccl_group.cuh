@@ -36,25 +36,26 @@ template <class stored> constexpr ncclDataType_t nccl_type() {
   return ncclFloat64;
 }
 
-/// An id of a group that NCCL has made. (nvcc 13.0 fails on a vector of ncclUniqueId, a struct without a name.)
+/// The unique id of a group, made by NCCL. (nvcc 13.0 fails on a vector of ncclUniqueId, a struct without a name.)
 struct unique_id {
   ncclUniqueId of_nccl;
 };
 
-/// A pause between two looks at something that the host waits for.
+/// Sleeps between two polls of the host.
 inline void pause_of_poll() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
 } // namespace detail
 
 /// A group of ranks with one CUDA device each, connected by NCCL (an `ncclComm_t`). Collective calls are enqueued on a
-/// stream: all ranks must enqueue the same calls in the same order. No member synchronizes: NCCL is in its non-blocking
-/// mode, and the host polls until NCCL has accepted a call. A group that has failed, or has waited for the other ranks
-/// longer than the deadline, refuses all later calls.
+/// stream: all ranks must enqueue the same calls in the same order. No member waits for the stream: NCCL is in its
+/// non-blocking mode, and the host polls until NCCL has accepted a call. After a failure, or a wait for other ranks
+/// that is longer than the deadline, all later calls throw `error`.
 class nccl_group {
 public:
-  /// Connects the ranks of `ranks`, at least 2. Their current devices must be different ones, and stay in use until the
-  /// group ends. `deadline`: seconds that this rank waits for the others. Throws `error` on all ranks if NCCL has no
-  /// unique id, and on this rank if NCCL fails or a rank does not come. Collective.
+  /// Connects the current devices of `ranks`, at least 2 ranks. The devices must be different, and must not be reset
+  /// before the group ends. `deadline`: seconds that this rank waits for the others. Throws `error` on all ranks if
+  /// rank 0 cannot make the unique id, and on this rank if NCCL fails or another rank does not connect before the
+  /// deadline. Collective.
   nccl_group(communicator& ranks, double deadline) : rank_(ranks.rank()), size_(ranks.size()), deadline_(deadline) {
     std::vector<detail::unique_id> ids(static_cast<std::size_t>(size_));
     agreed(ranks, joint_call::construction, [&] {
@@ -72,13 +73,14 @@ public:
   }
   nccl_group(nccl_group const&) = delete;
   nccl_group& operator=(nccl_group const&) = delete;
-  /// Ends the group. Waits for the other ranks to do so, at most until the deadline; not if the group has failed, or if
-  /// an exception is being handled. All graphs with calls of this group must have been destroyed: NCCL waits for them.
+  /// Ends the group. Waits, at most until the deadline, until the other ranks end it, too. If the group has failed, or
+  /// during stack unwinding, aborts instead. All graphs with calls of this group must have been destroyed: NCCL waits
+  /// for them.
   ~nccl_group() {
     if (std::uncaught_exceptions() > 0) fail("an exception ends the run");
     try {
       if (!failed_) settle(ncclCommFinalize(comm_), "disconnect the devices");
-    } catch (...) {} // has set `failed_`
+    } catch (...) {} // `settle` has set `failed_`
     if (failed_) abort();
     watchdog::wait const waits("disconnecting the devices", deadline_ + patience);
     if (comm_ != nullptr) ncclCommDestroy(comm_);
@@ -90,9 +92,9 @@ public:
   /// Number of collective calls so far.
   std::int64_t calls() const { return calls_; }
 
-  /// All-gather: rank r's shard arrives at elements [begin(r), begin(r) + length(r)) of `all` on every rank. This
-  /// rank's shard must be at its place in `all` before the call. `shards` has members `begin` and `length`, which are
-  /// equal on all ranks. Throws `error` if NCCL fails.
+  /// All-gather: rank r's shard arrives at elements [begin(r), begin(r) + length(r)) of `all` on every rank. Before the
+  /// call, this rank's elements of `all` must contain this rank's shard. `shards` has members `begin` and `length`,
+  /// which are equal on all ranks. Throws `error` if NCCL fails.
   template <class stored, class map> void all_gather(cudaStream_t stream, stored* all, map const& shards) {
     if (have_equal_lengths(shards))
       return all_gather(stream, all + shards.begin(rank_), shards.length(0), all + shards.begin(0));
@@ -112,8 +114,8 @@ public:
           [&] { step(ncclAllGather(mine, all, size_of(count), detail::nccl_type<stored>(), comm_, stream)); });
   }
   /// All-to-all, without the elements that a rank would send to itself: sends elements [begin(r), begin(r) + length(r))
-  /// of `send` to every other rank r. Data from rank r arrives at element r * stride of `receive`. `ranges` as `shards`
-  /// of `all_gather`. Throws `error` if NCCL fails.
+  /// of `send` to every other rank r. Data from rank r arrives at element r * stride of `receive`. `ranges`: as
+  /// `shards` of `all_gather`. Throws `error` if NCCL fails.
   template <class stored, class map>
   void all_to_all(cudaStream_t stream, stored const* send, map const& ranges, stored* receive, std::int64_t stride) {
     constexpr auto type = detail::nccl_type<stored>();
@@ -135,7 +137,7 @@ public:
           [&] { step(ncclAllReduce(y, y, size_of(count), detail::nccl_type<stored>(), ncclSum, comm_, stream)); });
   }
   /// Reduce-scatter by NCCL: `mine` becomes elements [begin(r), begin(r) + length(r)) of the sum of `all` over the
-  /// ranks, for this rank r, in an order that NCCL chooses. `ranges` as `shards` of `all_gather`. Throws `error` if
+  /// ranks, for this rank r, in an order that NCCL chooses. `ranges`: as `shards` of `all_gather`. Throws `error` if
   /// NCCL fails.
   template <class stored, class map>
   void reduce_scatter(cudaStream_t stream, stored const* all, map const& ranges, stored* mine) {
@@ -159,7 +161,8 @@ public:
     check(ncclCommGetAsyncError(comm_, &state), "ask for errors");
     if (state != ncclInProgress) check(state, "communicate");
   }
-  /// Marks the group as failed, and throws the error of a rank that has waited `seconds` for the others in `what`.
+  /// Marks the group as failed, and throws the `error` of a rank that has waited `seconds` for the others. `what`: the
+  /// action that waited, such as "run the kernels".
   [[noreturn, gnu::cold]] void throw_late(char const* what, double seconds) {
     char text[32];
     std::snprintf(text, sizeof text, "%.3g", seconds);
@@ -168,8 +171,8 @@ public:
                  "output, or give the run a longer .deadline"}));
     throw error(why_);
   }
-  /// Aborts the calls that have not ended, unless this has been done before. All graphs with calls of this group must
-  /// have been destroyed.
+  /// Marks the group as failed, and aborts its unfinished calls; only the first call aborts. All graphs with calls of
+  /// this group must have been destroyed.
   void abort() {
     fail("an earlier call has failed");
     if (comm_ == nullptr) return;
@@ -183,7 +186,8 @@ private:
 
   static std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count); }
 
-  /// Whether the ranges of the ranks have equal lengths and follow one another, as NCCL's own collectives need.
+  /// Whether the ranges of the ranks have equal lengths and follow one another, as ncclAllGather and ncclReduceScatter
+  /// require.
   template <class map> bool have_equal_lengths(map const& ranges) const {
     for (int r = 1; r < size_; ++r)
       if (ranges.length(r) != ranges.length(0) || ranges.begin(r) != ranges.begin(0) + r * ranges.length(0))
@@ -191,8 +195,8 @@ private:
     return true;
   }
 
-  /// Makes the calls of `f` in one group. The loops of an op make one launch, and sends and receives do not wait for
-  /// one another.
+  /// Calls f() between ncclGroupStart and ncclGroupEnd, so that the NCCL calls of a loop are one launch, and sends and
+  /// receives do not wait for one another.
   template <class function> void group(char const* what, function const& f) {
     refuse_if_failed();
     ++calls_;
@@ -205,7 +209,7 @@ private:
     }
     settle(ncclGroupEnd(), what);
   }
-  /// Checks a call in a group. NCCL starts it at the end of the group.
+  /// Checks the status of a call in a group. NCCL starts the call at the end of the group.
   void step(ncclResult_t status) {
     if (status != ncclInProgress) check(status, "take a call");
   }
@@ -224,7 +228,7 @@ private:
     }
     check(status, what);
   }
-  /// Marks the group as failed. `why`: the first failure, which the errors of later calls name.
+  /// Marks the group as failed. `why`: the cause, for the errors of later calls; only the first cause is kept.
   void fail(std::string why) {
     if (!failed_) failed_ = true, why_ = std::move(why);
   }
@@ -245,7 +249,7 @@ private:
   double deadline_;
   std::int64_t calls_ = 0;
   bool failed_ = false;
-  std::string why_; // the group failed
+  std::string why_; // why the group failed; empty: it has not failed
 };
 
 } // namespace constrain

@@ -9,11 +9,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The groups of ranks whose devices exchange data in the runs of one stream. The stream waits with a deadline: if its
-/// work is not done by then, or if NCCL reports a failure, the groups are aborted once, and every later call throws.
+/// The groups of ranks for collectives on one stream. `wait` has a deadline: if the stream's work is not complete by
+/// then, or if NCCL reports a failure, the groups are aborted once, and every later call throws `error`.
 class nccl_ranks final : public stream_waiter {
 public:
-  /// `data`: the ranks that train on different data; `zero`: those that together hold the shards of a tensor.
+  /// `data`: the ranks that train on different data; `zero`: the ranks that together hold the shards of a tensor.
   /// `deadline`: seconds that this rank waits for the others. `ordered`: whether gradients are added in rank order.
   /// `before_abort` must destroy all graphs with calls of the groups. The stream's device must be current. Throws
   /// `error` as `nccl_group` does. Collective.
@@ -27,7 +27,8 @@ public:
     if (done_ != nullptr) cudaEventDestroy(done_);
   }
 
-  /// The ranks that train on different data, and those that together hold a tensor; each at least 2.
+  /// The ranks that train on different data, and the ranks that together hold the shards of a tensor. Call each only if
+  /// its group has at least 2 ranks.
   nccl_group& data() { return *data_; }
   nccl_group& zero() { return zero_ ? *zero_ : *data_; }
   /// Whether gradients are added in rank order, not in an order that NCCL chooses.
@@ -35,8 +36,8 @@ public:
   /// Number of collective calls so far.
   std::int64_t calls() const { return (data_ ? data_->calls() : 0) + (zero_ ? zero_->calls() : 0); }
 
-  /// Waits until the work of the stream is complete. Polls: a thread that synchronizes with a stream that waits for a
-  /// rank that has ended never returns. Throws `error` if CUDA or NCCL fails, or after the deadline.
+  /// Waits until the work of the stream is complete. Polls, because cudaStreamSynchronize would never return if the
+  /// stream waits for a rank that has ended. Throws `error` if CUDA or NCCL fails, or after the deadline.
   void wait(cudaStream_t stream) override {
     watchdog::wait const waits("running the kernels", deadline_ + 10);
     try {
@@ -55,14 +56,14 @@ private:
       auto const status = cudaEventQuery(done_);
       if (status == cudaSuccess) return;
       if (status != cudaErrorNotReady) cuda_check(status, "run the kernels");
-      cudaGetLastError(); // the status "not ready" is no error for the program's own calls
+      cudaGetLastError(); // clears "not ready", which the program's own calls would take for an error
       for (auto* group : {data_.get(), zero_.get()})
         if (group != nullptr) group->check_health();
       if (data_ && waited.seconds() > deadline_) data_->throw_late("run the kernels", deadline_);
       detail::pause_of_poll();
     }
   }
-  /// Aborts both groups; `nccl_group::abort` does so once.
+  /// Aborts both groups; only the first call aborts (`nccl_group::abort`).
   void abort() {
     before_abort_();
     ncclGroupStart(); // otherwise the abort of one group could wait for the kernels of the other
@@ -75,7 +76,7 @@ private:
   bool ordered_;
   std::function<void()> before_abort_;
   cudaEvent_t done_ = nullptr;
-  std::unique_ptr<nccl_group> data_, zero_; // null: a group of one rank; `zero_` also if it has all ranks of `data_`
+  std::unique_ptr<nccl_group> data_, zero_; // null: one rank; `zero_` is also null if it would equal `data_`
 };
 
 } // namespace constrain

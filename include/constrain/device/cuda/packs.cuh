@@ -20,7 +20,7 @@ template <> struct word_of<8> { using type = uint2; };
 template <> struct word_of<4> { using type = unsigned; };
 #endif
 
-/// Copies 4 or 8 bytes, or a multiple of 16. Both pointers must be multiples of as many bytes, but at most of 16.
+/// Copies 4 or 8 bytes, or a multiple of 16. Both pointers must be multiples of min(16, bytes).
 template <int bytes> __device__ void copy_words(void const* from, void* to) {
 #if defined(__CUDA_ARCH__)
   using word = typename word_of<bytes>::type;
@@ -62,16 +62,16 @@ template <class T> inline constexpr int pack_of = 16 / static_cast<int>(sizeof(T
 template <class... pointers> CT_HOST_DEVICE bool are_aligned(pointers const*... arrays) {
   return ((reinterpret_cast<std::uintptr_t>(arrays) % 16 == 0) && ...);
 }
-/// Whether kernels may access rows of `columns` elements in packs of 16 bytes of `T`: whether every row of every array
-/// begins at a multiple of 16 bytes.
+/// Whether kernels may access contiguous rows of `columns` elements in packs of 16 bytes of `T`: whether every row of
+/// every array begins at a multiple of 16 bytes.
 template <class T, class... pointers> bool takes_packs(std::int64_t columns, pointers const*... arrays) {
   return columns % pack_of<T> == 0 && are_aligned(arrays...);
 }
 
-/// n consecutive elements as they are in memory. A kernel that loads several packs before it uses the first has more
+/// n consecutive elements in their stored type. A kernel that loads several packs before it uses the first has more
 /// loads in flight.
 template <int n, class T> struct stored_pack {
-  /// Whether an even number of 16-bit elements is in pairs, which conversions handle with fewer instructions.
+  /// Whether `units` are pairs: an even number of 16-bit elements, whose conversion then takes fewer instructions.
   static constexpr bool in_pairs = is_narrow_type<T> && n % 2 == 0;
   /// A pair of elements, the first in the lower half, or an element.
   using unit = std::conditional_t<in_pairs, std::uint32_t, T>;
@@ -79,7 +79,7 @@ template <int n, class T> struct stored_pack {
 
   alignas(16) unit units[count];
 
-  /// The elements as numbers.
+  /// Converts the elements to `real`.
   template <class real> __device__ void unpack(real (&to)[n]) const {
     if constexpr (in_pairs) {
       CT_UNROLL
@@ -101,19 +101,19 @@ template <int n, class T> __device__ stored_pack<n, T> load_stored(T const* from
   else detail::copy_words<static_cast<int>(n * sizeof(T))>(from, result.units);
   return result;
 }
-/// Like `load_stored`, but converts the elements to numbers.
+/// Like `load_stored`, but converts the elements to `real`.
 template <int n, class T, class real> __device__ void load_pack(T const* from, real (&to)[n]) {
   load_stored<n>(from).unpack(to);
 }
-/// n consecutive elements as numbers, for use as a value.
+/// n elements of type `real`, as a value that functions can return.
 template <int n, class real> struct element_pack { real values[n]; };
-/// The elements of a pack as numbers.
+/// The elements of a pack, converted to `arithmetic<T>`.
 template <int n, class T> __device__ element_pack<n, arithmetic<T>> unpacked(stored_pack<n, T> const& from) {
   element_pack<n, arithmetic<T>> result;
   from.unpack(result.values);
   return result;
 }
-/// Rounds n numbers to `T`.
+/// Rounds n elements to `T`.
 template <class T, int n, class real> __device__ stored_pack<n, T> rounded_pack(real const (&from)[n]) {
   stored_pack<n, T> result;
   CT_UNROLL
@@ -129,7 +129,7 @@ template <int n, class T> __device__ void store_stored(stored_pack<n, T> const& 
   if constexpr (n == 1) *to = from.units[0];
   else detail::store_words<static_cast<int>(n * sizeof(T))>(from.units, to);
 }
-/// Rounds n numbers to `T`, and stores them like `store_stored`.
+/// Rounds n elements to `T`, and stores them like `store_stored`.
 template <int n, class T, class real> __device__ void store_pack(real const (&from)[n], T* to) {
   store_stored(rounded_pack<T>(from), to);
 }

@@ -13,7 +13,7 @@
 /// compilation, equivalent C++ functions (ptx_twins.cuh) replace the tensor-core instructions.
 namespace constrain::inline CONSTRAIN_VARIANT::ptx {
 
-/// An address in shared memory, as a number. On CUDA devices it has 32 bits, so it takes half as many registers as a
+/// An address in shared memory, as an integer. On CUDA devices it has 32 bits, so it takes half as many registers as a
 /// pointer.
 #if defined(__CUDACC__)
 using shared_address = std::uint32_t;
@@ -21,7 +21,7 @@ using shared_address = std::uint32_t;
 using shared_address = std::uintptr_t;
 #endif
 
-/// The address of something in shared memory.
+/// The address of an object in shared memory.
 __device__ inline shared_address address_of(void const* shared) {
 #if defined(__CUDACC__)
   return static_cast<shared_address>(__cvta_generic_to_shared(shared));
@@ -131,7 +131,8 @@ __device__ inline void copy_async(void* shared, void const* global, int valid = 
   __pipeline_memcpy_async(shared, global, 16, static_cast<std::size_t>(16 - valid));
 #endif
 }
-/// Begins to copy 4 bytes, or to set them to 0 if they are not `valid`. Both addresses must be multiples of 4.
+/// Begins to copy 4 bytes from global to shared memory, like `copy_async`. If `valid` is false, reads nothing and sets
+/// the 4 bytes to 0. Both addresses must be multiples of 4.
 __device__ inline void copy_word_async(void* shared, void const* global, bool valid) {
 #if defined(__CUDACC__)
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"

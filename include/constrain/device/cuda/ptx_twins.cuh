@@ -54,7 +54,7 @@ __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void con
   }
 }
 
-/// The registers x and y of lane `from`, in one exchange.
+/// Copies the registers x and y of lane `from`, with one shuffle.
 __device__ inline void take_two(std::uint32_t& to_x, std::uint32_t& to_y, std::uint32_t x, std::uint32_t y, int from) {
   auto const both = __shfl_sync(all_lanes, x | static_cast<unsigned long long>(y) << 32, from);
   to_x = static_cast<std::uint32_t>(both), to_y = static_cast<std::uint32_t>(both >> 32);
@@ -70,7 +70,7 @@ __device__ inline void take_two(std::uint32_t& to_x, std::uint32_t& to_y, std::u
 template <class real>
 __device__ void multiply_add(float (&d)[4], std::uint32_t const (&a)[4], std::uint32_t const (&b)[2]) {
   int const g = lane() / 4, t = lane() % 4;
-  std::uint32_t rows[2][8], columns[2][8]; // of A, of B; by pairs of elements
+  std::uint32_t rows[2][8], columns[2][8]; // the two rows of A and the two columns of B, in pairs of elements
   for (int from = 0; from < 4; ++from)
     for (int i = 0; i < 2; ++i) {
       take_two(rows[0][from + 4 * i], rows[1][from + 4 * i], a[2 * i], a[2 * i + 1], 4 * g + from);

@@ -16,15 +16,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// A device of a node, as all ranks name it.
+/// Identifies a CUDA device; equal on all ranks that use the device.
 struct named_device {
-  std::uint64_t node = 0; // a hash of the name of the node and of the time when it started
+  std::uint64_t node = 0; // a hash of the node's host name and boot id
   char bus[32]{};         // PCI bus id
 
   friend bool operator==(named_device const&, named_device const&) = default;
 };
 
-/// The name of device `index` of this node. Throws `error` if CUDA fails.
+/// Identifies device `index` of this node. Throws `error` if CUDA fails.
 inline named_device name_device(int index) {
   named_device d;
   char host[256]{};
@@ -38,9 +38,10 @@ inline named_device name_device(int index) {
 
 } // namespace detail
 
-/// The index of the CUDA device of this rank. `given`: its index; -1: the first rank on a node has device 0, the second
-/// device 1, and so on; the ranks of a node that shows each of them one device have device 0. Throws `error` on all
-/// ranks if there is no such device, or if two ranks have the same device. Collective.
+/// The index of the CUDA device of this rank. `given`: the index, as in cudaSetDevice; -1: the first rank on a node has
+/// device 0, the second rank has device 1, and so on. If each rank sees only one device (CUDA_VISIBLE_DEVICES), all
+/// have index 0. Throws `error` on all ranks if a device does not exist, or if two ranks have the same device.
+/// Collective.
 inline int device_of_rank(int given, communicator& world) {
   int const on_node = world.rank_on_node();
   int index = given, count = 0;

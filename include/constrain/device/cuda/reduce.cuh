@@ -71,10 +71,10 @@ private:
 };
 
 /// Sums each column of a matrix [rows, columns] over each part of the rows: sums [parts, columns]. The matrix need not
-/// be in memory: f.load(row, column) loads what n consecutive elements are computed from, where the first of them is at
-/// this place, and f(loaded, row, column, values) sets their values. If `f` has a member function `started`, each
-/// thread uses the object that it returns. A block sums 32 n columns; its warps take the rows of a part in turn. A
-/// thread loads for two rows before it computes, so that more loads are in flight.
+/// be in memory: f.load(row, column) loads the inputs of the n consecutive elements that begin at this row and column,
+/// and f(loaded, row, column, values) computes these elements. If `f` has a member function `started`, each thread uses
+/// the object that f.started() returns. A block sums 32 n columns; its warps take the rows of a part in turn. A thread
+/// loads the inputs for two rows before it computes, so that more loads are in flight.
 template <int n, class real, class function>
 static __global__ void __launch_bounds__(cuda_threads)
     column_sums_kernel(function f, row_partition rows, std::int64_t columns, real* sums) {
@@ -92,7 +92,7 @@ static __global__ void __launch_bounds__(cuda_threads)
     CT_UNROLL
     for (int j = 0; j < n; ++j) of_thread[j] += values[j];
   };
-  if constexpr (sizeof(real) < 8) { // the registers hold one row in fp64
+  if constexpr (sizeof(real) < 8) { // in fp64, there are registers for only one row
     CT_KEEP_LOOP
     for (; row + warps < end; row += 2 * warps) {
       auto const first = values_of.load(row, column), second = values_of.load(row + warps, column);
@@ -112,11 +112,11 @@ static __global__ void __launch_bounds__(cuda_threads)
   }
 }
 
-/// The values of n consecutive elements of a matrix, for `sum_columns`.
+/// The `f` of `sum_columns` for a matrix in memory.
 template <int n, class stored, class real> struct elements_of_matrix {
   stored const* x;
   std::int64_t stride; // elements from one row to the next
-  /// The elements at a place.
+  /// Loads the n elements that begin at this row and column.
   __device__ stored_pack<n, stored> load(std::int64_t row, std::int64_t column) const {
     return load_stored<n>(x + row * stride + column);
   }
@@ -125,7 +125,7 @@ template <int n, class stored, class real> struct elements_of_matrix {
   }
 };
 
-/// Sums [parts, width] of the parts of several matrices, and where their sums over the parts go.
+/// The partial sums of several matrices (instances), and the destination of their sums over the parts.
 template <class real> struct parts_to_sum {
   real const* x; // [instances, parts, width], with `stride` elements between parts
   real* y;       // [instances, width]
@@ -142,7 +142,7 @@ static __global__ void __launch_bounds__(cuda_threads) sum_parts_kernel(__grid_c
   __shared__ real of_warp[warps][32];
   auto const& entry = all.entries[blockIdx.y];
   auto const first = static_cast<std::int64_t>(blockIdx.x) * 32, instance = static_cast<std::int64_t>(blockIdx.z);
-  if (first >= entry.width || instance >= entry.instances) return; // the whole block
+  if (first >= entry.width || instance >= entry.instances) return; // all threads of the block
   auto const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   auto const column = first + lane;
   real const* const x = entry.x + instance * entry.parts * entry.stride + column;
@@ -173,7 +173,7 @@ template <class entries> void start_sum_parts(cuda_context& context, entries con
 
 namespace detail {
 
-/// A few `parts_to_sum` as an argument of a kernel.
+/// A few `parts_to_sum` as one kernel argument.
 template <class real, int count> struct few_parts { parts_to_sum<real> entries[count]; };
 
 } // namespace detail
@@ -185,7 +185,7 @@ constexpr kernel_needs needs_of_sum_columns(std::int64_t rows, std::int64_t colu
 }
 
 /// y = the sums of the columns of a matrix [rows, columns], whose elements `f` computes (column_sums_kernel), n at a
-/// time; n must divide the columns. y is [columns], the sums over all rows, or [parts, columns]. If `add`, the sums are
+/// time; n must divide `columns`. y is [columns], the sums over all rows, or [parts, columns]. If `add`, the sums are
 /// added to y [columns]. Sums over all rows are summed in parts that depend only on the shape, so the result is
 /// reproducible. The call must have the scratch memory that `needs_of_sum_columns` returns.
 template <int n, class function, class real>

@@ -4,19 +4,19 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Waits for the work of a stream that can wait for other processes.
+/// Waits for the work of a stream whose kernels may wait for other processes.
 class stream_waiter {
 public:
   virtual ~stream_waiter() = default;
-  /// Waits until the work of the stream is complete. Throws `error` if it fails, or takes too long.
+  /// Waits until the work of the stream is complete. Throws `error` if the work fails or takes too long.
   virtual void wait(cudaStream_t stream) = 0;
 };
 
 /// A stream of a CUDA device.
 class cuda_stream {
 public:
-  /// Makes a stream, and destroys it at the end; or uses `given`, if it is not null, which must outlive this object.
-  /// Throws `error` if CUDA fails, or if `given` is a stream of another device.
+  /// Makes a stream, which the destructor destroys; or, if `given` is not null, uses `given`, which must outlive this
+  /// object. Throws `error` if CUDA fails or, from CUDA 12.8, if `given` is a stream of another device.
   explicit cuda_stream(cuda_device device, cudaStream_t given = nullptr)
       : device_(device), stream_(given), is_given_(given != nullptr) {
     current_device const here(device);
@@ -32,16 +32,18 @@ public:
   operator cudaStream_t() const { return stream_; }
   /// The device of the stream.
   cuda_device device() const { return device_; }
-  /// From now on, `wait_for_peers` waits with `waiter`, which must outlive its use. Null: there are no other processes.
+  /// From now on, `wait_for_peers` waits with `waiter`, which must outlive its use. Null: the stream waits for no other
+  /// process.
   void wait_with(stream_waiter* waiter) { waiter_ = waiter; }
-  /// Waits for the stream's work, if it can wait for other processes. Call this before a call to CUDA that may block
-  /// until earlier work is complete. Throws `error` as `stream_waiter::wait` does.
+  /// Waits until the stream's work is complete; without a waiter, does nothing. Call this function before a call to
+  /// CUDA that may block until earlier work is complete. Throws `error` as `stream_waiter::wait` does.
   void wait_for_peers() const {
     if (waiter_ != nullptr) waiter_->wait(stream_);
   }
 
 private:
-  /// Before CUDA 12.8, the runtime cannot tell a stream's device: then the first launch fails on the wrong one.
+  /// Throws `error` if the stream belongs to another device. Before CUDA 12.8, the runtime cannot tell a stream's
+  /// device, so nothing is checked, and the first launch fails instead.
   void check_device() const {
 #if CUDART_VERSION >= 12080
     int index = 0;

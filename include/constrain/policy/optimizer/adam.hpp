@@ -26,7 +26,7 @@ struct adam {
     float beta1 = 0.9f;          // decay rate of m, in [0, 1)
     float beta2 = 0.999f;        // decay rate of v, in [0, 1)
     float epsilon = 1e-8f;       // added to the root, above 0
-    float weight_decay = 0;      // at least 0; adds weight_decay w to the gradients of matrices and embeddings
+    float weight_decay = 0;      // at least 0; adds weight_decay w to gradients (by default, not for biases and norms)
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {

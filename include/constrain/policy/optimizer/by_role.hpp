@@ -32,7 +32,7 @@ template <class O> struct by_role {
 
   /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
   struct hyper {
-    typename O::hyper base{};       // hyperparameters of the optimizer, for all roles
+    typename O::hyper base{};       // hyperparameters of `O`, for all roles
     role_factors<true> weight{};    // for role::weight
     role_factors<false> bias{};     // for role::bias
     role_factors<false> norm{};     // for role::norm
@@ -76,8 +76,8 @@ template <class O> struct by_role {
     return {with(h.weight), with(h.bias), with(h.norm), with(h.embedding), with(h.head)};
   }
 
-  /// `O` for the parameters of one role: an element-wise optimizer that selects its hyperparameters from those of
-  /// `by_role`.
+  /// `O` for the parameters of one role: an element-wise optimizer that selects the role's hyperparameters from
+  /// `prepared`.
   template <role r> struct of : O {
     using base = O;
     using hyper = by_role::hyper;

@@ -26,8 +26,8 @@ struct lion {
     float learning_rate = 1e-4f; // at least 0, before the schedule
     float beta1 = 0.9f;          // weight of m in c, in [0, 1)
     float beta2 = 0.99f;         // decay rate of m, in [0, 1)
-    float weight_decay = 0;      // at least 0; decoupled and multiplied by the learning rate; only for
-                                 // matrices and embeddings
+    float weight_decay = 0;      // at least 0; decoupled and multiplied by the learning rate (by default,
+                                 // biases and norms do not decay)
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {

@@ -26,14 +26,14 @@ template <class optimizer> constexpr bool bases_fit() {
   return true;
 }
 
-/// Whether an optimizer can wrap its `base`, if both are wrappers that the library knows: muon updates no average, and
-/// neither muon nor states_in has a meaning twice.
+/// Whether an optimizer can wrap its `base`, for pairs of the library's wrappers. muon cannot wrap averaged, because
+/// muon does not update the average. muon and states_in cannot wrap themselves.
 template <class type> inline constexpr bool nests_one = true;
 template <class O, int n, int m> inline constexpr bool nests_one<optimizer::muon<optimizer::muon<O, n>, m>> = false;
 template <class O, int n> inline constexpr bool nests_one<optimizer::muon<optimizer::averaged<O>, n>> = false;
 template <dtype outer, dtype inner, class O>
 inline constexpr bool nests_one<optimizer::states_in<outer, optimizer::states_in<inner, O>>> = false;
-/// Whether this holds for the optimizer and for each optimizer inside it.
+/// Whether `nests_one` is true for the optimizer and for each optimizer inside it.
 template <class type> constexpr bool nests() {
   if constexpr (requires { typename type::base; }) return nests_one<type> && nests<typename type::base>();
   else return true;

@@ -30,7 +30,7 @@ template <class O, class tensors = large_tensors> struct quantized {
   static_assert(knows_tensors,
                 "optimizer::quantized<O, tensors>: `tensors` has no `static constexpr bool contain(role, "
                 "std::int64_t)`; write optimizer::large_tensors or optimizer::everything");
-  static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // false: compile error
+  static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // false: compile-time error
   using base = O; // its name follows `name` in prints and saved runs, as in "quantized<adamw>"
   static constexpr char const* name = std::is_same_v<tensors, everything> ? "quantized_everything" : "quantized";
 

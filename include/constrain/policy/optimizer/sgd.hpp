@@ -16,7 +16,7 @@ struct sgd {
   /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
   struct hyper {
     float learning_rate = 1e-3f; // at least 0, before the schedule
-    float weight_decay = 0;      // at least 0; adds weight_decay w to the gradients of matrices and embeddings
+    float weight_decay = 0;      // at least 0; adds weight_decay w to gradients (by default, not for biases and norms)
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {
@@ -47,7 +47,7 @@ struct momentum {
   struct hyper {
     float learning_rate = 1e-3f; // at least 0, before the schedule
     float momentum = 0.9f;       // multiplies v in each step, at least 0
-    float weight_decay = 0;      // at least 0; adds weight_decay w to the gradients of matrices and embeddings
+    float weight_decay = 0;      // at least 0; adds weight_decay w to gradients (by default, not for biases and norms)
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite.
   static void check(hyper const& h) {

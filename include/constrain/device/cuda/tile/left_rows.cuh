@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
-/// Left operands of products of matrices of a warp: rows of a tile, in shared memory or in registers.
+/// Left operands of a warp's matrix multiplications: rows of a tile, in shared memory or in registers.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Rows [first, first + rows) of a tile, as the left operand of products.
+/// Rows [first, first + rows) of a tile in shared memory, as a left operand.
 template <class tile, int rows> class tile_rows {
 public:
   static constexpr int columns = tile::columns;
@@ -16,7 +16,7 @@ public:
   __device__ tile_rows(tile const& of, int first)
       : of_(of), first_(first), lane_(ptx::address_of(of.at(first + ptx::twin::lane() % 16, ptx::twin::lane() / 16))) {}
 
-  /// Rows [row, row + 16) and columns [16 step, 16 step + 16), as operand A of a tensor core.
+  /// Rows [row, row + 16) and columns [16 step, 16 step + 16), as operand A of mma.sync.m16n8k16.
   __device__ void fragment(int row, int step, std::uint32_t (&a)[4]) const {
     ptx::load_matrices(a, tile::moved(lane_, row, 2 * step));
   }
@@ -26,10 +26,10 @@ public:
 private:
   tile const& of_;
   int first_;
-  ptx::shared_address lane_; // of what this lane passes for rows [0, 16) and columns [0, 16)
+  ptx::shared_address lane_; // the address that this lane passes for rows [0, 16) and columns [0, 16)
 };
 
-/// Rows of a tile of 16-bit elements in the registers of a warp, as the left operand of many products.
+/// Rows of a tile of 16-bit elements in the registers of a warp, as the left operand of many multiplications.
 template <class tile, int rows> class held_rows {
 public:
   static constexpr int columns = tile::columns;
@@ -52,7 +52,8 @@ private:
   std::uint32_t fragments_[rows / 16][tile::columns / 16][4];
 };
 
-/// Rows of a matrix of two tiles side by side: the left one's are in registers, the right one's in shared memory.
+/// Rows of two tiles side by side, as a left operand: the left tile's rows are in registers, the right tile's rows in
+/// shared memory.
 template <class half, int rows> class half_held_rows {
 public:
   static constexpr int columns = 2 * half::columns;

@@ -5,15 +5,15 @@
 
 #include <cstdint>
 
-/// Products of matrices of a warp. 16-bit elements are multiplied by tensor cores, and summed in fp32. Wider elements
-/// are multiplied by ordinary arithmetic, in the same layout of registers.
+/// A warp's matrix multiplications. Tensor cores multiply 16-bit elements and sum in fp32. Ordinary instructions
+/// multiply fp32 and fp64 elements, in the same register layout.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Whether tensor cores multiply elements of this type.
 template <class element> inline constexpr bool for_tensor_cores = sizeof(element) == 2;
 
-/// The part of a product c = start + a b^T on tensor cores that columns [16 step, 16 step + 16) of a and b give; see
-/// `multiply_transposed`. `of_lane`: the address that this lane passes for rows [0, 16) and columns [0, 16) of b.
+/// Adds to c, on tensor cores, the terms of a b^T from columns [16 step, 16 step + 16) of a and b; for step 0, sets c
+/// to `start` plus these terms. See `multiply_transposed`. `of_lane`: the result of `right_of_transposed(b)`.
 template <class tile, class real, int rows, int columns, class left_rows, class function>
 __device__ void multiply_transposed_step(strip<real, rows, columns>& c, left_rows const& a, ptx::shared_address of_lane,
                                          int first, int step, function const& start) {
@@ -34,7 +34,7 @@ __device__ void multiply_transposed_step(strip<real, rows, columns>& c, left_row
     }
   }
 }
-/// The address that this lane passes for rows [0, 16) and columns [0, 16) of the right operand b of a product a b^T.
+/// The address that this lane passes for rows [0, 16) and columns [0, 16) of b, the right operand of a b^T.
 template <class tile> __device__ ptx::shared_address right_of_transposed(tile const& b) {
   int const lane = ptx::twin::lane();
   return ptx::address_of(b.at(lane / 16 * 8 + lane % 8, lane / 8 % 2));
@@ -99,7 +99,7 @@ __device__ void multiply(strip<real, rows, columns>& c, strip<real, rows, depth>
     }
   } else {
     static_assert(rows == 16);
-    int const holders = lane / 4 * 4; // the first of the lanes that hold this lane's rows
+    int const holders = lane / 4 * 4; // the first of the four lanes that hold the same rows as this lane
     CT_UNROLL
     for (int eight = 0; eight < depth / 8; ++eight) {
       CT_KEEP_LOOP

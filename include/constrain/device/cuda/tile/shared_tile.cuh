@@ -9,16 +9,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A part of a row-major matrix in device memory.
+/// A submatrix of a row-major matrix in device memory.
 template <class T> struct matrix_window {
-  T* data = nullptr;       // the first element of the part
+  T* data = nullptr;       // the first element of the submatrix
   std::int64_t stride = 0; // elements from one row of the matrix to the next
-  int rows = 0;            // rows of the part that are in the matrix
-  int columns = 0;         // columns of the part that are in the matrix
-  bool aligned = false;    // whether each row of the part begins at a multiple of 16 bytes, and ends at one
+  int rows = 0;            // rows of the submatrix that are in the matrix
+  int columns = 0;         // columns of the submatrix that are in the matrix
+  bool aligned = false;    // whether each row of the submatrix begins and ends at a multiple of 16 bytes
 };
 
-/// A tile [rows, columns] of a matrix in shared memory, in 16-byte units with swizzled places. Declare it `__shared__`.
+/// A tile [rows, columns] of a matrix in shared memory, in 16-byte units that are swizzled. Declare it `__shared__`.
 template <class element_, int rows_, int columns_> struct shared_tile {
   using element = element_;
   static constexpr int rows = rows_, columns = columns_;
@@ -27,8 +27,8 @@ template <class element_, int rows_, int columns_> struct shared_tile {
 
   static constexpr int row_bytes = columns * static_cast<int>(sizeof(element));
 
-  /// The elements; bytes, since shared memory is not initialized. Rows are aligned, so that the bits of an address that
-  /// count the units of a row are apart from the others.
+  /// The elements; bytes, since shared memory is not initialized. Rows are aligned to their size, so that `moved` can
+  /// change the bits of an address that select a unit without changing the other bits.
   alignas(row_bytes) std::byte bytes[rows * row_bytes];
 
   /// The first element of unit `unit` of row `row`.
@@ -37,9 +37,9 @@ template <class element_, int rows_, int columns_> struct shared_tile {
 
   /// The offset of unit `unit` of row `row`, in bytes.
   __device__ static int offset(int row, int unit) { return row * row_bytes + swizzled<units>(row, unit) * 16; }
-  /// The address or offset of unit `unit` + `more_units` of row `row` + `more_rows`, from that of unit `unit` of row
-  /// `row`. The rows have the same permutation: `more_rows` is a multiple of 8. `unit` and `more_units` have no bit in
-  /// common.
+  /// The address or offset of unit `unit` + `more_units` of row `row` + `more_rows`. `from`: the address or offset of
+  /// unit `unit` of row `row`. `more_rows` must be a multiple of 8, so that both rows have the same permutation. `unit`
+  /// and `more_units` must have no bit in common.
   template <class integer> __device__ static integer moved(integer from, int more_rows, int more_units) {
     return (from ^ static_cast<integer>(more_units * 16)) + static_cast<integer>(more_rows * row_bytes);
   }
@@ -80,20 +80,20 @@ __device__ void begin_load(tile& to, matrix_window<typename tile::element const>
   }
 }
 
-/// Loads tiles of one matrix: one after another, from any row. `threads`: as in `begin_load`. Most tiles are complete,
-/// without elements outside the matrix, and such a tile takes this thread few instructions besides its copies.
+/// Begins to load tiles of one matrix. `threads`: as in `begin_load`. For a tile that is entirely inside the matrix, as
+/// most tiles are, a thread needs few instructions besides its copies.
 template <int threads, class tile> class tile_source {
   using element = typename tile::element;
   static constexpr int step = threads / tile::units;
   static_assert(threads % tile::units == 0 && tile::rows % step == 0 && step % 8 == 0);
 
 public:
-  /// `matrix`: the whole matrix; its stride is less than 2^31 bytes.
+  /// `matrix`: the full matrix; its stride must be less than 2^31 bytes.
   __device__ explicit tile_source(matrix_window<element const> const& matrix)
       : matrix_(matrix), row_bytes_(static_cast<int>(matrix.stride) * static_cast<int>(sizeof(element))) {}
 
-  /// Begins to load the tile whose first element is in row `row` and column `column`, of the matrix `skipped` elements
-  /// to the right.
+  /// Begins to load the tile whose first element is in row `row` and column `column` of the matrix that begins
+  /// `skipped` elements after `matrix` and has the same extents.
   __device__ void begin(tile& to, int row, int column, int skipped = 0) const {
     if (matrix_.aligned && row + tile::rows <= matrix_.rows && column + tile::columns <= matrix_.columns) {
       auto const* from = reinterpret_cast<std::byte const*>(matrix_.data + skipped + column + unit() * tile::in_unit) +

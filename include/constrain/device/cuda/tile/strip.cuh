@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A lane's elements of 16 rows and 8 columns of a strip: row g: two columns; row g + 8: two columns.
 template <class real> struct strip_block { real of[4]{}; };
 
-/// A matrix [rows, columns] in the registers of a warp. Each 16 rows are laid out as the results of tensor cores
+/// A matrix [rows, columns] in the registers of a warp. Every 16 rows have the layout of a result of tensor cores
 /// (mma.sync.m16n8k16): with g = lane / 4 and t = lane % 4, a lane holds the elements of rows g, g + 8, g + 16, ...
 /// (its lines) in the columns whose remainder modulo 8 is 2t or 2t + 1.
 template <class real_, int rows_, int columns_> struct strip {
@@ -39,7 +39,7 @@ template <class real_, int rows_, int columns_> struct strip {
     auto const& x = values[m][n];
     return {x[0], x[1], x[2], x[3]};
   }
-  /// Sets the elements to those of the blocks `start(m, n)`.
+  /// Sets each block (m, n), as in `block`, to start(m, n).
   template <class function> __device__ void begin_with(function const& start) {
     CT_UNROLL
     for (int i = 0; i < rows / 16 * (columns / 8) * 4; ++i) {
@@ -60,7 +60,7 @@ template <class real_, int rows_, int columns_> struct strip {
     using element = typename tile::element;
     if constexpr (sizeof(element) == 2) {
       static_assert(columns <= tile::columns);
-      // The pairs of 8 columns share a unit.
+      // The four pairs of 8 columns are in one unit.
       int const pair = tile::offset(first + row(0), 0) + static_cast<int>(threadIdx.x % 4) * 4;
       CT_UNROLL
       for (int i = 0; i < lines * (columns / 8); ++i) {

@@ -5,9 +5,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The place, in row `row` of a tile in shared memory, of 16-byte unit `unit`. `units`: units per row, a power of two
-/// from 4. The units of each row are permuted (swizzled), so that eight lanes that access the same unit of eight
-/// consecutive rows cause no bank conflict, and neither do eight lanes that access consecutive units of one row.
+/// The position, in row `row` of a tile in shared memory, of 16-byte unit `unit`. `units`: units per row, a power of
+/// two that is at least 4. The units of each row are permuted (swizzled), so that eight lanes that access the same unit
+/// of eight consecutive rows cause no bank conflict, and neither do eight lanes that access consecutive units of one
+/// row.
 template <int units> CT_HOST_DEVICE constexpr int swizzled(int row, int unit) {
   static_assert(units >= 4 && (units & (units - 1)) == 0);
   constexpr int in_all_banks = units < 8 ? 8 / units : 1; // consecutive rows that cover all banks once
