@@ -35,8 +35,8 @@ public:
   /// The temporary file to write to.
   output_file& out() { return file_; }
 
-  /// Syncs the temporary file to disk, renames it to `path` and syncs the directory. Throws `error` on a second
-  /// commit or if a step fails. If any step but the last fails, the older file is unchanged.
+  /// Syncs the temporary file to disk, renames it to `path` and syncs the directory. Throws `error` on a second commit
+  /// or on failure. After a failure, the older file is unchanged, unless only the directory sync failed.
   [[gnu::cold]] void commit();
 
 private:

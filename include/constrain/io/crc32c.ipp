@@ -21,7 +21,7 @@ CONSTRAIN_INLINE crc32c& crc32c::update(std::span<std::byte const> bytes) {
 }
 
 CONSTRAIN_INLINE std::array<std::array<std::uint32_t, 256>, 8> crc32c::tables() {
-  // 0x82f63b78: the Castagnoli polynomial, lowest bit first.
+  // 0x82f63b78: the Castagnoli polynomial, bit-reflected.
   std::array<std::array<std::uint32_t, 256>, 8> entries{};
   for (std::uint32_t i = 0; i < 256; ++i) {
     std::uint32_t remainder = i;

@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// The operating system's text for an error number, by default `errno`.
 inline std::string reason(int number = errno) { return std::generic_category().message(number); }
 
-/// What the user can do about a failure to create or write a file, for the error that states `reason(number)`; for
-/// example, "make room" if the disk is full. Callers also suggest another path.
+/// A remedy for a failure to create or write a file, such as "make room" for a full disk. `number`: the error number.
+/// The caller's error message also contains `reason(number)` and suggests another path.
 [[gnu::cold]] char const* remedy(int number = errno);
 
 /// Owns a POSIX file descriptor or is empty.

@@ -36,7 +36,8 @@ public:
   /// NUL byte.
   explicit directory_handle(std::string const& path)
       : directory_handle(::open(system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
-  /// Opens the directory `name` in the open directory `holder`. Fails for a symbolic link (ELOOP or ENOTDIR).
+  /// Opens the directory `name` in the open directory `holder`. On failure, for example if `name` is a symbolic link
+  /// (ELOOP or ENOTDIR), the handle is empty and `errno` is set.
   directory_handle(directory_handle const& holder, std::string const& name)
       : directory_handle(::openat(holder.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {}
 

@@ -16,9 +16,9 @@
 ///
 /// After a fixed first line, a mark contains the identity (inode, file handle) of its directory and of the parent
 /// directory, the final name of the saved directory, and the list of files. Each file is listed before it is created. A
-/// mark is valid only while the directory keeps its name and its parent: a mark in a copy or in a moved directory
-/// permits no removal. A mark with another hard link permits no removal either. Another user cannot forge a mark: the
-/// mark and the directory must have the same owner as this process's new files.
+/// mark is valid only in the directory and the parent that it identifies, and only for a save to that final name: a
+/// mark in a copy or in a moved directory permits no removal. A mark with another hard link permits no removal either.
+/// Another user cannot forge a mark: the mark and the directory must have the same owner as this process's new files.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The name of the mark, and its first line.

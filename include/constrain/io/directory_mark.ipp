@@ -70,12 +70,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   if (!directory || directory.owner() != owner) return std::nullopt;
   auto const text = directory.text(mark_name, true);
   auto const there = text ? std::vector<std::string>{} : directory.names();
-  // A save that ended before it created the mark, or after it removed the mark, leaves an empty directory.
+  // A save that was interrupted before it created the mark, or after it removed the mark, leaves an empty directory.
   if (!text) return there.empty() ? std::optional(there) : std::nullopt;
   auto const head = mark_head(directory, holder, name);
   if (!text->starts_with(head)) {
     if (!head.starts_with(*text) || directory.names().size() != 1) return std::nullopt;
-    return std::vector<std::string>{mark_name}; // a save ended while it wrote the mark's first lines
+    return std::vector<std::string>{mark_name}; // a save was interrupted while it wrote the first lines
   }
   std::vector<std::string> files;
   auto rest = std::string_view(*text).substr(head.size());

@@ -17,6 +17,7 @@ class directory_reader {
 public:
   /// Whether there is something to read: `path` is a directory with an entry that is not hidden, or `path` does not
   /// exist and an interrupted save left the directory '.<name>.previous' beside `path`. Does not check the content.
+  /// Throws `error` if `path` contains a NUL byte, or if it does not exist and does not end in a name.
   static bool finds(std::string const& path);
 
   /// If `path` does not exist, reads '.<name>.previous' (see `finds`). Throws `error` if the directory or its manifest

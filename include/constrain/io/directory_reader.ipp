@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE directory_reader::directory_reader(std::string const& path) : directory_(path) {
-  // If a save ended between its two renames, the old directory is '.<name>.previous'.
+  // If a save was interrupted between its two renames, the old directory is '.<name>.previous'.
   if (!detail::exists(directory_))
     if (auto const previous = previous_of(path); !previous.empty()) directory_ = previous;
   check_directory();

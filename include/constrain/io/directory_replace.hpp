@@ -27,8 +27,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// A directory that a save may replace, and the files to remove with it.
 struct old_directory {
-  directory_handle directory; // empty if there is no old directory
-  std::vector<std::string> files;
+  directory_handle directory;     // empty if there is no old directory
+  std::vector<std::string> files; // names of the files to remove, in this order; a mark is last
 };
 
 /// Returns the directory `name`, if it exists, and the files to remove with it. Throws `error` unless a save may

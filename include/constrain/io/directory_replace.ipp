@@ -106,7 +106,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void remove_directory(directory_handle const& directory, directory_handle const& holder,
                                                      std::string const& name, std::vector<std::string> const& files,
                                                      std::string const& kept) {
-  // The mark is removed last: if an earlier removal fails, a later save still knows what to remove.
+  // The mark is removed last: if an earlier removal fails, a later save can still read the list of files.
   for (auto const& file : files)
     if (!directory.remove(file)) return;
   // If another program reuses the name after this check, that program can lose only an empty directory.

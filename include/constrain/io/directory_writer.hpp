@@ -34,14 +34,15 @@ public:
 
   /// Begins a save to `path`, or to the directory that the symbolic link `path` refers to. Creates missing parent
   /// directories. Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if `path`
-  /// is or contains the working directory, or if the temporary directory cannot be created.
+  /// is a broken link or does not end in a name, if `path` is or contains the working directory, or if a parent
+  /// directory or the temporary directory cannot be created.
   explicit directory_writer(std::string const& path, exchange way = exchange::yes);
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;
   ~directory_writer() { discard(); }
 
   /// Optional: adds the names of later files to the mark (io/directory_mark.hpp) with a single sync to disk, instead
-  /// of one sync per file. Throws `error` if that fails.
+  /// of one sync per file. Ignores invalid names (see `valid_file_name`). Throws `error` if writing the mark fails.
   [[gnu::cold]] void announce(std::vector<std::string> const& names);
 
   /// Writes one file: calls `fill` with the file's `output_file`. Throws `error` if no save is in progress, if the name
@@ -58,8 +59,9 @@ public:
   void write(std::string_view name, std::string_view text) { write(name, text_bytes(text)); }
 
   /// Writes the manifest, replaces the target with the new directory and removes the saved files of the old directory.
-  /// If other files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if the save
-  /// fails (the target is then unchanged) or if the parent directory cannot be synced afterwards.
+  /// If other files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if no save
+  /// is in progress, if the save fails (the target is then unchanged), or if the parent directory cannot be synced
+  /// after the replacement.
   [[gnu::cold]] void commit();
 
 private:
@@ -81,7 +83,8 @@ private:
   /// interrupted after them. Keeps a directory of that name that is not empty and has no valid mark.
   [[gnu::cold]] void recover();
 
-  /// Removes temporary directories of interrupted saves: these are not locked, and have a valid mark or are empty.
+  /// Removes temporary directories of interrupted saves: these are not locked, and have a valid mark or are empty. On a
+  /// file system without locks, removes nothing.
   [[gnu::cold]] void remove_abandoned();
 
   /// Creates, locks and marks the temporary directory. Throws `error` if that fails.

@@ -25,8 +25,7 @@ constexpr char const* name_in_files(dtype type) {
   return "?";
 }
 
-/// The floating-point dtype that `name` stands for in safetensors files: F64, F32, BF16 or F16; nullopt for other
-/// names.
+/// The floating-point dtype with this name in safetensors files (F64, F32, BF16 or F16); nullopt for other names.
 constexpr std::optional<dtype> real_dtype(std::string_view name) {
   for (auto const type : {dtype::f64, dtype::f32, dtype::bf16, dtype::f16})
     if (name == name_in_files(type)) return type;
@@ -62,8 +61,8 @@ public:
     if (!too_many_) count_ *= factor;
   }
 
-  /// The product times `of_one`, the size of an element in bytes; nullopt if an extent is negative or the result
-  /// exceeds 2^63 - 1.
+  /// The product times `of_one`, the size of an element in bytes (at least 1); nullopt if an extent is negative or the
+  /// result exceeds 2^63 - 1.
   constexpr std::optional<std::uint64_t> bytes(std::size_t of_one) const {
     if (negative_ || (!empty_ && (too_many_ || count_ > most / of_one))) return std::nullopt;
     return empty_ ? 0 : count_ * of_one;

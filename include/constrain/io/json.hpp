@@ -39,7 +39,7 @@ public:
   bool boolean() const { return need(json_kind::boolean, "true or false").length == 4; }
   /// The string in UTF-8, with escapes decoded. Throws `error` if the value is not a string.
   std::string_view string() const { return tree_->text_of(need(json_kind::string, "a string")); }
-  /// The number as it is written in the text. Throws `error` if the value is not a number.
+  /// The number as written in the text. Throws `error` if the value is not a number.
   std::string_view number() const { return tree_->text_of(need(json_kind::number, "a number")); }
 
   /// The number as an integer. Throws `error` unless the number is written without a decimal point or exponent and is
@@ -75,7 +75,7 @@ public:
   /// An object's member `name`. Throws `error` if the object has none.
   json operator[](std::string_view name) const;
 
-  /// Throws `error`: "'<where>' has <the number, or the kind of value> at byte n where <needed> is needed; ...".
+  /// Throws `error`: "'<where>' has <number or kind of value> at byte <position> where <needed> is needed".
   [[noreturn]] void fail(std::string_view needed) const;
 
 private:

@@ -14,8 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// and an incomplete last line is removed. Throws `error` if writing fails.
 class log_file {
 public:
-  /// Opens or creates the file. `header`: the first line, written into an empty file; may be empty. An existing file
-  /// is emptied if `last_step` is 0 or if the file begins with a different header. Throws `error` for anything but a
+  /// Opens or creates the file. `header`: the first line, written into an empty file; "": no header. An existing file
+  /// is emptied if `last_step` is 0 or less, or if its first line is not `header`. Throws `error` for anything but a
   /// regular file without other hard links, and for a symbolic link.
   log_file(std::string const& path, std::string prefix, std::string_view header, std::int64_t last_step);
 
@@ -26,7 +26,7 @@ private:
   std::string path_, prefix_;
   descriptor file_;
 
-  /// The size of the part to keep: the complete lines before the first line of a step after `last_step`.
+  /// The number of bytes to keep: the complete lines before the first line of a step after `last_step`.
   [[gnu::cold]] off_t kept(std::string_view header, std::int64_t last_step) const;
 
   [[noreturn]] void fail() const {

@@ -20,7 +20,7 @@ struct split_path {
   std::string directory, name; // `directory` ends with '/' or is empty
 
   /// Splits `path` or, if it is a symbolic link or its last component is '.' or '..', its real path (realpath(3)).
-  /// Throws `error` for a broken link or a path without a name, such as "/".
+  /// Throws `error` for a broken link, for a path without a name (such as "/") and for a NUL byte.
   [[gnu::cold]] explicit split_path(std::string path);
 
   /// The path of the hidden file or directory '.<name>.<kind>' beside this path.
@@ -46,7 +46,7 @@ error not_on_disk(std::string const& path, int code = errno);
 /// `errno`. A relative path is relative to `from`, an open directory (AT_FDCWD: the working directory).
 [[gnu::cold]] std::optional<std::vector<std::string>> directory_names(std::string const& path, int from = AT_FDCWD);
 
-/// Creates a directory and its missing parents. Throws `error` if that fails.
+/// Creates a directory and its parents, except those that exist. Throws `error` if that fails.
 [[gnu::cold]] void make_directories(std::string const& path);
 
 } // namespace constrain::io

@@ -48,7 +48,7 @@ public:
   /// Opens and parses a file. Throws `error` if the file cannot be read or is not valid.
   static safetensors_file open(std::string const& path);
 
-  /// The parsed content, its parts, and the tensor `name` (null if there is none).
+  /// The parsed content, its tensors and metadata, and the tensor `name` (null if there is none).
   safetensors const& contents() const& { return contents_; }
   std::vector<tensor> const& tensors() const& { return contents_.tensors; }
   metadata_list const& metadata() const& { return contents_.metadata; }

@@ -12,8 +12,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The tensors of one safetensors file, or of several (shards) with an index. They are valid for the lifetime of this
-/// object and, after `parse` and `parse_indexed`, of the bytes.
+/// The tensors of one safetensors file, or of several (shards) with an index. The tensors are valid while this object
+/// exists. After `parse` and `parse_indexed`, the caller's bytes must exist too.
 class safetensors_files {
 public:
   /// Opens one file. Throws `error` if it cannot be read or is not valid.
@@ -23,8 +23,8 @@ public:
   [[gnu::cold]] static safetensors_files open_indexed(std::string const& path);
   /// The tensors of one file from its bytes. Throws `error`, naming `where`, if they are not valid.
   [[gnu::cold]] static safetensors_files parse(std::span<std::byte const> bytes, std::string const& where);
-  /// The tensors of the files that an index lists. `index`: its text; `where`: its path. `bytes_of(name)` returns the
-  /// bytes of a file. Throws the errors of `open_indexed`.
+  /// The tensors of the files that an index lists. `index`: the index's text; `where`: the index's path.
+  /// `bytes_of(name)` returns the bytes of the file `name`. Throws the errors of `open_indexed`.
   [[gnu::cold]] static safetensors_files parse_indexed(
       std::string_view index, std::string const& where,
       function_ref<std::span<std::byte const>(std::string const& name)> bytes_of);

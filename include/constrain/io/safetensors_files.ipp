@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE void safetensors_files::add(std::span<std::byte const> bytes, std::string const& where) {
   files_.push_back(parse_safetensors(bytes, where));
-  for (auto const& t : files_.back().tensors) tensors_.push_back(&t); // a move of the file leaves them where they are
+  for (auto const& t : files_.back().tensors) tensors_.push_back(&t); // moving a vector does not move its elements
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE safetensors_files safetensors_files::parse(std::span<std::byte const> bytes,

@@ -29,8 +29,8 @@ struct safetensors_entry {
   std::uint64_t begin = 0, end = 0;     ///< Byte range in the data section.
 };
 
-/// The JSON header of a safetensors file. The functions read the text again instead of storing entries. Before any
-/// memory is allocated, the JSON and the number of names are checked.
+/// The JSON header of a safetensors file. The functions read the text again instead of storing entries. `check` checks
+/// the JSON and the number of names before it allocates memory for each name.
 class safetensors_header {
 public:
   using tensor_function = function_ref<void(safetensors_entry const&)>;
@@ -82,8 +82,7 @@ private:
   void read_offsets(json_cursor& cursor, safetensors_entry& entry) const;
 
   /// Throws `error` for gaps and overlaps. `tensors`: the position of each tensor's first data offset; sorted in place.
-  /// The comparison reads only first offsets: to reach a second offset, it might have to skip white space as long as
-  /// the file.
+  /// The sort compares only first offsets, because any amount of white space may precede a second offset.
   [[gnu::cold]] void check_layout(std::vector<std::uint32_t>& tensors) const;
 
   /// The two data offsets of a tensor. `offsets`: the position of the first offset.

@@ -10,7 +10,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// The index of tensors that are stored in several safetensors files (shards), as Hugging Face Transformers writes it:
-/// {"metadata": {...}, "weight_map": {"<tensor>": "<file>", ...}}. The files are beside the index.
+/// {"metadata": {...}, "weight_map": {"<tensor>": "<file>", ...}}. The files are in the directory of the index.
 struct safetensors_index {
   /// A tensor and its file.
   struct entry {
@@ -24,8 +24,8 @@ struct safetensors_index {
   entry const* find(std::string_view name) const;
 
   /// Parses the text of an index; ignores everything but its "weight_map". Throws an `error` that names `where` if the
-  /// text is not valid JSON, has more than 64 MiB, lists no tensor or more than `safetensors_most_names`, or names a
-  /// file that is not a `valid_file_name` with the suffix ".safetensors".
+  /// text is not valid JSON, is longer than 64 MiB, has no object "weight_map" of strings, lists no tensor or more than
+  /// `safetensors_most_names`, or has a file name that is not a `valid_file_name` with the suffix ".safetensors".
   [[gnu::cold]] static safetensors_index parse(std::string_view text, std::string const& where);
 };
 

@@ -19,8 +19,9 @@ template <class list> constexpr port_specs copy_ports(list const& from) {
   return out;
 }
 
-/// Whether there is at least one port, the types and units exist, the names are distinct and not empty, and the task
-/// can compute every port's shape. `of_model`: whether the ports are inputs, whose shapes cannot depend on the logits.
+/// Whether there is at least one port, the names are unique and not empty, every `type` and `each` is a constant of its
+/// enumeration, and no `features` is negative. `of_model`: whether the ports are inputs, whose shapes cannot depend on
+/// the logits.
 constexpr bool are_sound(port_specs const& ports, bool of_model) {
   for (int i = 0; i < ports.size(); ++i) {
     bool const of_logits = ports[i].each == per::row || ports[i].each == per::logit;
@@ -40,7 +41,7 @@ template <class model> concept has_inputs = requires(model const& m) { requires 
 /// Whether a model lists its inputs.
 template <class model> concept lists_inputs = computes_inputs<model> || has_inputs<model>;
 
-/// The inputs of a language model: tokens and, if documents are packed, their positions in the documents.
+/// The inputs of a language model: tokens and, if documents are packed, the position of each token in its document.
 inline constexpr port_spec tokens_and_positions[] = {{.name = "tokens"}, {.name = "positions"}};
 
 /// The inputs of a model that does not list them.

@@ -55,7 +55,7 @@ constexpr value call_with(function const& f, value const* values, std::index_seq
   return f(values[i]...);
 }
 
-/// The shape of a port's tensor in one micro-batch.
+/// The shape of a port's tensor in one micro-batch. `logits`: the shape of the logits, which only labels need.
 constexpr shape shape_of(port_spec const& spec, std::int64_t sequences, std::int64_t tokens, shape const& logits) {
   shape s = logits;
   if (spec.each == per::sequence) s = shape(sequences);
@@ -120,7 +120,8 @@ template <auto model, class objective_, micro_batch batch> struct task {
     else return write(e, real);
   }
 
-  /// The part of `build` after its checks: the model and the objective must be functions on values.
+  /// Builds the program of an entry without the checks of `build`: the model and the objective must be functions on
+  /// values.
   static constexpr program write(entry e, dtype real) {
     builder b;
     b.real = real;
@@ -191,7 +192,7 @@ template <class type> concept is_task = requires(entry e, dtype real) {
 
 namespace detail {
 
-/// The sequences of a micro-batch of `evaluate`. A type of your own that is a task need not say how many.
+/// The sequences of a micro-batch of `evaluate`: the task's member `evaluation_sequences` or, without it, `sequences`.
 template <class task>
 inline constexpr std::int64_t evaluation_sequences = [] {
   if constexpr (requires { task::evaluation_sequences; }) return task::evaluation_sequences;

@@ -15,7 +15,7 @@ class json;
 /// The name of a parameter in files that other programs read and write.
 struct stored_name {
   std::string_view name;   // name in this library, such as "block.mlp.up.weight"
-  std::string_view stored; // name in files; '*' stands for the iteration of a repeat: one tensor per iteration
+  std::string_view stored; // name in files; '*': the iteration of a repeat, which has one tensor per iteration
   bool transposed = false; // whether the matrix is [in, out] in files; in this library it is [out, in]
 };
 
@@ -23,38 +23,39 @@ struct stored_name {
 /// repeat, one tensor holds its values for all iterations.
 using stored_names = std::span<stored_name const>;
 
-/// The end of a stored name that some files write differently.
+/// A suffix of stored names that some files write differently.
 struct other_suffix {
-  std::string_view suffix; // of a stored name
-  std::string_view other;  // what these files have in its place
+  std::string_view suffix; // suffix of a stored name
+  std::string_view other;  // the suffix in these files
 };
 
-/// A tensor that files may have besides the one whose copy it is, such as the head that is tied to the token embedding.
+/// A copy of another tensor that files may also contain, such as a head that is tied to the token embedding.
 struct stored_copy {
   std::string_view name; // stored name of the copy
   std::string_view of;   // stored name of the tensor that is loaded
 };
 
-/// The names of the files in a model's directory: the weights, or the index of the files that have them, and the
+/// The names of the files in a model's directory: the weights, the index if several files contain the weights, and the
 /// configuration.
 inline constexpr char const* weights_file = "model.safetensors";
 inline constexpr char const* weights_index_file = "model.safetensors.index.json";
 inline constexpr char const* configuration_file = "config.json";
 
-/// How the weights of a model are stored in files that this library shares with other programs.
+/// The format of a model's weights in files that other programs read and write.
 struct weight_format {
   stored_names names{};        // names of the parameters that files name differently
   std::string configuration{}; // the text of config.json; empty: the file is neither written nor read
   std::string_view prefix{};   // prefix of the stored names; files may omit it
-  std::span<std::string_view const> ignored_suffixes{}; // name suffixes of the tensors to ignore in files
+  std::span<std::string_view const> ignored_suffixes{}; // name suffixes of tensors to ignore unless the model has them
   std::span<std::string_view const> required_keys{};    // keys that a config.json must have; other keys may be missing
-  // For values that a config.json can hold in several ways, or not at all: a function that returns the text of a JSON
-  // object with these values in one way, and what it must return for this model. Null: there are no such values.
+  // Returns the text of a JSON object with the values that config.json files write in several forms or leave out, in a
+  // standard form. Null: there are no such values.
   std::string (*standard_of)(io::json const& configuration) = nullptr;
-  std::string standard{}; // the text of a JSON object, compared with the result of `standard_of` member by member
+  std::string standard{};                         // the expected result of `standard_of` for this model
   std::span<other_suffix const> other_suffixes{}; // accepted in files, but not written
-  std::span<stored_copy const> copies{};          // not loaded; refused if they differ from the tensors that are
-  // Keys of `configuration` and `standard` that describe the head alone: not compared if the weights may lack a head.
+  std::span<stored_copy const> copies{};          // not loaded; refused if they differ from the tensors that they copy
+  // Keys of `configuration` and `standard` that describe only the head. With `.strict = false`, `load_pretrained` does
+  // not compare them.
   std::span<std::string_view const> head_keys{};
 };
 

@@ -16,30 +16,30 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// BERT (Devlin et al. 2019): tokens and their types [sequences, tokens], and the length of each sequence [sequences].
-/// Without `classes`, the model is for masked language modeling: -> logits [sequences, tokens, vocabulary], from a
-/// linear layer with GELU and layer normalization, and the token embedding with a bias. With `classes`, the model is
-/// for the classification of texts or of pairs of texts: -> logits [sequences, classes], from the pooler, which is a
-/// linear layer with tanh on the first token, and a linear layer.
+/// BERT (Devlin et al. 2019): tokens and token types, both [sequences, tokens], and the length of each sequence
+/// [sequences] -> logits. Without `classes`, the model is for masked language modeling: the head is a linear layer with
+/// GELU and layer normalization, then the token embedding with a bias -> [sequences, tokens, vocabulary]. With
+/// `classes`, the model classifies texts or pairs of texts: the head is the pooler (a linear layer with tanh on the
+/// first token), then a linear layer -> [sequences, classes].
 ///
 /// The blocks are post-norm. Dropout follows the embeddings, both layers of a block and the pooler, with the setting
-/// "dropout" as its probability; attention probabilities have no dropout. The default sizes are those of BERT base.
+/// "dropout" as its probability; attention probabilities have no dropout. The default sizes are BERT base's.
 struct bert {
   int layers = 12;        // transformer blocks
   int heads = 12;         // attention heads; their number must divide the width
   int width = 768;        // features of a token
   int hidden = 3072;      // features inside the feed-forward layer
-  int vocabulary = 30522; // number of token ids, counted from 0
+  int vocabulary = 30522; // number of token ids: 0 to vocabulary - 1
   int context = 512;      // maximum tokens of a sequence
-  int types = 2;          // token types: those of the first and of the second text of a pair
-  double epsilon = 1e-12; // of the layer normalizations
+  int types = 2;          // number of token types; 2: one for each text of a pair
+  double epsilon = 1e-12; // added to the variance in layer normalization
   int classes = 0;        // number of classes; 0: masked language modeling
 
   /// The inputs: tokens, types and lengths.
   static constexpr port_spec inputs[] = {
       {.name = "tokens"}, {.name = "types"}, {.name = "lengths", .each = per::sequence}};
 
-  /// The same encoder for the classification into `n` classes.
+  /// The same model with a head for `n` classes; 0: masked language modeling.
   constexpr bert with_classes(int n) const {
     auto m = *this;
     m.classes = n;
@@ -64,7 +64,7 @@ private:
     return linear(name, x, features, {.stddev = 0.02});
   }
   constexpr value normalized(char const* name, value x) const { return layer_norm(name, x, {.epsilon = epsilon}); }
-  /// The features of every token.
+  /// The encoder's output, [sequences, tokens, width].
   constexpr value encoded(value table, value tokens, value types_of_tokens, value lengths) const {
     auto const of_types = embedding("type", types_of_tokens, {.vocabulary = types, .width = width});
     auto const x = position_embedding("position", embedding(table, tokens) + of_types, {.context = context});

@@ -45,12 +45,12 @@ template <> struct weight_format_of<bert> {
       {"head_norm.bias", "cls.predictions.transform.LayerNorm.bias"},
       {"token.bias", "cls.predictions.bias"},
   };
-  /// The names in published checkpoints, such as bert-base-uncased, are those of Google's code.
+  /// Published checkpoints, such as bert-base-uncased, use the names of Google's code.
   static constexpr other_suffix other_suffixes[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
                                                     {"LayerNorm.bias", "LayerNorm.beta"}};
-  /// Suffixes of the names of tensors that the model does not need: first those that no model needs; then, for masked
-  /// language modeling, copies of tied tensors, and the pooler and the head for pairs of sentences, which published
-  /// checkpoints have.
+  /// Suffixes of the names of tensors that the model does not need. The first suffix is for every model; the others are
+  /// for masked language modeling: copies of tied tensors, and the pooler and the head of next-sentence prediction,
+  /// which published checkpoints have.
   static constexpr std::string_view ignored_suffixes[] = {
       ".position_ids",     "cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "pooler.dense.weight",
       "pooler.dense.bias", "cls.seq_relationship.weight",    "cls.seq_relationship.bias"};
@@ -65,14 +65,14 @@ template <> struct weight_format_of<bert> {
                                                        "hidden_size",       "intermediate_size",
                                                        "vocab_size",        "max_position_embeddings"};
 
-  /// Keys that describe the head alone.
+  /// Keys that describe only the head.
   static constexpr std::string_view head_keys[] = {"num_labels"};
 
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(bert const& m);
-  /// What a config.json says where Transformers has a default for a missing key, with these defaults; see
+  /// The values of keys that may be missing in a config.json, with Transformers' default for each missing key; see
   /// `weight_format::standard_of`. The number of classes is the size of id2label or, without it, num_labels. Throws
-  /// `error` if such a value has the wrong type.
+  /// `error` if one of these values has the wrong type.
   [[gnu::cold]] static std::string standard_of(io::json const& configuration);
 };
 

@@ -29,12 +29,13 @@ constexpr double inverse_square_root(double n) {
 } // namespace detail
 
 /// Causal self-attention as in GPT-2, with one matmul for queries, keys and values, and dropout on the output:
-/// x [sequences, tokens, width] -> the same shape. For packed documents, with the positions of the tokens.
+/// x [sequences, tokens, width] -> the same shape.
 struct gpt2_attention {
   int heads;                // attention heads; their number must divide the width
   double projection_stddev; // standard deviation of the initial weights of "projection"
 
-  /// The layer's output. `positions`: of packed documents; null: a sequence is one document.
+  /// The layer's output. `positions`: the position of each token in its document [sequences, tokens]; null: a sequence
+  /// is one document.
   constexpr value operator()(value x, value const* positions = nullptr) const {
     auto const width = std::int64_t{x.features()};
     auto const qkv = linear("qkv", x, 3 * width, {.stddev = 0.02, .parts = {width, width, width}});
@@ -44,8 +45,8 @@ struct gpt2_attention {
   }
 };
 
-/// The feed-forward layer of GPT-2, with a hidden width of 4 * width, the tanh approximation of GELU, and dropout on
-/// the output: x [sequences, tokens, width] -> the same shape.
+/// The feed-forward layer of GPT-2, with 4 * width hidden features, the tanh approximation of GELU, and dropout on the
+/// output: x [sequences, tokens, width] -> the same shape.
 struct gpt2_mlp {
   double projection_stddev; // standard deviation of the initial weights of "down"
 
@@ -64,7 +65,7 @@ struct gpt2 {
   int layers = 12;        // transformer blocks
   int heads = 12;         // attention heads; their number must divide the width
   int width = 768;        // features of a token
-  int vocabulary = 50257; // number of token ids, counted from 0
+  int vocabulary = 50257; // number of token ids: 0 to vocabulary - 1
   int context = 1024;     // maximum tokens of a sequence or, if packed, of a document
   bool packed = false;    // whether a sequence holds several documents (data::pack); then the positions are an input
 
@@ -74,11 +75,11 @@ struct gpt2 {
   }
   /// The logits of every token.
   constexpr value operator()(value tokens) const { return logits(tokens, nullptr); }
-  /// The logits of every token of packed documents.
+  /// The logits of every token of packed documents. `positions`: the position of each token in its document.
   constexpr value operator()(value tokens, value positions) const { return logits(tokens, &positions); }
 
 private:
-  /// The logits. `positions`: of packed documents; null: a sequence is one document.
+  /// The logits of every token. `positions`: as in `gpt2_attention`.
   constexpr value logits(value tokens, value const* positions) const {
     // The residual projections of deeper models have smaller initial weights (Radford et al. 2019, section 2.3).
     double const projection_stddev = 0.02 * detail::inverse_square_root(2.0 * layers);

@@ -32,7 +32,7 @@ template <> struct weight_format_of<llama> {
       {"head.weight", "lm_head.weight"},
   };
   /// Suffixes of the names of tensors that the model does not need: the frequencies that old versions of Transformers
-  /// stored, and the head of a tied model.
+  /// stored and, only for a tied model, the head.
   static constexpr std::string_view ignored_suffixes[] = {".rotary_emb.inv_freq", "lm_head.weight"};
 
   /// The head of a tied model.
@@ -43,13 +43,15 @@ template <> struct weight_format_of<llama> {
   static constexpr std::string_view required_keys[] = {"num_hidden_layers", "num_attention_heads", "hidden_size",
                                                        "intermediate_size", "vocab_size",          "rms_norm_eps"};
 
-  /// Keys that describe the head alone. A tied model has no head of its own, so it takes no weights of an untied one.
+  /// Keys that describe only the head, for an untied model. A tied model always compares this key: its head is the
+  /// token embedding, so it cannot load the weights of an untied model.
   static constexpr std::string_view head_keys[] = {"tie_word_embeddings"};
 
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(llama const& m);
-  /// What a config.json of Transformers 4 or 5 says about rotary embeddings, sliding windows and a tied head, in one
-  /// form; see `weight_format::standard_of`. Throws `error` if such a value has the wrong type.
+  /// The values of a config.json of Transformers 4 or 5 for rotary embeddings, sliding windows and a tied head, in the
+  /// same form for both versions; see `weight_format::standard_of`. A missing key has Transformers' default. Throws
+  /// `error` if one of these values has the wrong type.
   [[gnu::cold]] static std::string standard_of(io::json const& configuration);
 };
 

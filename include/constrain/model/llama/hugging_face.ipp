@@ -30,7 +30,7 @@ namespace detail {
   auto const in_rope = [&](std::string_view name) { return rope ? rope->value(name) : std::nullopt; };
   auto theta = parameters ? parameters->value("rope_theta") : std::nullopt, type = in_rope("rope_type");
   if (!theta) theta = configuration.value("rope_theta");
-  if (!type) type = in_rope("type"); // as before Transformers 4.43
+  if (!type) type = in_rope("type"); // this key's name before Transformers 4.43
   auto turned = in_rope("partial_rotary_factor");
   if (!turned) turned = configuration.value("partial_rotary_factor");
   io::json_writer json;

@@ -19,21 +19,21 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Llama 3 (Llama Team 2024, "The Llama 3 Herd of Models"), and with other options Qwen2 and Qwen3: tokens [sequences,
 /// tokens] -> logits [sequences, tokens, vocabulary]. The model has pre-norm blocks with RMS normalization,
 /// grouped-query attention, rotary position embeddings and a gated feed-forward layer (SwiGLU, Shazeer 2020). No layer
-/// has dropout. The default sizes are those of Llama 3.2 1B.
+/// has dropout. The default sizes are Llama 3.2 1B's.
 struct llama {
   int layers = 16;         // transformer blocks
   int heads = 32;          // query heads
   int key_value_heads = 8; // key-value heads; their number must divide `heads`; 0: as many as `heads`
   int width = 2048;        // features of a token
   int hidden = 8192;       // features inside the feed-forward layer
-  int vocabulary = 128256; // number of token ids, counted from 0
+  int vocabulary = 128256; // number of token ids: 0 to vocabulary - 1
   int context = 131072;    // maximum tokens of a sequence
   int head_width = 0;      // features of a head; 0: width / heads
-  double epsilon = 1e-5;   // of the RMS normalizations
+  double epsilon = 1e-5;   // added to the mean square in RMS normalization
   bool tied = true;        // whether the head is the token embedding
   bool biases = false;     // whether queries, keys and values have biases, as in Qwen2
   bool head_norms = false; // whether each head of queries and keys is normalized, as in Qwen3; not with `biases`
-  // angles of the position embeddings; its `head_width` is not used
+  // frequencies of the position embeddings; the `head_width` of these options is ignored
   rotary_options rotary = {.theta = 500000, .factor = 32, .original_context = 8192};
   bool packed = false; // whether a sequence holds several documents (data::pack); then the positions are an input
 
@@ -43,7 +43,7 @@ struct llama {
                           "micro_batch::tokens or raise .context");
   };
 
-  /// Refused: a width that is not a multiple of the number of heads, without `head_width`.
+  /// Refused: without `head_width`, a width that is not a multiple of `heads`; a negative `head_width`.
   template <diagnosis d> struct heads_do_not_divide_the_width {
     static_assert(d.ok(),
                   "ct::llama: .heads is `got`, but must be a positive divisor of .width, `expected`; change one "
@@ -56,7 +56,7 @@ struct llama {
                   "them to false");
   };
 
-  /// Features of a head; 0 if the heads do not divide the width.
+  /// Features of a head: `head_width` or, if it is 0, width / heads; 0 if `heads` does not divide the width.
   constexpr int features_of_head() const {
     return head_width != 0 ? head_width : heads < 1 || width % heads != 0 ? 0 : width / heads;
   }
@@ -68,11 +68,12 @@ struct llama {
   constexpr int shared_heads() const { return key_value_heads != 0 ? key_value_heads : heads; }
   /// The logits of every token.
   constexpr value operator()(value tokens) const { return logits(tokens, nullptr); }
-  /// The logits of every token of packed documents.
+  /// The logits of every token of packed documents. `positions`: the position of each token in its document.
   constexpr value operator()(value tokens, value positions) const { return logits(tokens, &positions); }
 
 private:
-  /// The logits. `positions`: of packed documents; null: a sequence is one document.
+  /// The logits of every token. `positions`: the position of each token in its document [sequences, tokens]; null: a
+  /// sequence is one document.
   constexpr value logits(value tokens, value const* positions) const {
     auto& program = tokens.owner().program;
     if (auto const s = tokens.shape(); s.rank == 2 && s.extent[1] > context)
@@ -97,13 +98,14 @@ private:
   static constexpr value without_bias(char const* name, value x, std::int64_t features) {
     return linear(name, x, features, {.bias = false, .stddev = 0.02});
   }
-  /// Queries or keys [sequences, tokens, heads * head width], whose heads are normalized.
+  /// Queries or keys x [sequences, tokens, heads * head width] with RMS normalization of each head -> the same shape.
   constexpr value normalized(char const* name, value x) const {
     auto const s = x.shape();
     auto const per_head = shape(s.extent[0], s.extent[1] * s.extent[2] / features_of_head(), features_of_head());
     return reshape(rms_norm(name, reshape(x, per_head), {.epsilon = epsilon}), s);
   }
-  /// Grouped-query attention with rotary position embeddings: x [sequences, tokens, width] -> the same shape.
+  /// Grouped-query attention with rotary position embeddings: x [sequences, tokens, width] -> the same shape. `angles`:
+  /// the output of `rotary_table`. `positions`: as in `logits`.
   constexpr value attention(value x, value angles, value const* positions) const {
     linear_options const o{.bias = biases, .stddev = 0.02};
     std::int64_t const of_queries = std::int64_t{heads} * features_of_head();

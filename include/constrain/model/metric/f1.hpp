@@ -32,8 +32,8 @@ struct macro_f1 {
   }
 };
 
-/// The F1 score of two classes, as GLUE reports it for MRPC and QQP: that of class 1, the positive class. 0 if class 1
-/// is neither predicted nor a label, as in scikit-learn. Left out for another number of classes.
+/// The F1 score of class 1, the positive class of two, as GLUE reports it for MRPC and QQP. 0 if class 1 is neither
+/// predicted nor a label, as in scikit-learn. Not reported unless there are two classes.
 struct binary_f1 {
   static constexpr char const* name = "f1";
 

@@ -35,7 +35,7 @@ using metric_values = fixed_vector<metric_value, 8>;
 
 namespace detail {
 
-/// Whether metrics have names that are not empty, not those of other results, and not equal.
+/// Whether the metrics' names are unique, not empty, and different from the names of the other results.
 template <class... listed> constexpr bool have_own_names() {
   std::string_view const names[] = {"loss", "accuracy", "perplexity", listed::name...};
   for (std::size_t i = 0; i < std::size(names); ++i)
@@ -46,7 +46,7 @@ template <class... listed> constexpr bool have_own_names() {
 
 } // namespace detail
 
-/// The metrics of an objective, at most eight, each with a name of its own. An objective names them with its member
+/// The metrics of an objective, at most eight, with unique names. An objective lists its metrics in its member
 /// `metrics`; `evaluate` and `fit` then report them:
 ///
 ///     struct my_objective : ct::classification {

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Classification of sequences: the mean cross-entropy of one class per sequence, from logits [sequences, classes] and
 /// labels [sequences] (i32: the class, or `ignored_label`). Refused: token ids as logits.
 struct classification {
-  using metrics = constrain::metrics<macro_f1, binary_f1>; // what `evaluate` reports besides loss and accuracy
+  using metrics = constrain::metrics<macro_f1, binary_f1>; // `evaluate` also reports loss, accuracy and perplexity
 
   /// The loss, a scalar in nats per valid label.
   constexpr value operator()(value logits, value labels) const { return cross_entropy(logits, labels); }
@@ -18,7 +18,7 @@ struct classification {
 /// Classification with label smoothing or z-loss in training; `evaluate` computes the plain cross-entropy. Refused:
 /// token ids as logits, and an option out of range.
 template <cross_entropy_options options> struct classification_with {
-  using metrics = constrain::metrics<macro_f1, binary_f1>; // what `evaluate` reports besides loss and accuracy
+  using metrics = constrain::metrics<macro_f1, binary_f1>; // `evaluate` also reports loss, accuracy and perplexity
 
   /// The loss, a scalar.
   constexpr value operator()(value logits, value labels) const { return cross_entropy(logits, labels, options); }

@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///
 /// `perplexity` of `evaluate` is the exponential of this loss. Refused: token ids as logits, and a negative gamma.
 template <focal_loss_options options = focal_loss_options{}> struct focal_classification {
-  using metrics = constrain::metrics<macro_f1, binary_f1>; // what `evaluate` reports besides loss and accuracy
+  using metrics = constrain::metrics<macro_f1, binary_f1>; // `evaluate` also reports loss, accuracy and perplexity
 
   /// The loss, a scalar.
   constexpr value operator()(value logits, value labels) const { return focal_loss(logits, labels, options); }
