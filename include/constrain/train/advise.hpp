@@ -22,7 +22,7 @@ struct advice {
   std::vector<std::string> names;       // for each strategy: the names of its policies
   int index = -1;                       // index of the fastest strategy that fits; -1: none fits
   bytes missing;                        // excess of the smallest plan over the memory; 0 if a strategy fits
-  std::string text;                     // the table, and the choice or, if nothing fits, what is missing and what to do
+  std::string text;                     // the table, and the choice or, if none fits, the bytes missing and advice
 };
 
 namespace detail {
@@ -69,8 +69,8 @@ template <class task, class... sets> void append_estimates(advice& a, set_list<s
 /// `largest`: bytes of the largest parameter and its gradient.
 [[gnu::cold]] void finish_advice(advice& a, bytes memory, int sequences, bytes largest);
 
-/// Bytes of a task's largest parameter and its gradient in fp32. Of a parameter that is stacked over the layers of a
-/// repeat, one layer counts.
+/// Bytes of a task's largest parameter and its gradient, both in fp32. A parameter that is stacked over the layers of a
+/// repeat counts as one layer.
 template <class task> constexpr bytes largest_parameter_and_gradient() {
   constexpr program built = task::build(entry::step, dtype::f32);
   std::int64_t most = 0;
@@ -81,10 +81,10 @@ template <class task> constexpr bytes largest_parameter_and_gradient() {
 
 } // namespace detail
 
-/// Compares combinations of a precision, an optimizer, recomputation and fusion. Finds those whose step fits into
-/// `memory` bytes of one device, and the fastest of them by the cost model. If none fits, the text states how many
-/// bytes are missing and what to do. Throws `error` if `memory` is below 1 byte. The plans are made at compile time; no
-/// kernel is compiled. Compile-time error if a strategy needs a rate that is unknown (0) or out of range
+/// Compares combinations of a precision, an optimizer, recomputation and fusion. Finds the combinations whose step fits
+/// into `memory` bytes of one device, and the fastest of these by the cost model. If none fits, the text states how
+/// many bytes are missing and what to do. Throws `error` if `memory` is below 1 byte. The plans are made at compile
+/// time; no kernel is compiled. Compile-time error if a strategy needs a rate that is unknown (0) or out of range
 /// (device/rates.hpp).
 ///
 ///     std::puts(ct::advise<task>(ct::device::cpu{}, ct::gibibytes(16)).text.c_str());

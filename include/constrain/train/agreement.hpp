@@ -19,7 +19,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Adds those hyperparameters of an optimizer that `for_each_hyperparameter` visits.
+/// Adds the hyperparameters of an optimizer that `for_each_hyperparameter` visits.
 template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
   for_each_hyperparameter(h, [&](std::string const& field, auto value) {
     to.add(concat({field, " of the optimizer"}), value);
@@ -48,7 +48,7 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
 void add_state(fingerprint& to, training_state const& s);
 
 /// Adds the hash of a data set's content (0 for null) and, for a corpus or null, the number of tokens (-1 for null).
-/// `which`: the word before "corpus" or "examples" in the error: such as ".validation ", or "".
+/// `which`: the text before "corpus" or "examples" in the error, such as ".validation "; "" for the training data.
 void add_dataset(fingerprint& to, std::string const& which, data::dataset_pointer const& d);
 
 /// The values that must be equal on all ranks when a trainer is constructed.

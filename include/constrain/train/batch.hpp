@@ -47,23 +47,23 @@ private:
   std::shared_ptr<std::atomic<std::int64_t>> latest_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
-/// The arrays of a batch that is drawn from examples, has several inputs or labels, holds real numbers, or has labels
-/// that the trainer has shifted.
+/// The arrays of a batch that is drawn from examples, has several inputs or labels, holds floating-point numbers, or
+/// has labels that the trainer has shifted.
 struct batch_arrays {
   array_list inputs;                     // one array for each input of the model
   array_list labels;                     // one array for each label of the objective
   std::vector<std::int32_t> shifted;     // shifted copy of the caller's labels; `labels` views this copy; empty: none
-  std::unique_ptr<std::byte[]> memory{}; // of a batch of examples: the elements that `inputs` and `labels` view
+  std::unique_ptr<std::byte[]> memory{}; // the elements that `inputs` and `labels` view; null: not a batch of examples
 };
 
 /// One optimizer step's data for this rank, as views of arrays that must live until `step` returns. `trainer::batches`
 /// and `trainer::batch` create batches.
 struct batch {
-  // The first input, for example token ids [micro-batches, sequences, tokens]; empty if it holds real numbers.
+  // The first input, for example token ids [micro-batches, sequences, tokens]; empty if it is floating-point.
   std::span<std::int32_t const> inputs;
-  // The first labels, for example one per token or one per sequence; empty if they are real numbers.
+  // The first labels, for example one per token or one per sequence; empty if they are floating-point.
   std::span<std::int32_t const> labels;
-  std::int64_t valid_labels = 0; // elements of the first labels other than `ignored_label`; every real number counts
+  std::int64_t valid_labels = 0; // elements of the first labels other than `ignored_label`; all, if floating-point
   std::uint64_t corpus = 0;      // hash of the corpus or examples that the batch is from; 0: the caller's arrays
   data::position next{};         // position in the corpus or examples after the samples of all ranks
   std::int64_t sequence = 0;     // tokens in a sequence; 0: unknown, not checked by `step`

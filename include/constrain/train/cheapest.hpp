@@ -21,7 +21,7 @@ struct strategy_estimate {
   bytes peak;                   // of the step's plan; equals the trainer's peak unless another entry needs more
   double seconds = 0;           // estimate for a step (`estimated_seconds` with `rates_of` the device)
   double tokens_per_second = 0; // estimate for one rank
-  bool fits = false;            // whether the peak is within the caller's limit and that of checkpoint::budget
+  bool fits = false;            // whether the peak is within the limits of the caller and of checkpoint::budget
 };
 
 namespace detail {
@@ -73,7 +73,7 @@ template <class task, class... list> struct trainer_of_set<task, policies<list..
 /// The peak of a trainer of `task` with the policies `set`, over all entries.
 template <class task, class set> inline constexpr bytes peak_of_all = entries<task, set>::memory.peak;
 
-/// The index of the fastest strategy that fits, among those whose bit in `left_out` is 0; -1 if there is none.
+/// The index of the fastest strategy that fits, among the strategies whose bit in `left_out` is 0; -1: none.
 template <std::size_t size>
 constexpr int fastest(std::array<strategy_estimate, size> const& table, std::uint64_t left_out) {
   int best = -1;
@@ -110,7 +110,8 @@ template <bytes limit, class task, class... sets> struct estimates {
   template <int k> using set_at = std::tuple_element_t<static_cast<std::size_t>(k), std::tuple<sets...>>;
   static constexpr std::array<strategy_estimate, sizeof...(sets)> table{estimated<task, sets>::within(limit)...};
 
-  /// The index of the fastest strategy for which the plans of all entries fit; -1 if there is none.
+  /// The index of the fastest strategy for which the plans of all entries fit; -1: none. Ignores the strategies whose
+  /// bit in `left_out` is 1.
   template <std::uint64_t left_out = 0> static constexpr int choose() {
     constexpr int found = fastest(table, left_out);
     if constexpr (found < 0) return -1;
@@ -118,14 +119,15 @@ template <bytes limit, class task, class... sets> struct estimates {
     else return choose<(left_out | std::uint64_t{1} << found)>();
   }
   static constexpr std::array<bytes, sizeof...(sets)> limits{limit_with_budget<sets>(limit)...};
-  /// The index of the strategy that misses the fewest bytes.
+  /// The index of the strategy whose step exceeds its limit by the fewest bytes.
   static constexpr std::size_t nearest() {
     std::size_t found = 0;
     for (std::size_t k = 1; k < table.size(); ++k)
       if (table[k].peak - limits[k] < table[found].peak - limits[found]) found = k;
     return found;
   }
-  /// The bytes that this strategy misses: at least 1, since a step's plan that fits is not that of the largest entry.
+  /// The bytes by which the step of this strategy exceeds its limit; at least 1, since another entry may be the one
+  /// that does not fit.
   static constexpr bytes missing() {
     auto const more = table[nearest()].peak - limits[nearest()];
     return more > bytes(1) ? more : bytes(1);
@@ -140,7 +142,7 @@ template <bytes limit, class task, class... sets> struct estimates {
 };
 
 /// `estimates`, for arguments that may be invalid. If a strategy is not `ct::policies<...>`, or if there are not 1 to
-/// 64 strategies, `cheapest` reports the error, and the estimates are those of the default policies. If `task` is not a
+/// 64 strategies, `cheapest` reports the error, and the estimates are for the default policies. If `task` is not a
 /// task, the estimates report the error.
 template <bytes limit, class task, class... sets> struct checked_estimates {
   static constexpr bool are_sets = sizeof...(sets) >= 1 && sizeof...(sets) <= 64 && (is_set<sets> && ...);
@@ -159,10 +161,10 @@ template <bytes limit, class task, class... sets> struct checked_estimates {
 
 } // namespace detail
 
-/// Of the strategies whose trainers need at most `limit` bytes, chooses the one that a cost model estimates to be the
-/// fastest. The compiler makes the plan of every strategy's step, but compiles no kernel. `sets`: 1 to 64
-/// `ct::policies`. If no strategy fits, a compile-time error states how many bytes are missing. It is
-/// also a compile-time error if a strategy needs a device rate (device/rates.hpp) that is 0.
+/// Chooses, among the strategies whose trainers need at most `limit` bytes, the strategy that a cost model estimates to
+/// be the fastest. The compiler makes the plan of every strategy's step, but compiles no kernel. `sets`: 1 to 64
+/// `ct::policies`. If no strategy fits, a compile-time error states how many bytes are missing. It is also a
+/// compile-time error if a strategy needs a device rate (device/rates.hpp) that is 0 or out of range.
 ///
 ///     using choice = ct::cheapest<ct::gibibytes(4), task, ct::policies<>, ct::policies<ct::checkpoint::every<1>>,
 ///                                 ct::policies<ct::precision::bf16>>;

@@ -18,9 +18,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error` for an option out of range; the error names the option. (With MPI, `find_ranks` checks
-/// `.deadline` first. `cuda_device` checks that `.cuda_device` is there.) `on_cuda`: whether the device is
-/// device::cuda.
+/// Throws `error` for an option out of range; the error names the option. `on_cuda`: whether the device is
+/// device::cuda. (With MPI, `find_ranks` checks `.deadline` first. `cuda_device` checks that the device `.cuda_device`
+/// exists.)
 void check_run(run_options const& o, bool on_cuda);
 
 /// For optimizers that update before the norm of all gradients is known: throws `error` if `.clip_norm` is not 0.
@@ -34,8 +34,8 @@ template <class hyper> void check_scheduled(hyper const& h, schedule::any const&
   if (!s.fields().empty()) check(h, std::numeric_limits<std::int64_t>::max());
 }
 
-/// Throws `error` if a number of the first step's hyperparameters is not finite, in the result of `prepare` of the
-/// optimizer or of one that it wraps. `name`: the optimizer's name in the error.
+/// Throws `error` if a prepared hyperparameter of the first step (a result of `prepare`) is not finite, in the
+/// optimizer or in one that it wraps. `name`: the optimizer's name in the error.
 template <class optimizer, class real>
 void check_prepared(op::step_hyperparameters<optimizer, real> const& step, std::string const& name) {
   for_each_hyperparameter(step.decaying, [&]<class number>(std::string const&, number value) {
@@ -50,7 +50,7 @@ void check_prepared(op::step_hyperparameters<optimizer, real> const& step, std::
 template <class optimizer, class real>
 using three_steps = std::array<op::step_hyperparameters<optimizer, real> const*, 3>;
 
-/// A weight of 1 after three updates with the gradient 1. The optimizer is element-wise.
+/// The value of a weight, initially 1, after three updates with the gradient 1. The optimizer must be element-wise.
 template <class optimizer, class real> real updated_weight(three_steps<optimizer, real> const& steps) {
   real weight = 1;
   typename optimizer::template state<real> state{};
@@ -60,9 +60,9 @@ template <class optimizer, class real> real updated_weight(three_steps<optimizer
 }
 
 /// Throws `error` if three updates with the gradient 1 turn a weight of 1 into one whose square is infinite or NaN, but
-/// the same updates with the default hyperparameters do not: then no product with such weights is finite. Checks only
-/// an element-wise optimizer. `steps`: the given hyperparameters. `defaults`: the default ones. `name`: the optimizer's
-/// name in the error.
+/// the same updates with the default hyperparameters do not: a product of two such weights would overflow. Checks only
+/// an element-wise optimizer. `steps`: the user's hyperparameters. `defaults`: the default hyperparameters. `name`: the
+/// optimizer's name in the error.
 template <class optimizer, class real>
 void check_updates(three_steps<optimizer, real> const& steps, three_steps<optimizer, real> const& defaults,
                    std::string const& name) {
@@ -75,8 +75,8 @@ void check_updates(three_steps<optimizer, real> const& steps, three_steps<optimi
   }
 }
 
-/// `check_updates` for the hyperparameters `h` of the optimizer and of the one that it wraps, for each role if these
-/// depend on it.
+/// Calls `check_updates` for the hyperparameters `h` of the optimizer and of the optimizers that it wraps; for each
+/// role, if the hyperparameters depend on the role.
 template <class optimizer, class real>
 void check_first_updates(typename optimizer::hyper const& h, std::string const& name) {
   using step = op::step_hyperparameters<optimizer, real>;
@@ -93,9 +93,8 @@ void check_first_updates(typename optimizer::hyper const& h, std::string const& 
 }
 
 /// If the optimizer has a static function `check(hyper)`, calls this function, which may throw `error`. Throws `error`
-/// if a hyperparameter that `for_each_hyperparameter` visits is not finite, if `prepare` makes of them a number that is
-/// not, or if `check_updates` throws. `real`: the type in which weights are stored. `name`: the optimizer's name in the
-/// errors.
+/// if a hyperparameter that `for_each_hyperparameter` visits is not finite, and throws the errors of `check_prepared`
+/// and `check_first_updates`. `real`: the type in which weights are stored. `name`: the optimizer's name in the errors.
 template <class optimizer, class real = float>
 void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
   if constexpr (requires { optimizer::check(h); }) optimizer::check(h);

@@ -37,21 +37,22 @@ public:
   template <class planned_entry>
   static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens};
 
-  /// Chooses the CUDA device for `allocate`. `given`: its index; -1: the current device. With a parallel policy, as in
-  /// `device_of_rank`, whose errors it throws; then it is collective.
+  /// Chooses the CUDA device for `allocate`. `given`: its index; -1: the current device. With a parallel policy, calls
+  /// `device_of_rank` and throws its errors: -1 then means a different device for each rank on a node, and the call is
+  /// collective.
   void choose_device([[maybe_unused]] int given, [[maybe_unused]] communicator& world) {
     if constexpr (is_distributed_cuda) device_ = runner_type::device_for(given, world);
     else device_ = given;
   }
-  /// Connects the devices of the ranks after `allocate`. `data`: the ranks that train on different data; `zero`: those
-  /// that together hold the shards of a tensor. Throws `error` if NCCL fails. Collective.
+  /// Connects the devices of the ranks after `allocate`. `data`: the ranks that train on different data. `zero`: the
+  /// ranks that together hold the shards of a tensor. Throws `error` if NCCL fails. Collective.
   void connect([[maybe_unused]] communicator& data, [[maybe_unused]] communicator& zero,
                [[maybe_unused]] run_options const& o) {
     if constexpr (is_distributed_cuda) runner_->connect(data, zero, o.deadline, o.reduce == reduce::ordered);
   }
-  /// Allocates the arena. With `checked`, each run checks its reads and writes (see run/checked.hpp). With
-  /// `measure_memory`, fills the buffers with a pattern, so that `used` can find the bytes written. Throws `error` if
-  /// the memory cannot be allocated, or if the device cannot be used.
+  /// Allocates the arena. With `checked`, each kernel call checks its reads and its first output (see run/checked.hpp).
+  /// With `measure_memory`, fills the buffers with a pattern, so that `used` can find the bytes written. Throws `error`
+  /// if the memory cannot be allocated, or if the device cannot be used.
   void allocate(run_options const& o) {
     checked_ = o.checked;
     if constexpr (std::is_same_v<target, cpu>)
@@ -80,7 +81,8 @@ public:
   void drop_gradients() { gradients_kept_ = false; }
 
   /// Prepares a run of an entry: copies its inputs and labels into the arena and counts the valid labels of each
-  /// micro-batch. Returns the number of valid labels. `where`: the first words of errors.
+  /// micro-batch. Returns the number of valid labels. Throws `error`, which begins with `where`, for a token or label
+  /// out of range.
   template <class planned_entry>
   std::int64_t begin(char const* where, array_list const& inputs, array_list const& labels = {}) {
     gradients_kept_ = false; // inputs may share memory with gradients
@@ -120,8 +122,8 @@ public:
     runner_->template run<planned_entry>(parameters, checks);
   }
 
-  /// Begins to enqueue the entry `step`; see `runner::enqueuing`. A device that does not finish a run before `run`
-  /// returns then copies inputs without waiting.
+  /// Begins to enqueue the entry `step`; see `runner::enqueuing`. An asynchronous device then copies inputs without
+  /// waiting.
   template <class step> auto enqueuing() { return typename runner_type::template enqueuing<step>(*runner_); }
 
   /// Element i of the result `from`, converted to double from any floating-point dtype.

@@ -23,8 +23,8 @@ template <class... integers> constexpr std::int64_t largest(integers... numbers)
   return most;
 }
 
-/// Bytes that a trainer with these passes needs for its step. They equal the trainer's peak unless another entry needs
-/// more. The result is -1 if the program is refused.
+/// Bytes that a trainer with these passes needs for its step: the trainer's peak, unless another entry needs more. -1
+/// if the program is refused.
 template <class passes, class target> constexpr std::int64_t bytes_of_step() {
   using step = planned<passes, void, target>;
   if (!step::failure.ok()) return -1;

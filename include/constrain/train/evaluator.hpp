@@ -53,10 +53,10 @@ public:
     return sum ? std::optional(result_of(*sum)) : std::nullopt;
   }
 
-  /// The loss and accuracy over your own arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list of arrays;
-  /// here, `sequences` is `.evaluation_sequences` of the micro-batch, if that is set. Labels: the same shape, [n,
-  /// sequences] for classification, or a list of arrays. Throws `error` as `trainer::batch` does, and if no label is
-  /// valid.
+  /// The loss and accuracy over the caller's arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list of
+  /// arrays; here, `sequences` is `.evaluation_sequences` of the micro-batch, if this field is set. Labels: the same
+  /// shape, [n, sequences] for classification, or a list of arrays. Throws `error` as `trainer::batch` does, and if no
+  /// label is valid.
   evaluation evaluate(array_list const& inputs, array_list const& labels,
                       constrain::labels which = constrain::labels::shifted) {
     constexpr auto ports = engine::template ports<typename entries::evaluate>;
@@ -72,8 +72,8 @@ public:
     return result_of(sum);
   }
 
-  /// The logits of one micro-batch. Inputs: [sequences, tokens], or a list of arrays. Throws `error` for a wrong
-  /// number of arrays, and for an array with a wrong type or length or an invalid value.
+  /// The logits of one micro-batch. Inputs: [sequences, tokens], or a list of arrays. Throws `error` if the number of
+  /// arrays is wrong, if an array has the wrong type or length, or if a value is out of range.
   prediction<real> predict(array_list const& inputs) {
     constexpr auto ports = engine::template ports<typename entries::predict>;
     detail::check_lengths("predict", ports, port_kind::input, inputs, "");
@@ -184,13 +184,14 @@ protected:
     else return {};
   }
 
-  /// Waits for enqueued steps until at most `open` of them are left, and takes the results of all steps that are
-  /// complete into the training state.
+  /// Waits until at most `open` enqueued steps are incomplete. Updates the training state with the results of all
+  /// complete steps.
   void settle([[maybe_unused]] int open = 0) const {
     if constexpr (engine::is_asynchronous)
       for (; open_steps_.must_settle(open); open_steps_.pop()) take_result(open_steps_.oldest().wait());
   }
-  /// Counts a skipped step, and adapts the loss scale of precision::fp16.
+  /// Updates the training state with a step's result: counts a skipped step, and adapts the loss scale of
+  /// precision::fp16.
   void take_result(step_result const& r) const {
     if constexpr (policy_set::precision::value.loss_scale)
       detail::adapt_loss_scale(tensors(), run_.loss_scale, r.skipped);

@@ -34,8 +34,8 @@ struct example_array {
 /// The arrays of all inputs, then of all labels.
 using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
 
-/// Matches the arrays of examples to the ports of a task. Throws `error` unless there is an array of the right type for
-/// each port, each port can be divided into examples, and each array holds complete examples.
+/// Matches the arrays of examples to the ports of a task. Throws `error` unless each port has an array of the right
+/// type, each port can be divided into examples, and each array holds complete examples.
 [[gnu::cold]] CONSTRAIN_INLINE example_arrays cut(char const* where, data::examples const& examples,
                                                   batch_needs const& needed, std::size_t sequences) {
   check_types(where, needed.ports, port_kind::input, examples.inputs());
@@ -98,8 +98,8 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
     check_shifted(where, examples.inputs()[0].integers(), examples.labels()[0].integers(), needed.tokens);
 }
 
-/// Throws `error` unless the labels of masked examples are their tokens, or ignored, and the model knows all tokens of
-/// the masks.
+/// Throws `error` unless masked examples have one integer label per token, equal to the token or `ignored_label`,
+/// labels can be ignored, and the vocabulary of `how` is at most the model's.
 [[gnu::cold]] CONSTRAIN_INLINE void check_masks(char const* where, data::masking const& how,
                                                 example_array const& tokens, example_array const& labels) {
   if (!tokens.is_integers() || !labels.is_integers() || tokens.elements != labels.elements)

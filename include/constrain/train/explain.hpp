@@ -31,8 +31,8 @@ namespace detail {
   return false;
 }
 
-/// The dtypes in which optimizer states are stored, such as "u8, f32", in the order of the states; "none" if there are
-/// no states.
+/// The distinct dtypes of the optimizer states, in the order of the states, such as "u8, f32"; "none" for an optimizer
+/// without states.
 [[gnu::noinline, gnu::cold]] inline std::string state_types(parameter_list const& all) {
   std::string text;
   auto const is_first = [&](int state) {
@@ -49,8 +49,8 @@ namespace detail {
 
 /// A trainer's plan as text tables: policies, batch, dtypes, parameters (role, shape, size and weight decay), memory by
 /// part, arena bytes of each entry program, work of a step, and the number of nodes of the step program after each
-/// pass. On a GPU, the text also has an estimate of the time of a step by op (`rates_of`), and lists any dimensions
-/// that slow tensor cores down. With `programs`, the text also has the step program after each pass.
+/// pass. On a GPU, the text also has an estimate of the time of a step by op (`rates_of`), and lists any GEMM
+/// dimensions that slow tensor cores down. With `programs`, the text also has the step program after each pass.
 template <class trainer> std::string explanation(bool programs = false) {
   using entries = typename trainer::entries;
   using detail::formatted;

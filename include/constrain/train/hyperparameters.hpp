@@ -43,7 +43,7 @@ template <class hyper> double learning_rate_of(hyper const& h) {
 }
 
 /// The product of a learning rate, the schedule's factor and the factor of `scale_learning_rate`. Throws `error` if the
-/// product's absolute value is not at most `most`.
+/// product is not finite or its absolute value exceeds `most`.
 double scaled_learning_rate(double rate, double schedule, double factor, double most);
 
 /// Multiplies the learning rates of an optimizer, and of the optimizers that it wraps, by `schedule` and by `factor`,

@@ -28,7 +28,7 @@ using evaluator_of_inference =
 /// Evaluates, predicts and generates with a task's model. With the same policies and weights, the results equal a
 /// trainer's bit for bit, but there are no gradients, optimizer states or master weights. Parameters of two or more
 /// dimensions are stored in the type that GEMMs read: 2 bytes per element in bf16 and fp16. A trainer's policies can be
-/// used unchanged; those that concern only training (optimizer, accumulation, checkpointing) have no effect. With
+/// used unchanged; policies that concern only training (optimizer, accumulation, checkpointing) have no effect. With
 /// distributed policies, all ranks must construct the object, and then make the same sequence of calls to `evaluate`,
 /// `predict`, `generate`, `set` and `load_pretrained`, and of copies out of views.
 ///

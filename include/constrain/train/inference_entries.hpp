@@ -37,7 +37,7 @@ struct inference_entries
   using evaluate_program = passes<entry::evaluate>;
   using predict_program = passes<entry::predict>;
   using generate_program = passes<entry::generate>;
-  /// The shape of the logits of `predict`; those of `evaluate` may have another number of sequences.
+  /// The shape of the logits of `predict`; the logits of `evaluate` may have a different number of sequences.
   static constexpr shape logits = predict_program::built.values[predict_program::built.result("logits").value].shape;
   using evaluate = planned<evaluate_program, void, target>;
   using predict = planned<predict_program, evaluate, target>;

@@ -42,7 +42,7 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
 }
 
 /// Writes to `data`, iteration by iteration, the initial values of the elements that rank `rank` stores. `rank`: index
-/// among the ranks that hold the tensor.
+/// among the ranks that together hold the tensor.
 [[gnu::cold]] CONSTRAIN_INLINE void initialize_runs(tensor_info const& info, int index, std::uint64_t seed, int rank,
                                                     std::byte* data) {
   auto const full = info.shape.elements(), stored = info.map().stored();

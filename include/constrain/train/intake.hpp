@@ -50,7 +50,7 @@ public:
   std::int64_t labels(plan_ports to, array_list const& from, std::span<std::int64_t> valid) const;
 
 private:
-  /// The copy in the arena, if there is one that the host can address; else `from`.
+  /// The port's copy in the arena; `from` if no node reads the port or the host cannot address the arena.
   array_view copy_of(plan_port const& to, array_view from) const;
 
   char const* where_;

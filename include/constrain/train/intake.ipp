@@ -87,7 +87,7 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
                  needed.tokens, take});
 }
 
-/// Writes real numbers, converted to the type of the tensor.
+/// Writes floating-point numbers, converted to the dtype of the tensor.
 [[gnu::cold]] CONSTRAIN_INLINE void write_reals(arena& memory, host_view const& to, array_view from) {
   auto const* const source = from.bytes().data();
   auto const count = static_cast<std::int64_t>(from.size());

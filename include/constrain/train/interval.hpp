@@ -18,7 +18,7 @@ struct part_of_run {
 /// values out of range.
 class interval {
 public:
-  /// Every `steps` steps (at least 0; 0: never), or once per `part` of the run.
+  /// `steps`: number of steps between two events, at least 0; 0: never. `part`: fraction of the run between two events.
   constexpr interval(std::int64_t steps = 0) : steps_(steps) {}
   constexpr interval(optimizer_steps steps) : steps_(steps.count()) {}
   constexpr interval(part_of_run part) : part_(part), of_run_(true) {}

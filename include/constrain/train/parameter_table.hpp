@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A run of elements that are consecutive in a tensor and stored on one rank.
 struct stored_run {
   std::int64_t begin = 0;  // index of the first element in one iteration's full tensor
-  std::int64_t at = 0;     // index of this element among those that the rank stores of the iteration's tensor
+  std::int64_t at = 0;     // index of this element among the iteration's elements that the rank stores
   std::int64_t length = 0; // number of elements
 };
 
@@ -64,7 +64,7 @@ struct parameter_info : tensor_info {
   std::int64_t gradient_offset = -1;   // arena offset of the gradient; -1: none that the host can read
   dtype gradient_type = dtype::f32;    // of the gradient's elements
   std::int64_t gradient_shards = 1;    // number of ranks over which an iteration's gradient is sharded
-  std::int64_t gradient_step = 0;      // elements from one iteration's gradient to the next
+  std::int64_t gradient_step = 0;      // stride in elements from one iteration's gradient or shard to the next
 
   /// The parameter's gradient. The host must be able to read it: `gradient_offset` >= 0.
   constexpr tensor_info gradient() const {
@@ -106,12 +106,12 @@ struct parameter_list {
   bool has_setting(std::string_view name) const;
 };
 
-/// The numbers of entries in a program's parameter table.
+/// The sizes of a program's parameter table.
 struct parameter_counts {
-  int parameters = 0; // of the program
-  int states = 0;     // of the optimizer
-  int settings = 0;   // of the model
-  int characters = 0; // of all names together
+  int parameters = 0; // number of parameters
+  int states = 0;     // number of optimizer states of all parameters
+  int settings = 0;   // number of settings of the model
+  int characters = 0; // length of all names together
 };
 
 /// A program's parameters, optimizer states and settings. The parameters have the order in which the model creates

@@ -40,13 +40,13 @@ std::string called(plan_port const& port);
 /// The end of an error: why a port does not accept an integer, and what to pass instead.
 std::string fault_of(plan_port const& port, std::int32_t value);
 
-/// The end of an error: why a port does not accept a real number, and what to pass instead. `at`: the position of the
-/// number, for example "index 3".
+/// The end of an error: why a port does not accept a floating-point number, and what to pass instead. `at`: the
+/// position of the number, for example "index 3".
 std::string fault_of(plan_port const& port, double value, std::string const& at);
 
 /// The index of the first element that a port does not accept: an integer out of range, `ignored_label` if an op
-/// indexes by the labels, or a real number that is not finite or becomes infinite in the type in which it is stored.
-/// Returns the number of elements if the port accepts all of them.
+/// indexes by the labels, or a floating-point number that is not finite or becomes infinite in the type in which it is
+/// stored. Returns the number of elements if the port accepts all of them.
 std::size_t first_invalid(plan_port const& port, array_view values);
 
 /// Throws `error` unless the port accepts all elements. For a label port of integers, returns the number of valid

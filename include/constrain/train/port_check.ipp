@@ -21,7 +21,7 @@ constexpr std::uint32_t unsigned_limit(std::int64_t limit) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(limit, 0, std::int64_t{1} << 31));
 }
 
-/// Index of the first element outside [0, limit); the number of elements if there is none.
+/// Index of the first element outside [0, limit); the number of elements if all are inside.
 CONSTRAIN_INLINE std::size_t first_outside(std::span<std::int32_t const> values, std::int64_t limit) {
   auto const below = unsigned_limit(limit);
   std::size_t i = 0;
@@ -117,7 +117,6 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
   std::size_t count = 0;
   for (auto const& port : ports)
     if (port.kind == kind) names += concat({count++ == 0 ? "" : ", ", port.spec.name});
-  // For one port, an empty list counts as an array without elements.
   if (given.size() != count && !(given.size() == 0 && count == 1))
     throw error({where, ": ", counted(given.size(), kind == port_kind::input ? "input" : "label"),
                  given.size() == 1 ? " was" : " were", " given, but the ",
@@ -180,13 +179,13 @@ constexpr real_range range_of(dtype type) {
   }
 }
 
-/// The range of the real numbers that a port accepts: all finite numbers if no node reads the port's array.
+/// The range of the floating-point numbers that a port accepts: all finite numbers if no node reads the port's array.
 constexpr real_range range_of(plan_port const& port) {
   return port.view.elements > 0 ? range_of(port.view.type) : real_range{};
 }
 
-/// The index of the first real number that is not finite, or that becomes infinite in the port's type; the number of
-/// values if there is none.
+/// The index of the first number that is not finite, or that becomes infinite in the port's type; the number of
+/// elements if no number does.
 template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const& port, array_view const& all) {
   auto const* const values = reals_of<real>(all);
   auto const infinite = range_of(port).infinite;
@@ -205,7 +204,7 @@ template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const
                  "; pass smaller numbers, for example divided by their standard deviation"});
 }
 
-/// Throws `error` unless all real numbers are finite, and stay finite when converted to the port's type.
+/// Throws `error` unless all numbers are finite, and stay finite when converted to the port's type.
 template <class real>
 [[gnu::cold]] void check_reals(char const* where, plan_port const& port, array_view const& values) {
   auto const i = first_not_finite<real>(port, values);

@@ -24,9 +24,9 @@ struct ranks {
   held<communicator> tensor = std::unique_ptr<communicator>(new self);  // the ranks that divide the layers
   std::unique_ptr<communicator> data_axis, zero_axis;                   // null without tensor parallelism
 
-  /// The ranks that train on different data and have the same part of each layer as this rank.
+  /// The ranks that train on different data and hold the same range of each layer as this rank.
   communicator& data() const { return data_axis ? *data_axis : *world; }
-  /// The ranks of `data()` that hold the shards of a tensor together.
+  /// The ranks of `data()` that together hold the shards of a tensor.
   communicator& zero() const { return zero_axis ? *zero_axis : *holders; }
 
   /// Call this before forward passes. If several ranks hold a tensor together, forward passes are collective, and this

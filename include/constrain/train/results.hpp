@@ -22,7 +22,7 @@ struct step_result {
   bool skipped = false;        // a gradient was not finite, so weights and optimizer states are unchanged
   std::string_view not_finite; // name of the first parameter whose gradient was not finite; empty: all were finite.
                                // With optimizer::in_backward, `skipped` is false, and all tensors are updated except
-                               // those whose gradient was not finite
+                               // the tensors whose gradient was not finite
 };
 
 /// Result of an evaluation. A valid label is a label other than `ignored_label` in the first array of labels.
@@ -33,7 +33,7 @@ struct evaluation {
   std::int64_t tokens = 0; // number of valid labels
   metric_values metrics{}; // the objective's metrics, such as macro_f1; empty if it has none
 
-  /// The value of a metric by its name; nullopt if there is none of this name.
+  /// The value of the metric `name`; nullopt if the objective has no such metric.
   std::optional<double> metric(std::string_view name) const {
     for (auto const& each : metrics)
       if (each.name == name) return each.value;
@@ -51,7 +51,7 @@ struct evaluation_sums {
 };
 
 /// The means of sums over valid labels, and the perplexity, without metrics. `classifies`: whether the labels are
-/// classes; if not, accuracy and perplexity are NaN. Throws `error` if there was no valid label.
+/// classes; if not, accuracy and perplexity are NaN. Throws `error` if no label was valid.
 [[gnu::noinline]] inline evaluation mean_of(evaluation_sums const& sum, bool classifies = true) {
   if (sum.tokens == 0)
     throw error("evaluate: every label is ignored, so there is no loss; pass at least one valid label");

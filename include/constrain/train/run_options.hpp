@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// that were not skipped, the scale is multiplied by `growth`. The scale stays between 2^-24 and 2^127. The trainer's
 /// setting "loss_scale" is the scale of the next step.
 struct loss_scale_options {
-  double initial = 65536;       // scale of the first step, from 2^-24 to 2^127
+  double initial = 65536;       // scale of the first step, in [2^-24, 2^127]
   double growth = 2;            // multiplies the scale at an increase, finite and above 1
   double backoff = 0.5;         // multiplies the scale after a skipped step, above 0 and below 1
   std::int64_t interval = 2000; // consecutive steps without a skip before an increase, at least 1
@@ -45,9 +45,9 @@ struct run_options {
   int cuda_device = -1; // with device::cuda: the device, as in cudaSetDevice; -1: the current device
                         // of the thread that constructs the trainer or, with a parallel policy, device 0 for the
                         // first rank on a node, device 1 for the second, and so on
-  // With device::cuda: a cudaStream_t of your own, on which the trainer then does all its work. It must be a stream of
-  // the trainer's device, not a default stream with launch::graph, and outlive the trainer, which never destroys it.
-  // Null: the trainer makes a stream. See docs/on-a-gpu.md. Must be null on the CPU.
+  // With device::cuda: the caller's cudaStream_t, on which the trainer then does all its work. The stream must belong
+  // to the trainer's device and outlive the trainer, which never destroys it; with launch::graph, it must not be a
+  // default stream. Null: the trainer creates a stream. See docs/on-a-gpu.md. Must be null on the CPU.
   void* cuda_stream = nullptr;
 };
 

@@ -40,8 +40,9 @@ public:
 
   /// Refers to no data set.
   sample_set() = default;
-  /// `data`: an object with functions `labels`, `view`, `copy` and `pad`, like those below. (This class uses function
-  /// pointers, because compilers generate code for virtual functions even if a program does not use the class.)
+  /// `data`: an object with functions `labels`, `view`, `copy` and `pad`, like the functions below. (This class uses
+  /// function pointers, because compilers generate code for virtual functions even if a program does not use the
+  /// class.)
   template <class kind>
   sample_set(std::shared_ptr<kind const> data, facts const& of)
       : data_(std::move(data)), facts_(of),

@@ -31,7 +31,7 @@ struct field {
   std::int64_t count = 0;                       // value of an integer field
 };
 
-/// A field that holds a number of steps.
+/// A field that is a number of steps, at least `least`.
 inline field steps_field(char const* name, optimizer_steps value, std::int64_t least) {
   return {name, static_cast<double>(value.count()), number_range::from_zero, least, value.count()};
 }
@@ -69,7 +69,7 @@ public:
   /// The fields; none for a user's own function.
   std::vector<field> const& fields() const { return fields_; }
   /// Throws `error` for a field out of range, for fields that contradict each other, for an empty function, and for a
-  /// first factor that is negative or not finite.
+  /// factor of the first step that is negative or not finite.
   void check() const;
 
 private:

@@ -8,8 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Throws `error` if `.dropout` is not 0 and the program has no dropout.
 void check_settings(parameter_list const& all, run_options const& run);
 
-/// Gives the settings `dropout`, `clip_norm` and `loss_scale` the initial values in the run options. Skips settings
-/// that the program does not have.
+/// Sets the settings `dropout`, `clip_norm` and `loss_scale` to their initial values, which the run options specify.
+/// Skips settings that the program does not have.
 void start_settings(named_tensors const& all, run_options const& run);
 
 } // namespace constrain::detail

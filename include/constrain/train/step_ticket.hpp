@@ -34,10 +34,10 @@ public:
       : outputs_(outputs), results_(std::move(results)) {
     result_.tokens = tokens;
   }
-  /// Waits for the step, if no earlier call has. Throws `error` if the device reports an error; a later call then waits
-  /// again.
+  /// Waits for the step, if no earlier call did, and returns its result. Throws `error` if the device reports an error;
+  /// a later call then waits again.
   step_result const& wait();
-  /// Whether somebody has waited for the step, so that `wait` returns at once.
+  /// Whether a call to `wait` has returned, so that the next call returns immediately.
   bool is_complete() const { return results_ == nullptr; }
 
 private:
@@ -50,7 +50,7 @@ private:
 class open_steps {
 public:
   int size() const { return (steps_[0] != nullptr) + (steps_[1] != nullptr); }
-  /// Whether there are more than `open` of these steps, or the oldest is complete.
+  /// Whether this object has more than `open` steps, or the oldest is complete.
   bool must_settle(int open) const { return size() > open || (size() > 0 && oldest().is_complete()); }
   /// The oldest of these steps. There must be one.
   open_step& oldest() const { return *steps_[0]; }
@@ -65,9 +65,9 @@ private:
 
 } // namespace detail
 
-/// The result of a step that `trainer::enqueue` has started, and a way to wait for it. The step counts even if nobody
-/// waits for it, so a ticket can be dropped. A ticket can be used after its trainer was moved or destroyed. Tickets can
-/// be moved, but not copied.
+/// A handle to a step that `trainer::enqueue` has started: waits for the step and returns its result. The step counts
+/// even if no ticket waits for it, so a ticket can be destroyed early. A ticket can be used after its trainer was moved
+/// or destroyed. Tickets can be moved, but not copied.
 class [[nodiscard]] step_ticket {
 public:
   /// An empty ticket, without a step.
@@ -76,7 +76,7 @@ public:
   explicit step_ticket(step_result const& result) : result_(result), is_complete_(true) {}
   /// The ticket of a step that may still run.
   explicit step_ticket(std::shared_ptr<detail::open_step> step) : step_(std::move(step)) {}
-  /// Moves the step's result or the wait for it; `other` becomes empty.
+  /// Takes over the step of `other`, which becomes empty.
   step_ticket(step_ticket&& other) noexcept
       : step_(std::move(other.step_)), result_(other.result_), is_complete_(std::exchange(other.is_complete_, false)) {}
   step_ticket& operator=(step_ticket&& other) noexcept;

@@ -45,7 +45,7 @@ public:
 
   /// The shape of one iteration's full tensor.
   constrain::shape const& shape() const { return info_.shape; }
-  /// The product of the iteration counts of all repeats (loops of the model) around the parameter; 1 if there are none.
+  /// The product of the iteration counts of all repeats (loops of the model) around the parameter; 1: no repeat.
   std::int64_t iterations() const { return info_.iterations; }
   /// Whether the parameter is inside a repeat. If so, the first dimension of a copied array is the iteration.
   bool stacked() const { return info_.stacked; }
@@ -73,13 +73,13 @@ public:
       });
     });
   }
-  /// Copies the bytes of all elements, row-major, in the dtype of the arena. A gradient's elements are still
-  /// multiplied by the loss scale, if there is one. Throws `error` unless `to` has as many bytes as all elements.
+  /// Copies the bytes of all elements, row-major, in the dtype of the arena. With precision::fp16, a gradient's
+  /// elements are still multiplied by the loss scale. Throws `error` unless `to` has as many bytes as all elements.
   void copy_bytes_to(std::span<std::byte> to) const;
-  /// Sets all elements to those of `from`, row-major, converted from `real`. Each rank copies only the elements that it
-  /// stores. For a parameter, its average (optimizer::averaged) becomes a copy of the new value, and its compensation
-  /// (optimizer::states_in with precision::pure_bf16) becomes 0; other states keep their values. Throws `error` unless
-  /// `from` has `size()` elements and the tensor's elements are floating-point numbers.
+  /// Sets all elements to the elements of `from`, row-major, converted from `real`. Each rank copies only the elements
+  /// that it stores. For a parameter, its average (optimizer::averaged) becomes a copy of the new value, and its
+  /// compensation (optimizer::states_in with precision::pure_bf16) becomes 0; other states keep their values. Throws
+  /// `error` unless `from` has `size()` elements and the tensor's elements are floating-point numbers.
   template <class real> void copy_from(std::span<real const> from) const {
     check(from.size()), check_real();
     double const factor = factor_ == nullptr ? 1 : *factor_;
@@ -107,7 +107,7 @@ private:
   /// All-gathers the full tensors of all iterations into `full`.
   void gather(std::byte* full) const;
 
-  /// Calls f(buffer, slice_begin, n) for [begin, end) in slices of n <= 1024 elements; `buffer` has room for a slice.
+  /// Calls f(buffer, slice_begin, n) for [begin, end) in slices of n <= 1024 elements; `buffer` can hold a slice.
   template <class stored, class function>
   static void for_slices(std::int64_t begin, std::int64_t end, function const& f) {
     stored buffer[1024];
@@ -123,8 +123,8 @@ private:
   tensor_info info_;
   communicator* group_;            // the ranks that together hold the tensor; null: every rank holds all of it
   double const* factor_ = nullptr; // the elements in memory are multiplied by `*factor_`; null: by 1
-  parameter_list all_;             // contains the parameter whose value this is
-  int parameter_ = -1;             // index of this parameter; -1: not the value of a parameter
+  parameter_list all_;             // the parameters of the trainer or inference object; empty: not set
+  int parameter_ = -1;             // index in `all_` of the parameter with this value; -1: not a parameter's value
 };
 
 /// A parameter's tensor with its name and role.

@@ -86,13 +86,13 @@ public:
 
   /// Starts one optimizer step and returns a ticket, whose `wait` returns what `step` would return. On a CUDA device,
   /// `enqueue` copies the batch's arrays to pinned memory, enqueues all work and returns while the device still works;
-  /// on the CPU, it takes the whole step. Up to two steps can be under way: a third call first waits for the oldest,
+  /// on the CPU, it runs the whole step. Up to two steps can be in flight: a third call first waits for the oldest,
   /// whose ticket keeps the result. With precision::fp16 and with `.checked`, every call first waits for all earlier
   /// steps: the loss scale depends on their results. On several devices, every call waits for its own step. All other
   /// calls that read or change the trainer, such as `save`, `evaluate` and `state`, wait for the enqueued steps;
-  /// `steps` and `learning_rate` do not wait, and count them. The arrays of the batch may change as soon as `enqueue`
-  /// returns. Throws `error` as `step` does for a bad batch and for calls of CUDA that fail; an error on the device is
-  /// thrown by `step_ticket::wait`, or by the next call that waits.
+  /// `steps` and `learning_rate` do not wait, and count the enqueued steps. The arrays of the batch may change as soon
+  /// as `enqueue` returns. Throws `error` as `step` does for a bad batch, and if a CUDA call fails;
+  /// `step_ticket::wait`, or the next call that waits, throws an error of the device.
   [[gnu::cold]] step_ticket enqueue(constrain::batch const& b) try { return start_step(b); } catch (...) {
     rethrow_or_end_job(world(), joint_call::step);
   }
@@ -100,9 +100,9 @@ public:
   /// Compile-time error: `step` takes a batch, not arrays.
   template <class x, class y> detail::step_takes_a_batch<x> step(x const&, y const&);
 
-  /// A batch of your own arrays, which must live until `step` returns. Each array has the shape [micro-batches, ...],
-  /// where [...] is the shape of the task's input or label. For causal_lm, both shapes are [sequences, tokens]; for
-  /// classification, the label has the shape [sequences]. Pass several inputs as a list: `batch({tokens, lengths},
+  /// A batch of the caller's arrays, which must live until `step` returns. Each array has the shape [micro-batches,
+  /// ...], where [...] is the shape of the task's input or label. For causal_lm, both shapes are [sequences, tokens];
+  /// for classification, the label has the shape [sequences]. Pass several inputs as a list: `batch({tokens, lengths},
   /// labels)`. `ignored_label` (-100) marks a missing label. For causal_lm, each label is the token that follows the
   /// input token at the same position. Alternatively, pass the inputs as labels, with labels::shift. Throws `error` if
   /// the number of arrays is wrong, if an array has the wrong type or length, if a value is out of range, if labels
@@ -137,7 +137,8 @@ public:
     settle();
     return tensors().gradient(name, engine_.gradients_kept(), &*loss_scale_);
   }
-  /// A view of the optimizer state `name` of a parameter, such as "exp_avg" of adamw. Throws `error` if there is none.
+  /// A view of the optimizer state `name` of a parameter, such as "exp_avg" of adamw. Throws `error` if the parameter
+  /// has no such state.
   tensor_view state(std::string_view parameter, std::string_view name) const {
     settle();
     return tensors().state(parameter, name);
@@ -160,7 +161,7 @@ public:
   /// Saves weights, optimizer states, settings and training state to a directory, atomically: only a complete saved run
   /// replaces an existing one. Hugging Face Transformers can load the directory if the model is bert, gpt2 or llama.
   /// With {.max_shard_size = ct::gibibytes(5)}, larger weights are split over several files. Throws `error` on all
-  /// ranks if a file cannot be written.
+  /// ranks if a file cannot be written, or if `.max_shard_size` is negative.
   void save(std::string const& directory, save_options const& options = {}) const {
     settle();
     save_run(directory, options, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world,
@@ -175,11 +176,12 @@ public:
     engine_.drop_gradients();
   }
   /// Loads only weights, from a directory or safetensors file of Hugging Face Transformers or from another trainer's
-  /// saved run of the same model. With {.strict = false}, weights that are not there keep their values: for example,
+  /// saved run of the same model. With {.strict = false}, weights that are not stored keep their values: for example,
   /// `std::puts(t.load_pretrained("bert", {.strict = false}).text().c_str())` loads a pretrained body for a new head,
-  /// and prints what was not found. The states that describe a weight's value start again from these weights: averages
-  /// (optimizer::averaged) and compensations (optimizer::states_in with precision::pure_bf16). Throws `error`, with
-  /// nothing changed, if the weights cannot be read, or if names, shapes or configuration do not match.
+  /// and prints the names of the tensors that were not loaded. Averages (optimizer::averaged) become copies of the new
+  /// weights, and compensations (optimizer::states_in with precision::pure_bf16) become 0; other states keep their
+  /// values. Throws `error`, with nothing changed, if the weights cannot be read, or if names, shapes or configuration
+  /// do not match.
   loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
     settle();
     auto const result =
@@ -189,10 +191,10 @@ public:
     return result;
   }
 
-  /// Loads the newest run saved in directory/step-<n> or, if there is none, the run saved in the directory itself. All
-  /// ranks load the same run. Returns false if there is no saved run. If a run cannot be loaded, rank 0 prints the
-  /// error to `log` (null: silent), and the next older run is tried. Throws the error of `load` if no run can be
-  /// loaded, or an `error` if ranks have saved runs but no run is on all ranks.
+  /// Loads the newest run saved in directory/step-<n> or, if none exists, the run saved in the directory itself. All
+  /// ranks load the same run. Returns false if no saved run exists. If a run cannot be loaded, rank 0 prints the error
+  /// to `log` (null: silent), and the next older run is tried. Throws the error of `load` if no run can be loaded, or
+  /// an `error` if ranks have saved runs but no run is on all ranks.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
@@ -204,8 +206,9 @@ public:
     return detail::learning_rate_of(hyper_) * schedule::factor(run_.schedule, state_.steps) *
            state_.learning_rate_factor;
   }
-  /// Multiplies the learning rate of all later steps, in resumed runs too. Throws `error` unless `factor` is finite and
-  /// above 0, and the product of all factors is at most 1e9.
+  /// Multiplies the learning rate of all later steps, in resumed runs too. All ranks must pass the same factor: the
+  /// next `fit` checks this, `step` does not. Throws `error` unless `factor` is finite and above 0, and the product of
+  /// all factors is at most 1e9.
   void scale_learning_rate(double factor) {
     state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor);
   }
@@ -216,7 +219,7 @@ private:
       base::step_parameters_now, base::table, base::take_result, base::tensors;
   static constexpr bool scales_loss = policy_set::precision::value.loss_scale;
 
-  /// Enqueues a step; on the CPU, takes it.
+  /// Enqueues a step; on the CPU, runs it.
   [[gnu::cold]] step_ticket start_step(constrain::batch const& b) {
     constexpr bool may_overlap = engine::is_asynchronous && !scales_loss;
     settle(may_overlap && !run_.checked ? 1 : 0);

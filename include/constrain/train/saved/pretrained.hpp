@@ -15,13 +15,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `load_pretrained`.
 struct pretrained_options {
-  /// Whether the weights must be exactly the model's. If false, a tensor that the weights lack keeps its values, as a
-  /// new head on a pretrained body does, and a tensor that the model does not have is ignored. What config.json says
-  /// of the head is not compared.
+  /// Whether the stored tensors must be exactly the model's. If false, a tensor of the model that is not stored keeps
+  /// its values, as a new head on a pretrained body does, a stored tensor that the model does not have is ignored, and
+  /// the keys of config.json that describe the head are not compared.
   bool strict = true;
 };
 
-/// What `load_pretrained` did not load.
+/// The tensors that `load_pretrained` did not load.
 struct loaded_weights {
   std::vector<std::string> missing;    ///< Tensors of the model, by their names in files, that kept their values.
   std::vector<std::string> unexpected; ///< Stored tensors that the model does not have.
@@ -33,12 +33,13 @@ struct loaded_weights {
 /// Loads weights into the arena (`memory`) and leaves the rest of the run unchanged. `path`: a safetensors file, or a
 /// directory that Hugging Face Transformers or `save_run` wrote, with model.safetensors, or with several files and
 /// model.safetensors.index.json, and, if present, config.json. Converts F64, F32, BF16 and F16 tensors to the
-/// parameters' dtype. `list`: the parameters. `format`: their names in the file. `group`: the ranks that hold the
-/// shards. `ranks` lets all ranks agree that every check passed before the first byte is written. Throws `error` if the
-/// weights file is missing, if a file is damaged, if a tensor has any other dtype or has the wrong shape, if one of
-/// `format.copies` is no copy, or if config.json lacks a required key or contradicts the model's configuration. With
-/// `options.strict`, also throws if a tensor is missing, or is neither the model's nor matched by
-/// `format.ignored_suffixes`; without it, if no tensor is the model's. Call this function within `agreement::run`.
+/// parameters' dtype. `list`: the parameters. `format`: their names in the file. `group`: the ranks that together hold
+/// the tensors. `ranks` lets all ranks agree that every check passed before the first byte is written. Throws `error`
+/// if the weights file is missing, if a file is damaged, if a tensor has any other dtype or has the wrong shape, if one
+/// of `format.copies` differs from its original, or if config.json lacks a required key or contradicts the model's
+/// configuration. With `options.strict`, also throws if a tensor is missing, or is neither the model's nor matched by
+/// `format.ignored_suffixes`; without `options.strict`, if no tensor is the model's. Call this function within
+/// `agreement::run`.
 [[gnu::cold]] loaded_weights load_pretrained(std::string const& path, pretrained_options const& options,
                                              parameter_list const& list, weight_format const& format, arena& memory,
                                              communicator& group, agreement& ranks);

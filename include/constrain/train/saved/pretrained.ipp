@@ -28,15 +28,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
 }
 
-/// What the comparison of a config.json with the model's configuration needs.
+/// The comparison of a config.json with the model's configuration.
 struct configuration_check {
   std::string const& directory;                // as in `check_field`
   std::string_view owner;                      // as in `check_field`
   std::span<std::string_view const> skipped{}; // keys that are not compared
 
   /// Throws `error` if the configuration objects `saved` and `here` have different values in a field that both have.
-  /// Skips fields that are null in either object, and arrays in `here`. `within`: what comes before a field's name in
-  /// the error.
+  /// Skips fields that are null in either object, and arrays in `here`. `within`: the text before a field's name in the
+  /// error.
   [[gnu::cold]] void members(io::json const& saved, io::json const& here, std::string const& within = "") const;
 };
 
@@ -60,7 +60,7 @@ struct configuration_check {
 }
 
 /// Throws `error` if the config.json of a directory lacks a required key or contradicts the model's configuration.
-/// `text`, `file`: its content and path.
+/// `text`, `file`: content and path of the config.json.
 [[gnu::cold]] CONSTRAIN_INLINE void check_configuration(configuration_check const& check, std::string_view text,
                                                         std::string const& file, weight_format const& format) {
   auto const saved = io::json::parse(text, file);
@@ -73,7 +73,7 @@ struct configuration_check {
 }
 
 /// The tensor called `name`, or `name` without the format's prefix (GPT-2 files exist with and without "transformer."),
-/// or one of these names with another suffix; null if there is none.
+/// or one of these names with one of the format's other suffixes; null: not found.
 [[gnu::cold]] CONSTRAIN_INLINE io::tensor const* find_stored(io::safetensors_files const& file, std::string_view name,
                                                              weight_format const& format) {
   auto const find = [&](std::string_view one) {
@@ -87,15 +87,15 @@ struct configuration_check {
   return found;
 }
 
-/// Open weights. Those of a saved run are read through its reader, so that all files are of the same run even if
-/// another one replaces it meanwhile.
+/// Weights that are open for reading. All files of a saved run are read through one `directory_reader`, so that they
+/// belong to the same run even if a save replaces the directory meanwhile.
 struct opened_weights {
-  std::unique_ptr<io::directory_reader> run{}; // null unless the weights are those of a saved run
+  std::unique_ptr<io::directory_reader> run{}; // the reader of a saved run; null: no saved run
   io::safetensors_files files{};
 };
 
 /// Opens the weights at `path`, a file or a directory. For a directory, checks its manifest and its configuration, if
-/// it has them. `strict`: as in `pretrained_options`. `owner`: as in `check_field`.
+/// these files exist. `strict`: as in `pretrained_options`. `owner`: as in `check_field`.
 [[gnu::cold]] CONSTRAIN_INLINE opened_weights open_weights(std::string const& path, bool strict,
                                                            weight_format const& format, std::string_view owner) {
   if (!io::directory_names(path)) return {nullptr, io::safetensors_files::open(path)};
@@ -120,8 +120,8 @@ struct opened_weights {
   return opened;
 }
 
-/// The stored tensors of the `wanted` ones; null: missing. Throws `error` if one has another shape or holds no real
-/// numbers.
+/// For each tensor of `wanted`, the stored tensor; null: missing. Throws `error` if a stored tensor has a different
+/// shape or a dtype other than F64, F32, BF16 and F16.
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<io::tensor const*> find_weights(std::string const& path,
                                                                            io::safetensors_files const& saved,
                                                                            std::vector<file_tensor> const& wanted,
@@ -140,7 +140,7 @@ struct opened_weights {
   return found;
 }
 
-/// What `find_weights` found, and what else is stored.
+/// Lists the tensors of `wanted` that `find_weights` did not find, and the stored tensors that the model does not have.
 [[gnu::cold]] CONSTRAIN_INLINE loaded_weights compared(io::safetensors_files const& saved,
                                                        std::vector<file_tensor> const& wanted,
                                                        std::vector<io::tensor const*> const& found,
@@ -156,7 +156,7 @@ struct opened_weights {
   return result;
 }
 
-/// Throws `error` for a copy that differs from the tensor that is loaded: the model's two uses would need two tensors.
+/// Throws `error` if one of `format.copies` differs from the tensor that is loaded: the model has one tensor for both.
 [[gnu::cold]] CONSTRAIN_INLINE void check_copies(std::string const& path, io::safetensors_files const& saved,
                                                  weight_format const& format) {
   for (auto const& [name, of] : format.copies) {
@@ -169,7 +169,8 @@ struct opened_weights {
   }
 }
 
-/// Throws `error` for tensors that only one side has: any of them if `strict`, and otherwise if nothing was found.
+/// Throws `error` if `strict` and a tensor is missing or unexpected, or if not `strict` and all `wanted` tensors are
+/// missing. `wanted`: number of tensors of the model.
 [[gnu::cold]] CONSTRAIN_INLINE void check_found(std::string const& path, loaded_weights const& of, std::size_t wanted,
                                                 bool strict) {
   constexpr char const* advice = "; load the weights of the same model";

@@ -10,7 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether there is a saved run in a directory. Throws `error` on every rank if only some ranks find one. Collective.
+/// Whether a directory has a saved run (`directory_reader::finds`). Throws `error` on every rank if only some ranks
+/// find one. Collective.
 bool found_by_all(communicator& world, std::string const& directory);
 
 } // namespace detail
@@ -24,7 +25,7 @@ bool found_by_all(communicator& world, std::string const& directory);
                                function_ref<void(std::string const&)> load, std::FILE* log);
 
 /// Loads the newest saved run of the series in a directory, as `take_newest` does. If the series is empty, loads the
-/// saved run in the directory itself; returns false if there is no saved run. Throws as `take_newest`, `load` and
+/// saved run in the directory itself. Returns false if no saved run exists. Throws as `take_newest`, `load` and
 /// `detail::found_by_all` do. Collective.
 [[gnu::cold]] bool resume_from(std::string const& directory, communicator& world,
                                function_ref<void(std::string const&)> load, std::FILE* log);

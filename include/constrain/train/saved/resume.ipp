@@ -14,8 +14,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws the error for a saved run that only some ranks find. The error names one rank that finds it and one that does
-/// not. `here`: whether this rank finds it. Collective.
+/// Throws the error for a saved run that only some ranks find. The error names one rank that finds the run and one that
+/// does not. `here`: whether this rank finds the run. Collective.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_found_by_some(communicator& world, std::string const& directory,
                                                                   bool here) {
   auto const found_on = find_lowest(world, here ? world.rank() : world.size()).value;
@@ -36,7 +36,7 @@ using steps_left = std::span<std::int64_t const>; // this rank's saved steps tha
 
 /// A saved run that all ranks have.
 struct common_run {
-  std::int64_t step = -1;   // -1: there is none
+  std::int64_t step = -1;   // -1: no such run
   std::int64_t passed = -1; // this rank's newest step that is passed over because another rank lacks it; -1: none
   bool none_left = false;   // whether no rank had a saved run left
 };

@@ -71,7 +71,7 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   }
 }
 
-/// The files of the weights: `weights_file`, or one for each shard.
+/// The names of the files of the weights: `weights_file`, or one name for each shard.
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::string> weights_files(std::size_t shards) {
   if (shards <= 1) return {weights_file};
   std::vector<std::string> names;
@@ -116,7 +116,7 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   auto const parts = weights.shards(most > 0 ? static_cast<std::size_t>(most) : SIZE_MAX);
   auto const files = weights_files(parts.size());
   auto const index = parts.size() > 1 ? weights.index_of(parts, files) : "";
-  if (!index.empty()) io::safetensors_index::parse(index, weights_index_file); // an index that can be read back
+  if (!index.empty()) io::safetensors_index::parse(index, weights_index_file); // throws if it cannot be read back
   auto names = files;
   names.insert(names.end(), {weights_index_file, configuration_file, detail::saved_optimizer, detail::saved_state});
   writer.announce(names);

@@ -19,8 +19,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct file_tensor {
   tensor_info const* info = nullptr;      // the parameter, state or setting, in the arena
   std::int64_t first = 0, iterations = 1; // this tensor holds iterations [first, first + iterations)
-  bool transposed = false;                // [in, out] in the file, [out, in] in the arena
-  bool optional = false;                  // a setting; if a saved run lacks it, the setting keeps its value
+  bool transposed = false;                // whether the matrix is [in, out] in the file; in the arena it is [out, in]
+  bool optional = false;                  // whether a saved run may lack this tensor (a setting keeps its value)
   io::tensor tensor;                      // name, dtype and shape in the file; `bytes` is set by `gathered_tensors`
 
   /// Length in the file, in bytes.
@@ -30,7 +30,7 @@ struct file_tensor {
 };
 
 /// The tensors of a file with all weights, without their bytes. `names`: the parameters whose names or layouts in the
-/// file differ from those in `list`.
+/// file differ from the names and layouts in `list`.
 [[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
 
 /// The tensors of a file with all optimizer states, without their bytes. The states are named "<parameter>.<state>",
@@ -38,22 +38,23 @@ struct file_tensor {
 /// "setting." in front if a state already has this name.
 [[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list);
 
-/// Full tensors in host memory, ready to be written. Sharded tensors are all-gathered and device tensors are copied.
-/// Full tensors that the host can address are only viewed: the arena must not change before these tensors are written.
+/// Full tensors in host memory, ready to be written. Tensors that several ranks hold together are all-gathered, and
+/// device tensors are copied. Full tensors that the host can address are only viewed: the arena must not change before
+/// these tensors are written.
 class gathered_tensors {
 public:
-  /// Gathers the tensors `what` of the arena `memory`. Collective over `group` if any tensor is sharded.
+  /// Gathers the tensors `what` of the arena `memory`. Collective over `group` if several ranks hold a tensor together.
   gathered_tensors(std::vector<file_tensor> what, arena& memory, communicator& group);
 
-  /// Consecutive tensors: those of one file.
+  /// The consecutive tensors of one file.
   struct shard {
     std::size_t first = 0; // index of the first tensor
     std::size_t count = 0; // number of tensors
   };
-  /// The tensors in shards of at most `most` bytes; a tensor that is larger has a shard of its own.
+  /// The tensors in shards of at most `most` bytes; a larger tensor has its own shard.
   [[gnu::cold]] std::vector<shard> shards(std::size_t most) const;
 
-  /// Writes the tensors, or those of one shard, as a safetensors file. Throws `error` if `out` cannot be written.
+  /// Writes all tensors, or the tensors of one shard, as a safetensors file. Throws `error` if `out` cannot be written.
   void write(io::output_file& out) const { write(out, {0, tensors_.size()}); }
   [[gnu::cold]] void write(io::output_file& out, shard part) const;
 
@@ -70,8 +71,9 @@ private:
   std::vector<std::vector<std::byte>> full_tensors_;
 };
 
-/// Copies the `bytes` of a tensor from the layout of the file into the arena `memory`. For a sharded tensor, copies
-/// only the shard of this rank of `group`. `bytes` must already have the tensor's dtype.
+/// Copies the `bytes` of a tensor from the layout of the file into the arena `memory`. For a tensor that several ranks
+/// of `group` hold together, copies only the elements that this rank stores. `bytes` must already have the tensor's
+/// dtype.
 [[gnu::cold]] void take_tensor(file_tensor const& t, std::span<std::byte const> bytes, arena& memory,
                                communicator& group);
 

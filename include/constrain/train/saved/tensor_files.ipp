@@ -24,7 +24,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 /// Adds the file tensors of the parameter, state or setting `name`. The name in the file is `name`, unless `names`
-/// lists a different name. If the name in the file has a '*', which stands for the iteration, each iteration becomes a
+/// lists a different name. If the name in the file has a '*', a placeholder for the iteration, each iteration becomes a
 /// tensor; otherwise one tensor holds all iterations.
 [[gnu::cold]] CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, tensor_info const& info,
                                                      std::string name, stored_names names) {
