@@ -57,7 +57,8 @@ inline double sustained_bf16_flops([[maybe_unused]] std::int64_t threads, [[mayb
       lanes::vector sum[chains] = {}, x = {}, y = {};
       for (std::int64_t round = 0; round < chain_rounds; ++round) {
 #pragma GCC unroll 12
-        for (int chain = 0; chain < chains; ++chain) asm volatile("vdpbf16ps %2, %1, %0" : "+v"(sum[chain]) : "v"(x), "v"(y));
+        for (int chain = 0; chain < chains; ++chain)
+          asm volatile("vdpbf16ps %2, %1, %0" : "+v"(sum[chain]) : "v"(x), "v"(y));
       }
     });
   };

@@ -1,8 +1,8 @@
 // Measures the GEMMs of linear layers of GPT-2 124M, BERT-large and Llama 3.2 1B with every provider, beside the
 // processor's peak: bench.gemms [--rows N] [--type fp32|bf16] [--rounds N] [--out DIRECTORY]
 
-#include "cpu_limits.hpp"
 #include "gemms.hpp"
+#include "cpu_limits.hpp"
 
 #include <constrain/base/error.hpp>
 #include <constrain/device/cpu/gemm.hpp>
@@ -36,10 +36,10 @@ struct layer {
 };
 
 constexpr layer layers[] = {
-    {"gpt2 q, k, v", 768, 2304},    {"gpt2 projection", 768, 768}, {"gpt2 up", 768, 3072},
-    {"gpt2 down", 3072, 768},       {"gpt2 head", 768, 50257},     {"bert_large q, k, v, projection", 1024, 1024},
-    {"bert_large up", 1024, 4096},  {"bert_large down", 4096, 1024}, {"llama_1b q, projection", 2048, 2048},
-    {"llama_1b k, v", 2048, 512},   {"llama_1b up, gate", 2048, 8192}, {"llama_1b down", 8192, 2048},
+    {"gpt2 q, k, v", 768, 2304},   {"gpt2 projection", 768, 768},     {"gpt2 up", 768, 3072},
+    {"gpt2 down", 3072, 768},      {"gpt2 head", 768, 50257},         {"bert_large q, k, v, projection", 1024, 1024},
+    {"bert_large up", 1024, 4096}, {"bert_large down", 4096, 1024},   {"llama_1b q, projection", 2048, 2048},
+    {"llama_1b k, v", 2048, 512},  {"llama_1b up, gate", 2048, 8192}, {"llama_1b down", 8192, 2048},
 };
 
 /// A layer's three GEMMs for `rows` rows of x.
@@ -75,7 +75,9 @@ std::vector<timed> measure(std::vector<provider<stored, result>> const& all, gem
   std::vector<std::vector<double>> seconds(all.size());
   std::vector<int> runs(all.size(), 1);
   auto const repeat = [&](std::size_t i) {
-    return seconds_of([&] { for (int n = 0; n < runs[i]; ++n) all[i].multiply(shape, a.data(), b.data(), c.data()); });
+    return seconds_of([&] {
+      for (int n = 0; n < runs[i]; ++n) all[i].multiply(shape, a.data(), b.data(), c.data());
+    });
   };
   for (std::size_t i = 0; i < all.size(); ++i) {
     repeat(i); // warm-up
@@ -84,7 +86,8 @@ std::vector<timed> measure(std::vector<provider<stored, result>> const& all, gem
   for (int round = 0; round < rounds; ++round)
     for (std::size_t i = 0; i < all.size(); ++i) seconds[i].push_back(repeat(i) / runs[i]);
   std::vector<timed> out;
-  auto const operations = 2e-9 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+  auto const operations =
+      2e-9 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
   for (std::size_t i = 0; i < all.size(); ++i) out.push_back({all[i].name, operations / median(seconds[i])});
   return out;
 }
@@ -101,10 +104,12 @@ struct comparison {
   }
 };
 
-template <class stored> void measure_type(arguments const& a, char const* type, double peak, ct::io::json_writer& json) {
+template <class stored>
+void measure_type(arguments const& a, char const* type, double peak, ct::io::json_writer& json) {
   for (std::int64_t rows : {64, 256, 1024, 4096}) {
     if (a.rows != 0 && rows != a.rows) continue;
-    std::printf("\n%s, %lld rows: GFLOP/s, and the share of the peak of %.1f\n", type, static_cast<long long>(rows), peak);
+    std::printf("\n%s, %lld rows: GFLOP/s, and the share of the peak of %.1f\n", type, static_cast<long long>(rows),
+                peak);
     comparison all;
     for (auto const& l : layers)
       for (auto const which : {part::forward, part::input_gradient, part::weight_gradient}) {
@@ -130,9 +135,11 @@ template <class stored> void measure_type(arguments const& a, char const* type, 
           print(measure(providers<stored, float>(), shape, a.rounds));
         else print(measure(providers<stored, stored>(), shape, a.rounds));
       }
-    std::printf("  all: built-in %.1f GFLOP/s (%.2f of the peak), best other per shape %.1f; built-in/best: median %.3f, "
-                "least %.3f\n", all.operations / all.built_in_seconds, all.operations / all.built_in_seconds / peak,
-                all.operations / all.best_seconds, median(all.ratios), *std::min_element(all.ratios.begin(), all.ratios.end()));
+    std::printf(
+        "  all: built-in %.1f GFLOP/s (%.2f of the peak), best other per shape %.1f; built-in/best: median %.3f, "
+        "least %.3f\n",
+        all.operations / all.built_in_seconds, all.operations / all.built_in_seconds / peak,
+        all.operations / all.best_seconds, median(all.ratios), *std::min_element(all.ratios.begin(), all.ratios.end()));
   }
 }
 
@@ -140,7 +147,8 @@ arguments read_arguments(int count, char** values) {
   arguments a;
   for (int i = 1; i < count; i += 2) {
     std::string const name = values[i];
-    if (i + 1 == count) throw ct::error("gemms [--rows 64|256|1024|4096] [--type fp32|bf16] [--rounds N] [--out DIRECTORY]");
+    if (i + 1 == count)
+      throw ct::error("gemms [--rows 64|256|1024|4096] [--type fp32|bf16] [--rounds N] [--out DIRECTORY]");
     std::string const value = values[i + 1];
     if (name == "--rows") a.rows = std::atoll(value.c_str());
     else if (name == "--type") a.type = value;

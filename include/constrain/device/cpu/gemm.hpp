@@ -60,6 +60,10 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
   detail::check_leading_dimension("C", ldc, n);
 #if defined(CONSTRAIN_WITH_ONEDNN)
   if constexpr (all_float) {
+    if (k > 0 && alpha == 1 && !ta && tb && detail::onednn_matmul_is_faster(m, n, k)) {
+      detail::onednn_matmul(ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc);
+      return;
+    }
     if (k > 0 && !(!ta && !tb && detail::builtin_gemm_is_faster(m, ldb))) {
       auto const status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
       if (status == dnnl_success) return;
@@ -67,9 +71,9 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
                    static_cast<int>(status), "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
     }
   } else if constexpr (std::is_same_v<a_type, bfloat16> && std::is_same_v<b_type, bfloat16> &&
-                       detail::is_onednn_bf16_result<c_type>) {
+                       (std::is_same_v<c_type, bfloat16> || std::is_same_v<c_type, float>)) {
     if (k > 0 && alpha == 1 && detail::onednn_multiplies_bf16()) {
-      detail::onednn_bf16(ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc);
+      detail::onednn_matmul(ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc);
       return;
     }
   }

@@ -201,7 +201,8 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   auto const tile_rows = gemm_share(rows, blocking::tile_rows, blocking::rows);
   auto const block_rows = gemm_share(std::min(rows, tile_rows), blocking::block_rows, blocking::rows);
   auto const part_of_b = [&](std::int64_t p, std::int64_t j) {
-    auto const length = std::min(blocking::along_k, k - p), width = std::min<std::int64_t>(blocking::tile_columns, columns - j);
+    auto const length = std::min(blocking::along_k, k - p),
+               width = std::min<std::int64_t>(blocking::tile_columns, columns - j);
     bool const across = b_transposed == transpose::yes;
     constexpr auto size = static_cast<std::int64_t>(sizeof(b_type));
     return gemm_ahead{.row = reinterpret_cast<char const*>(across ? b + j * ldb + p : b + p * ldb + j),
@@ -259,8 +260,8 @@ void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64
   if (k <= blocking::along_k)
     return gemm_tile<packed>(a_transposed, b_transposed, rows, columns, k, alpha, a, lda, b, ldb, beta, c, ldc);
   auto const tile_rows = gemm_share(rows, blocking::tile_rows, blocking::rows);
-  auto const tile_columns = gemm_share(columns, gemm_sums_count / tile_rows / blocking::columns * blocking::columns,
-                                       blocking::columns);
+  auto const tile_columns =
+      gemm_share(columns, gemm_sums_count / tile_rows / blocking::columns * blocking::columns, blocking::columns);
   for (std::int64_t j = 0; j < columns; j += tile_columns)
     for (std::int64_t i = 0; i < rows; i += tile_rows) {
       auto const height = std::min(tile_rows, rows - i), width = std::min(tile_columns, columns - j);

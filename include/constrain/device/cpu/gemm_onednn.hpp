@@ -41,6 +41,16 @@ inline bool builtin_gemm_is_faster(std::int64_t m, std::int64_t ldb) {
   return avx2 && m >= 128 && m <= 256 && ldb % 1024 == 0;
 }
 
+/// Whether to use oneDNN's matmul primitive instead of `dnnl_sgemm` for a float GEMM of A and the transpose of B. Rates
+/// in GFLOP/s on two Zen 5 cores with oneDNN 2.6 (bench/gemms.cpp), dnnl_sgemm and matmul: with rows of B that are a
+/// multiple of 4096 bytes apart, 136 and 435 for 64 rows of A, 299 and 475 for 256, 488 and 487 for 1024; with other
+/// rows, 336 and 440 for 64, 416 and 456 for 256, 490 and 476 for 1024. A small GEMM would take less time than the
+/// preparation of the primitive.
+inline bool onednn_matmul_is_faster(std::int64_t m, std::int64_t n, std::int64_t k) {
+  static bool const avx512 = __builtin_cpu_supports("avx512f");
+  return avx512 && m < 1024 && m * n * k >= std::int64_t{1} << 24;
+}
+
 /// Owns an object of oneDNN's C interface, and destroys it.
 template <class handle, dnnl_status_t (*destroy)(handle)> struct onednn_handle {
   handle value{};
@@ -89,23 +99,23 @@ struct onednn_machine {
   }
 };
 
-/// Whether `onednn_bf16` can write C in this type.
-template <class c_type>
-inline constexpr bool is_onednn_bf16_result = std::is_same_v<c_type, bfloat16> || std::is_same_v<c_type, float>;
+/// oneDNN's name of a type that `onednn_matmul` supports.
+template <class type> inline constexpr auto onednn_type = dnnl_data_type_undef;
+template <> inline constexpr auto onednn_type<float> = dnnl_f32;
+template <> inline constexpr auto onednn_type<bfloat16> = dnnl_bf16;
 
-/// C = op(A) op(B) + beta C with oneDNN's matmul: A and B in bf16, C in bf16 or float; other arguments as in `gemm`
-/// (gemm.hpp). oneDNN caches the compiled primitives by shape. Throws `error` if oneDNN fails.
-template <class c_type>
-  requires is_onednn_bf16_result<c_type>
-void onednn_bf16(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, bfloat16 const* a, std::int64_t lda,
-                 bfloat16 const* b, std::int64_t ldb, float beta, c_type* c, std::int64_t ldc) {
+/// C = op(A) op(B) + beta C with oneDNN's matmul; other arguments as in `gemm` (gemm.hpp). oneDNN caches the compiled
+/// primitives by shape. Throws `error` if oneDNN fails.
+template <class stored, class c_type>
+  requires(onednn_type<stored> != dnnl_data_type_undef && onednn_type<c_type> != dnnl_data_type_undef)
+void onednn_matmul(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, stored const* a, std::int64_t lda,
+                   stored const* b, std::int64_t ldb, float beta, c_type* c, std::int64_t ldc) {
   static onednn_machine const machine;
-  constexpr auto c_dtype = std::is_same_v<c_type, float> ? dnnl_f32 : dnnl_bf16;
   dnnl_dims_t const a_extents = {m, k}, b_extents = {k, n}, c_extents = {m, n};
   dnnl_dims_t const a_strides = {ta ? 1 : lda, ta ? lda : 1}, b_strides = {tb ? 1 : ldb, tb ? ldb : 1},
                     c_strides = {ldc, 1};
-  onednn_layout const a_layout(a_extents, dnnl_bf16, a_strides), b_layout(b_extents, dnnl_bf16, b_strides),
-      c_layout(c_extents, c_dtype, c_strides);
+  onednn_layout const a_layout(a_extents, onednn_type<stored>, a_strides),
+      b_layout(b_extents, onednn_type<stored>, b_strides), c_layout(c_extents, onednn_type<c_type>, c_strides);
 
   onednn_attributes attributes;
   onednn_check(dnnl_primitive_attr_create(&attributes.value), "create attributes");
