@@ -116,3 +116,45 @@ TEST_CASE("16-bit GEMMs: bf16 operands with an fp16 result") {
   ct::gemm(no, no, m, n, k, 1, x.a.data(), k, x.b.data(), n, 0, narrow.data(), n);
   CHECK(distance(narrow, expected) <= rounding<ct::float16>);
 }
+
+#if defined(__AVX512BF16__)
+TEST_CASE("16-bit GEMMs: pairs of bf16, of every transposition, also on processors that convert instead") {
+  auto const no = ct::transpose::no, yes = ct::transpose::yes;
+  for (auto ta : {no, yes})
+    for (auto tb : {no, yes})
+      for (std::int64_t k : {1, 2, 31, 65, 767, 768, 769, 1600}) { // odd and even, one depth and several
+        constexpr std::int64_t m = 45, n = 70;
+        CAPTURE(k);
+        matrices<ct::bfloat16> const x(static_cast<std::size_t>(m * k), static_cast<std::size_t>(k * n));
+        auto const lda = ta == yes ? m : k, ldb = tb == yes ? k : n;
+        for (float beta : {0.0f, 0.5f}) {
+          std::vector<float> expected(m * n, 3), wide(m * n, 3);
+          std::vector<ct::bfloat16> narrow(m * n, ct::bfloat16(3));
+          ct::gemm_builtin(ta, tb, m, n, k, 2, x.wide_a.data(), lda, x.wide_b.data(), ldb, beta, expected.data(), n);
+          ct::detail::gemm_packed<ct::detail::bfloat16_pair>(ta, tb, m, n, k, 2.0f, x.a.data(), lda, x.b.data(), ldb,
+                                                             beta, wide.data(), n);
+          ct::detail::gemm_packed<ct::detail::bfloat16_pair>(ta, tb, m, n, k, 2.0f, x.a.data(), lda, x.b.data(), ldb,
+                                                             beta, narrow.data(), n);
+          CHECK(distance(wide, expected) <= 1e-6);
+          CHECK(distance(narrow, expected) <= rounding<ct::bfloat16>);
+        }
+      }
+}
+
+TEST_CASE("16-bit GEMMs: elements outside the matrices of bf16 pairs do not matter, even if they are NaN") {
+  constexpr std::int64_t m = 3, n = 5, k = 7, stride = 12;
+  for (auto t : {ct::transpose::no, ct::transpose::yes}) {
+    bool const yes = t == ct::transpose::yes;
+    std::vector<ct::bfloat16> a(stride * stride, ct::bfloat16(std::nanf(""))), b(a), c(m * n, a[0]);
+    auto const fill = [](std::vector<ct::bfloat16>& of, std::int64_t rows, std::int64_t columns, float value) {
+      for (std::int64_t i = 0; i < rows * columns; ++i)
+        of[static_cast<std::size_t>(i / columns * stride + i % columns)] = ct::bfloat16(value);
+    };
+    fill(a, yes ? k : m, yes ? m : k, 1);
+    fill(b, yes ? n : k, yes ? k : n, 2);
+    ct::detail::gemm_packed<ct::detail::bfloat16_pair>(t, t, m, n, k, 1.0f, a.data(), stride, b.data(), stride, 0.0f,
+                                                       c.data(), n);
+    for (auto const x : c) CHECK(float(x) == 14);
+  }
+}
+#endif

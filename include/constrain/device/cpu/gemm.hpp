@@ -19,8 +19,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The provider of fp32 GEMMs with k > 0: "oneDNN" (except for GEMMs without transposes for which
 /// `builtin_gemm_is_faster` is true), "CBLAS" (except for sizes above the limit of `int`) or "built-in". With oneDNN,
-/// bf16 GEMMs with k > 0, alpha = 1 and a bf16 or float result also use oneDNN if `onednn_multiplies_bf16` is true. All
-/// other GEMMs are built-in.
+/// bf16 GEMMs with k > 0, alpha = 1 and a bf16 or float result also use oneDNN, unless `multiplies_pairs_fast` is true
+/// or `onednn_multiplies_bf16` is false. All other GEMMs are built-in.
 constexpr char const* gemm_provider() noexcept {
 #if defined(CONSTRAIN_WITH_ONEDNN)
   return "oneDNN";
@@ -72,7 +72,7 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
     }
   } else if constexpr (std::is_same_v<a_type, bfloat16> && std::is_same_v<b_type, bfloat16> &&
                        (std::is_same_v<c_type, bfloat16> || std::is_same_v<c_type, float>)) {
-    if (k > 0 && alpha == 1 && detail::onednn_multiplies_bf16()) {
+    if (k > 0 && alpha == 1 && !detail::multiplies_pairs_fast() && detail::onednn_multiplies_bf16()) {
       detail::onednn_matmul(ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc);
       return;
     }

@@ -12,10 +12,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether oneDNN's bf16 GEMM is faster on this machine than the built-in GEMM, which converts the operands to fp32.
-/// This is the case with AMX, or with AVX512_BF16 on AMD processors. On Intel processors where AMX is absent or
-/// disabled (as in some virtual machines), AVX512_BF16 reaches only half the fp32 rate: 205 against 400 GFLOP/s on two
-/// cores of an Intel Xeon (family 6, model 207) with AMX disabled.
+/// Whether oneDNN's bf16 GEMM is faster on this machine than the built-in GEMM that converts the operands to fp32. This
+/// is the case with AMX, or with AVX512_BF16 on AMD processors. On Intel processors where AMX is absent or disabled (as
+/// in some virtual machines), AVX512_BF16 reaches only half the fp32 rate: 205 against 400 GFLOP/s on two cores of an
+/// Intel Xeon (family 6, model 207) with AMX disabled. The built-in GEMM with vdpbf16ps is faster than oneDNN's in a
+/// step (`multiplies_pairs_fast`).
 inline bool onednn_multiplies_bf16() {
   static bool const answer = [] {
     auto const supported = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
@@ -48,7 +49,7 @@ inline bool builtin_gemm_is_faster(std::int64_t m, std::int64_t ldb) {
 /// preparation of the primitive.
 inline bool onednn_matmul_is_faster(std::int64_t m, std::int64_t n, std::int64_t k) {
   static bool const avx512 = __builtin_cpu_supports("avx512f");
-  return avx512 && m < 1024 && m * n * k >= std::int64_t{1} << 24;
+  return avx512 && (m < 1024 || n < 1024) && m * n * k >= std::int64_t{1} << 24;
 }
 
 /// Owns an object of oneDNN's C interface, and destroys it.
