@@ -119,14 +119,17 @@ void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t depth, pack
     if (rows * columns < blocking::rows * blocking::columns) std::fill(std::begin(copy), std::end(copy), real{});
     for (std::int64_t i = 0; i < rows; ++i) gemm_copy(c + i * ldc, columns, copy + i * blocking::columns);
   }
-  if (rows == 1)
-    gemm_micro<read_c>(std::make_index_sequence<1>{}, depth, a, b, b_step, scales, copy, blocking::columns);
-  else if (rows <= blocking::rows / 2)
-    gemm_micro<read_c>(std::make_index_sequence<blocking::rows / 2>{}, depth, a, b, b_step, scales, copy,
-                       blocking::columns);
-  else
-    gemm_micro<read_c>(std::make_index_sequence<blocking::rows>{}, depth, a, b, b_step, scales, copy,
-                       blocking::columns);
+  // The smallest micro-kernel that has all rows.
+  auto const multiply = [&]<std::size_t count>(std::index_sequence<count>) {
+    if (rows > static_cast<std::int64_t>(count)) return false;
+    gemm_micro<read_c>(std::make_index_sequence<count>{}, depth, a, b, b_step, scales, copy, blocking::columns);
+    return true;
+  };
+  constexpr std::size_t most = blocking::rows;
+  [[maybe_unused]] bool const done = [&]<std::size_t... count>(std::index_sequence<count...>) {
+    return (multiply(std::index_sequence<count>{}) || ...);
+  }
+  (std::index_sequence<1, (most + 2) / 4, (most + 1) / 2, (3 * most + 3) / 4, most>{});
   for (std::int64_t i = 0; i < rows; ++i) gemm_copy(copy + i * blocking::columns, columns, c + i * ldc);
 }
 
