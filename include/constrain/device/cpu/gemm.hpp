@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The provider of fp32 GEMMs with k > 0: "oneDNN" (except for GEMMs without transposes for which
 /// `builtin_gemm_is_faster` is true), "CBLAS" (except for sizes above the limit of `int`) or "built-in". With oneDNN,
-/// bf16 GEMMs with k > 0, alpha = 1 and a bf16 or float result also use oneDNN, unless `multiplies_pairs_fast` is true
+/// bf16 GEMMs with k > 0, alpha = 1 and a bf16 or float result also use oneDNN, unless `multiplies_pairs` is true
 /// or `onednn_multiplies_bf16` is false. All other GEMMs are built-in.
 constexpr char const* gemm_provider() noexcept {
 #if defined(CONSTRAIN_WITH_ONEDNN)
@@ -70,9 +70,10 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
       throw error({"gemm: oneDNN refused a GEMM of [", m, ", ", k, "] and [", k, ", ", n, "] with status ",
                    static_cast<int>(status), "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
     }
-  } else if constexpr (std::is_same_v<a_type, bfloat16> && std::is_same_v<b_type, bfloat16> &&
+  } else if constexpr (!detail::multiplies_pairs && std::is_same_v<a_type, bfloat16> &&
+                       std::is_same_v<b_type, bfloat16> &&
                        (std::is_same_v<c_type, bfloat16> || std::is_same_v<c_type, float>)) {
-    if (k > 0 && alpha == 1 && !detail::multiplies_pairs_fast() && detail::onednn_multiplies_bf16()) {
+    if (k > 0 && alpha == 1 && detail::onednn_multiplies_bf16()) {
       detail::onednn_matmul(ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc);
       return;
     }

@@ -50,7 +50,7 @@ struct gemm_ahead {
 
 /// c = alpha a b + beta c for packed panels of A. The panels of B are b_panel elements apart; in a panel, rows are
 /// b_step elements apart.
-template <bool read_c, class packed, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
+template <class packed, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
 void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t depth, packed const* a, packed const* b,
                  std::int64_t b_step, std::int64_t b_panel, gemm_scales<real> const& scales, c_type* c,
                  std::int64_t ldc, gemm_ahead& ahead) {
@@ -62,16 +62,16 @@ void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t depth, pa
       ahead.fetch();
       if constexpr (std::is_same_v<c_type, real>)
         if (height == blocking::rows && width == blocking::columns) {
-          gemm_micro<read_c>(std::make_index_sequence<blocking::rows>{}, depth, a + i * depth, b, b_step, scales, at,
-                             ldc);
+          gemm_micro(std::make_index_sequence<blocking::rows>{}, depth, a + i * depth, b, b_step, scales, at, ldc);
           continue;
         }
-      gemm_edge<read_c>(height, width, depth, a + i * depth, b, b_step, scales, at, ldc);
+      gemm_edge(height, width, depth, a + i * depth, b, b_step, scales, at, ldc);
     }
 }
 
 /// Computes one thread's tile of C; a and b point to the tile's first row of A and first column of B. The operands are
-/// packed as elements of type `packed`. With a 16-bit C, k is at most `blocking::along_k`, so that sums are rounded once.
+/// packed as elements of type `packed`. With a 16-bit C, k is at most `blocking::along_k`, so that sums are rounded
+/// once.
 template <class packed, class a_type, class b_type, class c_type, class real = sum_of<packed>,
           class blocking = gemm_blocking<packed>>
 void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows, std::int64_t columns, std::int64_t k,
@@ -116,15 +116,11 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
                            : p + length < k    ? part_of_b(p + length, 0)
                                                : gemm_ahead{};
         ahead.share_among(((height - 1) / blocking::rows + 1) * ((width - 1) / blocking::columns + 1));
-        auto const multiply = [&](auto read_c, real scale) {
-          for (std::int64_t i = 0; i < height; i += block_rows)
-            gemm_panels<read_c>(std::min(block_rows, height - i), width, depth, packed_a + i * depth, from_b,
-                                in_place ? ldb : blocking::columns,
-                                in_place ? blocking::columns : blocking::columns * depth, {alpha, scale},
-                                c + (top + i) * ldc + j, ldc, ahead);
-        };
-        if (p == 0 && beta == real{}) multiply(std::false_type{}, beta);
-        else multiply(std::true_type{}, p == 0 ? beta : real{1});
+        gemm_scales<real> const scales = {alpha, p == 0 ? beta : real{1}};
+        for (std::int64_t i = 0; i < height; i += block_rows)
+          gemm_panels(std::min(block_rows, height - i), width, depth, packed_a + i * depth, from_b,
+                      in_place ? ldb : blocking::columns, in_place ? blocking::columns : blocking::columns * depth,
+                      scales, c + (top + i) * ldc + j, ldc, ahead);
       }
       p += length;
     } while (p < k);
@@ -194,25 +190,23 @@ void gemm_packed(transpose a_transposed, transpose b_transposed, std::int64_t m,
   });
 }
 
-/// Whether bf16 operands are multiplied by vdpbf16ps: where it does twice as many multiply-adds per second as fp32's
-/// instruction, as on AMD Zen 4 and Zen 5; on an Intel Xeon (family 6, model 207) it does half as many. A step of GPT-2
-/// 124M with 4 x 256 tokens on two Zen 5 cores took 0.99 s instead of 1.74 s with operands converted to fp32, and 0.95 s
-/// instead of 1.08 s with oneDNN 2.6 for the GEMMs.
-inline bool multiplies_pairs_fast() {
-#if defined(__AVX512BF16__)
-  return __builtin_cpu_is("amd");
+/// Whether bf16 operands are multiplied by vdpbf16ps. AMD Zen 4 and Zen 5 do twice as many multiply-adds per second
+/// with it as with fp32's instruction. An Intel Xeon (family 6, model 207) does half as many; unlike these AMD
+/// processors, it also has AVX512-FP16. A step of GPT-2 124M with 4 x 256 tokens on two Zen 5 cores took 0.99 s instead
+/// of 1.74 s with operands converted to fp32, and 0.95 s instead of 1.08 s with oneDNN 2.6 for the GEMMs.
+#if defined(__AVX512BF16__) && !defined(__AVX512FP16__)
+inline constexpr bool multiplies_pairs = true;
 #else
-  return false;
+inline constexpr bool multiplies_pairs = false;
 #endif
-}
 
 } // namespace detail
 
 /// C = alpha op(A) op(B) + beta C; arguments as in `gemm` (gemm.hpp). Packing and blocking follow K. Goto, R. van de
 /// Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. Every element of C is summed in the order of k,
 /// whatever its position, so its bits depend neither on the number of threads nor on m and n. bf16 operands are
-/// multiplied by vdpbf16ps, two elements of k at a time, if the code is compiled for it and
-/// `detail::multiplies_pairs_fast` is true; other 16-bit operands are converted to float. Does not allocate.
+/// multiplied by vdpbf16ps, two elements of k at a time, if `detail::multiplies_pairs` is true; other 16-bit operands
+/// are converted to float. Does not allocate.
 template <class a_type, class b_type, class c_type, class real = arithmetic<c_type>>
 void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
                   std::type_identity_t<real> alpha, a_type const* a, std::int64_t lda, b_type const* b,
@@ -223,13 +217,10 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
                 "other types first");
   if (m <= 0 || n <= 0) return;
   if (alpha == real{}) k = 0;
-#if defined(__AVX512BF16__)
-  if constexpr (std::is_same_v<a_type, bfloat16> && std::is_same_v<b_type, bfloat16>)
-    if (detail::multiplies_pairs_fast())
-      return detail::gemm_packed<detail::bfloat16_pair>(a_transposed, b_transposed, m, n, k, alpha, a, lda, b, ldb,
-                                                        beta, c, ldc);
-#endif
-  detail::gemm_packed<real>(a_transposed, b_transposed, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  constexpr bool pairs =
+      detail::multiplies_pairs && std::is_same_v<a_type, bfloat16> && std::is_same_v<b_type, bfloat16>;
+  detail::gemm_packed<std::conditional_t<pairs, detail::bfloat16_pair, real>>(a_transposed, b_transposed, m, n, k,
+                                                                              alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 } // namespace constrain

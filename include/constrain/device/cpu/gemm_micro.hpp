@@ -55,12 +55,10 @@ template <class real, class vector> [[gnu::always_inline]] inline void multiply_
 }
 #endif
 
-/// The micro-kernel: c = alpha a b + beta c for one micro-tile of sizeof...(row) rows, or c = alpha a b if `read_c` is
-/// false. a: [depth, blocking::rows], packed; b: [depth, blocking::columns], with rows b_step elements apart. The
-/// function is not inlined, and only sums and operands are live in its loop, since one more live value would spill a
-/// register.
-template <bool read_c, class packed, class real = sum_of<packed>, class blocking = gemm_blocking<packed>,
-          std::size_t... row>
+/// The micro-kernel: c = alpha a b + beta c for one micro-tile of sizeof...(row) rows; c is not read if beta is 0. a:
+/// [depth, blocking::rows], packed; b: [depth, blocking::columns], with rows b_step elements apart. The function is not
+/// inlined, and only sums and operands are live in its loop, since one more live value would spill a register.
+template <class packed, class real = sum_of<packed>, class blocking = gemm_blocking<packed>, std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, packed const* b,
                                   std::int64_t b_step, gemm_scales<real> const& scales, real* c, std::int64_t ldc) {
   using vector = typename vector_of<real>::vector;
@@ -82,12 +80,13 @@ template <bool read_c, class packed, class real = sum_of<packed>, class blocking
   // Makes the compiler compute C's addresses here, instead of keeping them in registers during the loop.
   asm("" : "+r"(c), "+r"(ldc));
   real const alpha = scales.alpha, beta = scales.beta;
-  auto const store = [&](vector const& sum, real* at) {
-    auto& target = *reinterpret_cast<unaligned*>(at);
-    if constexpr (read_c) target = alpha * sum + beta * target;
-    else target = alpha * sum;
+  auto const overwrite = [=](vector const& sum, real* to) { *reinterpret_cast<unaligned*>(to) = alpha * sum; };
+  auto const add = [=](vector const& sum, real* to) {
+    auto& target = *reinterpret_cast<unaligned*>(to);
+    target = alpha * sum + beta * target;
   };
-  ((store(left[row], c + row * ldc), store(right[row], c + row * ldc + lanes)), ...);
+  if (beta == real{}) ((overwrite(left[row], c + row * ldc), overwrite(right[row], c + row * ldc + lanes)), ...);
+  else ((add(left[row], c + row * ldc), add(right[row], c + row * ldc + lanes)), ...);
 }
 
 /// Copies `count` elements, converting them to the type of `to`. With AVX512_BF16, subnormal numbers become 0 in bf16.
@@ -109,20 +108,20 @@ inline void gemm_copy(from_type const* from, std::int64_t count, to_type* to) {
   simd_loop(count - done, [from = from + done, to = to + done](std::int64_t x) { to[x] = from[x]; });
 }
 
-/// `gemm_micro` for an incomplete micro-tile, rows x columns, or for another type of C: the same arithmetic on a copy of
-/// C.
-template <bool read_c, class packed, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
+/// `gemm_micro` for an incomplete micro-tile, rows x columns, or for another type of C: the same arithmetic on a copy
+/// of C.
+template <class packed, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
 void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t depth, packed const* a, packed const* b,
                std::int64_t b_step, gemm_scales<real> const& scales, c_type* c, std::int64_t ldc) {
   alignas(64) real copy[blocking::rows * blocking::columns];
-  if constexpr (read_c) {
+  if (scales.beta != real{}) {
     if (rows * columns < blocking::rows * blocking::columns) std::fill(std::begin(copy), std::end(copy), real{});
     for (std::int64_t i = 0; i < rows; ++i) gemm_copy(c + i * ldc, columns, copy + i * blocking::columns);
   }
   // The smallest micro-kernel that has all rows.
   auto const multiply = [&]<std::size_t count>(std::index_sequence<count>) {
     if (rows > static_cast<std::int64_t>(count)) return false;
-    gemm_micro<read_c>(std::make_index_sequence<count>{}, depth, a, b, b_step, scales, copy, blocking::columns);
+    gemm_micro(std::make_index_sequence<count>{}, depth, a, b, b_step, scales, copy, blocking::columns);
     return true;
   };
   constexpr std::size_t most = blocking::rows;

@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// is the case with AMX, or with AVX512_BF16 on AMD processors. On Intel processors where AMX is absent or disabled (as
 /// in some virtual machines), AVX512_BF16 reaches only half the fp32 rate: 205 against 400 GFLOP/s on two cores of an
 /// Intel Xeon (family 6, model 207) with AMX disabled. The built-in GEMM with vdpbf16ps is faster than oneDNN's in a
-/// step (`multiplies_pairs_fast`).
+/// step (`multiplies_pairs`).
 inline bool onednn_multiplies_bf16() {
   static bool const answer = [] {
     auto const supported = static_cast<unsigned>(dnnl_get_effective_cpu_isa());

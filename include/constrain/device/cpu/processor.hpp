@@ -7,9 +7,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Of the instruction sets below, the widest that this processor supports, named as in `instruction_set`. On processors
-/// other than x86-64, and with compilers other than g++ and clang, the result is `instruction_set`.
+/// other than x86-64, with compilers other than g++ and clang, and in code for AVX512-FP16, the result is
+/// `instruction_set`.
 inline char const* processor_instruction_set() noexcept {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX512FP16__) // clang 14 cannot ask for AVX512-FP16
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512bf16")) return "avx512_bf16";
   if (__builtin_cpu_supports("avx512f")) return "avx512";
