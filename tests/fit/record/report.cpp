@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ct = constrain;
@@ -144,6 +145,18 @@ TEST_CASE("charts of little") {
     CHECK(svg.find("inf") == std::string::npos);
     CHECK(svg.size() < 4000);
   }
+}
+
+TEST_CASE("values that differ only by rounding are drawn as a constant") {
+  std::pair<double, double> const ranges[] = {
+      {0.3, 0.1 + 0.2}, {0x1p60, 0x1p60 + 256}, {-0x1p60 - 256, -0x1p60}, {0, 5e-324}};
+  for (auto const& [low, high] : ranges) {
+    auto const svg = ct::line_chart("metric", {{"a", "a", {{1, low}, {2, high}}}});
+    CHECK(count(svg, "tick y") <= 10);
+    CHECK(count(svg, "tick x") <= 10);
+    CHECK(svg.find("nan") == std::string::npos);
+  }
+  CHECK(count(ct::line_chart("metric", {{"a", "a", {{1, 0.3}, {2, 0.1 + 0.2}}}}), "tick y") > 2);
 }
 
 TEST_CASE("the chart of tokens a second is of what the records say, valid labels beside it") {

@@ -13,11 +13,20 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The distance between ticks: 1, 2 or 5 times a power of ten, for about five ticks in a range.
-[[gnu::cold]] CONSTRAIN_INLINE double tick_length(double range) {
+[[gnu::cold]] CONSTRAIN_INLINE double tick_spacing(double range) {
   double const power = libm::pow(10.0, libm::floor(libm::log10(range / 5)));
   for (double const digit : {1.0, 2.0, 5.0})
     if (range <= 5 * digit * power * 1.5) return digit * power;
   return 10 * power;
+}
+
+/// The multiples of `tick_spacing` in [low, high], at most ten. Each is computed from its index: adding the spacing to
+/// a much larger number would not change that number.
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<double> ticks(double low, double high) {
+  double const spacing = tick_spacing(high - low), first = libm::ceil(low / spacing);
+  std::vector<double> result;
+  for (int i = 0; i < 10 && (first + i) * spacing <= high; ++i) result.push_back((first + i) * spacing);
+  return result;
 }
 
 /// `x` as text, with at most four significant digits; magnitudes below 1e-12 give "0".
@@ -61,7 +70,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   }
   if (!any) return {};
   if (high_x <= low_x) high_x = low_x + 1;
-  if (high_y <= low_y) high_y = low_y + std::max(std::abs(low_y), 1e-9), low_y -= high_y - low_y;
+  // Values that differ only by rounding are drawn as a constant.
+  if (high_y - low_y <= 1e-9 * std::max(std::abs(low_y), std::abs(high_y)))
+    high_y = low_y + std::max(std::abs(low_y), 1e-9), low_y -= high_y - low_y;
   auto const at_x = [&](double x) { return left + (x - low_x) / (high_x - low_x) * (right - left); };
   auto const at_y = [&](double y) { return bottom - (y - low_y) / (high_y - low_y) * (bottom - top); };
   std::string svg = concat({"<svg viewBox=\"0 0 640 240\" role=\"img\"><title>", title, "</title>\n"});
@@ -71,11 +82,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     svg += text;
   };
   svg += concat({"<text class=\"title\" x=\"64\" y=\"16\">", title, "</text>\n"});
-  double const tick_y = detail::tick_length(high_y - low_y), tick_x = detail::tick_length(high_x - low_x);
-  for (double y = detail::libm::ceil(low_y / tick_y) * tick_y; y <= high_y; y += tick_y)
+  for (double const y : detail::ticks(low_y, high_y))
     add("<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text class=\"tick y\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", left,
         at_y(y), right, left - 6, at_y(y) + 4, detail::short_number(y).c_str());
-  for (double x = detail::libm::ceil(low_x / tick_x) * tick_x; x <= high_x; x += tick_x)
+  for (double const x : detail::ticks(low_x, high_x))
     add("<text class=\"tick x\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", at_x(x), bottom + 18,
         detail::short_number(x).c_str());
   for (auto const& mark : marks)
