@@ -66,3 +66,29 @@ TEST_CASE("documents on the edges of what is read at once") {
     CHECK(all.tokens(2).size() == 70000);
   }
 }
+
+TEST_CASE("documents keep the mask of prompts") {
+  constexpr auto no = ct::ignored_label;
+  auto const labels_of = [](data::documents const& all, std::int64_t i) {
+    integers labels;
+    for (std::size_t at = 0; at < all.tokens(i).size(); ++at) labels.push_back(all.token_label(i, at));
+    return labels;
+  };
+  auto const corpus = data::corpus::from_bytes("ab.cd.e", {true, false, false, false, true, false, false});
+  auto const all = data::split_documents(corpus, '.');
+  CHECK(labels_of(all, 0) == integers{no, 'b', '.'});
+  CHECK(labels_of(all, 1) == integers{'c', no, '.'});
+  CHECK(labels_of(all, 2) == integers{'e'});
+  CHECK(tokens_of(all, 0) == integers{'a', 'b', '.'}); // prompts remain inputs
+  data::documents some;
+  some.add(integers{1, 2});
+  some.add(integers{3, 4}, 5, {true, false});
+  some.add(integers{6});
+  CHECK(labels_of(some, 0) == integers{1, 2});
+  CHECK(labels_of(some, 1) == integers{no, 4});
+  CHECK(labels_of(some, 2) == integers{6});
+  CHECK(sentence([&] {
+          some.add(integers{1, 2}, 0, {true});
+        }) == "document 3 has 2 tokens and 1 prompt mark; give one mark per token, or none");
+  CHECK(some.size() == 3);
+}

@@ -69,6 +69,19 @@ TEST_CASE("documents that are too long are cut, and their labels go on") {
   CHECK(copy_of(classes[0].padded.labels()[0]) == integers{0, 1});
 }
 
+TEST_CASE("prompts of padded documents are not labels") {
+  data::documents all;
+  all.add(integers{1, 2, 3, 4, 5}, ignored_label, {true, false, false, true, true});
+  auto const next = data::group_by_length(all, {.multiple = 8});
+  constexpr auto no = ignored_label;
+  CHECK(copy_of(next[0].padded.inputs()[0]) == integers{1, 2, 3, 4, 5, 0, 0, 0});
+  CHECK(copy_of(next[0].padded.labels()[0]) == integers{2, 3, no, no, no, no, no, no});
+  auto const same =
+      data::group_by_length(all, {.multiple = 3, .longest = 3, .labels = data::document_labels::same_tokens});
+  CHECK(copy_of(same[0].padded.labels()[0]) == integers{no, 2, 3});
+  CHECK(copy_of(data::group_by_length(all, {.multiple = 3, .longest = 3})[0].padded.labels()[0]) == integers{2, 3, no});
+}
+
 TEST_CASE("every document is in one group, with the least padding") {
   std::vector<int> lengths;
   for (int i = 0; i < 60; ++i) lengths.push_back(1 + i * 7 % 29);

@@ -87,6 +87,16 @@ TEST_CASE("the room that is left has no labels and positions of its own") {
         integers{1000, 1001, 1002, 1003, ignored_label, /**/ 0, 1, 2, ignored_label, ignored_label});
 }
 
+TEST_CASE("prompts of packed documents are not labels") {
+  auto const all = data::split_documents(data::corpus::from_bytes("ab.cd", {true, false, false, false, true}), '.');
+  constexpr auto no = ignored_label;
+  auto const next = data::pack(all, {.length = 5});
+  CHECK(copy_of(next.inputs()[0]) == integers{'a', 'b', '.', 'c', 'd'});
+  CHECK(copy_of(next.labels()[0]) == integers{'b', '.', no, no, no});
+  auto const same = data::pack(all, {.length = 5, .labels = data::document_labels::same_tokens});
+  CHECK(copy_of(same.labels()[0]) == integers{no, 'b', '.', 'c', no});
+}
+
 TEST_CASE("documents longer than a row are cut, and keep the labels across the cuts") {
   auto const packed = data::pack(of_lengths({7, 1}), {.length = 3});
   CHECK(copy_of(packed.inputs()[0]) == integers{0, 1, 2, /**/ 3, 4, 5, /**/ 6, 1000, 0});
@@ -167,9 +177,8 @@ TEST_CASE("options of packing and positions that are wrong are refused") {
   CHECK(said({}, 3) == "");
   CHECK(said({0, 0, 0, 0}, 3) ==
         "there are 4 positions, which is not a multiple of the 3 of a row; give complete rows");
-  CHECK(said({0, 1, 2, 3, 0, 1}, 3) ==
-        "the position of token 0 of row 1 is 3; give 0 where a document begins, and else "
-        "the position of the token before plus 1");
+  CHECK(said({0, 1, 2, 3, 0, 1}, 3) == "the position of token 0 of row 1 is 3; give 0 where a document begins, and "
+                                       "elsewhere 1 more than the previous token's position");
   CHECK(said({0, 2, 3}, 3).starts_with("the position of token 1 of row 0 is 2;"));
   CHECK(said({0, 1, 1}, 3).starts_with("the position of token 2 of row 0 is 1;"));
   CHECK(said({-1, 0, 0}, 3).starts_with("the position of token 0 of row 0 is -1;"));

@@ -12,8 +12,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// The labels of examples that are made from documents.
 enum class document_labels : std::uint8_t {
-  next_tokens, ///< The label of a token is the next token of its document; the last token has `ignored_label`.
-  same_tokens, ///< The label of a token is the token itself, for masked language modeling (`examples::with_masks`).
+  next_tokens, ///< The label of a token is the next token of its document; the last token has `ignored_label`, and so
+               ///< has a token before a prompt token.
+  same_tokens, ///< The label of a token is the token itself, for masked language modeling (`examples::with_masks`);
+               ///< prompt tokens have `ignored_label`.
   classes,     ///< Each document has one label, its class.
 };
 
@@ -21,9 +23,11 @@ enum class document_labels : std::uint8_t {
 /// documents.
 class documents {
 public:
-  /// Appends a document. Throws `error` if it has no token, or if a token or the class is negative. (The class may also
-  /// be `ignored_label`.)
-  void add(std::span<std::int32_t const> tokens, std::int32_t label = ignored_label);
+  /// Appends a document. `prompt`: true for each token of a prompt, which is an input but not a label; empty: no token
+  /// is part of a prompt. Throws `error` if the document has no token, if a token or the class is negative (the class
+  /// may also be `ignored_label`), or if `prompt` is neither empty nor as long as `tokens`.
+  void add(std::span<std::int32_t const> tokens, std::int32_t label = ignored_label,
+           std::vector<bool> const& prompt = {});
 
   /// The number of documents.
   std::int64_t size() const { return static_cast<std::int64_t>(labels_.size()); }
@@ -34,18 +38,24 @@ public:
     auto const at = static_cast<std::size_t>(i);
     return std::span(tokens_).subspan(begins_[at], begins_[at + 1] - begins_[at]);
   }
+  /// Token `at` of document `i` as a label: the token, or `ignored_label` if it is part of a prompt. `i` must be at
+  /// least 0 and below `size()`, and `at` must be an index in `tokens(i)`.
+  std::int32_t token_label(std::int64_t i, std::size_t at) const {
+    auto const index = begins_[static_cast<std::size_t>(i)] + at;
+    return index < prompt_.size() && prompt_[index] ? ignored_label : tokens_[index];
+  }
   /// The class of document `i`; `ignored_label`: none. `i` must be at least 0 and below `size()`.
   std::int32_t label(std::int64_t i) const { return labels_[static_cast<std::size_t>(i)]; }
 
 private:
   std::vector<std::int32_t> tokens_{}, labels_{};
+  std::vector<bool> prompt_{};         ///< By token; tokens beyond its end are not part of a prompt.
   std::vector<std::size_t> begins_{0}; ///< Each document's first index in `tokens_`; then `tokens_.size()`.
 };
 
 /// Splits a corpus into documents without classes. Each document includes the token `end` that ends it; the last
-/// document may lack the token. The result does not contain the prompt mask of the corpus. Throws `error` if `end` is
-/// not in the corpus's vocabulary, if the corpus cannot be read, or if the documents exceed this machine's physical
-/// memory.
+/// document may lack the token. The documents keep the prompt mask of the corpus. Throws `error` if `end` is not in the
+/// corpus's vocabulary, if the corpus cannot be read, or if the documents exceed this machine's physical memory.
 documents split_documents(corpus const& from, std::int32_t end);
 
 } // namespace constrain::data

@@ -9,13 +9,21 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-[[gnu::cold]] CONSTRAIN_INLINE void documents::add(std::span<std::int32_t const> tokens, std::int32_t label) {
+[[gnu::cold]] CONSTRAIN_INLINE void documents::add(std::span<std::int32_t const> tokens, std::int32_t label,
+                                                   std::vector<bool> const& prompt) {
   if (tokens.empty()) throw error({"document ", size(), " has no tokens; give at least one"});
   for (std::size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] < 0)
       throw error({"document ", size(), " has the token ", tokens[i], " at position ", i, "; give tokens from 0 on"});
   if (label < 0 && label != ignored_label)
     throw error({"document ", size(), " has the class ", label, "; give a class from 0 on, or ignored_label"});
+  if (!prompt.empty() && prompt.size() != tokens.size())
+    throw error({"document ", size(), " has ", counted(tokens.size(), "token"), " and ",
+                 counted(prompt.size(), "prompt mark"), "; give one mark per token, or none"});
+  if (!prompt.empty()) {
+    prompt_.resize(tokens_.size());
+    prompt_.insert(prompt_.end(), prompt.begin(), prompt.end());
+  }
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   begins_.push_back(tokens_.size());
   labels_.push_back(label);
@@ -27,18 +35,25 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
                  "; give the token that ends each document"});
   detail::check_room("the corpus", from.size(), sizeof(std::int32_t));
   documents all;
-  std::vector<std::int32_t> block(std::size_t{1} << 16), unfinished;
+  bool const has_prompts = from.labels(0, from.size()) < from.size();
+  std::vector<std::int32_t> block(std::size_t{1} << 16), labels, unfinished;
+  std::vector<bool> prompt;
+  auto const add = [&] {
+    all.add(unfinished, ignored_label, prompt);
+    unfinished.clear(), prompt.clear();
+  };
   for (std::int64_t at = 0; at < from.size(); at += static_cast<std::int64_t>(block.size())) {
     block.resize(static_cast<std::size_t>(std::min(static_cast<std::int64_t>(block.size()), from.size() - at)));
     from.copy(at, block);
-    for (auto const token : block) {
-      unfinished.push_back(token);
-      if (token != end) continue;
-      all.add(unfinished);
-      unfinished.clear();
+    labels.resize(block.size());
+    if (has_prompts) from.copy_labels(at, labels);
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      unfinished.push_back(block[i]);
+      if (has_prompts) prompt.push_back(labels[i] == ignored_label);
+      if (block[i] == end) add();
     }
   }
-  if (!unfinished.empty()) all.add(unfinished);
+  if (!unfinished.empty()) add();
   return all;
 }
 

@@ -51,9 +51,9 @@ CONSTRAIN_INLINE void append_padded(documents const& all, padded_document const&
   to.lengths.push_back(static_cast<std::int32_t>(kept));
   if (labels == document_labels::classes) return to.labels.push_back(all.label(one.document));
   // The label of a token is itself or the next token. If the document is cut, the last kept token has a next token too.
-  auto const rest = tokens.subspan(labels == document_labels::next_tokens ? 1 : 0);
-  auto const labelled = std::min(rest.size(), kept);
-  to.labels.insert(to.labels.end(), rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(labelled));
+  std::size_t const shift = labels == document_labels::next_tokens ? 1 : 0;
+  for (auto i = shift; i < std::min(kept + shift, tokens.size()); ++i)
+    to.labels.push_back(all.token_label(one.document, i));
   to.labels.resize(begin + padded, ignored_label);
 }
 

@@ -17,29 +17,29 @@
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
 /// A part of a document that fits into a row.
-struct document_piece {
+struct document_chunk {
   std::int64_t document = 0, first = 0, length = 0; // `first`: index in the document of the first token
 };
 
-/// The pieces of all documents, longest first. Pieces of equal length keep their order. `most`: maximum tokens of a
-/// piece.
-[[gnu::cold]] CONSTRAIN_INLINE std::vector<document_piece> pieces_of(documents const& all, std::int64_t most) {
-  std::vector<document_piece> pieces;
+/// The chunks of all documents, longest first. Pieces of equal length keep their order. `most`: maximum tokens of a
+/// chunk.
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<document_chunk> chunks_of(documents const& all, std::int64_t most) {
+  std::vector<document_chunk> chunks;
   for (std::int64_t i = 0; i < all.size(); ++i) {
     auto const length = static_cast<std::int64_t>(all.tokens(i).size());
     for (std::int64_t first = 0; first < length; first += most)
-      pieces.push_back({i, first, std::min(most, length - first)});
+      chunks.push_back({i, first, std::min(most, length - first)});
   }
-  std::stable_sort(pieces.begin(), pieces.end(),
-                   [](document_piece const& a, document_piece const& b) { return a.length > b.length; });
-  return pieces;
+  std::stable_sort(chunks.begin(), chunks.end(),
+                   [](document_chunk const& a, document_chunk const& b) { return a.length > b.length; });
+  return chunks;
 }
 
 /// The rows that are not full, by their room: the number of tokens that still fit.
-class rows_with_room {
+class open_rows {
 public:
   /// `most`: the room of an empty row.
-  explicit rows_with_room(std::int64_t most) : of_(index(most) + 1), words_(index(most) / 64 + 1) {}
+  explicit open_rows(std::int64_t most) : of_(index(most) + 1), words_(index(most) / 64 + 1) {}
 
   /// Adds a row.
   void add(std::int64_t row, std::int64_t room) {
@@ -80,16 +80,16 @@ struct packed_arrays {
   std::vector<std::int32_t> tokens{}, positions{}, labels{};
 };
 
-/// Writes a piece into its row, from index `at` of the row on. `row`: the array index of the row's first token.
-CONSTRAIN_INLINE void write_piece(documents const& all, document_piece const& piece, document_labels labels,
+/// Writes a chunk into its row, from index `at` of the row on. `row`: the array index of the row's first token.
+CONSTRAIN_INLINE void write_chunk(documents const& all, document_chunk const& chunk, document_labels labels,
                                   std::size_t row, std::size_t at, packed_arrays& to) {
-  auto const tokens = all.tokens(piece.document);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(piece.length); ++i) {
-    auto const from = static_cast<std::size_t>(piece.first) + i;
+  auto const tokens = all.tokens(chunk.document);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(chunk.length); ++i) {
+    auto const from = static_cast<std::size_t>(chunk.first) + i;
     to.tokens[row + at + i] = tokens[from];
     to.positions[row + at + i] = static_cast<std::int32_t>(i);
-    if (labels == document_labels::same_tokens) to.labels[row + at + i] = tokens[from];
-    else if (from + 1 < tokens.size()) to.labels[row + at + i] = tokens[from + 1];
+    auto const label = from + (labels == document_labels::same_tokens ? 0 : 1);
+    if (label < tokens.size()) to.labels[row + at + i] = all.token_label(chunk.document, label);
   }
 }
 
@@ -106,17 +106,17 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
                 "one of these, or use group_by_length");
   if (all.size() == 0) throw error("pack: there are no documents; add at least one");
   detail::check_room("a row", options.length, sizeof(std::int32_t) + sizeof(std::vector<std::int64_t>));
-  auto const pieces = detail::pieces_of(all, options.length);
-  std::vector<std::int64_t> row_of, at; // by piece: its row, and the index of its first token in the row
+  auto const chunks = detail::chunks_of(all, options.length);
+  std::vector<std::int64_t> row_of, at; // by chunk: its row, and the index of its first token in the row
   std::vector<std::int64_t> used;       // by row: number of tokens
-  detail::rows_with_room open(options.length);
-  for (auto const& piece : pieces) {
-    auto const room = open.least(piece.length);
+  detail::open_rows open(options.length);
+  for (auto const& chunk : chunks) {
+    auto const room = open.least(chunk.length);
     row_of.push_back(room < 0 ? static_cast<std::int64_t>(used.size()) : open.take(room));
     if (room < 0) used.push_back(0);
     auto& tokens = used[static_cast<std::size_t>(row_of.back())];
     at.push_back(tokens);
-    tokens += piece.length;
+    tokens += chunk.length;
     if (tokens < options.length) open.add(row_of.back(), options.length - tokens);
   }
   auto const rows = used.size(), length = static_cast<std::size_t>(options.length);
@@ -124,8 +124,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   auto const to = std::make_shared<detail::packed_arrays>();
   to->tokens.resize(rows * length), to->positions.resize(rows * length),
       to->labels.resize(rows * length, ignored_label);
-  for (std::size_t i = 0; i < pieces.size(); ++i)
-    detail::write_piece(all, pieces[i], options.labels, static_cast<std::size_t>(row_of[i]) * length,
+  for (std::size_t i = 0; i < chunks.size(); ++i)
+    detail::write_chunk(all, chunks[i], options.labels, static_cast<std::size_t>(row_of[i]) * length,
                         static_cast<std::size_t>(at[i]), *to);
   for (std::size_t row = 0; row < rows; ++row) // the padding
     for (auto i = static_cast<std::size_t>(used[row]); i < length; ++i)
@@ -143,7 +143,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
     auto const position = positions[static_cast<std::size_t>(i)];
     if (position == 0 || (i % length > 0 && position == positions[static_cast<std::size_t>(i - 1)] + 1)) continue;
     throw error({"the position of token ", i % length, " of row ", i / length, " is ", position,
-                 "; give 0 where a document begins, and else the position of the token before plus 1"});
+                 "; give 0 where a document begins, and elsewhere 1 more than the previous token's position"});
   }
 }
 
