@@ -39,6 +39,24 @@ struct three_classes {
 template <bool swapped, int sequences = 2>
 using grouped = ct::task<three_classes{}, grouped_classes<swapped>, ct::micro_batch{.sequences = sequences}>;
 
+// The second labels, one per row, choose a row of a table with more rows than there are classes.
+struct buckets {
+  static constexpr ct::port_spec labels[] = {{.name = "classes", .each = ct::per::row},
+                                             {.name = "bucket", .each = ct::per::row}};
+  constexpr ct::value operator()(ct::value logits, ct::value classes, ct::value bucket) const {
+    return ct::cross_entropy(logits + ct::embedding("bucket", bucket, {.vocabulary = 20, .width = 3}), classes);
+  }
+};
+// Three ids per row are no class.
+struct three_per_row {
+  static constexpr ct::port_spec labels[] = {{.name = "triples", .each = ct::per::row, .features = 3},
+                                             {.name = "targets", .type = ct::port_type::real, .each = ct::per::logit}};
+  constexpr ct::value operator()(ct::value logits, ct::value triples, ct::value targets) const {
+    auto const table = ct::embedding("triple", triples, {.vocabulary = 20, .width = 3});
+    return ct::squared_error(logits + ct::mean(table, ct::axis::tokens), targets);
+  }
+};
+
 // The next tokens are labels and, at the same time, an input of a table.
 struct looked_up_labels {
   static constexpr bool labels_are_next_tokens = true;
@@ -111,4 +129,28 @@ TEST_CASE("labels that an op indexes by are not shifted") {
       "sequence";
   CHECK(sentence([&] { t.batches(examples(tokens, tokens, ct::labels::shift)); }) == "batches" + after);
   CHECK(sentence([&] { t.batch(tokens, tokens, ct::labels::shift); }) == "batch" + after);
+}
+
+TEST_CASE("labels per row are limited by the ops that read them, not by the number of classes") {
+  std::vector<float> const x{1, 2, 3, 4};
+  ct::trainer<ct::task<three_classes{}, buckets, ct::micro_batch{.sequences = 2}>> t;
+  CHECK(t.step(t.batch(x, {integers{0, 2}, integers{19, 10}})).tokens == 2);
+  CHECK(t.evaluate(x, {integers{0, 2}, integers{19, 10}}).tokens == 2);
+  CHECK(sentence([&] {
+          t.batch(x, {integers{0, 2}, integers{20, 0}});
+        }) == "batch: the label \"bucket\" is 20 at index 0, outside [0, 20); pass integers from 0 to 19");
+  CHECK(sentence([&] {
+          t.batch(x, {integers{3, 2}, integers{0, 0}});
+        }) ==
+        "batch: the label \"classes\" is 3 at index 0, outside [0, 3); pass integers from 0 to 2, or -100 to ignore "
+        "one");
+}
+
+TEST_CASE("several ids per row are not classes, and have no accuracy") {
+  std::vector<float> const x{1, 2, 3, 4};
+  ct::trainer<ct::task<three_classes{}, three_per_row, ct::micro_batch{.sequences = 2}>> t;
+  auto const e = t.evaluate(x, {integers{0, 19, 10, 1, 2, 3}, std::vector<float>(6)});
+  CHECK(std::isfinite(e.loss));
+  CHECK(std::isnan(e.accuracy));
+  CHECK(std::isnan(e.perplexity));
 }

@@ -139,6 +139,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
       return b.program;
     }
     for (int i = 0; i < labels.size(); ++i) target[i] = add_port(b, port_kind::label, labels[i], rows, logits.shape());
+    if (first_labels_are_classes) b.program.limit(target[0].where(), logits.features(), true);
     value const loss = detail::call_with([&](auto... label_values) { return objective{}(logits, label_values...); },
                                          target, std::make_index_sequence<labels.size()>{});
     if (loss.shape().elements() != 1)
@@ -147,7 +148,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
     b.program.set_result("loss", observed);
     b.program.values[observed.value].accumulates = true;
     b.program.values[observed.value].axes = {};
-    if (e == entry::evaluate && labels[0].type == port_type::ids && labels[0].each == per::row) {
+    if (e == entry::evaluate && first_labels_are_classes) {
       ref const correct = emit<op::correct_predictions>({logits, target[0]}, {}, 0).where();
       b.program.set_result("correct", correct);
       b.program.values[correct.value].role = role::result;
@@ -161,6 +162,10 @@ template <auto model, class objective_, micro_batch batch> struct task {
   }
 
 private:
+  /// Whether the first labels are one class id per row of logits, so that `evaluate` counts correct predictions.
+  static constexpr bool first_labels_are_classes =
+      !labels.empty() && labels[0].type == port_type::ids && labels[0].each == per::row && labels[0].features == 0;
+
   /// Adds the value of an input or label, and its port. `rows`: sequences in the entry's program. `logits`: the shape
   /// of the logits, which only labels need.
   static constexpr value add_port(builder& b, port_kind kind, port_spec const& spec, std::int64_t rows, shape logits) {
@@ -169,7 +174,6 @@ private:
     value const added{b, {b.new_value({type, s}, role::input, 0), at::current}};
     // An op that uses labels as indices and does not skip `ignored_label` (`embedding`) sets `ignorable` to false.
     b.program.set_port({kind, spec, added.where(), 0, kind == port_kind::label && spec.type == port_type::ids});
-    if (spec.each == per::row) b.program.limit(added.where(), logits.features(), true);
     return added;
   }
 
