@@ -86,6 +86,34 @@ TEST_CASE("directory: a stop between the two renames loses nothing") {
   CHECK(scratch.entries() == 1);
 }
 
+TEST_CASE("directory: a stop between the two renames loses nothing behind a link") {
+  for (auto const* target : {"real/c", "real/../real/c/", "other"}) {
+    temporary_directory const scratch;
+    fs::create_directory(scratch / "real");
+    fs::create_directory_symlink(scratch / "real/c", scratch / "other");
+    fs::create_directory_symlink(target, scratch / "latest");
+    save(scratch / "real/c", "one", way::no);
+    fs::rename(scratch / "real/c", scratch / "real/.c.previous");
+    for (auto const* path : {"latest", "latest/"}) {
+      CHECK(directory_reader::finds(scratch / path));
+      CHECK(load(scratch / path) == "one");
+    }
+    { directory_writer w(scratch / "latest", way::no); }
+    CHECK(load(scratch / "real/c") == "one");
+    save(scratch / "latest", "two", way::no);
+    CHECK(load(scratch / "latest") == "two");
+    CHECK(fs::is_symlink(scratch / "latest"));
+    CHECK_FALSE(fs::exists(scratch / "real/.c.previous"));
+  }
+  temporary_directory const scratch;
+  fs::create_directory_symlink("loop", scratch / "loop");
+  fs::create_directory_symlink("nowhere", scratch / "dangling");
+  for (auto const* path : {"loop", "dangling"}) {
+    CHECK_FALSE(directory_reader::finds(scratch / path));
+    CHECK(sentence([&] { directory_writer(scratch / path); }).starts_with("'" + scratch / path + "' is a broken link"));
+  }
+}
+
 TEST_CASE("directory: a checkpoint without a mark, of an older version or copied, is replaced by its manifest") {
   for (auto const how : {way::yes, way::no}) {
     temporary_directory const scratch;

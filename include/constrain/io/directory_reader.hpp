@@ -16,11 +16,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 class directory_reader {
 public:
   /// Whether there is something to read: `path` is a directory with an entry that is not hidden, or `path` does not
-  /// exist and an interrupted save left the directory '.<name>.previous' beside `path`. Does not check the content.
-  /// Throws `error` if `path` contains a NUL byte, or if it does not exist and does not end in a name.
+  /// exist and an interrupted save left the directory '.<name>.previous' beside `path`. If `path` is a symbolic link,
+  /// this holds for the path that it refers to. Does not check the content. Throws `error` if `path` contains a NUL
+  /// byte, or if it does not exist and does not end in a name.
   static bool finds(std::string const& path);
 
-  /// If `path` does not exist, reads '.<name>.previous' (see `finds`). Throws `error` if the directory or its manifest
+  /// If the directory does not exist, reads '.<name>.previous' (see `finds`). Throws `error` if the directory or its manifest
   /// is missing or invalid, and for the first file that is missing, truncated or changed.
   [[gnu::cold]] explicit directory_reader(std::string const& path);
 
@@ -45,7 +46,8 @@ private:
   manifest contents_;
   std::vector<mapped_file> files_; // in the order of `contents_.files`
 
-  /// The path of the directory '.<name>.previous' beside `path` (see io/directory_replace.hpp); empty if there is none.
+  /// If `path` does not exist or is a broken link: the path of the directory '.<name>.previous' beside the missing one
+  /// (see io/directory_replace.hpp). Empty if there is none, or if `path` exists.
   [[gnu::cold]] static std::string previous_of(std::string const& path);
 
   /// Throws `error` unless `directory_` is a directory.

@@ -14,13 +14,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE bool directory_reader::finds(std::string const& path) {
   for (auto const& name : directory_names(path).value_or(std::vector<std::string>{}))
     if (!name.starts_with('.')) return true;
-  return !detail::exists(path) && !previous_of(path).empty();
+  return !previous_of(path).empty();
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE directory_reader::directory_reader(std::string const& path) : directory_(path) {
   // If a save was interrupted between its two renames, the old directory is '.<name>.previous'.
-  if (!detail::exists(directory_))
-    if (auto const previous = previous_of(path); !previous.empty()) directory_ = previous;
+  if (auto const previous = previous_of(path); !previous.empty()) directory_ = previous;
   check_directory();
   auto const manifest_path = concat({directory_, "/", manifest_name});
   if (!detail::exists(manifest_path))
@@ -43,7 +42,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string directory_reader::previous_of(std::string const& path) {
-  auto const previous = split_path(path).sibling("previous");
+  auto const missing = missing_path(path);
+  if (!missing) return {};
+  auto const previous = missing->sibling("previous");
   auto const status = detail::status_at(AT_FDCWD, previous);
   return status && S_ISDIR(status->st_mode) ? previous : std::string();
 }

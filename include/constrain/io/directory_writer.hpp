@@ -33,8 +33,9 @@ public:
   enum class exchange { yes, no };
 
   /// Begins a save to `path`, or to the directory that the symbolic link `path` refers to. Creates missing parent
-  /// directories. Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if `path`
-  /// is a broken link or does not end in a name, if `path` is or contains the working directory, or if a parent
+  /// directories. If an interrupted save left '.<name>.previous' instead of that directory, restores it first. Throws
+  /// `error` if `path` exists and is neither an empty nor a saved directory of this user, if `path` is any other broken
+  /// link or does not end in a name, if `path` is or contains the working directory, or if a parent
   /// directory or the temporary directory cannot be created.
   explicit directory_writer(std::string const& path, exchange way = exchange::yes);
   directory_writer(directory_writer const&) = delete;
@@ -73,6 +74,10 @@ private:
   detail::directory_mark mark_;
   std::vector<std::string> written_; // names of the files in `made_`; `discard` removes these
   manifest contents_;
+
+  /// The directory that a save to `path` replaces. Throws `error` for a broken link, unless the directory is missing
+  /// because a save was interrupted between its two renames.
+  [[gnu::cold]] static split_path target_of(std::string const& path);
 
   /// The owner of new files in `made_`. On a network file system, the owner is not always this process's user.
   uid_t owner() const { return made_.owner(); }

@@ -13,7 +13,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE directory_writer::directory_writer(std::string const& path, exchange way)
-    : place_(path), target_(place_.directory + place_.name), previous_(place_.sibling_name("previous")), way_(way) {
+    : place_(target_of(path)), target_(place_.directory + place_.name), previous_(place_.sibling_name("previous")),
+      way_(way) {
   check_not_worked_in(target_);
   if (!place_.directory.empty()) make_directories(place_.directory);
   try {
@@ -25,6 +26,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     discard();
     throw;
   }
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE split_path directory_writer::target_of(std::string const& path) {
+  auto const missing = missing_path(path);
+  return missing && detail::exists(missing->sibling("previous")) ? *missing : split_path(path);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::announce(std::vector<std::string> const& names) {

@@ -35,6 +35,11 @@ private:
   void cut(std::string const& path);
 };
 
+/// Where a new file or directory `path` would be: `path` or, if it is a broken link, the missing path that the link
+/// refers to, through further links if there are any. nullopt if `path` exists, or if its links form a loop. Throws
+/// `error` if the result has no name, and for a NUL byte.
+[[gnu::cold]] std::optional<split_path> missing_path(std::string path);
+
 /// A suffix that makes a temporary name unlikely to exist already: the process id, the nanoseconds of the clock and a
 /// counter.
 [[gnu::cold]] std::string unlikely_suffix();

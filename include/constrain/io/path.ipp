@@ -55,6 +55,21 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   name = path.substr(end);
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<split_path> missing_path(std::string path) {
+  constexpr int most_links = 40; // as in Linux
+  for (int links = 0; links <= most_links; ++links) {
+    while (path.size() > 1 && path.back() == '/') path.pop_back(); // lstat("link/") would follow the link
+    struct stat status {};
+    if (::lstat(system_path(path), &status) != 0) return split_path(path);
+    char target[PATH_MAX];
+    auto const length = ::readlink(path.c_str(), target, sizeof target);
+    if (length <= 0) return std::nullopt; // not a link
+    std::string_view const to(target, static_cast<std::size_t>(length));
+    path = to.front() == '/' ? std::string(to) : concat({path.substr(0, path.rfind('/') + 1), to});
+  }
+  return std::nullopt;
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE std::string unlikely_suffix() {
   static std::atomic<unsigned> calls{0};
   struct timespec now {};
