@@ -43,11 +43,15 @@ struct llama {
                           "micro_batch::tokens or raise .context");
   };
 
-  /// Refused: without `head_width`, a width that is not a multiple of `heads`; a negative `head_width`.
+  /// Refused: without `head_width`, a width that is not a multiple of `heads`, or `heads` below 1.
   template <diagnosis d> struct heads_do_not_divide_the_width {
     static_assert(d.ok(),
                   "ct::llama: .heads is `got`, but must be a positive divisor of .width, `expected`; change one "
                   "of them or set .head_width");
+  };
+  /// Refused: a negative `head_width`.
+  template <diagnosis d> struct head_width_is_negative {
+    static_assert(d.ok(), "ct::llama: .head_width is `got`; give 0 or more (0 means .width / .heads)");
   };
   /// Refused: biases together with norms of heads.
   template <diagnosis d> struct biases_with_head_norms {
@@ -78,6 +82,7 @@ private:
     auto& program = tokens.owner().program;
     if (auto const s = tokens.shape(); s.rank == 2 && s.extent[1] > context)
       program.fail(diagnosis_with<sequence_longer_than_context>(0, 0, context, s.extent[1]));
+    if (head_width < 0) program.fail(diagnosis_with<head_width_is_negative>(0, 0, 0, head_width));
     if (features_of_head() < 1) program.fail(diagnosis_with<heads_do_not_divide_the_width>(0, 0, width, heads));
     if (biases && head_norms) program.fail(diagnosis_with<biases_with_head_norms>());
     if (!program.failure.ok()) return tokens;
