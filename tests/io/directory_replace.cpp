@@ -3,12 +3,28 @@
 
 #include <doctest/doctest.h>
 
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <dlfcn.h>
 #include <filesystem>
 #include <string>
 
 // Which directories a saved run may replace, and what happens to all others.
 
 using namespace constrain::test;
+
+namespace {
+
+int renames_that_fail = 0, renames_before = 0; // of calls of renameat: the first succeed, and then some fail
+
+} // namespace
+
+extern "C" int renameat(int from, char const* name, int to, char const* new_name) noexcept {
+  if (renames_that_fail > 0 && renames_before-- <= 0) return --renames_that_fail, errno = EIO, -1;
+  using function = int (*)(int, char const*, int, char const*);
+  return reinterpret_cast<function>(::dlsym(RTLD_NEXT, "renameat"))(from, name, to, new_name);
+}
 
 TEST_CASE("directory: only what a commit made is replaced") {
   temporary_directory const scratch;
@@ -84,6 +100,35 @@ TEST_CASE("directory: a stop between the two renames loses nothing") {
   save(path, "two", way::no);
   CHECK(load(path) == "two");
   CHECK(scratch.entries() == 1);
+}
+
+TEST_CASE("directory: what the error of a failed rename says of the old content is so") {
+  for (int const failures : {1, 2}) {
+    temporary_directory const scratch;
+    auto const path = scratch / "c";
+    save(path, "one", way::no);
+    renames_before = 1, renames_that_fail = failures;
+    CHECK(sentence([&] { save(path, "two", way::no); }) ==
+          "'" + path + "' cannot be put in place (Input/output error); choose another path and save again; the old " +
+              (failures == 1
+                   ? "content is unchanged"
+                   : "content is in '" + scratch / ".c.previous" + "', from which the next save restores it"));
+    CHECK(renames_that_fail == 0);
+    CHECK(fs::exists(path) == (failures == 1));
+    CHECK(load(path) == "one");
+    save(path, "three", way::no);
+    CHECK(load(path) == "three");
+    CHECK(scratch.entries() == 1);
+  }
+}
+
+TEST_CASE("directory: a manifest that is too large is not read") {
+  temporary_directory const scratch;
+  save(scratch / "c", "one");
+  fs::resize_file(scratch / "c/manifest.json", (std::uintmax_t{1} << 26) + 1);
+  CHECK(sentence([&] { detail::listed_files(detail::directory_handle(scratch / "c"), "c", true); }) ==
+        "'c/manifest.json' cannot be read as a manifest; give a regular file of the directory's owner, of at most 64 "
+        "MiB, or use another copy");
 }
 
 TEST_CASE("directory: a stop between the two renames loses nothing behind a link") {

@@ -62,6 +62,15 @@ TEST_CASE("links: at the names of logs, events and files that are written whole"
         "'/dev/null' cannot be written (it is not a regular file); remove it or choose another path");
 }
 
+TEST_CASE("links: a commit that refused its target cannot be repeated") {
+  scene const s;
+  io::atomic_file file(s.at("name"));
+  fs::create_directory(s.at("name"));
+  CHECK(sentence([&] { file.commit(); }) ==
+        "'" + s.at("name") + "' cannot be written (it is not a regular file); remove it or choose another path");
+  CHECK(sentence([&] { file.commit(); }) == "'" + s.at("name") + "' has no write in progress; begin a new one");
+}
+
 TEST_CASE("links: a path with a NUL byte") {
   scene const s;
   std::string const path = s.at(std::string("c\0d", 3));

@@ -35,8 +35,9 @@ public:
   /// The temporary file to write to.
   output_file& out() { return file_; }
 
-  /// Syncs the temporary file to disk, renames it to `path` and syncs the directory. Throws `error` on a second commit
-  /// or on failure. After a failure, the older file is unchanged, unless only the directory sync failed.
+  /// Syncs the temporary file to disk, renames it to `path` and syncs the directory. Throws `error` if no write is
+  /// in progress (after a commit, or after a commit that refused the target) or on failure. After a failure, the older
+  /// file is unchanged, unless only the directory sync failed.
   [[gnu::cold]] void commit();
 
 private:

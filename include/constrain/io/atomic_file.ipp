@@ -10,7 +10,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE void atomic_file::commit() {
-  if (temporary_.empty()) throw error({"'", path(), "' was already committed; write a new file"});
+  if (temporary_.empty()) throw error({"'", path(), "' has no write in progress; begin a new one"});
   file_.close();
   check();
   if (::renameat(holder_.get(), temporary_.c_str(), holder_.get(), target_.name.c_str()) != 0)

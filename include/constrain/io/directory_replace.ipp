@@ -45,7 +45,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   std::string const name(manifest_name);
   if (!status_at(directory.get(), name)) return std::nullopt;
   auto const text = directory.text(name);
-  if (!text) throw error({"'", shown, "/", name, "' is not a regular file; use another copy"});
+  if (!text)
+    throw error({"'", shown, "/", name,
+                 "' cannot be read as a manifest; give a regular file of the "
+                 "directory's owner, of at most 64 MiB, or use another copy"});
   std::vector<std::string> files;
   for (auto& entry : manifest::parse(*text, concat({shown, "/", name})).files)
     if (marked || is_as_listed(directory, entry)) files.push_back(std::move(entry.name));

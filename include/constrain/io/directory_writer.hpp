@@ -61,7 +61,8 @@ public:
 
   /// Writes the manifest, replaces the target with the new directory and removes the saved files of the old directory.
   /// If other files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if no save
-  /// is in progress, if the save fails (the target is then unchanged), or if the parent directory cannot be synced
+  /// is in progress, if the save fails (the target is then unchanged, or is '.<name>.previous', where readers find it,
+  /// if both the second rename and undoing the first failed), or if the parent directory cannot be synced
   /// after the replacement.
   [[gnu::cold]] void commit();
 
@@ -118,7 +119,8 @@ private:
   /// directory.
   [[gnu::cold]] std::string move();
 
-  [[noreturn]] void fail() const;
+  /// `old_content`: a phrase for errors that says where the old content is.
+  [[noreturn]] void fail(std::string const& old_content = "the old content is unchanged") const;
 
   /// Removes the temporary directory, if any, and ends the save.
   [[gnu::noinline, gnu::cold]] void discard() noexcept try {

@@ -165,14 +165,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   if (!rename(place_.name, previous_)) fail();
   if (rename(temporary_, place_.name)) return previous_;
   int const code = errno;
-  static_cast<void>(rename(previous_, place_.name));
+  bool const restored = rename(previous_, place_.name);
   errno = code;
-  fail();
+  if (restored) fail();
+  fail(concat({"the old content is in '", place_.directory + previous_, "', from which the next save restores it"}));
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::fail() const {
-  throw error({"'", target_, "' cannot be put in place (", reason(),
-               "); choose another path and save again; the old content is unchanged"});
+[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::fail(std::string const& old_content) const {
+  throw error(
+      {"'", target_, "' cannot be put in place (", reason(), "); choose another path and save again; ", old_content});
 }
 
 } // namespace constrain::io
