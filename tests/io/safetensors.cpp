@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -115,6 +116,20 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
         "'" + scratch / "no/such/m" +
             "' cannot be written (No such file or directory); create its directory or choose another path, and save "
             "again; the old content is unchanged");
+}
+
+TEST_CASE("safetensors: as many tensors as a file may have are written, and a second name at the end is found") {
+  temporary_directory const scratch;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < safetensors_most_names; ++i) names.push_back("n" + std::to_string(i));
+  std::vector<tensor> tensors;
+  for (auto const& name : names) tensors.push_back({name, "U8", {0}, {}});
+  auto const begin = std::chrono::steady_clock::now();
+  write_safetensors(scratch / "m", tensors);
+  tensors.back().name = tensors.front().name;
+  CHECK(sentence([&] { write_safetensors(scratch / "m", tensors); }) ==
+        "the tensor name 'n0' occurs twice; give every tensor its own name");
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30)); // of all pairs: minutes
 }
 
 TEST_CASE("safetensors: files that are no files are sentences") {

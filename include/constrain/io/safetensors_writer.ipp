@@ -11,9 +11,27 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
+
+namespace detail {
+
+/// The index of one of two entries with the same name; nullopt if all names are unique.
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::uint32_t> duplicate_name(
+    std::size_t count, function_ref<std::string_view(std::uint32_t)> name_of) {
+  std::vector<std::uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0u);
+  sort_places(order, [&](std::uint32_t a, std::uint32_t b) { return name_of(a) < name_of(b); });
+  for (std::size_t i = 1; i < count; ++i)
+    if (name_of(order[i]) == name_of(order[i - 1])) return order[i];
+  return std::nullopt;
+}
+
+} // namespace detail
 
 [[gnu::cold]] CONSTRAIN_INLINE void write_safetensors(output_file& out, std::span<tensor const> tensors,
                                                       metadata_list const& metadata,
@@ -31,22 +49,18 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     if (*needed != t.bytes.size())
       throw error({"the tensor '", t.name, "' has ", counted(t.bytes.size(), "byte"), ", but its dtype '", t.dtype,
                    "' and shape need ", *needed, "; correct one of them"});
-    auto const same = [&](tensor const& other) { return &other != &t && other.name == t.name; };
     if (t.name == "__metadata__")
       throw error("the name '__metadata__' is reserved in a safetensors file; give the tensor another name");
-    if (std::any_of(tensors.begin(), tensors.end(), same))
-      throw error({"the tensor name '", t.name, "' occurs twice; give every tensor its own name"});
   }
+  if (auto const i =
+          detail::duplicate_name(tensors.size(), [&](auto t) -> std::string_view { return tensors[t].name; }))
+    throw error({"the tensor name '", tensors[*i].name, "' occurs twice; give every tensor its own name"});
+  if (auto const i =
+          detail::duplicate_name(metadata.size(), [&](auto m) -> std::string_view { return metadata[m].first; }))
+    throw error({"the metadata key '", metadata[*i].first, "' occurs twice; give each key one value"});
   for (auto const width : {std::size_t{8}, std::size_t{4}, std::size_t{2}, std::size_t{1}})
     for (auto const& t : tensors)
       if (dtype_bytes(t.dtype) == width) order.push_back(&t);
-
-  std::vector<std::uint32_t> keys;
-  for (auto const& entry : metadata) keys.push_back(static_cast<std::uint32_t>(&entry - metadata.data()));
-  detail::sort_places(keys, [&](std::uint32_t a, std::uint32_t b) { return metadata[a].first < metadata[b].first; });
-  for (std::size_t i = 1; i < keys.size(); ++i)
-    if (metadata[keys[i]].first == metadata[keys[i - 1]].first)
-      throw error({"the metadata key '", metadata[keys[i]].first, "' occurs twice; give each key one value"});
 
   json_writer header;
   header.object(json_layout::row);
