@@ -76,7 +76,7 @@ TEST_CASE("lines that cannot be read are named") {
   CHECK(refusal("\n").ends_with("are empty; give a file with at least one text"));
   CHECK(refusal("").ends_with("are empty; give a file with at least one text"));
   CHECK(ct::test::sentence([] { read("{\"text\": \"a\"}", {.length = -1}); }) ==
-        "json_lines_options: .length is -1; give 0 to pack texts, or a number of tokens");
+        "json_lines_options: .length is -1; give 0 to concatenate the texts, or a number of tokens");
   CHECK(ct::test::sentence([] { data::corpus::from_bytes("abc", {true}); }) ==
         "a corpus of 3 bytes has 1 prompt mark; give one mark per byte, or none");
 }

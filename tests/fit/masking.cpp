@@ -149,7 +149,7 @@ TEST_CASE("examples whose labels are not their tokens cannot be masked") {
         "evaluate: the masking has a .vocabulary of 13, but the input \"tokens\" takes tokens below 12; give a "
         ".vocabulary of at most this number");
   CHECK(sentence([&] { s.plain().with_masks({}); }).starts_with("masking: .vocabulary is 0"));
-  CHECK(sentence([&] { s.all().with_masks(masks); }).starts_with("with_masks: the examples are masked already;"));
+  CHECK(sentence([&] { s.all().with_masks(masks); }).starts_with("with_masks: the examples are already masked;"));
   auto others = s.labels;
   others[3 * 8 + 2] = 10;
   others[0] = ct::ignored_label;

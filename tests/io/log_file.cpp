@@ -49,7 +49,7 @@ TEST_CASE("a log is cut back to the step after which a run goes on") {
 }
 
 TEST_CASE("what can be done about an error depends on its number") {
-  for (int const number : {ENOSPC, EDQUOT}) CHECK(ct::io::remedy(number) == "make room"sv);
+  for (int const number : {ENOSPC, EDQUOT}) CHECK(ct::io::remedy(number) == "free disk space"sv);
   for (int const number : {EACCES, EPERM, EROFS}) CHECK(ct::io::remedy(number) == "check the permissions"sv);
   for (int const number : {ENOENT, ENOTDIR}) CHECK(ct::io::remedy(number) == "create its directory"sv);
   CHECK(ct::io::remedy(EEXIST) == "remove it"sv);

@@ -240,8 +240,8 @@ TEST_CASE("safetensors: hostile offsets are refused, each with its reason") {
       {with_header(with_fields("\"U8\"", "[4]", "[1,5]"), 5), "leaves unused bytes before it"},
       {with_header(good, 5), "has 1 byte after its last tensor"},
       {with_header("{}", 1), "has 1 byte after its last tensor"},
-      {with_header(with_two("[0,2]", "[0,2]"), 2), "overlaps the one before it"},
-      {with_header(with_two("[0,2]", "[1,3]"), 3), "overlaps the one before it"},
+      {with_header(with_two("[0,2]", "[0,2]"), 2), "overlaps the tensor before it"},
+      {with_header(with_two("[0,2]", "[1,3]"), 3), "overlaps the tensor before it"},
       {with_header(with_two("[0,2]", "[3,5]"), 5), "leaves unused bytes before it"},
   });
 }

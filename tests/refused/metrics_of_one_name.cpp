@@ -1,4 +1,4 @@
-// refused: ct::metrics: a metric has no name, or that of another one, or loss, accuracy or perplexity; give each
+// refused: ct::metrics: a metric has an empty name, the name of another metric, or the name loss, accuracy or
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

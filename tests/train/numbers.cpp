@@ -218,7 +218,7 @@ TEST_CASE("numbers of fit, compare and generate") {
         "fit: .save_every and .keep_last save the run in .directory, but .directory is empty; name a directory");
   CHECK(fit({.keep_last = 2}).starts_with("fit: .save_every and .keep_last "));
   CHECK(fit({.validation = &corpus, .patience = 2}) ==
-        "fit: .patience and .plateau count evaluations, but .evaluate_every is 0, so that there is one only at the "
+        "fit: .patience and .plateau count evaluations, but .evaluate_every is 0, so the only evaluation is at the "
         "end; set .evaluate_every");
   CHECK(t.steps() == 0);
   auto const compared = [](ct::compare_options const& o) { return sentence([&] { ct::detail::check_comparison(o); }); };

@@ -75,7 +75,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 [[gnu::cold]] CONSTRAIN_INLINE examples examples::with_masks(masking const& how) const {
   check_masking(how);
-  if (masks_) throw error("with_masks: the examples are masked already; mask the examples that these were made of");
+  if (masks_) throw error("with_masks: the examples are already masked; call with_masks on the unmasked examples");
   if (which_ == constrain::labels::shift)
     throw error("with_masks: the examples have labels::shift, but the label of a masked token is the token itself; "
                 "leave labels::shift out");

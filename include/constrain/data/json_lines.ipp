@@ -18,7 +18,8 @@ CONSTRAIN_INLINE void joined_texts::append(std::string_view text, bool is_prompt
 CONSTRAIN_INLINE json_line_texts::json_line_texts(std::string path, json_lines_options const& options)
     : path_(std::move(path)), options_(options) {
   if (options.length < 0)
-    throw error({"json_lines_options: .length is ", options.length, "; give 0 to pack texts, or a number of tokens"});
+    throw error({"json_lines_options: .length is ", options.length,
+                 "; give 0 to concatenate the texts, or a number of tokens"});
 }
 
 CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {

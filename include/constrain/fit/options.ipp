@@ -54,7 +54,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   needs_validation(options.patience > 0, ".patience counts evaluations");
   needs_validation(options.plateau > 0, ".plateau counts evaluations");
   if (options.evaluate_every.is_never() && (options.patience > 0 || options.plateau > 0))
-    throw error("fit: .patience and .plateau count evaluations, but .evaluate_every is 0, so that there is one only at "
+    throw error("fit: .patience and .plateau count evaluations, but .evaluate_every is 0, so the only evaluation is at "
                 "the end; set .evaluate_every");
   if (options.directory.empty() && (!options.save_every.is_never() || options.keep_last > 0))
     throw error(

@@ -44,7 +44,7 @@ private:
 [[gnu::cold]] CONSTRAIN_INLINE char const* remedy(int number) {
   switch (number) {
   case ENOSPC:
-  case EDQUOT: return "make room";
+  case EDQUOT: return "free disk space";
   case EFBIG: return "raise the limit on a file's size";
   case EACCES:
   case EPERM:

@@ -60,7 +60,7 @@ public:
       while (!ended() && is_plain(text_[at_])) ++at_;
       put(text_.substr(plain, at_ - plain));
       if (take('"')) return text_.substr(begin, at_ - 1 - begin);
-      if (ended()) fail("a string without an end");
+      if (ended()) fail("an unterminated string");
       if (text_[at_] != '\\') fail("a control character in a string");
       char utf8[4];
       auto const bytes = static_cast<std::size_t>(put_utf8(utf8, escape()) - utf8);

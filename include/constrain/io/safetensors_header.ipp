@@ -117,7 +117,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   for (auto const offsets : tensors) {
     auto const [begin, end] = read_pair(offsets);
     if (begin > covered) refuse_tensor_at(offsets, "leaves unused bytes before it");
-    if (begin < covered && (begin < end || begin > last)) refuse_tensor_at(offsets, "overlaps the one before it");
+    if (begin < covered && (begin < end || begin > last)) refuse_tensor_at(offsets, "overlaps the tensor before it");
     if (begin < end) last = begin, covered = end;
   }
   if (covered != data_)

@@ -36,7 +36,7 @@ using metric_values = fixed_vector<metric_value, 8>;
 namespace detail {
 
 /// Whether the metrics' names are unique, not empty, and different from the names of the other results.
-template <class... listed> constexpr bool have_own_names() {
+template <class... listed> constexpr bool have_unique_names() {
   std::string_view const names[] = {"loss", "accuracy", "perplexity", listed::name...};
   for (std::size_t i = 0; i < std::size(names); ++i)
     for (std::size_t k = 0; k < i; ++k)
@@ -55,9 +55,9 @@ template <class... listed> constexpr bool have_own_names() {
 template <is_metric... listed> struct metrics {
   static_assert(sizeof...(listed) <= metric_values::capacity,
                 "ct::metrics: an objective has more than eight metrics; list at most eight");
-  static_assert(detail::have_own_names<listed...>(),
-                "ct::metrics: a metric has no name, or that of another one, or loss, accuracy or perplexity; give each "
-                "metric a name of its own");
+  static_assert(detail::have_unique_names<listed...>(),
+                "ct::metrics: a metric has an empty name, the name of another metric, or the name loss, accuracy or "
+                "perplexity; give each metric a unique name");
 
   /// The values of the metrics that apply to this number of classes.
   static metric_values of([[maybe_unused]] class_counts const& counts) {
