@@ -109,7 +109,7 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
           write_safetensors(scratch / "m", {}, {{"a", "1"}, {"b", "1"}, {"a", "2"}});
         }) == "the metadata key 'a' occurs twice; give each key one value");
   CHECK_FALSE(refused({{"\xff", "F64", {}, bytes}}).empty());
-  CHECK(refused(std::vector<tensor>(safetensors_most_names + 1)) ==
+  CHECK(refused(std::vector<tensor>(safetensors_maximum_names + 1)) ==
         "a safetensors file of 131073 tensors and 0 entries of metadata could not be read back; write at most "
         "131072 of each in one file");
   CHECK(sentence([&] { write_safetensors(scratch / "no/such/m", {}); }) ==
@@ -121,7 +121,7 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
 TEST_CASE("safetensors: as many tensors as a file may have are written, and a second name at the end is found") {
   temporary_directory const scratch;
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < safetensors_most_names; ++i) names.push_back("n" + std::to_string(i));
+  for (std::size_t i = 0; i < safetensors_maximum_names; ++i) names.push_back("n" + std::to_string(i));
   std::vector<tensor> tensors;
   for (auto const& name : names) tensors.push_back({name, "U8", {0}, {}});
   auto const begin = std::chrono::steady_clock::now();

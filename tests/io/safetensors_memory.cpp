@@ -105,7 +105,7 @@ std::string tensor(std::string const& name, std::string const& offsets = "[0,0]"
   return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
 }
 
-constexpr std::size_t most = constrain::io::safetensors_most_names;
+constexpr std::size_t most = constrain::io::safetensors_maximum_names;
 
 /// `count` members, as `member(i)` writes each, and then `last`.
 template <class function> std::string members(std::size_t count, std::string const& last, function const& member) {

@@ -38,7 +38,7 @@ static_assert(refused<tagger{}>.ok());
 static_assert(refusal_of_step<detail::no_task>() == diagnosis_with<refusals::trainer_argument_is_not_a_task>());
 static_assert(refused<5> == diagnosis_with<refusals::model_is_not_a_function>());
 static_assert(refused<of_two{}> == diagnosis_with<refusals::inputs_do_not_fit_the_model>(0, 0, 0, 1));
-static_assert(refused<with_inputs_of_one_name{}> == diagnosis_with<refusals::port_is_not_sound>());
+static_assert(refused<with_inputs_of_one_name{}> == diagnosis_with<refusals::port_is_invalid>());
 static_assert(refused<tagger{}, tagger> == diagnosis_with<refusals::objective_is_not_a_function>());
 static_assert(refused<not_constexpr{}> == diagnosis_with<refusals::model_is_not_constant>());
 static_assert(refused<tagger{}, causal_lm, micro_batch{.sequences = 2}> ==

@@ -1,5 +1,5 @@
 // refused: run: this op has no kernel for this device and these operands
-// shows: kernel_is_there<
+// shows: kernel_exists<
 // shows: twice
 // shows: cpu
 // diagnosis: refused, line, 0, any, any

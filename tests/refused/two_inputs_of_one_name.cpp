@@ -1,5 +1,5 @@
 // refused: hold a ct::port_spec without a name, two with the same name
-// shows: port_is_not_sound
+// shows: port_is_invalid
 // diagnosis: refused, 0, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -54,7 +54,7 @@ public:
     return copy;
   }
   /// A view of the elements [first, first + count).
-  array_view part(std::size_t first, std::size_t count) const {
+  array_view slice(std::size_t first, std::size_t count) const {
     auto copy = *this;
     copy.data_ = static_cast<std::byte const*>(data_) + first * static_cast<std::size_t>(size_of(type_));
     copy.size_ = count;
@@ -75,7 +75,7 @@ namespace detail {
 
 /// A pointer to the elements, which must have the type `real`; this is not checked. The function compiles faster than
 /// `as`, which constructs a std::span.
-template <class real> real const* reals_of(array_view const& values) {
+template <class real> real const* typed_data(array_view const& values) {
   return reinterpret_cast<real const*>(values.bytes().data());
 }
 

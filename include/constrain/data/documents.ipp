@@ -3,7 +3,7 @@
 #include "constrain/data/documents.hpp"
 
 #include "constrain/base/error.hpp"
-#include "constrain/data/room.hpp"
+#include "constrain/data/memory_check.hpp"
 
 #include <algorithm>
 
@@ -33,7 +33,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   if (end < 0 || end >= from.vocabulary())
     throw error({"split_documents: the token ", end, " is not in the corpus's vocabulary of ", from.vocabulary(),
                  "; give the token that ends each document"});
-  detail::check_room("the corpus", from.size(), sizeof(std::int32_t));
+  detail::check_memory("the corpus", from.size(), sizeof(std::int32_t));
   documents all;
   bool const has_prompts = from.labels(0, from.size()) < from.size();
   std::vector<std::int32_t> block(std::size_t{1} << 16), labels, unfinished;

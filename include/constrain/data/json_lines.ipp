@@ -2,7 +2,7 @@
 
 #include "constrain/data/json_lines.hpp"
 
-#include "constrain/data/room.hpp"
+#include "constrain/data/memory_check.hpp"
 #include "constrain/io/json.hpp"
 
 #include <algorithm>
@@ -45,8 +45,8 @@ CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
   }
   if (!is_chat) one.append(options_.end, false);
   if (options_.length > 0) {
-    check_room("a padded text", options_.length);
-    check_room("the corpus", static_cast<std::int64_t>(all_.bytes.size()) + options_.length);
+    check_memory("a padded text", options_.length);
+    check_memory("the corpus", static_cast<std::int64_t>(all_.bytes.size()) + options_.length);
     auto const length = static_cast<std::size_t>(options_.length);
     one.bytes.resize(length, '\0');
     one.prompt.resize(length, true);

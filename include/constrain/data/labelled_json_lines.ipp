@@ -5,7 +5,7 @@
 #include "constrain/base/concat.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/data/json_lines.hpp"
-#include "constrain/data/room.hpp"
+#include "constrain/data/memory_check.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -63,10 +63,10 @@ CONSTRAIN_INLINE void labelled_texts::add(std::string_view line) {
   if (!found_label) throw error({"'", where, "' has no '", options_.label, "'; add the class as an integer or a name"});
   auto const text = found_text->string();
   auto const label = class_of(*found_label, where);
-  check_room("a padded text", options_.length, sizeof(std::int32_t));
+  check_memory("a padded text", options_.length, sizeof(std::int32_t));
   auto const padded = static_cast<std::size_t>(options_.length);
-  check_room("the data", static_cast<std::int64_t>(all_->labels.size()) + 1,
-             (options_.length + 2) * std::int64_t{sizeof(std::int32_t)}, "text");
+  check_memory("the data", static_cast<std::int64_t>(all_->labels.size()) + 1,
+               (options_.length + 2) * std::int64_t{sizeof(std::int32_t)}, "text");
   auto const kept = text.substr(0, padded);
   for (char const byte : kept) all_->tokens.push_back(static_cast<unsigned char>(byte));
   all_->tokens.resize(all_->tokens.size() + (padded - kept.size()));

@@ -4,7 +4,7 @@
 
 #include "constrain/base/error.hpp"
 #include "constrain/base/number_check.hpp"
-#include "constrain/data/room.hpp"
+#include "constrain/data/memory_check.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -74,8 +74,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   auto const order = detail::by_length(all, options);
   std::int64_t tokens = 0;
   for (auto const& each : order) {
-    detail::check_room("a padded document", each.length, 2 * sizeof(std::int32_t));
-    detail::check_room("the padded data", tokens += each.length, 2 * sizeof(std::int32_t));
+    detail::check_memory("a padded document", each.length, 2 * sizeof(std::int32_t));
+    detail::check_memory("the padded data", tokens += each.length, 2 * sizeof(std::int32_t));
   }
   std::vector<length_group> groups;
   for (std::size_t i = 0; i < order.size();) {

@@ -5,7 +5,7 @@
 #include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
 #include "constrain/base/number_check.hpp"
-#include "constrain/data/room.hpp"
+#include "constrain/data/memory_check.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -105,7 +105,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
     throw error("packing_options: .labels is not next_tokens or same_tokens, but a row holds several documents; give "
                 "one of these, or use group_by_length");
   if (all.size() == 0) throw error("pack: there are no documents; add at least one");
-  detail::check_room("a row", options.length, sizeof(std::int32_t) + sizeof(std::vector<std::int64_t>));
+  detail::check_memory("a row", options.length, sizeof(std::int32_t) + sizeof(std::vector<std::int64_t>));
   auto const chunks = detail::chunks_of(all, options.length);
   std::vector<std::int64_t> row_of, at; // by chunk: its row, and the index of its first token in the row
   std::vector<std::int64_t> used;       // by row: number of tokens
@@ -120,7 +120,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
     if (tokens < options.length) open.add(row_of.back(), options.length - tokens);
   }
   auto const rows = used.size(), length = static_cast<std::size_t>(options.length);
-  detail::check_room("the packed data", detail::product(used.size(), length), 3 * sizeof(std::int32_t));
+  detail::check_memory("the packed data", detail::product(used.size(), length), 3 * sizeof(std::int32_t));
   auto const to = std::make_shared<detail::packed_arrays>();
   to->tokens.resize(rows * length), to->positions.resize(rows * length),
       to->labels.resize(rows * length, ignored_label);

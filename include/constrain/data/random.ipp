@@ -5,7 +5,7 @@
 #include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
 #include "constrain/base/number_check.hpp"
-#include "constrain/data/room.hpp"
+#include "constrain/data/memory_check.hpp"
 #include "constrain/device/random.hpp"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ struct random_arrays {
     throw error({owner, ": .vocabulary is ", o.vocabulary, ", but .first_token is ", o.first_token,
                  "; give a vocabulary above the first token"});
   auto const of_example = o.length * (o.types ? 2 : 1) + (o.lengths ? 2 : 1);
-  check_room("the data", o.count, of_example * std::int64_t{sizeof(std::int32_t)}, "example");
+  check_memory("the data", o.count, of_example * std::int64_t{sizeof(std::int32_t)}, "example");
 }
 
 } // namespace constrain::data::detail
@@ -53,7 +53,7 @@ CONSTRAIN_INLINE corpus random_tokens(std::int64_t count, std::int32_t vocabular
   if (count < 1 || vocabulary < 1 || vocabulary > 65536)
     throw error({counted(count, "random token"), " of a vocabulary of ", vocabulary,
                  " cannot be drawn; give at least one token, and a vocabulary from 1 to 65536"});
-  detail::check_room("the corpus", count, 2);
+  detail::check_memory("the corpus", count, 2);
   constexpr std::uint32_t purpose = 0x746f6b65; // "toke": keeps these draws distinct from other draws with this seed
   auto const bytes = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(count) * 2);
   for (std::int64_t i = 0; i < count; ++i) {

@@ -4,7 +4,7 @@
 
 #include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
-#include "constrain/data/room.hpp"
+#include "constrain/data/memory_check.hpp"
 #include "constrain/data/text_files.hpp"
 #include "constrain/io/descriptor.hpp"
 
@@ -22,7 +22,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
   struct stat status {};
   auto const file = io::open_file(path, "the text", &status);
   auto const more = std::min(static_cast<std::size_t>(status.st_size), maximum - std::min(maximum, bytes.size()));
-  check_room(concat({"the text up to the end of '", path, "'"}), static_cast<std::int64_t>(bytes.size() + more));
+  check_memory(concat({"the text up to the end of '", path, "'"}), static_cast<std::int64_t>(bytes.size() + more));
   // The size in the file's status is only a hint: files in /proc report 0, and a file may still be growing.
   std::size_t room = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : std::size_t{1} << 16;
   while (bytes.size() < maximum) {

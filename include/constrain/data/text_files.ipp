@@ -34,7 +34,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
   std::vector<std::uint32_t> order;
   for (std::size_t i = 0; i < paths.size(); ++i) order.push_back(static_cast<std::uint32_t>(i));
   // std::sort of strings would compile to four times as much code.
-  io::detail::sort_places(order, [&](std::uint32_t a, std::uint32_t b) { return paths[a] < paths[b]; });
+  io::detail::sort_positions(order, [&](std::uint32_t a, std::uint32_t b) { return paths[a] < paths[b]; });
   std::vector<std::string> result;
   for (auto const i : order) result.push_back(std::move(paths[i]));
   return result;

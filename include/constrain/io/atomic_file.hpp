@@ -23,9 +23,9 @@ public:
   /// Throws `error` if the temporary file cannot be created, or if `path` is a directory or another non-regular file, a
   /// broken link or, with `links::refused`, any symbolic link.
   [[gnu::noinline, gnu::cold]] explicit atomic_file(std::string const& path, links at_path = links::followed)
-      : target_(checked(path, at_path)), holder_(open_holder()),
+      : target_(checked(path, at_path)), parent_(open_parent()),
         temporary_(target_.sibling_name(concat({"partial-", unlikely_suffix()}))),
-        file_(temporary_, path, holder_.get()), made_(detail::status_at(holder_.get(), temporary_)) {
+        file_(temporary_, path, parent_.get()), made_(detail::status_at(parent_.get(), temporary_)) {
     check();
   }
   atomic_file(atomic_file const&) = delete;
@@ -42,7 +42,7 @@ public:
 
 private:
   split_path target_;
-  detail::directory_handle holder_; // the target's directory
+  detail::directory_handle parent_; // the target's directory
   std::string temporary_;           // name of the temporary file; empty once committed or discarded
   output_file file_;
   std::optional<struct stat> made_; // the temporary file's status: `discard` removes no other file of that name
@@ -51,7 +51,7 @@ private:
 
   static std::string const& checked(std::string const& path, links at_path);
 
-  detail::directory_handle open_holder() const;
+  detail::directory_handle open_parent() const;
 
   /// Throws `error`, and discards the temporary file, if the target exists and is not a regular file.
   [[gnu::cold]] void check();

@@ -13,10 +13,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   if (temporary_.empty()) throw error({"'", path(), "' has no write in progress; begin a new one"});
   file_.close();
   check();
-  if (::renameat(holder_.get(), temporary_.c_str(), holder_.get(), target_.name.c_str()) != 0)
+  if (::renameat(parent_.get(), temporary_.c_str(), parent_.get(), target_.name.c_str()) != 0)
     throw error({"'", path(), "' cannot be put in place (", reason(), "); choose another path and save again"});
   temporary_.clear();
-  if (!holder_.sync()) throw not_on_disk(target_.holder());
+  if (!parent_.sync()) throw not_on_disk(target_.parent());
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string const& atomic_file::checked(std::string const& path, links at_path) {
@@ -26,14 +26,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   return path;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE detail::directory_handle atomic_file::open_holder() const {
-  detail::directory_handle opened(target_.holder());
+[[gnu::cold]] CONSTRAIN_INLINE detail::directory_handle atomic_file::open_parent() const {
+  detail::directory_handle opened(target_.parent());
   if (!opened) throw unwritable(path());
   return opened;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void atomic_file::check() {
-  auto const found = detail::status_at(holder_.get(), target_.name);
+  auto const found = detail::status_at(parent_.get(), target_.name);
   if (!found || S_ISREG(found->st_mode)) return;
   discard();
   throw error({"'", path(), "' cannot be written (it is not a regular file); remove it or choose another path"});
@@ -41,8 +41,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE void atomic_file::discard() noexcept {
   if (temporary_.empty()) return;
-  auto const there = detail::status_at(holder_.get(), temporary_);
-  if (there && made_ && detail::same_file(*there, *made_)) ::unlinkat(holder_.get(), temporary_.c_str(), 0);
+  auto const there = detail::status_at(parent_.get(), temporary_);
+  if (there && made_ && detail::same_file(*there, *made_)) ::unlinkat(parent_.get(), temporary_.c_str(), 0);
   temporary_.clear();
 }
 

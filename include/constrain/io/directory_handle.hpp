@@ -36,10 +36,10 @@ public:
   /// NUL byte.
   explicit directory_handle(std::string const& path)
       : directory_handle(::open(system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
-  /// Opens the directory `name` in the open directory `holder`. On failure, for example if `name` is a symbolic link
+  /// Opens the directory `name` in the open directory `parent`. On failure, for example if `name` is a symbolic link
   /// (ELOOP or ENOTDIR), the handle is empty and `errno` is set.
-  directory_handle(directory_handle const& holder, std::string const& name)
-      : directory_handle(::openat(holder.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {}
+  directory_handle(directory_handle const& parent, std::string const& name)
+      : directory_handle(::openat(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {}
 
   /// Whether a directory is open.
   explicit operator bool() const { return static_cast<bool>(file_); }
@@ -50,8 +50,8 @@ public:
   struct stat const& status() const {
     return status_;
   }
-  /// Whether `name` in `holder` refers to this directory now.
-  bool is_at(directory_handle const& holder, std::string const& name) const;
+  /// Whether `name` in `parent` refers to this directory now.
+  bool is_at(directory_handle const& parent, std::string const& name) const;
   /// The names of the directory's entries, in no particular order; empty if reading fails.
   [[gnu::noinline, gnu::cold]] std::vector<std::string> names() const {
     return directory_names(".", get()).value_or(std::vector<std::string>{});

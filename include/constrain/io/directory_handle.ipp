@@ -13,9 +13,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   return found;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE bool directory_handle::is_at(directory_handle const& holder,
+[[gnu::cold]] CONSTRAIN_INLINE bool directory_handle::is_at(directory_handle const& parent,
                                                             std::string const& name) const {
-  auto const there = status_at(holder.get(), name);
+  auto const there = status_at(parent.get(), name);
   return there && same_file(*there, status_);
 }
 

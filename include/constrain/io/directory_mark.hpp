@@ -25,9 +25,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 inline constexpr char const* mark_name = ".constrain";
 inline constexpr std::string_view mark_begin = "constrain made this directory and may remove the files listed here\n";
 
-/// The first lines of a mark, before the list of files. `holder`: the parent directory. `name`: the final name of the
+/// The first lines of a mark, before the list of files. `parent`: the parent directory. `name`: the final name of the
 /// saved directory, even while the directory still has a temporary name.
-[[gnu::cold]] std::string mark_head(directory_handle const& directory, directory_handle const& holder,
+[[gnu::cold]] std::string mark_head(directory_handle const& directory, directory_handle const& parent,
                                     std::string_view name);
 
 /// Writes the mark of a directory.
@@ -35,7 +35,7 @@ class directory_mark {
 public:
   directory_mark() = default;
   /// Creates the mark and lists `files` in it. On failure the object is empty and `errno` is set.
-  directory_mark(directory_handle const& directory, directory_handle const& holder, std::string_view name,
+  directory_mark(directory_handle const& directory, directory_handle const& parent, std::string_view name,
                  std::vector<std::string> const& files = {});
   /// Whether a mark is open.
   explicit operator bool() const { return static_cast<bool>(file_); }
@@ -53,12 +53,12 @@ private:
   std::vector<std::string> listed_;
 };
 
-/// Returns the files that the library may remove from a directory in `holder`, with the mark last. The list is empty if
+/// Returns the files that the library may remove from a directory in `parent`, with the mark last. The list is empty if
 /// the directory is empty. The list contains only the mark if the directory has no other file and the mark's first
 /// lines are incomplete. Returns nullopt in all other cases without a valid mark, and if the directory's owner is not
 /// `owner`. `name`: see `mark_head`.
 [[gnu::cold]] std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
-                                                                   directory_handle const& holder,
+                                                                   directory_handle const& parent,
                                                                    std::string_view name, uid_t owner);
 
 } // namespace constrain::io::detail

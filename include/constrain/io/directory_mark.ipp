@@ -32,18 +32,18 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   return text;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string mark_head(directory_handle const& directory, directory_handle const& holder,
+[[gnu::cold]] CONSTRAIN_INLINE std::string mark_head(directory_handle const& directory, directory_handle const& parent,
                                                      std::string_view name) {
   std::string text(mark_begin);
-  text += concat({"directory ", lasting_identity(directory), "\nin ", lasting_identity(holder), "\nname "});
+  text += concat({"directory ", lasting_identity(directory), "\nin ", lasting_identity(parent), "\nname "});
   return text += concat({name.size(), " ", name, "\n"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE directory_mark::directory_mark(directory_handle const& directory,
-                                                              directory_handle const& holder, std::string_view name,
+                                                              directory_handle const& parent, std::string_view name,
                                                               std::vector<std::string> const& files)
     : file_(::openat(directory.get(), mark_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644)) {
-  auto text = mark_head(directory, holder, name);
+  auto text = mark_head(directory, parent, name);
   for (auto const& file : files) text += concat({file, "\n"});
   if (file_ && !write_all(file_, text)) file_ = {};
 }
@@ -64,7 +64,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
-                                                                                    directory_handle const& holder,
+                                                                                    directory_handle const& parent,
                                                                                     std::string_view name,
                                                                                     uid_t owner) {
   if (!directory || directory.owner() != owner) return std::nullopt;
@@ -72,7 +72,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   auto const there = text ? std::vector<std::string>{} : directory.names();
   // A save that was interrupted before it created the mark, or after it removed the mark, leaves an empty directory.
   if (!text) return there.empty() ? std::optional(there) : std::nullopt;
-  auto const head = mark_head(directory, holder, name);
+  auto const head = mark_head(directory, parent, name);
   if (!text->starts_with(head)) {
     if (!head.starts_with(*text) || directory.names().size() != 1) return std::nullopt;
     return std::vector<std::string>{mark_name}; // a save was interrupted while it wrote the first lines

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-/// Functions that replace an old directory, the target, with a finished new one, and remove the old one. `holder` is
+/// Functions that replace an old directory, the target, with a finished new one, and remove the old one. `parent` is
 /// always the parent directory, and `name` is a name in it. For marks, see directory_mark.hpp.
 ///
 /// If the file system can exchange two names atomically (Linux: ext4, xfs, btrfs, tmpfs, ...), the target is always
@@ -36,23 +36,23 @@ struct old_directory {
 /// has a manifest. A manifest without a mark (in a copy, or from a version without marks) suffices, because the caller
 /// chose this directory as the target. Also throws `error` for an invalid manifest. `shown`: the directory's name in
 /// errors. `attempts`: how many times to retry if another writer replaces the directory during the check.
-[[gnu::cold]] old_directory check_replaceable(directory_handle const& holder, std::string const& name, uid_t owner,
+[[gnu::cold]] old_directory check_replaceable(directory_handle const& parent, std::string const& name, uid_t owner,
                                               std::string const& shown, int attempts = 100);
 
 /// Writes a mark into the old directory if it has no valid one, and adds the mark to `old.files`. With the mark, a
 /// later save can finish the removal if this save is interrupted. Ignores failure: without a mark, the remains of an
 /// interrupted removal stay.
-[[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& holder, std::string const& name);
+[[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& parent, std::string const& name);
 
 /// Removes `files`, and then the directory if `name` still refers to it. If the directory holds other files, renames it
 /// to `kept` instead. Stops at a file that cannot be removed.
-[[gnu::cold]] void remove_directory(directory_handle const& directory, directory_handle const& holder,
+[[gnu::cold]] void remove_directory(directory_handle const& directory, directory_handle const& parent,
                                     std::string const& name, std::vector<std::string> const& files,
                                     std::string const& kept);
 
 /// Exchanges two names in a directory atomically. On failure, returns false and sets `errno` (ENOSYS or EINVAL: not
 /// supported).
-bool exchange(directory_handle const& holder, std::string const& one, std::string const& other);
+bool exchange(directory_handle const& parent, std::string const& one, std::string const& other);
 
 } // namespace constrain::io::detail
 

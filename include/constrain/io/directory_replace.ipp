@@ -56,31 +56,31 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   return files;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE old_directory check_replaceable(directory_handle const& holder, std::string const& name,
+[[gnu::cold]] CONSTRAIN_INLINE old_directory check_replaceable(directory_handle const& parent, std::string const& name,
                                                                uid_t owner, std::string const& shown, int attempts) {
-  auto const status = status_at(holder.get(), name);
+  auto const status = status_at(parent.get(), name);
   if (!status) return {};
   auto const refuse = [&](std::string const& why) {
     return error({"'", shown, "' ", why, ", so saving there would lose it; move it away or choose another path"});
   };
-  old_directory old{directory_handle(holder, name), {}};
+  old_directory old{directory_handle(parent, name), {}};
   if (S_ISREG(status->st_mode)) throw refuse("is a file");
   if (S_ISLNK(status->st_mode)) throw refuse("is a link");
   if (!S_ISDIR(status->st_mode)) throw refuse("is not a directory");
   if (!old.directory) throw refuse(concat({"cannot be opened (", reason(), ")"}));
   if (old.directory.owner() != owner) throw refuse("belongs to another user");
-  auto const marked = marked_files(old.directory, holder, name, owner);
+  auto const marked = marked_files(old.directory, parent, name, owner);
   std::optional<std::vector<std::string>> listed;
   // Another writer may have replaced the directory that is open here, and may now be removing the files in it.
-  auto const gone = [&] { return attempts > 0 && !old.directory.is_at(holder, name); };
+  auto const gone = [&] { return attempts > 0 && !old.directory.is_at(parent, name); };
   try {
     listed = listed_files(old.directory, shown, marked.has_value());
   } catch (error const&) {
-    if (gone()) return check_replaceable(holder, name, owner, shown, attempts - 1);
+    if (gone()) return check_replaceable(parent, name, owner, shown, attempts - 1);
     throw refuse("holds a manifest that cannot be read");
   }
   if (!marked && !listed) {
-    if (gone()) return check_replaceable(holder, name, owner, shown, attempts - 1);
+    if (gone()) return check_replaceable(parent, name, owner, shown, attempts - 1);
     throw refuse("holds files that this library did not save");
   }
   if (listed) old.files = *listed;
@@ -93,38 +93,38 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   return old;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void mark_replaced(old_directory& old, directory_handle const& holder,
+[[gnu::cold]] CONSTRAIN_INLINE void mark_replaced(old_directory& old, directory_handle const& parent,
                                                   std::string const& name) {
-  if (!old.directory || old.files.empty() || marked_files(old.directory, holder, name, old.directory.owner())) return;
+  if (!old.directory || old.files.empty() || marked_files(old.directory, parent, name, old.directory.owner())) return;
   if (old.files.back() == mark_name) {
     if (!old.directory.remove(mark_name)) return;
     old.files.pop_back();
   }
-  directory_mark mark(old.directory, holder, name, old.files);
+  directory_mark mark(old.directory, parent, name, old.files);
   if (!mark && errno == EEXIST) return; // one of the user's files has the mark's name
   if (mark) mark.sync();
   old.files.push_back(std::string(mark_name));
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void remove_directory(directory_handle const& directory, directory_handle const& holder,
+[[gnu::cold]] CONSTRAIN_INLINE void remove_directory(directory_handle const& directory, directory_handle const& parent,
                                                      std::string const& name, std::vector<std::string> const& files,
                                                      std::string const& kept) {
   // The mark is removed last: if an earlier removal fails, a later save can still read the list of files.
   for (auto const& file : files)
     if (!directory.remove(file)) return;
   // If another program reuses the name after this check, that program can lose only an empty directory.
-  if (!directory.is_at(holder, name)) return;
-  if (::unlinkat(holder.get(), name.c_str(), AT_REMOVEDIR) != 0 && (errno == ENOTEMPTY || errno == EEXIST))
-    static_cast<void>(::renameat(holder.get(), name.c_str(), holder.get(), kept.c_str()));
+  if (!directory.is_at(parent, name)) return;
+  if (::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) != 0 && (errno == ENOTEMPTY || errno == EEXIST))
+    static_cast<void>(::renameat(parent.get(), name.c_str(), parent.get(), kept.c_str()));
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE bool exchange(directory_handle const& holder, std::string const& one,
+[[gnu::cold]] CONSTRAIN_INLINE bool exchange(directory_handle const& parent, std::string const& one,
                                              std::string const& other) {
 #if defined(SYS_renameat2)
   constexpr unsigned exchange_names = 2; // RENAME_EXCHANGE, which some C libraries do not define
-  return ::syscall(SYS_renameat2, holder.get(), one.c_str(), holder.get(), other.c_str(), exchange_names) == 0;
+  return ::syscall(SYS_renameat2, parent.get(), one.c_str(), parent.get(), other.c_str(), exchange_names) == 0;
 #else
-  static_cast<void>(holder), static_cast<void>(one), static_cast<void>(other);
+  static_cast<void>(parent), static_cast<void>(one), static_cast<void>(other);
   return errno = ENOSYS, false;
 #endif
 }

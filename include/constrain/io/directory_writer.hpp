@@ -62,28 +62,30 @@ public:
   /// Writes the manifest, replaces the target with the new directory and removes the saved files of the old directory.
   /// If other files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if no save
   /// is in progress, if the save fails (the target is then unchanged, or is '.<name>.previous', where readers find it,
-  /// if both the second rename and undoing the first failed), or if the parent directory cannot be synced
-  /// after the replacement.
+  /// if both the second rename and undoing the first failed), or if the parent directory cannot be synced after the
+  /// replacement.
   [[gnu::cold]] void commit();
 
 private:
-  split_path place_;
+  split_path split_target_;
   std::string target_;               // the target's path
-  std::string previous_, temporary_; // names in `holder_`; without a save in progress, `temporary_` is empty
-  exchange way_;
-  detail::directory_handle holder_, made_; // parent and temporary directory; `made_` is locked if possible
+  std::string previous_, temporary_; // names in `parent_`; without a save in progress, `temporary_` is empty
+  exchange exchange_;
+  detail::directory_handle parent_;              // the target's parent directory
+  detail::directory_handle temporary_directory_; // locked if possible
   detail::directory_mark mark_;
-  std::vector<std::string> written_; // names of the files in `made_`; `discard` removes these
+  std::vector<std::string> written_; // names of the files in `temporary_directory_`; `discard` removes these
   manifest contents_;
 
   /// The directory that a save to `path` replaces. Throws `error` for a broken link, unless the directory is missing
   /// because a save was interrupted between its two renames.
   [[gnu::cold]] static split_path target_of(std::string const& path);
 
-  /// The owner of new files in `made_`. On a network file system, the owner is not always this process's user.
-  uid_t owner() const { return made_.owner(); }
+  /// The owner of new files in `temporary_directory_`. On a network file system, the owner is not always this process's
+  /// user.
+  uid_t owner() const { return temporary_directory_.owner(); }
   /// A new name for a directory with files that this library did not save.
-  std::string kept() const { return concat({place_.name, ".kept-", unlikely_suffix()}); }
+  std::string kept() const { return concat({split_target_.name, ".kept-", unlikely_suffix()}); }
 
   /// Restores '.<name>.previous' if a save was interrupted between its two renames; removes it if a save was
   /// interrupted after them. Keeps a directory of that name that is not empty and has no valid mark.
@@ -127,10 +129,10 @@ private:
     mark_ = {}; // closes the mark first: NFS renames an open file instead of removing it
     if (!temporary_.empty()) {
       written_.push_back(std::string(detail::mark_name));
-      detail::remove_directory(made_, holder_, temporary_, written_, kept());
+      detail::remove_directory(temporary_directory_, parent_, temporary_, written_, kept());
     }
     temporary_.clear();
-    made_ = {};
+    temporary_directory_ = {};
   } catch (...) { temporary_.clear(); }
 };
 

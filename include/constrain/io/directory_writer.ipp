@@ -13,14 +13,14 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE directory_writer::directory_writer(std::string const& path, exchange way)
-    : place_(target_of(path)), target_(place_.directory + place_.name), previous_(place_.sibling_name("previous")),
-      way_(way) {
-  check_not_worked_in(target_);
-  if (!place_.directory.empty()) make_directories(place_.directory);
+    : split_target_(target_of(path)), target_(split_target_.directory + split_target_.name),
+      previous_(split_target_.sibling_name("previous")), exchange_(way) {
+  refuse_working_directory(target_);
+  if (!split_target_.directory.empty()) make_directories(split_target_.directory);
   try {
     begin();
     recover();
-    detail::check_replaceable(holder_, place_.name, owner(), target_);
+    detail::check_replaceable(parent_, split_target_.name, owner(), target_);
     remove_abandoned();
   } catch (...) {
     discard();
@@ -44,9 +44,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   if (temporary_.empty()) throw error({"'", target_, "' has no save in progress; begin a new one"});
   put(std::string(manifest_name), filling([&](output_file& out) { out.write(text_bytes(contents_.text())); }));
   try {
-    if (!made_.sync()) throw not_on_disk(target_);
-    auto old = detail::check_replaceable(holder_, place_.name, owner(), target_);
-    detail::mark_replaced(old, holder_, place_.name);
+    if (!temporary_directory_.sync()) throw not_on_disk(target_);
+    auto old = detail::check_replaceable(parent_, split_target_.name, owner(), target_);
+    detail::mark_replaced(old, parent_, split_target_.name);
     replace(old);
   } catch (...) {
     discard();
@@ -55,45 +55,46 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::recover() {
-  detail::directory_handle const left(holder_, previous_);
-  auto const files = detail::marked_files(left, holder_, place_.name, owner());
+  detail::directory_handle const left(parent_, previous_);
+  auto const files = detail::marked_files(left, parent_, split_target_.name, owner());
   if (!files) return;
   bool const complete = detail::status_at(left.get(), std::string(manifest_name)).has_value();
-  if (complete && !detail::status_at(holder_.get(), place_.name))
-    static_cast<void>(::renameat(holder_.get(), previous_.c_str(), holder_.get(), place_.name.c_str()));
-  else detail::remove_directory(left, holder_, previous_, *files, kept());
+  if (complete && !detail::status_at(parent_.get(), split_target_.name))
+    static_cast<void>(::renameat(parent_.get(), previous_.c_str(), parent_.get(), split_target_.name.c_str()));
+  else detail::remove_directory(left, parent_, previous_, *files, kept());
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::remove_abandoned() {
-  auto const prefix = place_.sibling_name("partial-");
-  for (auto const& name : holder_.names()) {
+  auto const prefix = split_target_.sibling_name("partial-");
+  for (auto const& name : parent_.names()) {
     if (!name.starts_with(prefix)) continue;
-    detail::directory_handle const left(holder_, name);
+    detail::directory_handle const left(parent_, name);
     if (!left || left.owner() != owner() || !left.lock()) continue;
-    if (auto const files = detail::marked_files(left, holder_, place_.name, owner()))
-      detail::remove_directory(left, holder_, name, *files, kept());
+    if (auto const files = detail::marked_files(left, parent_, split_target_.name, owner()))
+      detail::remove_directory(left, parent_, name, *files, kept());
   }
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::begin() {
-  holder_ = detail::directory_handle(place_.holder());
-  for (int attempt = 0; holder_ && attempt < 100; ++attempt) {
-    auto const name = place_.sibling_name(concat({"partial-", unlikely_suffix()}));
-    if (::mkdirat(holder_.get(), name.c_str(), 0777) == 0) {
-      made_ = detail::directory_handle(holder_, name);
+  parent_ = detail::directory_handle(split_target_.parent());
+  for (int attempt = 0; parent_ && attempt < 100; ++attempt) {
+    auto const name = split_target_.sibling_name(concat({"partial-", unlikely_suffix()}));
+    if (::mkdirat(parent_.get(), name.c_str(), 0777) == 0) {
+      temporary_directory_ = detail::directory_handle(parent_, name);
       // Before this writer locked the directory, another writer may have removed it as abandoned.
-      bool const ours = made_ && (made_.lock() || errno != EWOULDBLOCK) && made_.is_at(holder_, name);
+      bool const ours = temporary_directory_ && (temporary_directory_.lock() || errno != EWOULDBLOCK) &&
+                        temporary_directory_.is_at(parent_, name);
       if (!ours) {
         int const code = errno;
-        ::unlinkat(holder_.get(), name.c_str(), AT_REMOVEDIR);
+        ::unlinkat(parent_.get(), name.c_str(), AT_REMOVEDIR);
         errno = code;
-        if (made_) continue;
+        if (temporary_directory_) continue;
         break;
       }
       temporary_ = name;
-      mark_ = detail::directory_mark(made_, holder_, place_.name);
+      mark_ = detail::directory_mark(temporary_directory_, parent_, split_target_.name);
       if (!mark_) throw unwritable(concat({target_, "/", detail::mark_name}));
-      if (mark_.owns(made_)) return;
+      if (mark_.owns(temporary_directory_)) return;
       errno = EPERM;
       break;
     }
@@ -115,7 +116,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   try {
     if (!mark_.add({name, std::string(manifest_name)})) throw unwritable(shown);
     written_.push_back(std::string(name));
-    output_file out(name, shown, made_.get());
+    output_file out(name, shown, temporary_directory_.get());
     fill.call(fill.object, out);
     out.close();
     contents_.files.push_back({name, out.size(), out.crc()});
@@ -128,47 +129,48 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::replace(detail::old_directory const& old) {
   auto const left = move();
   temporary_.clear();
-  bool const on_disk = holder_.sync();
+  bool const on_disk = parent_.sync();
   int const code = errno;
   if (!left.empty()) remove_old(old, left);
-  made_ = {}, mark_ = {};
-  if (!on_disk) throw not_on_disk(place_.holder(), code);
+  temporary_directory_ = {}, mark_ = {};
+  if (!on_disk) throw not_on_disk(split_target_.parent(), code);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::remove_old(detail::old_directory const& old,
                                                                  std::string const& name) {
-  detail::directory_handle const left(holder_, name);
+  detail::directory_handle const left(parent_, name);
   // The lock keeps other writers from removing the directory at the same time. Without the lock, two writers may remove
   // the same files, which is harmless.
   if (left) left.lock();
   if (left && old.directory && detail::same_file(left.status(), old.directory.status()))
-    return detail::remove_directory(left, holder_, name, old.files, kept());
-  if (auto const files = detail::marked_files(left, holder_, place_.name, owner()))
-    return detail::remove_directory(left, holder_, name, *files, kept());
+    return detail::remove_directory(left, parent_, name, old.files, kept());
+  if (auto const files = detail::marked_files(left, parent_, split_target_.name, owner()))
+    return detail::remove_directory(left, parent_, name, *files, kept());
   // Another program has created this directory since the check: keep it under another name.
-  static_cast<void>(::renameat(holder_.get(), name.c_str(), holder_.get(), kept().c_str()));
+  static_cast<void>(::renameat(parent_.get(), name.c_str(), parent_.get(), kept().c_str()));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string directory_writer::move() {
   auto const rename = [&](std::string const& from, std::string const& to) {
-    return ::renameat(holder_.get(), from.c_str(), holder_.get(), to.c_str()) == 0;
+    return ::renameat(parent_.get(), from.c_str(), parent_.get(), to.c_str()) == 0;
   };
-  if (!detail::status_at(holder_.get(), place_.name)) {
-    if (!rename(temporary_, place_.name)) fail();
+  if (!detail::status_at(parent_.get(), split_target_.name)) {
+    if (!rename(temporary_, split_target_.name)) fail();
     return {};
   }
-  if (way_ == exchange::yes && detail::exchange(holder_, temporary_, place_.name)) return temporary_;
-  if (way_ == exchange::yes && errno != ENOSYS && errno != EINVAL) fail();
-  if (detail::status_at(holder_.get(), previous_))
-    throw error({"'", target_, "' cannot be replaced, because '", place_.directory + previous_,
+  if (exchange_ == exchange::yes && detail::exchange(parent_, temporary_, split_target_.name)) return temporary_;
+  if (exchange_ == exchange::yes && errno != ENOSYS && errno != EINVAL) fail();
+  if (detail::status_at(parent_.get(), previous_))
+    throw error({"'", target_, "' cannot be replaced, because '", split_target_.directory + previous_,
                  "' exists and this library did not write it; move it away"});
-  if (!rename(place_.name, previous_)) fail();
-  if (rename(temporary_, place_.name)) return previous_;
+  if (!rename(split_target_.name, previous_)) fail();
+  if (rename(temporary_, split_target_.name)) return previous_;
   int const code = errno;
-  bool const restored = rename(previous_, place_.name);
+  bool const restored = rename(previous_, split_target_.name);
   errno = code;
   if (restored) fail();
-  fail(concat({"the old content is in '", place_.directory + previous_, "', from which the next save restores it"}));
+  fail(concat(
+      {"the old content is in '", split_target_.directory + previous_, "', from which the next save restores it"}));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::fail(std::string const& old_content) const {

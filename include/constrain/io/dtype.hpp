@@ -26,7 +26,7 @@ constexpr char const* name_in_files(dtype type) {
 }
 
 /// The floating-point dtype with this name in safetensors files (F64, F32, BF16 or F16); nullopt for other names.
-constexpr std::optional<dtype> real_dtype(std::string_view name) {
+constexpr std::optional<dtype> floating_dtype(std::string_view name) {
   for (auto const type : {dtype::f64, dtype::f32, dtype::bf16, dtype::f16})
     if (name == name_in_files(type)) return type;
   return std::nullopt;
@@ -61,11 +61,11 @@ public:
     if (!too_many_) count_ *= factor;
   }
 
-  /// The product times `of_one`, the size of an element in bytes (at least 1); nullopt if an extent is negative or the
-  /// result exceeds 2^63 - 1.
-  constexpr std::optional<std::uint64_t> bytes(std::size_t of_one) const {
-    if (negative_ || (!empty_ && (too_many_ || count_ > most / of_one))) return std::nullopt;
-    return empty_ ? 0 : count_ * of_one;
+  /// The product times `element_bytes`, the size of an element in bytes (at least 1); nullopt if an extent is negative
+  /// or the result exceeds 2^63 - 1.
+  constexpr std::optional<std::uint64_t> bytes(std::size_t element_bytes) const {
+    if (negative_ || (!empty_ && (too_many_ || count_ > most / element_bytes))) return std::nullopt;
+    return empty_ ? 0 : count_ * element_bytes;
   }
 
 private:
@@ -78,11 +78,11 @@ private:
 
 /// The size of a tensor in bytes; nullopt for an unknown dtype, a negative extent or a size above 2^63 - 1.
 constexpr std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, std::vector<std::int64_t> const& shape) {
-  auto const of_one = dtype_bytes(dtype);
-  if (of_one == 0) return std::nullopt;
+  auto const element_bytes = dtype_bytes(dtype);
+  if (element_bytes == 0) return std::nullopt;
   detail::element_count count;
   for (auto const extent : shape) count.multiply(extent);
-  return count.bytes(of_one);
+  return count.bytes(element_bytes);
 }
 
 } // namespace constrain::io

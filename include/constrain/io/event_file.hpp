@@ -43,7 +43,7 @@ private:
   // field's value: a varint, little-endian bytes (`fixed`), or a length and a string.
   static std::string varint(std::uint64_t x);
   static std::string fixed(std::uint64_t bits, int size);
-  static std::string key(std::uint64_t field, std::uint64_t kind) { return varint(field << 3 | kind); }
+  static std::string key(std::uint64_t field, std::uint64_t wire_type) { return varint(field << 3 | wire_type); }
   static std::string integer(std::uint64_t field, std::uint64_t x) { return key(field, 0) + varint(x); }
   static std::string real64(std::uint64_t field, double x) {
     return key(field, 1) + fixed(std::bit_cast<std::uint64_t>(x), 8);

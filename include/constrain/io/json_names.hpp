@@ -21,10 +21,10 @@ std::string shown(json_cursor const& text, std::string_view string);
 
 /// Sorts positions or indices. Uses heap sort, because std::sort compiles to three times as much code. `before` is
 /// type-erased, so that the sort is instantiated only once.
-[[gnu::noinline]] inline void sort_places(std::vector<std::uint32_t>& places,
-                                          function_ref<bool(std::uint32_t, std::uint32_t)> before) {
-  std::make_heap(places.begin(), places.end(), before);
-  std::sort_heap(places.begin(), places.end(), before);
+[[gnu::noinline]] inline void sort_positions(std::vector<std::uint32_t>& positions,
+                                             function_ref<bool(std::uint32_t, std::uint32_t)> before) {
+  std::make_heap(positions.begin(), positions.end(), before);
+  std::sort_heap(positions.begin(), positions.end(), before);
 }
 
 /// Throws `error` if two names are equal once escapes are decoded. `names`: the positions after the names' opening

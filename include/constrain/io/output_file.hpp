@@ -38,11 +38,11 @@ public:
   std::uint32_t crc() const { return checksum_.value(); }
 
 private:
-  static constexpr std::size_t gathered_bytes = std::size_t{1} << 16;
+  static constexpr std::size_t buffer_bytes = std::size_t{1} << 16;
 
   std::string shown_;
   descriptor file_;
-  std::vector<std::byte> gathered_;
+  std::vector<std::byte> buffer_;
   std::uint64_t length_ = 0;
   crc32c checksum_;
 

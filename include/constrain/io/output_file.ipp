@@ -16,15 +16,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     : shown_(std::move(shown)),
       file_(::openat(from, system_path(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
   if (!file_) fail();
-  gathered_.reserve(gathered_bytes);
+  buffer_.reserve(buffer_bytes);
 }
 
 CONSTRAIN_INLINE void output_file::write(std::span<std::byte const> bytes) {
   length_ += bytes.size();
   checksum_.update(bytes);
-  if (gathered_.size() + bytes.size() > gathered_bytes) flush();
-  if (bytes.size() >= gathered_bytes) put(bytes);
-  else gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
+  if (buffer_.size() + bytes.size() > buffer_bytes) flush();
+  if (bytes.size() >= buffer_bytes) put(bytes);
+  else buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void output_file::close() {
@@ -34,8 +34,8 @@ CONSTRAIN_INLINE void output_file::write(std::span<std::byte const> bytes) {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void output_file::flush() {
-  put({std::as_const(gathered_).data(), gathered_.size()});
-  gathered_.clear();
+  put({std::as_const(buffer_).data(), buffer_.size()});
+  buffer_.clear();
 }
 
 } // namespace constrain::io

@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Throws `error` if the directory at `path` is or contains this process's working directory: replacing that directory
 /// would break all relative paths.
-[[gnu::cold]] void check_not_worked_in(std::string const& path);
+[[gnu::cold]] void refuse_working_directory(std::string const& path);
 
 /// A path split into its directory and its last component, the name.
 struct split_path {
@@ -28,7 +28,7 @@ struct split_path {
   /// The name '.<name>.<kind>' without the directory.
   std::string sibling_name(std::string const& kind) const { return concat({".", name, ".", kind}); }
   /// The directory, or "." if the path has none.
-  std::string holder() const { return directory.empty() ? "." : directory; }
+  std::string parent() const { return directory.empty() ? "." : directory; }
 
 private:
   /// Splits `path` at the last '/'.

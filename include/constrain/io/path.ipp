@@ -14,7 +14,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-[[gnu::cold]] CONSTRAIN_INLINE void check_not_worked_in(std::string const& path) {
+[[gnu::cold]] CONSTRAIN_INLINE void refuse_working_directory(std::string const& path) {
   struct stat replaced {
   }, above{};
   if (::stat(system_path(path), &replaced) != 0) return;

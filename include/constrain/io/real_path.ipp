@@ -47,7 +47,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// Whether two results of `real_path` are equal or name the same directory or, if neither exists yet, have the same
 /// name in the same directory.
-[[gnu::cold]] CONSTRAIN_INLINE bool same_place(std::string const& a, std::string const& b) {
+[[gnu::cold]] CONSTRAIN_INLINE bool same_directory(std::string const& a, std::string const& b) {
   if (a == b) return true;
   auto const at_a = status_of(a), at_b = status_of(b);
   if (at_a && at_b) return same_file(*at_a, *at_b);
@@ -67,7 +67,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   auto const resolved = real_path(path), from = real_path(directory);
   for (auto end = resolved.size();; end = resolved.rfind('/', end - 1)) {
     auto const above = end == 0 ? std::string("/") : resolved.substr(0, end);
-    if (detail::same_place(above, from)) {
+    if (detail::same_directory(above, from)) {
       auto const rest = resolved.substr(end);
       auto const begin = rest.find_first_not_of('/');
       return begin == std::string::npos ? "" : rest.substr(begin, rest.find('/', begin) - begin);

@@ -37,8 +37,8 @@ struct safetensors {
 
 /// Parses the safetensors format strictly (huggingface.co/docs/safetensors: 8 bytes of header length, JSON header,
 /// data). The tensors are views of `file`. Throws `error`, naming `where`, for any violation of the format, for a dtype
-/// unknown to `dtype_bytes`, and for more than `safetensors_most_names` (2^17) tensors or metadata entries. Checks the
-/// full header before building the result. For any header, even a malicious one, the check needs less than 1 MiB of
+/// unknown to `dtype_bytes`, and for more than `safetensors_maximum_names` (2^17) tensors or metadata entries. Checks
+/// the full header before building the result. For any header, even a malicious one, the check needs less than 1 MiB of
 /// memory, and only the time to read the header a few times and to sort the names.
 [[gnu::cold]] safetensors parse_safetensors(std::span<std::byte const> file, std::string const& where);
 

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// The maximum number of tensors, and of metadata entries, in a safetensors file that this library reads or writes.
 /// Checking a header needs 4 bytes of memory per tensor or, if there are more metadata entries than tensors, per
 /// metadata entry.
-inline constexpr std::size_t safetensors_most_names = std::size_t{1} << 17;
+inline constexpr std::size_t safetensors_maximum_names = std::size_t{1} << 17;
 
 namespace detail {
 
@@ -47,7 +47,7 @@ public:
   void read(tensor_function on_tensor, metadata_function on_metadata) const;
 
   /// Throws `error` unless the header is valid: besides the checks of `read`, names must be unique, the numbers of
-  /// tensors and of metadata entries must not exceed `safetensors_most_names`, and the tensors must cover the data
+  /// tensors and of metadata entries must not exceed `safetensors_maximum_names`, and the tensors must cover the data
   /// without overlap or gap.
   [[gnu::cold]] void check() const;
 
@@ -69,7 +69,8 @@ private:
   }
 
   void count(std::size_t& names, std::string_view what) const {
-    if (++names > safetensors_most_names) throw error({"'", where_, "' has more than ", safetensors_most_names, what});
+    if (++names > safetensors_maximum_names)
+      throw error({"'", where_, "' has more than ", safetensors_maximum_names, what});
   }
 
   /// Reads the entry of the tensor `name`. Throws `error` if the entry is invalid.

@@ -25,7 +25,7 @@ struct safetensors_index {
 
   /// Parses the text of an index; ignores everything but its "weight_map". Throws an `error` that names `where` if the
   /// text is not valid JSON, is longer than 64 MiB, has no object "weight_map" of strings, lists no tensor or more than
-  /// `safetensors_most_names`, or has a file name that is not a `valid_file_name` with the suffix ".safetensors".
+  /// `safetensors_maximum_names`, or has a file name that is not a `valid_file_name` with the suffix ".safetensors".
   [[gnu::cold]] static safetensors_index parse(std::string_view text, std::string const& where);
 };
 

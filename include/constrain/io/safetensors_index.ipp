@@ -27,8 +27,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   safetensors_index result;
   std::map<std::string, std::size_t, std::less<>> position;
   for (auto const& [name, file] : map.members()) {
-    if (result.tensors.size() == safetensors_most_names)
-      throw error({"the index '", where, "' lists more than ", safetensors_most_names, " tensors; get the file again"});
+    if (result.tensors.size() == safetensors_maximum_names)
+      throw error(
+          {"the index '", where, "' lists more than ", safetensors_maximum_names, " tensors; get the file again"});
     auto const found = file.string();
     auto at = position.find(found);
     if (at == position.end()) {

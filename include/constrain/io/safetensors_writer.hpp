@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// Writes tensors in the safetensors format. Tensors are sorted by element size, the largest first, so that every
 /// tensor begins at a multiple of its element size; tensors of the same element size keep their order. `bytes_of(i)`
 /// returns the bytes of tensor i, which must be `tensors[i].bytes.size()` bytes. `metadata`: the header's
-/// "__metadata__". Throws `error` for tensors that cannot be written (more than `safetensors_most_names`, an unknown
+/// "__metadata__". Throws `error` for tensors that cannot be written (more than `safetensors_maximum_names`, an unknown
 /// dtype, an invalid shape, a wrong number of bytes, or a name that is duplicate, reserved or not UTF-8), for metadata
 /// with too many keys, a duplicate key or text that is not UTF-8, and if writing fails.
 [[gnu::cold]] void write_safetensors(output_file& out, std::span<tensor const> tensors, metadata_list const& metadata,

@@ -25,7 +25,7 @@ namespace detail {
     std::size_t count, function_ref<std::string_view(std::uint32_t)> name_of) {
   std::vector<std::uint32_t> order(count);
   std::iota(order.begin(), order.end(), 0u);
-  sort_places(order, [&](std::uint32_t a, std::uint32_t b) { return name_of(a) < name_of(b); });
+  sort_positions(order, [&](std::uint32_t a, std::uint32_t b) { return name_of(a) < name_of(b); });
   for (std::size_t i = 1; i < count; ++i)
     if (name_of(order[i]) == name_of(order[i - 1])) return order[i];
   return std::nullopt;
@@ -36,9 +36,9 @@ namespace detail {
 [[gnu::cold]] CONSTRAIN_INLINE void write_safetensors(output_file& out, std::span<tensor const> tensors,
                                                       metadata_list const& metadata,
                                                       function_ref<std::span<std::byte const>(std::size_t)> bytes_of) {
-  if (std::max(tensors.size(), metadata.size()) > safetensors_most_names)
+  if (std::max(tensors.size(), metadata.size()) > safetensors_maximum_names)
     throw error({"a safetensors file of ", tensors.size(), " tensors and ", metadata.size(),
-                 " entries of metadata could not be read back; write at most ", safetensors_most_names,
+                 " entries of metadata could not be read back; write at most ", safetensors_maximum_names,
                  " of each in one file"});
   std::vector<tensor const*> order;
   for (auto const& t : tensors) {

@@ -22,7 +22,7 @@ template <class list> constexpr port_specs copy_ports(list const& from) {
 /// Whether there is at least one port, the names are unique and not empty, every `type` and `each` is a constant of its
 /// enumeration, and no `features` is negative. `of_model`: whether the ports are inputs, whose shapes cannot depend on
 /// the logits.
-constexpr bool are_sound(port_specs const& ports, bool of_model) {
+constexpr bool are_valid(port_specs const& ports, bool of_model) {
   for (int i = 0; i < ports.size(); ++i) {
     bool const of_logits = ports[i].each == per::row || ports[i].each == per::logit;
     if (ports[i].each > per::logit || ports[i].type > port_type::real) return false;

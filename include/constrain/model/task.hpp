@@ -111,8 +111,8 @@ template <auto model, class objective_, micro_batch batch> struct task {
           diagnosis_with<refusals::micro_batch_is_empty>(0, 0, batch.sequences, requested_tokens));
     else if constexpr (!detail::takes_values<decltype(model), inputs.size()>)
       return detail::refused_program(diagnosis_with<refusals::inputs_do_not_fit_the_model>(0, 0, 0, inputs.size()));
-    else if constexpr (!detail::are_sound(inputs, true) || !detail::are_sound(labels, false))
-      return detail::refused_program(diagnosis_with<refusals::port_is_not_sound>());
+    else if constexpr (!detail::are_valid(inputs, true) || !detail::are_valid(labels, false))
+      return detail::refused_program(diagnosis_with<refusals::port_is_invalid>());
     else if constexpr (!is_objective<objective>)
       return detail::refused_program(diagnosis_with<refusals::objective_is_not_a_function>());
     else if constexpr (!detail::constant_program<task>)

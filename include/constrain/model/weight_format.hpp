@@ -50,12 +50,12 @@ struct weight_format {
   std::span<std::string_view const> required_keys{};    // keys that a config.json must have; other keys may be missing
   // Returns the text of a JSON object with the values that config.json files write in several forms or leave out, in a
   // standard form. Null: there are no such values.
-  std::string (*standard_of)(io::json const& configuration) = nullptr;
-  std::string standard{};                         // the expected result of `standard_of` for this model
+  std::string (*normalize)(io::json const& configuration) = nullptr;
+  std::string normalized{};                       // the expected result of `normalize` for this model
   std::span<other_suffix const> other_suffixes{}; // accepted in files, but not written
   std::span<stored_copy const> copies{};          // not loaded; refused if they differ from the tensors that they copy
-  // Keys of `configuration` and `standard` that describe only the head. With `.strict = false`, `load_pretrained` does
-  // not compare them.
+  // Keys of `configuration` and `normalized` that describe only the head. With `.strict = false`, `load_pretrained`
+  // does not compare them.
   std::span<std::string_view const> head_keys{};
 };
 

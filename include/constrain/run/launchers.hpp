@@ -41,7 +41,7 @@ concept takes_operands = requires(call_of<op> const& c, operands... o) {
 /// The compile-time error for a call without a kernel. Compilers print the op, the device, the types of the operands,
 /// and the diagnosis, which has the source line of the call in the model. (clang prints a `why` only where the `why` is
 /// itself a template argument.)
-template <class op, class device, class... operands> struct kernel_is_there {
+template <class op, class device, class... operands> struct kernel_exists {
   template <why, diagnosis d> struct refused {
     static_assert(
         d.ok(),
@@ -65,7 +65,7 @@ template <op_label const* op, class device, int inputs, class indices, dtype... 
 template <op_label const* op, class device, int inputs, std::size_t... i, dtype... types>
 struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
   static constexpr bool has = takes_operands<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
-  using required = kernel_is_there<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
+  using required = kernel_exists<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
 
   static void launch(call const& c, bound_operand const* operands) {
     constexpr bool is_planned = needs_rule_of<op_type<op>, device> != nullptr ||

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/base/held.hpp"
+#include "constrain/base/checked_unique_ptr.hpp"
 #include "constrain/run/checked.hpp"
 #include "constrain/run/read_real.hpp"
 #include "constrain/run/runner.hpp"
@@ -152,7 +152,7 @@ private:
     arena().fill(begin, entries::memory.peak.count() - begin, 0xFF);
   }
 
-  held<runner_type> runner_;
+  checked_unique_ptr<runner_type> runner_;
   std::vector<std::int64_t> valid_labels_; // of each micro-batch
   bool checked_ = false, gradients_kept_ = false;
   int device_ = -1; // index of the CUDA device; -1: the current one

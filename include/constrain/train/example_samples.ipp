@@ -26,7 +26,7 @@ struct example_array {
   bool is_label() const { return port->kind == port_kind::label; }
   bool is_integers() const { return all.type() == dtype::i32; }
   double real(std::size_t i) const {
-    return all.type() == dtype::f32 ? static_cast<double>(reals_of<float>(all)[i]) : reals_of<double>(all)[i];
+    return all.type() == dtype::f32 ? static_cast<double>(typed_data<float>(all)[i]) : typed_data<double>(all)[i];
   }
   std::size_t bytes() const { return elements * static_cast<std::size_t>(size_of(all.type())); }
 };
@@ -131,7 +131,7 @@ struct example_samples {
   bool shifts() const { return examples.which() == constrain::labels::shift; }
   std::size_t inputs() const { return examples.inputs().size(); }
   array_view part(example_array const& of, std::int64_t sample) const {
-    return of.all.part(static_cast<std::size_t>(index(sample)) * of.elements, of.elements);
+    return of.all.slice(static_cast<std::size_t>(index(sample)) * of.elements, of.elements);
   }
 
   std::int64_t labels(std::int64_t sample) const;

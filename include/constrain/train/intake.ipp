@@ -24,7 +24,7 @@ CONSTRAIN_INLINE array_list part_of(plan_ports ports, port_kind kind, array_list
   for (auto const& port : ports) {
     if (port.kind != kind) continue;
     auto const each = static_cast<std::size_t>(port.elements);
-    parts[i] = all[i].part(index * each, each);
+    parts[i] = all[i].slice(index * each, each);
     ++i;
   }
   return array_list(static_cast<array_view const*>(parts), i);
@@ -141,7 +141,7 @@ CONSTRAIN_INLINE std::int64_t intake::labels(plan_ports to, array_list const& fr
   for (std::size_t i = 0; i < valid.size(); ++i) {
     valid[i] = static_cast<std::int64_t>(each);
     if (!ignores) continue;
-    for (auto const label : copy_of(*first, from[0]).part(i * each, each).integers())
+    for (auto const label : copy_of(*first, from[0]).slice(i * each, each).integers())
       valid[i] -= label == ignored_label ? 1 : 0;
   }
   return all;

@@ -187,7 +187,7 @@ constexpr real_range range_of(plan_port const& port) {
 /// The index of the first number that is not finite, or that becomes infinite in the port's type; the number of
 /// elements if no number does.
 template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const& port, array_view const& all) {
-  auto const* const values = reals_of<real>(all);
+  auto const* const values = typed_data<real>(all);
   auto const infinite = range_of(port).infinite;
   std::size_t i = 0;
   while (i < all.size() && is_finite(static_cast<double>(values[i])) &&
@@ -210,7 +210,7 @@ template <class real>
   auto const i = first_not_finite<real>(port, values);
   if (i == values.size()) return;
   throw error({where, ": ", called(port),
-               fault_of(port, static_cast<double>(reals_of<real>(values)[i]), concat({"index ", i}))});
+               fault_of(port, static_cast<double>(typed_data<real>(values)[i]), concat({"index ", i}))});
 }
 
 CONSTRAIN_INLINE std::size_t first_invalid(plan_port const& port, array_view values) {

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "constrain/base/checked_unique_ptr.hpp"
 #include "constrain/base/error.hpp"
-#include "constrain/base/held.hpp"
 #include "constrain/comm/agreement.hpp"
 #include "constrain/comm/communicator.hpp"
 #include "constrain/policy/parallel.hpp"
@@ -19,10 +19,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A run's communicators. Each tensor group consists of consecutive ranks. The ranks at the same position in their
 /// tensor groups train on different data, and are divided into the groups of ZeRO.
 struct ranks {
-  held<communicator> world = std::unique_ptr<communicator>(new self);   // all ranks
-  held<communicator> holders = std::unique_ptr<communicator>(new self); // the ranks that together hold a tensor
-  held<communicator> tensor = std::unique_ptr<communicator>(new self);  // the ranks that divide the layers
-  std::unique_ptr<communicator> data_axis, zero_axis;                   // null without tensor parallelism
+  checked_unique_ptr<communicator> world = std::unique_ptr<communicator>(new self); // all ranks
+  checked_unique_ptr<communicator> holders =
+      std::unique_ptr<communicator>(new self); // the ranks that together hold a tensor
+  checked_unique_ptr<communicator> tensor = std::unique_ptr<communicator>(new self); // the ranks that divide the layers
+  std::unique_ptr<communicator> data_axis, zero_axis;                                // null without tensor parallelism
 
   /// The ranks that train on different data and hold the same range of each layer as this rank.
   communicator& data() const { return data_axis ? *data_axis : *world; }

@@ -48,7 +48,7 @@ CONSTRAIN_INLINE std::int32_t sampler::draw(std::int64_t n) {
   check(n);
   order_.resize(logits_.size());
   for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<std::uint32_t>(i);
-  io::detail::sort_places(order_, [&](std::uint32_t a, std::uint32_t b) {
+  io::detail::sort_positions(order_, [&](std::uint32_t a, std::uint32_t b) {
     return logits_[a] > logits_[b] || (logits_[a] == logits_[b] && a < b);
   });
   auto const token = [&](std::size_t i) { return static_cast<std::int32_t>(order_[i]); };

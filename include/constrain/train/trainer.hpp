@@ -282,7 +282,8 @@ private:
   }
 
   hyper hyper_;
-  held<double> loss_scale_ = std::make_unique<double>(1); // of the last step; on the heap, since views point to it
+  checked_unique_ptr<double> loss_scale_ =
+      std::make_unique<double>(1); // of the last step; on the heap, since views point to it
 };
 
 } // namespace constrain

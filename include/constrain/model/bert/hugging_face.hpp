@@ -71,9 +71,9 @@ template <> struct weight_format_of<bert> {
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(bert const& m);
   /// The values of keys that may be missing in a config.json, with Transformers' default for each missing key; see
-  /// `weight_format::standard_of`. The number of classes is the size of id2label or, without it, num_labels. Throws
+  /// `weight_format::normalize`. The number of classes is the size of id2label or, without it, num_labels. Throws
   /// `error` if one of these values has the wrong type.
-  [[gnu::cold]] static std::string standard_of(io::json const& configuration);
+  [[gnu::cold]] static std::string normalize(io::json const& configuration);
 };
 
 } // namespace constrain

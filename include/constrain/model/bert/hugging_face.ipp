@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string weight_format_of<bert>::standard_of(io::json const& configuration) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string weight_format_of<bert>::normalize(io::json const& configuration) {
   auto const member = [&](std::string_view name) { return configuration.value(name); };
   auto const types = member("type_vocab_size"), activation = member("hidden_act"), epsilon = member("layer_norm_eps");
   auto const positions = member("position_embedding_type"), tied = member("tie_word_embeddings");
@@ -31,7 +31,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE weight_format weight_format_of<bert>::make(bert const& m) {
-  io::json_writer json, standard;
+  io::json_writer json, normalized;
   bool const classifies = m.classes != 0;
   json.object().array("architectures").element(classifies ? "BertForSequenceClassification" : "BertForMaskedLM").end();
   json.member("model_type", "bert");
@@ -39,10 +39,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   json.member("intermediate_size", m.hidden).member("vocab_size", m.vocabulary);
   json.member("max_position_embeddings", m.context).member("type_vocab_size", m.types);
   json.member("hidden_act", "gelu").member("layer_norm_eps", m.epsilon);
-  standard.object().member("type_vocab_size", m.types).member("hidden_act", "gelu");
-  standard.member("layer_norm_eps", m.epsilon).member("position_embedding_type", "absolute");
-  standard.member("is_decoder", false).member("add_cross_attention", false);
-  for (auto* const out : {&json, &standard}) {
+  normalized.object().member("type_vocab_size", m.types).member("hidden_act", "gelu");
+  normalized.member("layer_norm_eps", m.epsilon).member("position_embedding_type", "absolute");
+  normalized.member("is_decoder", false).member("add_cross_attention", false);
+  for (auto* const out : {&json, &normalized}) {
     if (classifies) out->member("num_labels", m.classes);
     else out->member("tie_word_embeddings", true);
     out->end();
@@ -52,8 +52,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
           .prefix = "bert.",
           .ignored_suffixes = std::span(ignored_suffixes).first(classifies ? 1 : 7),
           .required_keys = required_keys,
-          .standard_of = &standard_of,
-          .standard = standard.text(),
+          .normalize = &normalize,
+          .normalized = normalized.text(),
           .other_suffixes = other_suffixes,
           .copies = std::span(copies).first(classifies ? 0 : 2),
           .head_keys = head_keys};

@@ -50,9 +50,9 @@ template <> struct weight_format_of<llama> {
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(llama const& m);
   /// The values of a config.json of Transformers 4 or 5 for rotary embeddings, sliding windows and a tied head, in the
-  /// same form for both versions; see `weight_format::standard_of`. A missing key has Transformers' default. Throws
+  /// same form for both versions; see `weight_format::normalize`. A missing key has Transformers' default. Throws
   /// `error` if one of these values has the wrong type.
-  [[gnu::cold]] static std::string standard_of(io::json const& configuration);
+  [[gnu::cold]] static std::string normalize(io::json const& configuration);
 };
 
 } // namespace constrain

@@ -24,7 +24,7 @@ namespace detail {
 
 } // namespace detail
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string weight_format_of<llama>::standard_of(io::json const& configuration) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string weight_format_of<llama>::normalize(io::json const& configuration) {
   auto const parameters = configuration.value("rope_parameters");
   auto const rope = parameters ? parameters : configuration.value("rope_scaling");
   auto const in_rope = [&](std::string_view name) { return rope ? rope->value(name) : std::nullopt; };
@@ -48,13 +48,13 @@ namespace detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE weight_format weight_format_of<llama>::make(llama const& m) {
-  io::json_writer json, standard;
+  io::json_writer json, normalized;
   bool const is_qwen2 = m.biases && !m.head_norms;
   auto const* const name = m.head_norms ? "Qwen3ForCausalLM" : is_qwen2 ? "Qwen2ForCausalLM" : "LlamaForCausalLM";
   json.object().array("architectures").element(name).end();
   json.member("model_type", m.head_norms ? "qwen3" : is_qwen2 ? "qwen2" : "llama");
   json.member("num_hidden_layers", m.layers).member("num_attention_heads", m.heads);
-  json.member("num_key_value_heads", m.shared_heads()).member("hidden_size", m.width);
+  json.member("num_key_value_heads", m.key_value_head_count()).member("hidden_size", m.width);
   json.member("intermediate_size", m.hidden).member("head_dim", m.features_of_head());
   json.member("vocab_size", m.vocabulary).member("max_position_embeddings", m.context);
   json.member("hidden_act", "silu").member("rms_norm_eps", m.epsilon);
@@ -65,16 +65,16 @@ namespace detail {
   json.end();
   detail::write_rope(json.object("rope_parameters").member("rope_theta", m.rotary.theta), m.rotary);
   json.end().end();
-  detail::write_rope(standard.object().member("rope_theta", m.rotary.theta), m.rotary);
-  standard.member("partial_rotary_factor", 1.0).member("tie_word_embeddings", m.tied);
-  standard.member("use_sliding_window", false).end();
+  detail::write_rope(normalized.object().member("rope_theta", m.rotary.theta), m.rotary);
+  normalized.member("partial_rotary_factor", 1.0).member("tie_word_embeddings", m.tied);
+  normalized.member("use_sliding_window", false).end();
   return {.names = names,
           .configuration = json.text(),
           .prefix = "model.",
           .ignored_suffixes = std::span(ignored_suffixes).first(m.tied ? 2 : 1),
           .required_keys = required_keys,
-          .standard_of = &standard_of,
-          .standard = standard.text(),
+          .normalize = &normalize,
+          .normalized = normalized.text(),
           .copies = std::span(copies).first(m.tied ? 1 : 0),
           .head_keys = std::span(head_keys).first(m.tied ? 0 : 1)};
 }

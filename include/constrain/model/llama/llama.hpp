@@ -69,7 +69,7 @@ struct llama {
     return std::span(detail::tokens_and_positions).first(packed ? 2 : 1);
   }
   /// The number of key-value heads.
-  constexpr int shared_heads() const { return key_value_heads != 0 ? key_value_heads : heads; }
+  constexpr int key_value_head_count() const { return key_value_heads != 0 ? key_value_heads : heads; }
   /// The logits of every token.
   constexpr value operator()(value tokens) const { return logits(tokens, nullptr); }
   /// The logits of every token of packed documents. `positions`: the position of each token in its document.
@@ -114,12 +114,12 @@ private:
   constexpr value attention(value x, value angles, value const* positions) const {
     linear_options const o{.bias = biases, .stddev = 0.02};
     std::int64_t const of_queries = std::int64_t{heads} * features_of_head();
-    std::int64_t const of_keys = std::int64_t{shared_heads()} * features_of_head();
+    std::int64_t const of_keys = std::int64_t{key_value_head_count()} * features_of_head();
     auto q = linear("query", x, of_queries, o), k = linear("key", x, of_keys, o);
     auto const v = linear("value", x, of_keys, o);
     if (head_norms) q = normalized("query_norm", q), k = normalized("key_norm", k);
     attention_options const options{
-        .heads = heads, .key_value_heads = shared_heads(), .documents = positions != nullptr};
+        .heads = heads, .key_value_heads = key_value_head_count(), .documents = positions != nullptr};
     if (positions == nullptr)
       return without_bias("projection",
                           self_attention(rotary_embedding(q, angles), rotary_embedding(k, angles), v, options), width);

@@ -68,8 +68,8 @@ struct configuration_check {
     if (auto const found = saved.find(name); !found || found->is_null())
       throw error({"the configuration '", file, "' has no ", name, "; use the file that was saved with the weights"});
   check.members(saved, io::json::parse(format.configuration));
-  if (format.standard_of != nullptr)
-    check.members(io::json::parse(format.standard_of(saved)), io::json::parse(format.standard));
+  if (format.normalize != nullptr)
+    check.members(io::json::parse(format.normalize(saved)), io::json::parse(format.normalized));
 }
 
 /// The tensor called `name`, or `name` without the format's prefix (GPT-2 files exist with and without "transformer."),
@@ -133,7 +133,7 @@ struct opened_weights {
     found.push_back(t);
     if (t == nullptr) continue;
     check_field(path, concat({"shape of '", t->name, "'"}), shape_text(t->shape), shape_text(w.tensor.shape), owner);
-    if (!io::real_dtype(t->dtype))
+    if (!io::floating_dtype(t->dtype))
       throw error(
           {"the weights '", path, "' have '", t->name, "' as ", t->dtype, "; save it as F64, F32, BF16 or F16"});
   }
@@ -223,7 +223,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     auto bytes = found[i]->bytes;
     if (found[i]->dtype != w.tensor.dtype) {
       converted.resize(w.bytes());
-      convert_reals(*io::real_dtype(found[i]->dtype), bytes.data(), w.info->type, converted.data(),
+      convert_reals(*io::floating_dtype(found[i]->dtype), bytes.data(), w.info->type, converted.data(),
                     static_cast<std::int64_t>(w.bytes()) / size_of(w.info->type));
       bytes = {std::as_const(converted).data(), converted.size()};
     }

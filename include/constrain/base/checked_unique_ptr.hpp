@@ -9,12 +9,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A std::unique_ptr to a part of a trainer or inference object. Dereferencing throws `error` if that object was moved
 /// from.
-template <class type> class held : public std::unique_ptr<type> {
+template <class type> class checked_unique_ptr : public std::unique_ptr<type> {
 public:
   using std::unique_ptr<type>::unique_ptr;
   using std::unique_ptr<type>::operator=;
   /// Takes ownership of the part.
-  held(std::unique_ptr<type> part) : std::unique_ptr<type>(std::move(part)) {}
+  checked_unique_ptr(std::unique_ptr<type> part) : std::unique_ptr<type>(std::move(part)) {}
 
   /// The part. Throws `error` if the object was moved from.
   type* operator->() const { return &**this; }

@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 /// allocation, but kill the process when it writes to the memory.) `what`: the subject of the message, such as "the
 /// corpus". `each`: the noun for one item, if items are not tokens. Does nothing if the system does not report the size
 /// of its memory.
-inline void check_room(std::string_view what, std::int64_t count, std::int64_t bytes_each = 1,
-                       std::string_view each = "token") {
+inline void check_memory(std::string_view what, std::int64_t count, std::int64_t bytes_each = 1,
+                         std::string_view each = "token") {
   std::int64_t const pages = ::sysconf(_SC_PHYS_PAGES);
   auto const memory = pages * ::sysconf(_SC_PAGE_SIZE);
   if (memory > 0 && count > memory / bytes_each)
