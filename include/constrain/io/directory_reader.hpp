@@ -21,8 +21,8 @@ public:
   /// byte, or if it does not exist and does not end in a name.
   static bool finds(std::string const& path);
 
-  /// If the directory does not exist, reads '.<name>.previous' (see `finds`). Throws `error` if the directory or its manifest
-  /// is missing or invalid, and for the first file that is missing, truncated or changed.
+  /// If the directory does not exist, reads '.<name>.previous' (see `finds`). Throws `error` if the directory or its
+  /// manifest is missing or invalid, and for the first file that is missing, truncated or changed.
   [[gnu::cold]] explicit directory_reader(std::string const& path);
 
   /// The files that the manifest lists.
