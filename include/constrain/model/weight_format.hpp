@@ -16,7 +16,7 @@ class json;
 struct stored_name {
   std::string_view name;   // name in this library, such as "block.mlp.up.weight"
   std::string_view stored; // name in files; '*': the iteration of a repeat, which has one tensor per iteration
-  bool transposed = false; // whether the matrix is [in, out] in files; in this library it is [out, in]
+  bool transposed = false; // whether each matrix is [in, out] in files; in this library it is [out, in]
 };
 
 /// The names of parameters in files. A parameter that is not listed has the same name in files; if it belongs to a

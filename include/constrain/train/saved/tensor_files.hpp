@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct file_tensor {
   tensor_info const* info = nullptr;      // the parameter, state or setting, in the arena
   std::int64_t first = 0, iterations = 1; // this tensor holds iterations [first, first + iterations)
-  bool transposed = false;                // whether the matrix is [in, out] in the file; in the arena it is [out, in]
+  bool transposed = false;                // whether each matrix is [in, out] in the file; in the arena it is [out, in]
   bool optional = false;                  // whether a saved run may lack this tensor (a setting keeps its value)
   io::tensor tensor;                      // name, dtype and shape in the file; `bytes` is set by `gathered_tensors`
 
@@ -30,7 +30,8 @@ struct file_tensor {
 };
 
 /// The tensors of a file with all weights, without their bytes. `names`: the parameters whose names or layouts in the
-/// file differ from the names and layouts in `list`.
+/// file differ from the names and layouts in `list`. Throws `error` if `names` transposes a parameter that is not a
+/// matrix.
 [[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
 
 /// The tensors of a file with all optimizer states, without their bytes. The states are named "<parameter>.<state>",

@@ -3,6 +3,7 @@
 #include "constrain/train/saved/tensor_files.hpp"
 
 #include "constrain/base/concat.hpp"
+#include "constrain/base/error.hpp"
 #include "constrain/io/dtype.hpp"
 #include "constrain/io/json_writer.hpp"
 #include "constrain/io/safetensors_writer.hpp"
@@ -15,22 +16,34 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Transposes the row-major matrix `from` [rows, columns] into `to` [columns, rows]. An element has `width` bytes.
-[[gnu::cold]] CONSTRAIN_INLINE void transpose_elements(std::byte const* from, std::int64_t rows, std::int64_t columns,
-                                                       std::int64_t width, std::byte* to) {
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j)
-      std::memcpy(to + (j * rows + i) * width, from + (i * columns + j) * width, static_cast<std::size_t>(width));
-}
+/// The shape of a stack of row-major matrices [rows, columns].
+struct matrix_stack {
+  std::int64_t matrices, rows, columns;
+  std::int64_t width; // of an element, in bytes
+
+  /// Transposes each matrix of `from`: `to` becomes a stack of matrices [columns, rows].
+  [[gnu::cold]] void transpose(std::byte const* from, std::byte* to) const {
+    for (std::int64_t m = 0; m < matrices; ++m, from += rows * columns * width, to += rows * columns * width)
+      for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t j = 0; j < columns; ++j)
+          std::memcpy(to + (j * rows + i) * width, from + (i * columns + j) * width, static_cast<std::size_t>(width));
+  }
+};
 
 /// Adds the file tensors of the parameter, state or setting `name`. The name in the file is `name`, unless `names`
 /// lists a different name. If the name in the file has a '*', a placeholder for the iteration, each iteration becomes a
-/// tensor; otherwise one tensor holds all iterations.
+/// tensor; otherwise one tensor holds all iterations. Throws `error` if `names` transposes a parameter that is not a
+/// matrix.
 [[gnu::cold]] CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, tensor_info const& info,
                                                      std::string name, stored_names names) {
   stored_name const* known = nullptr;
   for (auto const& n : names)
     if (n.name == name) known = &n;
+  auto const rank = info.shape.rank;
+  if (known != nullptr && known->transposed && rank != 2)
+    throw error({"the weight format transposes '", name, "', which has ", rank,
+                 rank == 1 ? " dimension" : " dimensions",
+                 "; set .transposed only for parameters with two dimensions"});
   if (known != nullptr) name = known->stored;
   auto const star = name.find('*');
   bool const per_iteration = star != std::string::npos;
@@ -40,7 +53,6 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     t.tensor.name = per_iteration ? concat({name.substr(0, star), iteration, name.substr(star + 1)}) : name;
     t.tensor.dtype = io::name_in_files(info.type);
     if (info.stacked && !per_iteration) t.tensor.shape.push_back(info.iterations);
-    auto const rank = info.shape.rank;
     for (int i = 0; i < rank; ++i) t.tensor.shape.push_back(info.shape.extent[t.transposed ? rank - 1 - i : i]);
     tensors.push_back(std::move(t));
   }
@@ -133,8 +145,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     auto const& t = tensors_[part.first + i];
     if (!t.transposed) return t.tensor.bytes;
     buffer.resize(t.bytes());
-    detail::transpose_elements(t.tensor.bytes.data(), t.info->shape.extent[0], t.info->shape.extent[1],
-                               size_of(t.info->type), buffer.data());
+    auto const& shape = t.info->shape;
+    detail::matrix_stack const in_arena{t.iterations, shape.extent[0], shape.extent[1], size_of(t.info->type)};
+    in_arena.transpose(t.tensor.bytes.data(), buffer.data());
     return {std::as_const(buffer).data(), buffer.size()};
   });
 }
@@ -154,8 +167,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   std::vector<std::byte> transposed;
   if (t.transposed) {
     transposed.resize(bytes.size());
-    detail::transpose_elements(bytes.data(), t.info->shape.extent[1], t.info->shape.extent[0], width,
-                               transposed.data());
+    detail::matrix_stack const in_file{t.iterations, t.info->shape.extent[1], t.info->shape.extent[0], width};
+    in_file.transpose(bytes.data(), transposed.data());
     bytes = {std::as_const(transposed).data(), transposed.size()};
   }
   auto const full = t.info->shape.elements(), stored = t.info->map().stored();
