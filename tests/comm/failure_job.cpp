@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -136,6 +137,7 @@ template <class trainer> void act_before_saving(trainer& t) {
     fail_here();
     t.resume(directory());
   }
+  if (is("action", "scale")) t.scale_learning_rate(disagrees("factor") ? 0.5 : 0.25);
   if (is("action", "step")) own_steps(t, 8);
   if (is("action", "evaluate"))
     for (int i = 0; i < 4; ++i) {
@@ -182,6 +184,7 @@ template <class trainer> void run() {
   ct::run_options run{.seed = disagrees("seed") ? 2u : 1u, .deadline = std::atof(word("deadline").c_str())};
   if (disagrees("dropout")) run.dropout = 0.5;
   if (disagrees("clip_norm")) run.clip_norm = 1;
+  if (is("field", "empty_schedule")) run.schedule = std::function<double(ct::optimizer_steps)>{};
   if (disagrees("schedule")) run.schedule = ct::schedule::cosine{.warmup = 2, .steps = 100};
   if (is("action", "no_labels")) run.seed = 0;
   if (disagrees("deadline")) run.deadline = -1;

@@ -218,8 +218,10 @@ TEST_CASE("a warm-up longer than the schedule, or than any run, and a form that 
 }
 
 TEST_CASE("schedules that cannot be are refused") {
-  CHECK(refusal(std::function<double(ct::optimizer_steps)>()) ==
-        "run_options: .schedule is an empty function; give a function that can be called");
+  std::function<double(ct::optimizer_steps)> const empty;
+  constexpr auto is_empty = "run_options: .schedule is an empty function; give a function that can be called";
+  CHECK(refusal(empty) == is_empty);
+  CHECK(sentence([&] { schedule::factor(empty, 0); }) == is_empty);
   CHECK(refusal([](ct::optimizer_steps) { return -0.5; }) ==
         "run_options: .schedule returns -0.5 for step 0; return a finite number of at least 0");
   CHECK(refusal(schedule::warmup_stable_decay{.warmup = 3, .steps = 10, .decay = 8}) ==

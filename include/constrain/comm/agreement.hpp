@@ -27,6 +27,7 @@ enum class joint_call : std::int64_t {
   pretrained, // load_pretrained
   fit,
   set,
+  scale_learning_rate,
   question // in_any_rank
 };
 
@@ -34,7 +35,8 @@ enum class joint_call : std::int64_t {
 constexpr char const* name_of(joint_call c) {
   constexpr char const* names[] = {"the constructor", "step", "evaluate", "predict",
                                    "generate",        "save", "load",     "resume",
-                                   "load_pretrained", "fit",  "set",      "in_any_rank"};
+                                   "load_pretrained", "fit",  "set",      "scale_learning_rate",
+                                   "in_any_rank"};
   return names[static_cast<int>(c)];
 }
 

@@ -60,8 +60,8 @@ public:
     }
   }
 
-  /// The learning-rate factor at `step`. Throws `error` if a user's own function returns a factor that is negative or
-  /// not finite.
+  /// The learning-rate factor at `step`. Throws `error` if the function is empty, or if a user's own function returns a
+  /// factor that is negative or not finite.
   double operator()(optimizer_steps step) const;
 
   /// "constant", "cosine", ..., or "own function".

@@ -8,6 +8,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::schedule {
 
 [[gnu::cold]] CONSTRAIN_INLINE double any::operator()(optimizer_steps step) const {
+  if (!call_) throw error("run_options: .schedule is an empty function; give a function that can be called");
   double const factor = call_(function_.get(), step);
   if (!constrain::detail::is_within(factor, number_range::from_zero))
     throw error({"run_options: .schedule returns ", constrain::detail::number_text(factor), " for step ", step.count(),
@@ -16,7 +17,6 @@ namespace constrain::inline CONSTRAIN_VARIANT::schedule {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void any::check() const {
-  if (!call_) throw error("run_options: .schedule is an empty function; give a function that can be called");
   auto const owner = concat({"schedule::", name_});
   for (auto const& f : fields_)
     if (f.least < 0) check_number(owner.c_str(), f.name, f.value, f.range);

@@ -31,10 +31,10 @@ using entries_of_trainer =
 
 /// Trains a task's model with a set of policies. The memory plan and the order of the kernels are compile-time
 /// constants; the memory of all tensors is allocated at construction. With distributed policies, the following calls
-/// are collective: construction, `step`, `enqueue`, `evaluate`, `predict`, `generate`, `set`, `in_any_rank`, `save`,
-/// loads, and copies out of views. All ranks must make the same collective calls in the same order. If a check in the
-/// constructor, `set` or a load fails on one rank, all ranks throw. If `step` or `save` throws on one rank, all ranks
-/// throw, or the job ends.
+/// are collective: construction, `step`, `enqueue`, `evaluate`, `predict`, `generate`, `set`, `scale_learning_rate`,
+/// `in_any_rank`, `save`, loads, and copies out of views. All ranks must make the same collective calls in the same
+/// order. If a check in the constructor, `set`, `scale_learning_rate` or a load fails on one rank, all ranks throw. If
+/// `step` or `save` throws on one rank, all ranks throw, or the job ends.
 template <class task_, class... list>
 class trainer : public evaluator<typename detail::entries_of_trainer<task_, list...>::checked> {
   using base = evaluator<detail::entries_of_trainer<task_, list...>>;
@@ -206,10 +206,12 @@ public:
     return detail::learning_rate_of(hyper_) * schedule::factor(run_.schedule, state_.steps) *
            state_.learning_rate_factor;
   }
-  /// Multiplies the learning rate of all later steps, in resumed runs too. All ranks must pass the same factor: the
-  /// next `fit` checks this, `step` does not. Throws `error` unless `factor` is finite and above 0, and the product of
-  /// all factors is at most 1e9.
+  /// Multiplies the learning rate of all later steps, in resumed runs too. Throws `error`, with nothing changed, unless
+  /// `factor` is finite and above 0, the product of all factors is at most 1e9, and all ranks pass the same factor.
   void scale_learning_rate(double factor) {
+    fingerprint passed;
+    passed.add("the factor of scale_learning_rate", factor);
+    check_ranks_agree(world(), joint_call::scale_learning_rate, passed);
     state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor);
   }
 
