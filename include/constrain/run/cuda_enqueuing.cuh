@@ -28,6 +28,7 @@ public:
   /// fails.
   template <class hyperparameters> void use_if_skipped(hyperparameters const& other) {
     auto const* const norm = reinterpret_cast<storage<clip().type> const*>(on_.slots().last_results());
+    if (norm == nullptr) return; // there is no previous step
     current_device const here(on_.device_of());
     overwrite_if_skipped(on_.context(), norm, other, on_.arena().data() + step::value.hyper.offset);
   }

@@ -45,6 +45,7 @@ public:
     slots_[next_]->record(stream_);
     arena_.stage_in(nullptr);
     stream_.wait_for_peers();
+    last_results_ = slots_[next_]->results();
     return slots_[std::exchange(next_, 1 - next_)];
   }
   /// Abandons a run whose enqueuing has failed. Waits until the stream's work so far is complete, since its copies use
@@ -56,17 +57,15 @@ public:
     } catch (...) {} // the caller reports the error that ended the run
     cudaStreamSynchronize(stream_);
   }
-  /// The results of the last run that `end` has enqueued, in memory that the device can read. Before the first such
-  /// run: null, or after `begin` a slot without results.
-  std::byte const* last_results() const {
-    return slots_[1 - next_] == nullptr ? nullptr : slots_[1 - next_]->results();
-  }
+  /// The results of the last run that `end` has enqueued, in memory that the device can read; null: no such run.
+  std::byte const* last_results() const { return last_results_; }
 
 private:
   cuda_stream const& stream_;
   cuda_arena& arena_;
   std::shared_ptr<cuda_slot> slots_[2]; // shared with tickets
   int next_ = 0;
+  std::byte const* last_results_ = nullptr;
 };
 
 } // namespace constrain

@@ -27,7 +27,8 @@ inline double parallel_loop_seconds() {
   start_all(); // creates the threads
   stopwatch const since;
   int done = 0;
-  for (; done < loops && since.seconds() < patience; ++done) start_all();
+  do start_all(); // at least once: this thread may be preempted for longer than `patience`
+  while (++done < loops && since.seconds() < patience);
   return since.seconds() / done;
 }
 

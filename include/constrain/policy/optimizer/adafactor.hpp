@@ -26,8 +26,8 @@ template <class hyper> void check_adafactor(char const* name, hyper const& h) {
   double rate = h.scale_parameter ? std::max<double>(h.epsilon2, 1) : 1;
   if constexpr (requires { h.learning_rate; }) rate *= h.learning_rate;
   if (rate > most || rate * h.weight_decay > most)
-    throw error({name, ": one update with these hyperparameters moves a weight of 1 by more than 1e19; give "
-                       "hyperparameters closer to the defaults"});
+    throw error({name, ": one update with these hyperparameters changes a weight of value 1 by more than 1e19; "
+                       "give hyperparameters closer to the defaults"});
 }
 
 /// The hyperparameters of step t that the kernels read. `rate`: learning rate or step size.

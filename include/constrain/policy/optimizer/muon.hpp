@@ -9,6 +9,7 @@
 #include "constrain/op/update/update.hpp"
 #include "constrain/policy/optimizer/adamw.hpp"
 #include "constrain/policy/optimizer/is_optimizer.hpp"
+#include "constrain/program/extents.hpp"
 
 #include <cstdint>
 #include <string>
@@ -60,9 +61,11 @@ template <class O = adamw, int steps = 5> struct muon {
     check_number(name, ".a", h.a, number_range::finite);
     check_number(name, ".b", h.b, number_range::finite);
     check_number(name, ".c", h.c, number_range::finite);
-    if (h.learning_rate > 1e19f || h.learning_rate * double(h.weight_decay) > 1e19) // as in adafactor
-      throw error({name, ": one update with these hyperparameters moves a weight of 1 by more than 1e19; give "
-                         "hyperparameters closer to the defaults"});
+    // As in adafactor. Each formula of `rate` is at most the root of the number of elements; weight decay ignores `rate`.
+    double const largest_rate = h.learning_rate * math::sqrt(static_cast<double>(maximum_elements));
+    if (largest_rate > 1e19 || h.learning_rate * double(h.weight_decay) > 1e19)
+      throw error({name, ": one update with these hyperparameters can change a weight of value 1 by more than 1e19; "
+                         "give hyperparameters closer to the defaults"});
     // The iteration maps each singular value x of X, which is at most 1, to a x + b x^3 + c x^5.
     for (float const first : {1.0f, 0.5f, 0.1f}) {
       float x = first;
