@@ -1,4 +1,4 @@
-// refused: step: it takes a batch; write t.step(t.batch(inputs, labels))
+// refused: step takes a batch, not arrays; write t.step(t.batch(inputs, labels))
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

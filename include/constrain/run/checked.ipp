@@ -40,8 +40,8 @@ namespace detail {
 
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_element(int index, step const& s, operand const& o,
                                                              std::int64_t element) {
-  throw error({"checked mode: plan step ", index, " (", s.op->name, ") computes a number that is not finite, element ",
-               element, " of value %", o.value, "; look at its inputs, lower the learning rate or clip the gradient",
+  throw error({"checked mode: plan step ", index, " (", s.op->name, ") writes a non-finite value to element ", element,
+               " of %", o.value, "; look at its inputs, lower the learning rate or clip the gradient",
                o.type == dtype::f16 ? ", or train in bf16, since the largest number of fp16 is 65504" : ""});
 }
 

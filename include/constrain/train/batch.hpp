@@ -80,7 +80,7 @@ namespace detail {
 
 /// The compile-time error for `step(inputs, labels)`.
 template <class array> struct step_takes_a_batch {
-  static_assert(sizeof(array) == 0, "step: it takes a batch; write t.step(t.batch(inputs, labels))");
+  static_assert(sizeof(array) == 0, "step takes a batch, not arrays; write t.step(t.batch(inputs, labels))");
 };
 
 } // namespace detail

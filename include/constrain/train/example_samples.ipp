@@ -107,9 +107,8 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
                  counted(labels.elements, "element"), " for the ", tokens.elements, " of ", called(*tokens.port),
                  "; pass the tokens as labels, one integer per token, to an objective that takes them"});
   if (!labels.port->ignorable)
-    throw error({where, ": the examples are masked, but ", called(*labels.port),
-                 " cannot be ignored, as the labels of all tokens that are not masked are; use an objective with a "
-                 "cross-entropy"});
+    throw error({where, ": the examples are masked, so the labels of all tokens that are not masked are ignored, but ",
+                 called(*labels.port), " cannot be ignored; use an objective with a cross-entropy"});
   if (tokens.port->limit > 0 && how.vocabulary > tokens.port->limit)
     throw error({where, ": the masking has a .vocabulary of ", how.vocabulary, ", but ", called(*tokens.port),
                  " takes tokens below ", tokens.port->limit, "; give a .vocabulary of at most this number"});

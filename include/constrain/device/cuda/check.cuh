@@ -16,8 +16,9 @@ inline void cuda_check(cudaError_t status, char const* what) {
   int device = -1; // unknown
   if (cudaGetDevice(&device) != cudaSuccess) device = -1;
   auto const where = device < 0 ? std::string() : concat({" on device ", device});
-  throw error({"CUDA could not ", what, where, ": ", cudaGetErrorString(status),
-               "; look at the device with nvidia-smi, and run with .checked = true to find the plan step that fails"});
+  throw error(
+      {"CUDA could not ", what, where, ": ", cudaGetErrorString(status),
+       "; look at the device with nvidia-smi, and run with .checked = true to find the call of the plan that fails"});
 }
 
 /// Throws `error` if cuBLASLt failed. `what`: the action that failed, such as "multiply two matrices".

@@ -164,7 +164,7 @@ private:
 class gemm_cache {
 public:
   /// Throws `error` if cuBLASLt cannot be initialized.
-  gemm_cache() { cublas_check(cublasLtCreate(&handle_), "start"); }
+  gemm_cache() { cublas_check(cublasLtCreate(&handle_), "create a handle"); }
   ~gemm_cache() {
     known_.clear();
     cublasLtDestroy(handle_);

@@ -211,7 +211,7 @@ private:
   }
   /// Checks the status of a call in a group. NCCL starts the call at the end of the group.
   void step(ncclResult_t status) {
-    if (status != ncclInProgress) check(status, "take a call");
+    if (status != ncclInProgress) check(status, "enqueue a call");
   }
 
   /// Waits until NCCL has accepted the call that returned `status`: before that, no call and no other work on the

@@ -164,8 +164,9 @@ struct opened_weights {
     auto const* const loaded = find_stored(saved, of, format);
     if (copy != nullptr && loaded != nullptr &&
         (copy->dtype != loaded->dtype || !std::ranges::equal(copy->bytes, loaded->bytes)))
-      throw error({"the weights '", path, "' have a '", copy->name, "' that differs from '", loaded->name,
-                   "', but the model ties them: it has one tensor for both; load them into a model that does not"});
+      throw error(
+          {"the weights '", path, "' have a '", copy->name, "' that differs from '", loaded->name,
+           "', but the model ties them: it has one tensor for both; load them into a model that does not tie them"});
   }
 }
 
