@@ -189,7 +189,7 @@ TEST_CASE("where the host cannot look into the arena, what it is given is checke
     void copy_in(std::int64_t, void const*, std::int64_t) override {}
     void set(std::int64_t, std::int64_t, unsigned char) override {}
   } arena;
-  ct::detail::intake const into_arena("x", arena);
+  ct::detail::batch_copier const into_arena("x", arena);
   ct::plan_port const to_tokens{ct::port_kind::input, {.name = "tokens"}, 5, false, 100, {.elements = 100}};
   ct::plan_port const to_labels{ct::port_kind::label, {.name = "labels"}, 7, true, 100, {.elements = 100}};
   std::vector<std::int32_t> tokens(100, 4);

@@ -12,7 +12,7 @@ namespace {
 std::vector<std::int64_t> elements_of(ct::tensor_info const& info, int rank) {
   std::vector<std::int64_t> elements;
   info.for_each_run(rank, [&](ct::stored_run const& run) {
-    CHECK(run.at == static_cast<std::int64_t>(elements.size()));
+    CHECK(run.stored_begin == static_cast<std::int64_t>(elements.size()));
     CHECK(run.length > 0);
     for (std::int64_t i = 0; i < run.length; ++i) elements.push_back(run.begin + i);
   });

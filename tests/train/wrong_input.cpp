@@ -92,9 +92,9 @@ TEST_CASE("a corpus that the model does not know") {
   using narrow = ct::trainer<ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 8, .vocabulary = 97, .context = 8},
                                       ct::causal_lm, ct::micro_batch{.sequences = 1}>>;
   narrow t;
-  CHECK(
-      sentence([&] { ct::fit(t, ct::data::text_from(std::string(100, 'x')), {.log = nullptr}); }) ==
-      "the corpus has a vocabulary of 256 tokens, but the model's vocabulary has 97; give the model `.vocabulary = 256`");
+  CHECK(sentence([&] { ct::fit(t, ct::data::text_from(std::string(100, 'x')), {.log = nullptr}); }) ==
+        "the corpus has a vocabulary of 256 tokens, but the model's vocabulary has 97; give the model `.vocabulary = "
+        "256`");
 }
 
 TEST_CASE("a checkpoint of another configuration names the field") {

@@ -16,7 +16,7 @@
 #include "constrain/io/directory_writer.hpp"
 #include "constrain/train/agreement.hpp"
 #include "constrain/train/batches.hpp"
-#include "constrain/train/saved/places.hpp"
+#include "constrain/train/saved/output_directories.hpp"
 #include "constrain/train/saved/resume.hpp"
 #include "constrain/train/saved/saved_series.hpp"
 #include "constrain/train/step_ticket.hpp"
@@ -84,7 +84,7 @@ private:
 
   /// Checks that all outputs can be written, and opens the records. Called only on rank 0.
   [[gnu::noinline, gnu::cold]] void prepare_outputs() {
-    check_places(options_.directory, options_.keep_last, options_.best, options_.records);
+    check_output_directories(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{path_to_save(steps_)};
     // If a directory of a later step exists and cannot be replaced, for example because it belongs to another user, the
     // run would fail at that step.

@@ -87,7 +87,7 @@ public:
   std::int64_t begin(char const* where, array_list const& inputs, array_list const& labels = {}) {
     gradients_kept_ = false; // inputs may share memory with gradients
     poison();
-    intake const into_arena(where, arena());
+    batch_copier const into_arena(where, arena());
     into_arena(ports<planned_entry>, port_kind::input, inputs);
     constexpr int counts = planned_entry::value.micro_batches < 0 ? 1 : micro_batches;
     return into_arena.labels(ports<planned_entry>, labels, {valid_labels_.data(), counts});

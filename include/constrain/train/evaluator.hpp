@@ -45,7 +45,7 @@ public:
   /// `evaluate` for `fit`, which has already checked the data.
   std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
     settle();
-    ranks_.come_to(joint_call::evaluate, samples.size());
+    ranks_.check_same_work(joint_call::evaluate, samples.size());
     auto const sum = detail::evaluate_samples(samples, detail::evaluation_sequences<task>, stop,
                                               [&](constrain::batch const& b, detail::evaluation_sums& to) {
                                                 evaluate_one(b.every_input(), b.every_label(), to);
@@ -64,11 +64,11 @@ public:
     auto const b =
         detail::own_arrays("evaluate", inputs, labels, which, engine::template needs<typename entries::evaluate>);
     settle();
-    ranks_.come_to(joint_call::evaluate, static_cast<std::int64_t>(batches), inputs, labels);
+    ranks_.check_same_work(joint_call::evaluate, static_cast<std::int64_t>(batches), inputs, labels);
     detail::evaluation_sums sum;
     for (std::size_t i = 0; i < batches; ++i)
-      evaluate_one(detail::part_of(ports, port_kind::input, b.every_input(), i),
-                   detail::part_of(ports, port_kind::label, b.every_label(), i), sum);
+      evaluate_one(detail::micro_batch_of(ports, port_kind::input, b.every_input(), i),
+                   detail::micro_batch_of(ports, port_kind::label, b.every_label(), i), sum);
     return result_of(sum);
   }
 
@@ -79,7 +79,7 @@ public:
     detail::check_lengths("predict", ports, port_kind::input, inputs, "");
     detail::check_all_values("predict", ports, port_kind::input, inputs);
     settle();
-    ranks_.come_to(joint_call::predict, 1, inputs);
+    ranks_.check_same_work(joint_call::predict, 1, inputs);
     engine_.template begin<typename entries::predict>("predict", inputs);
     engine_.template run<typename entries::predict, typename entries::predict_program>(step_parameters_now());
     return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
@@ -98,7 +98,7 @@ public:
     std::vector<std::int32_t> context(static_cast<std::size_t>(task::tokens));
     sampler draw(options);
     settle();
-    ranks_.come_to(joint_call::generate, count, prompt);
+    ranks_.check_same_work(joint_call::generate, count, prompt);
     for (std::int64_t i = 0; i < count; ++i) {
       auto const length = detail::fill_context(context, tokens);
       engine_.template begin<typename entries::generate>("generate", context);
@@ -177,7 +177,7 @@ protected:
   }
 
   static parameter_list table() { return entries::parameters.view(); }
-  detail::named_tensors tensors() const { return {table(), engine_.arena(), *ranks_.holders}; }
+  detail::named_tensors tensors() const { return {table(), engine_.arena(), *ranks_.storage_group}; }
   static weight_format format() {
     if constexpr (requires { task::architecture; })
       return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);

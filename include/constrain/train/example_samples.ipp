@@ -48,11 +48,11 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
       auto const array = (kind == port_kind::input ? examples.inputs() : examples.labels())[next++];
       auto const elements = static_cast<std::size_t>(port.elements), each = elements / sequences;
       if (elements % sequences != 0)
-        throw error({where, ": ", called(port), " has ", counted(elements, "element"), " for ",
+        throw error({where, ": ", name_in_errors(port), " has ", counted(elements, "element"), " for ",
                      counted(sequences, "sequence"),
                      ", so it cannot be divided into examples; write batch(inputs, labels)"});
       if (array.size() % each != 0)
-        throw error({where, ": ", called(port), " has ", counted(array.size(), "element"),
+        throw error({where, ": ", name_in_errors(port), " has ", counted(array.size(), "element"),
                      ", which is not a multiple of the ", counted(each, "element"),
                      " of one example; pass complete examples"});
       arrays.push_back({&port, array, each});
@@ -67,8 +67,8 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
   auto const count = first.all.size() / first.elements;
   for (auto const& each : arrays)
     if (auto const has = each.all.size() / each.elements; has != count)
-      throw error({where, ": ", called(*first.port), " has ", counted(count, "example"), ", but ", called(*each.port),
-                   " has ", has, "; pass arrays of the same number of examples"});
+      throw error({where, ": ", name_in_errors(*first.port), " has ", counted(count, "example"), ", but ",
+                   name_in_errors(*each.port), " has ", has, "; pass arrays of the same number of examples"});
   if (count == 0) throw error({where, ": there are no examples; pass arrays of at least one"});
   return count;
 }
@@ -78,11 +78,11 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
                                                              std::size_t i) {
   auto const example = i / in.elements, position = i % in.elements;
   if (!in.is_integers())
-    throw error({where, ": ", called(*in.port), " of example ", example,
-                 fault_of(*in.port, in.real(i), concat({"position ", position}))});
+    throw error({where, ": ", name_in_errors(*in.port), " of example ", example,
+                 why_refused(*in.port, in.real(i), concat({"position ", position}))});
   auto const value = in.all.integers()[i];
-  throw error({where, ": ", called(*in.port), " of example ", example, " is ", value, " at position ", position,
-               fault_of(*in.port, value)});
+  throw error({where, ": ", name_in_errors(*in.port), " of example ", example, " is ", value, " at position ", position,
+               why_refused(*in.port, value)});
 }
 
 /// Throws `error` for the first value that its port does not accept, for labels that should be shifted but are not, and
@@ -103,21 +103,22 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
 [[gnu::cold]] CONSTRAIN_INLINE void check_masks(char const* where, data::masking const& how,
                                                 example_array const& tokens, example_array const& labels) {
   if (!tokens.is_integers() || !labels.is_integers() || tokens.elements != labels.elements)
-    throw error({where, ": the examples are masked, but ", called(*labels.port), " has ",
-                 counted(labels.elements, "element"), " for the ", tokens.elements, " of ", called(*tokens.port),
+    throw error({where, ": the examples are masked, but ", name_in_errors(*labels.port), " has ",
+                 counted(labels.elements, "element"), " for the ", tokens.elements, " of ",
+                 name_in_errors(*tokens.port),
                  "; pass the tokens as labels, one integer per token, to an objective that takes them"});
   if (!labels.port->ignorable)
     throw error({where, ": the examples are masked, so the labels of all tokens that are not masked are ignored, but ",
-                 called(*labels.port), " cannot be ignored; use an objective with a cross-entropy"});
+                 name_in_errors(*labels.port), " cannot be ignored; use an objective with a cross-entropy"});
   if (tokens.port->limit > 0 && how.vocabulary > tokens.port->limit)
-    throw error({where, ": the masking has a .vocabulary of ", how.vocabulary, ", but ", called(*tokens.port),
+    throw error({where, ": the masking has a .vocabulary of ", how.vocabulary, ", but ", name_in_errors(*tokens.port),
                  " takes tokens below ", tokens.port->limit, "; give a .vocabulary of at most this number"});
   auto const is = tokens.all.integers(), label = labels.all.integers();
   for (std::size_t i = 0; i < is.size(); ++i)
     if (label[i] != is[i] && label[i] != ignored_label)
-      throw error({where, ": the examples are masked, but ", called(*labels.port), " of example ", i / labels.elements,
-                   " is ", label[i], " at position ", i % labels.elements, ", where the token is ", is[i],
-                   "; pass the tokens as labels"});
+      throw error({where, ": the examples are masked, but ", name_in_errors(*labels.port), " of example ",
+                   i / labels.elements, " is ", label[i], " at position ", i % labels.elements, ", where the token is ",
+                   is[i], "; pass the tokens as labels"});
 }
 
 /// The object that a `sample_set` of examples holds.
@@ -207,14 +208,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE sample_set samples_in(char const* where, data::examples const& examples,
                                                      detail::batch_needs const& needed, std::int64_t sequences,
-                                                     char const* instead) {
+                                                     char const* remedy) {
   auto const arrays = detail::cut(where, examples, needed, static_cast<std::size_t>(sequences));
   auto const count = detail::count_examples(where, arrays);
   detail::check_elements(where, examples, arrays, needed);
   data::examples_index const index(examples.splits(), static_cast<std::int64_t>(count));
   if (index.size() == 0)
     throw error(
-        {where, ": this part of the ", counted(count, "example"), " is empty; give more examples, or ", instead});
+        {where, ": this part of the ", counted(count, "example"), " is empty; give more examples, or ", remedy});
   // Padding changes no result if all arrays of labels hold integers, the first one may hold ignored labels, and the
   // objective ignores the rows of these labels.
   auto const first = static_cast<int>(examples.inputs().size());

@@ -58,7 +58,7 @@ public:
       detail::check_settings(table(), run);
       engine_.allocate(run);
       state_.seed = run.seed;
-      initialize(table(), state_.seed, engine_.arena(), ranks_.holders->rank());
+      initialize(table(), state_.seed, engine_.arena(), ranks_.storage_group->rank());
       detail::start_settings(tensors(), run);
     });
     engine_.connect(ranks_.data(), ranks_.zero(), run);
@@ -75,8 +75,8 @@ public:
     parameters.owner = "an inference object";
     loaded_weights result;
     auto const load = [&](std::string const& from) {
-      result =
-          constrain::load_pretrained(from, options, parameters, format(), engine_.arena(), world(), *ranks_.holders);
+      result = constrain::load_pretrained(from, options, parameters, format(), engine_.arena(), world(),
+                                          *ranks_.storage_group);
     };
     auto const has_series = [&]() -> std::int64_t { return saved_series(path).steps().empty() ? 0 : 1; };
     if (agreed_sum(world(), joint_call::pretrained, has_series) > 0)

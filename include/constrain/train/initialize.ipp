@@ -50,7 +50,7 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
     info.for_each_run(rank, [&](stored_run const& run) {
       auto const begin = iteration * full + run.begin;
       initialize_elements(info, index, seed, begin, begin + run.length,
-                          data + (iteration * stored + run.at) * size_of(info.type));
+                          data + (iteration * stored + run.stored_begin) * size_of(info.type));
     });
 }
 

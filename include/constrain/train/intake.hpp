@@ -27,7 +27,7 @@ batch own_arrays(char const* where, array_list const& inputs, array_list const& 
 batch own_batch(array_list const& inputs, array_list const& labels, constrain::labels which, batch_needs const& needed);
 
 /// The arrays of micro-batch `index`. `ports`: the ports of one micro-batch.
-array_list part_of(plan_ports ports, port_kind kind, array_list const& all, std::size_t index);
+array_list micro_batch_of(plan_ports ports, port_kind kind, array_list const& all, std::size_t index);
 
 /// Throws `error` unless batch `b` has the arrays that a step needs and a valid ticket.
 void check_batch(batch const& b, batch_needs const& needed);
@@ -35,10 +35,10 @@ void check_batch(batch const& b, batch_needs const& needed);
 /// Copies the arrays of a run into the arena, in the types of their ports, and range-checks integers, since kernels do
 /// not check them. If the host can address the arena, the copy is checked instead of the caller's array, because
 /// another thread could change the caller's array between copy and check.
-class intake {
+class batch_copier {
 public:
   /// `where`: the first words of every error.
-  intake(char const* where, arena& memory) : where_(where), memory_(memory) {}
+  batch_copier(char const* where, arena& memory) : where_(where), memory_(memory) {}
 
   /// Copies an array, if a node reads it. Throws `error` if an integer is out of the port's range. Returns the number
   /// of labels that are not `ignored_label`; for other ports, the number of elements.

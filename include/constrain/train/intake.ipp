@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return own_arrays("batch", inputs, labels, which, needed);
 }
 
-CONSTRAIN_INLINE array_list part_of(plan_ports ports, port_kind kind, array_list const& all, std::size_t index) {
+CONSTRAIN_INLINE array_list micro_batch_of(plan_ports ports, port_kind kind, array_list const& all, std::size_t index) {
   array_view parts[array_list::capacity];
   std::size_t i = 0;
   for (auto const& port : ports) {
@@ -88,7 +88,7 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
 }
 
 /// Writes floating-point numbers, converted to the dtype of the tensor.
-[[gnu::cold]] CONSTRAIN_INLINE void write_reals(arena& memory, host_view const& to, array_view from) {
+[[gnu::cold]] CONSTRAIN_INLINE void write_floats(arena& memory, host_view const& to, array_view from) {
   auto const* const source = from.bytes().data();
   auto const count = static_cast<std::int64_t>(from.size());
   if (from.type() == to.type) return memory.write(to.offset, source, count * size_of(to.type));
@@ -101,24 +101,24 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
   }
 }
 
-CONSTRAIN_INLINE std::int64_t intake::operator()(plan_port const& to, array_view from) const {
+CONSTRAIN_INLINE std::int64_t batch_copier::operator()(plan_port const& to, array_view from) const {
   auto const count = static_cast<std::int64_t>(from.size());
   bool const stored = to.view.elements > 0; // otherwise no node reads the array
   if (from.type() != dtype::i32) {
-    if (stored) write_reals(memory_, to.view, from);
+    if (stored) write_floats(memory_, to.view, from);
     return count;
   }
   if (stored) memory_.write(to.view.offset, from.integers().data(), count * size_of(dtype::i32));
   return check_values(where_, to, copy_of(to, from));
 }
 
-CONSTRAIN_INLINE array_view intake::copy_of(plan_port const& to, array_view from) const {
+CONSTRAIN_INLINE array_view batch_copier::copy_of(plan_port const& to, array_view from) const {
   auto const* const host = memory_.host();
   if (host == nullptr || to.view.elements == 0) return from;
   return from.with_elements({host + to.view.offset, from.bytes().size()});
 }
 
-CONSTRAIN_INLINE std::int64_t intake::operator()(plan_ports to, port_kind kind, array_list const& from) const {
+CONSTRAIN_INLINE std::int64_t batch_copier::operator()(plan_ports to, port_kind kind, array_list const& from) const {
   std::int64_t first = 0;
   std::size_t i = 0;
   for (auto const& port : to) {
@@ -129,8 +129,8 @@ CONSTRAIN_INLINE std::int64_t intake::operator()(plan_ports to, port_kind kind, 
   return first;
 }
 
-CONSTRAIN_INLINE std::int64_t intake::labels(plan_ports to, array_list const& from,
-                                             std::span<std::int64_t> valid) const {
+CONSTRAIN_INLINE std::int64_t batch_copier::labels(plan_ports to, array_list const& from,
+                                                   std::span<std::int64_t> valid) const {
   auto const all = (*this)(to, port_kind::label, from);
   plan_port const* first = nullptr;
   for (auto const& port : to)

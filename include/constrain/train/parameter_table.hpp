@@ -12,9 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A run of elements that are consecutive in a tensor and stored on one rank.
 struct stored_run {
-  std::int64_t begin = 0;  // index of the first element in one iteration's full tensor
-  std::int64_t at = 0;     // index of this element among the iteration's elements that the rank stores
-  std::int64_t length = 0; // number of elements
+  std::int64_t begin = 0;        // index of the first element in one iteration's full tensor
+  std::int64_t stored_begin = 0; // index of this element among the iteration's elements that the rank stores
+  std::int64_t length = 0;       // number of elements
 };
 
 /// The run-time description of a tensor that persists between steps: name, shape, dtype and offset in the arena. With
@@ -34,7 +34,7 @@ struct tensor_info {
   bool stacked = false;                 // whether the parameter is inside a repeat
   initial_value initial;                // distribution of the initial values
   std::int64_t offset = 0;              // in the arena, in bytes
-  std::int64_t step = 0;                // stride in elements from one iteration's tensor or shard to the next
+  std::int64_t stride = 0;              // distance in elements from one iteration's tensor or shard to the next
 
   /// Elements of the full tensors of all iterations.
   constexpr std::int64_t elements() const { return iterations * shape.elements(); }
@@ -52,9 +52,9 @@ struct tensor_info {
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
   /// Number of ranks that together hold the tensor; 1: every rank holds all of it.
   constexpr std::int64_t holders() const { return shards * divisions(); }
-  /// Calls f(run) for each run of elements that a rank stores, in order. `rank`: the rank's index in `ranks::holders`,
-  /// where the ranks of a tensor group are consecutive. If there are more ranks than `holders()`, several ranks store
-  /// the same elements.
+  /// Calls f(run) for each run of elements that a rank stores, in order. `rank`: the rank's index in
+  /// `ranks::storage_group`, where the ranks of a tensor group are consecutive. If there are more ranks than
+  /// `holders()`, several ranks store the same elements.
   void for_each_run(int rank, function_ref<void(stored_run const&)> f) const;
 };
 
@@ -64,7 +64,7 @@ struct parameter_info : tensor_info {
   std::int64_t gradient_offset = -1;   // arena offset of the gradient; -1: none that the host can read
   dtype gradient_type = dtype::f32;    // of the gradient's elements
   std::int64_t gradient_shards = 1;    // number of ranks over which an iteration's gradient is sharded
-  std::int64_t gradient_step = 0;      // stride in elements from one iteration's gradient or shard to the next
+  std::int64_t gradient_stride = 0;    // distance in elements from one iteration's gradient or shard to the next
 
   /// The parameter's gradient. The host must be able to read it: `gradient_offset` >= 0.
   constexpr tensor_info gradient() const {
@@ -72,7 +72,7 @@ struct parameter_info : tensor_info {
     result.offset = gradient_offset;
     result.type = gradient_type;
     result.shards = gradient_shards;
-    result.step = gradient_step;
+    result.stride = gradient_stride;
     return result;
   }
 };
@@ -170,7 +170,7 @@ constexpr void fill_tensor_info(tensor_info& out, program const& p, memory_layou
   out.stacked = !info.axes.empty();
   out.initial = info.initial;
   out.offset = where.buffers[v].offset;
-  out.step = info.shape.elements();
+  out.stride = info.shape.elements();
 }
 
 /// Fills in the offset, dtype and sharding of a parameter's gradient `v`, if the host can read the gradient.
@@ -180,7 +180,7 @@ constexpr void fill_gradient(parameter_info& out, program const& p, memory_layou
   out.gradient_offset = where.buffers[root].offset;
   out.gradient_type = p.values[v].type;
   out.gradient_shards = p.values[v].layout == layout::flat ? p.shards : 1;
-  out.gradient_step = p.values[root].shape.elements();
+  out.gradient_stride = p.values[root].shape.elements();
 }
 
 } // namespace detail

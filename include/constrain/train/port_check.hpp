@@ -35,14 +35,14 @@ void check_types(char const* where, plan_ports ports, port_kind kind, array_list
 void check_lengths(char const* where, plan_ports ports, port_kind kind, array_list const& given, char const* outer);
 
 /// A port's name in errors, for example: the input "tokens".
-std::string called(plan_port const& port);
+std::string name_in_errors(plan_port const& port);
 
 /// The end of an error: why a port does not accept an integer, and what to pass instead.
-std::string fault_of(plan_port const& port, std::int32_t value);
+std::string why_refused(plan_port const& port, std::int32_t value);
 
 /// The end of an error: why a port does not accept a floating-point number, and what to pass instead. `at`: the
 /// position of the number, for example "index 3".
-std::string fault_of(plan_port const& port, double value, std::string const& at);
+std::string why_refused(plan_port const& port, double value, std::string const& at);
 
 /// The index of the first element that a port does not accept: an integer out of range, `ignored_label` if an op
 /// indexes by the labels, or a floating-point number that is not finite or becomes infinite in the type in which it is

@@ -80,7 +80,7 @@ CONSTRAIN_INLINE std::int64_t count_labels(char const* where, std::span<std::int
   return scan.valid;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string called(plan_port const& port) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string name_in_errors(plan_port const& port) {
   return concat({port.kind == port_kind::input ? "the input \"" : "the label \"", port.spec.name, "\""});
 }
 
@@ -100,7 +100,7 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
   return {i, static_cast<std::int64_t>(i)};
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string fault_of(plan_port const& port, std::int32_t value) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string why_refused(plan_port const& port, std::int32_t value) {
   std::string text = ", below 0";
   if (port.kind == port_kind::label && value == ignored_label)
     text = ", but an op indexes by it, so it cannot be ignored";
@@ -128,7 +128,8 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
     auto const array = given[i++];
     bool const wants_ids = port.spec.type == port_type::ids;
     if (array.size() != 0 && wants_ids != (array.type() == dtype::i32))
-      throw error({where, ": ", called(port), wants_ids ? " must hold integers" : " must hold floating-point numbers",
+      throw error({where, ": ", name_in_errors(port),
+                   wants_ids ? " must hold integers" : " must hold floating-point numbers",
                    ", but the array given for it has elements of type ",
                    array.type() == dtype::i32   ? "std::int32_t"
                    : array.type() == dtype::f32 ? "float"
@@ -156,7 +157,7 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
     if (port.kind != kind) continue;
     auto const size = given[i++].size();
     if (size == static_cast<std::size_t>(port.elements)) continue;
-    auto const name = !is_plain(port)            ? called(port)
+    auto const name = !is_plain(port)            ? name_in_errors(port)
                       : kind == port_kind::input ? "the array of inputs"
                                                  : "the array of labels";
     throw error({where, ": ", name, " has ", counted(size, "element"), ", but must have ", port.elements, " (",
@@ -166,11 +167,11 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
 
 /// The largest finite value of a floating-point type, and the smallest double that converts to infinity in this type. A
 /// conversion to a type narrower than float rounds to float first.
-struct real_range {
+struct float_range {
   double most = std::numeric_limits<double>::max();
   double infinite = std::numeric_limits<double>::infinity();
 };
-constexpr real_range range_of(dtype type) {
+constexpr float_range range_of(dtype type) {
   switch (type) {
   case dtype::f16: return {65504, 65520 - 0x1p-9};
   case dtype::bf16: return {0x1.FEp127, 0x1.FFp127 - 0x1p103};
@@ -180,8 +181,8 @@ constexpr real_range range_of(dtype type) {
 }
 
 /// The range of the floating-point numbers that a port accepts: all finite numbers if no node reads the port's array.
-constexpr real_range range_of(plan_port const& port) {
-  return port.view.elements > 0 ? range_of(port.view.type) : real_range{};
+constexpr float_range range_of(plan_port const& port) {
+  return port.view.elements > 0 ? range_of(port.view.type) : float_range{};
 }
 
 /// The index of the first number that is not finite, or that becomes infinite in the port's type; the number of
@@ -196,7 +197,7 @@ template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const
   return i;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string fault_of(plan_port const& port, double value, std::string const& at) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string why_refused(plan_port const& port, double value, std::string const& at) {
   if (!is_finite(value))
     return concat({" is not finite at ", at, "; pass finite numbers, for example 0 where a value is missing"});
   return concat({" is ", number_text(value), " at ", at, ", but ", name_of(port.view.type), " holds at most ",
@@ -209,8 +210,8 @@ template <class real>
 [[gnu::cold]] void check_reals(char const* where, plan_port const& port, array_view const& values) {
   auto const i = first_not_finite<real>(port, values);
   if (i == values.size()) return;
-  throw error({where, ": ", called(port),
-               fault_of(port, static_cast<double>(typed_data<real>(values)[i]), concat({"index ", i}))});
+  throw error({where, ": ", name_in_errors(port),
+               why_refused(port, static_cast<double>(typed_data<real>(values)[i]), concat({"index ", i}))});
 }
 
 CONSTRAIN_INLINE std::size_t first_invalid(plan_port const& port, array_view values) {
@@ -227,7 +228,8 @@ CONSTRAIN_INLINE std::int64_t check_values(char const* where, plan_port const& p
   if (values.type() == dtype::f64) return check_reals<double>(where, port, values), count;
   auto const integers = values.integers();
   auto const refuse = [&](std::size_t i) {
-    throw error({where, ": ", called(port), " is ", integers[i], " at index ", i, fault_of(port, integers[i])});
+    throw error(
+        {where, ": ", name_in_errors(port), " is ", integers[i], " at index ", i, why_refused(port, integers[i])});
   };
   if (port.kind == port_kind::label) {
     if (is_plain(port) && port.limit > 0 && port.ignorable) return count_labels(where, integers, port.limit);
@@ -259,8 +261,9 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* where, plan_ports por
                                                            std::size_t batches) {
   auto const needed = batches * static_cast<std::size_t>(port.elements);
   bool const plain_label = is_plain(port) && port.kind == port_kind::label;
-  throw error({"evaluate: ", plain_label ? "the array of labels" : called(port), " has ", counted(size, "element"),
-               ", but must have ", needed, " for the inputs' ", counted(batches, "micro-batch"), "; pass ", needed,
+  throw error({"evaluate: ", plain_label ? "the array of labels" : name_in_errors(port), " has ",
+               counted(size, "element"), ", but must have ", needed, " for the inputs' ",
+               counted(batches, "micro-batch"), "; pass ", needed,
                plain_label ? concat({", with ", ignored_label, " where an input has no label"}) : ""});
 }
 
@@ -280,7 +283,7 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* where, plan_ports por
         throw error({"evaluate: the array of inputs has ", counted(size, "element"),
                      ", but must have a positive multiple of the micro-batch's ", each,
                      "; pad the last micro-batch with any token and ignored labels"});
-      throw error({"evaluate: ", called(port), " has ", counted(size, "element"),
+      throw error({"evaluate: ", name_in_errors(port), " has ", counted(size, "element"),
                    ", but must have a positive multiple of the micro-batch's ", each, "; pass complete micro-batches"});
     }
     if (size != batches * each) refuse_count(port, size, batches);
@@ -305,7 +308,7 @@ CONSTRAIN_INLINE void check_shifted(char const* where, std::span<std::int32_t co
   for (auto const& port : ports)
     if (port.kind == port_kind::label && !port.ignorable)
       throw error({where, ": ct::labels::shift ignores the last label of each sequence, but an op indexes by ",
-                   called(port),
+                   name_in_errors(port),
                    "; pass labels that are already shifted, with an integer at the end of each sequence"});
 }
 

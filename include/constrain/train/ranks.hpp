@@ -20,7 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// tensor groups train on different data, and are divided into the groups of ZeRO.
 struct ranks {
   checked_unique_ptr<communicator> world = std::unique_ptr<communicator>(new self); // all ranks
-  checked_unique_ptr<communicator> holders =
+  checked_unique_ptr<communicator> storage_group =
       std::unique_ptr<communicator>(new self); // the ranks that together hold a tensor
   checked_unique_ptr<communicator> tensor = std::unique_ptr<communicator>(new self); // the ranks that divide the layers
   std::unique_ptr<communicator> data_axis, zero_axis;                                // null without tensor parallelism
@@ -28,18 +28,18 @@ struct ranks {
   /// The ranks that train on different data and hold the same range of each layer as this rank.
   communicator& data() const { return data_axis ? *data_axis : *world; }
   /// The ranks of `data()` that together hold the shards of a tensor.
-  communicator& zero() const { return zero_axis ? *zero_axis : *holders; }
+  communicator& zero() const { return zero_axis ? *zero_axis : *storage_group; }
 
   /// Call this before forward passes. If several ranks hold a tensor together, forward passes are collective, and this
   /// function throws `error` on all ranks unless all ranks are about to make the same number of forward passes
   /// (`passes`) and the ranks of each tensor group have equal arrays. `call`: the caller, for the error.
-  void come_to(joint_call call, std::int64_t passes, array_list const& inputs = {},
-               array_list const& labels = {}) const;
+  void check_same_work(joint_call call, std::int64_t passes, array_list const& inputs = {},
+                       array_list const& labels = {}) const;
 
-  /// The number of valid labels in the batch of all ranks. `take` reads `b`, this rank's part of the batch, and returns
-  /// the number of valid labels in `b`. Throws `error` on all ranks if `take` throws on one rank, if parts come from
-  /// different corpora, or if ranks that train on the same data have different batches. Collective.
-  std::int64_t sum_of_parts(joint_call call, function_ref<std::int64_t()> take, batch const& b) const;
+  /// The number of valid labels in the batch of all ranks. `copy_in` reads `b`, this rank's part of the batch, and
+  /// returns the number of valid labels in `b`. Throws `error` on all ranks if `copy_in` throws on one rank, if parts
+  /// come from different corpora, or if ranks that train on the same data have different batches. Collective.
+  std::int64_t count_valid_labels(joint_call call, function_ref<std::int64_t()> copy_in, batch const& b) const;
 
 private:
   /// Throws `error` on all ranks unless the ranks of each tensor group have equal arrays.

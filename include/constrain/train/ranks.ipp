@@ -15,23 +15,24 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (size % holders != 0)
     throw error({p.tensor > 1 ? "parallel::mesh" : "parallel::zero", " divides tensors over groups of ", holders,
                  " ranks, but the job has ", size, "; start a multiple of ", holders});
-  r.holders = r.world->groups_of(static_cast<int>(holders));
+  r.storage_group = r.world->groups_of(static_cast<int>(holders));
   if (p.tensor == 1) return;
   r.tensor = r.world->groups_of(p.tensor);
   r.data_axis = r.world->every(p.tensor);
   r.zero_axis = r.data_axis->groups_of(p.shards);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::int64_t ranks::sum_of_parts(joint_call call, function_ref<std::int64_t()> take,
-                                                                batch const& b) const {
-  auto const sum = agreed_sum(*world, call, take, b.corpus);
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t ranks::count_valid_labels(joint_call call,
+                                                                      function_ref<std::int64_t()> copy_in,
+                                                                      batch const& b) const {
+  auto const sum = agreed_sum(*world, call, copy_in, b.corpus);
   check_equal(call, b.every_input(), b.every_label());
   return sum / tensor->size();
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void ranks::come_to(joint_call call, std::int64_t passes, array_list const& inputs,
-                                                   array_list const& labels) const {
-  if (holders->size() == 1) return;
+[[gnu::cold]] CONSTRAIN_INLINE void ranks::check_same_work(joint_call call, std::int64_t passes,
+                                                           array_list const& inputs, array_list const& labels) const {
+  if (storage_group->size() == 1) return;
   check_passes(*world, call, passes);
   check_equal(call, inputs, labels);
 }

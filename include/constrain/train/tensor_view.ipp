@@ -33,7 +33,7 @@ CONSTRAIN_INLINE void tensor_view::gather(std::byte* full) const {
     group_->all_gather(gathered, offsets, lengths);
     for (int r = 0; !in_place && r < group_->size(); ++r)
       info_.for_each_run(r, [&](stored_run const& run) {
-        std::memcpy(to + run.begin * width, gathered + offsets[r] + run.at * width,
+        std::memcpy(to + run.begin * width, gathered + offsets[r] + run.stored_begin * width,
                     static_cast<std::size_t>(run.length * width));
       });
   }

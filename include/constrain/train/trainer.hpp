@@ -70,7 +70,7 @@ public:
       detail::check_settings(table(), run);
       engine_.allocate(run);
       state_.seed = run.seed;
-      initialize(table(), state_.seed, engine_.arena(), ranks_.holders->rank());
+      initialize(table(), state_.seed, engine_.arena(), ranks_.storage_group->rank());
       detail::start_settings(tensors(), run);
     });
     engine_.connect(ranks_.data(), ranks_.zero(), run);
@@ -165,14 +165,15 @@ public:
   void save(std::string const& directory, save_options const& options = {}) const {
     settle();
     save_run(directory, options, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world,
-             *ranks_.holders);
+             *ranks_.storage_group);
   }
   /// Loads a run that `save` wrote, to continue it. A setting that the saved run lacks keeps its value. Throws `error`,
   /// with nothing changed, if the directory is damaged, was saved with a different configuration, or has a value out of
   /// range, such as a setting that `set` refuses; the error names the field.
   void load(std::string const& directory) {
     settle();
-    state_ = load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.holders);
+    state_ =
+        load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.storage_group);
     engine_.drop_gradients();
   }
   /// Loads only weights, from a directory or safetensors file of Hugging Face Transformers or from another trainer's
@@ -184,9 +185,10 @@ public:
   /// do not match.
   loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
     settle();
-    auto const result =
-        constrain::load_pretrained(path, options, table(), format(), engine_.arena(), *ranks_.world, *ranks_.holders);
-    for (int i = 0; i < table().size; ++i) start_states_of_value(table(), i, engine_.arena(), ranks_.holders->rank());
+    auto const result = constrain::load_pretrained(path, options, table(), format(), engine_.arena(), *ranks_.world,
+                                                   *ranks_.storage_group);
+    for (int i = 0; i < table().size; ++i)
+      start_states_of_value(table(), i, engine_.arena(), ranks_.storage_group->rank());
     engine_.drop_gradients();
     return result;
   }
@@ -227,7 +229,7 @@ private:
     settle(may_overlap && !run_.checked ? 1 : 0);
     if constexpr (scales_loss) *loss_scale_ = tensors().setting(detail::loss_scale_setting.name);
     [[maybe_unused]] auto enqueued = engine_.template enqueuing<typename entries::step>();
-    auto const valid_labels = ranks_.sum_of_parts(
+    auto const valid_labels = ranks_.count_valid_labels(
         joint_call::step, [&] { return take(b); }, b);
     if (valid_labels == 0)
       throw error("step: every label is ignored, so there is no loss; pass at least one valid label");

@@ -174,7 +174,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const full = t.info->shape.elements(), stored = t.info->map().stored();
   for (std::int64_t iteration = 0; iteration < t.iterations; ++iteration)
     t.info->for_each_run(group.rank(), [&](stored_run const& run) {
-      memory.write(t.info->offset + ((t.first + iteration) * stored + run.at) * width,
+      memory.write(t.info->offset + ((t.first + iteration) * stored + run.stored_begin) * width,
                    bytes.data() + (iteration * full + run.begin) * width, run.length * width);
     });
 }

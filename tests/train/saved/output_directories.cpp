@@ -33,7 +33,7 @@ TEST_CASE("best and records within what a checkpoint replaces or keep_last remov
   fs::create_directory_symlink("../run/step-4", scratch / "run/four");
   auto const said = [&](std::int64_t keep_last, std::string const& best, std::string const& records = "") {
     auto const at = [&](std::string const& name) { return name.empty() ? name : scratch / name; };
-    return sentence([&] { ct::detail::check_places(scratch / "run", keep_last, at(best), at(records)); });
+    return sentence([&] { ct::detail::check_output_directories(scratch / "run", keep_last, at(best), at(records)); });
   };
   auto const in_series = [&](std::string const& option, std::string const& path) {
     return "fit: ." + option + " '" + scratch / path +

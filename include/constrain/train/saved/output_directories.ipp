@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/train/saved/places.hpp"
+#include "constrain/train/saved/output_directories.hpp"
 
 #include "constrain/base/error.hpp"
 #include "constrain/io/real_path.hpp"
@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-[[gnu::cold]] CONSTRAIN_INLINE void check_places(std::string const& directory, std::int64_t keep_last,
-                                                 std::string const& best, std::string const& records) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_output_directories(std::string const& directory, std::int64_t keep_last,
+                                                             std::string const& best, std::string const& records) {
   auto const inside = [](std::string const& path, std::string const& other) {
     return path.empty() || other.empty() ? std::nullopt : io::name_below(path, other);
   };
