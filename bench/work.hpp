@@ -29,8 +29,8 @@ struct measured_plan : plan_view {
   op_info const& rules_of(step const& s) const { return *rules[&s - steps]; }
 };
 
-template <class holder, class device = cpu> measured_plan measured_plan_of() {
-  return {view_of<holder, device>(), step_rules<holder>.data()};
+template <class planned_entry, class device = cpu> measured_plan measured_plan_of() {
+  return {view_of<planned_entry, device>(), step_rules<planned_entry>.data()};
 }
 
 /// The op's cost rule, with corrections: an output that accumulates or is updated is also read, an embedding reads only

@@ -15,7 +15,7 @@ std::vector<double> seconds_of_algorithms(laboratory<device> const& here, plan_g
   constrain::detail::cublas_descriptor<cublasLtHandle_t, cublasLtDestroy> handle;
   cublas_check(cublasLtCreate(handle.address()), "start");
   bool const ta = g.a == transpose::yes, tb = g.b == transpose::yes;
-  auto const e = with_distances(g.a, g.b, g.extents());
+  auto const e = with_leading_dimensions(g.a, g.b, g.extents());
   auto const result = g.adds ? dtype::f32 : dtype::bf16;
   gemm_shape const shape{ta, tb, e.m, e.n, e.k, e.lda, e.ldb, e.ldc, g.adds, dtype::bf16, result};
   for (int choice = 0; choice < constrain::detail::cuda_gemm::most_choices; ++choice) {

@@ -123,7 +123,7 @@ TEST_CASE("the rest of padded rows is multiplied on its own") {
                                   {transpose::yes, transpose::no, {.m = odd, .n = 40, .k = 20, .lda = padded}}};
   for (auto const& [ta, tb, e] : of_head) {
     CAPTURE(e.k);
-    auto const contiguous = ct::with_distances(ta, tb, {e.m, e.n, e.k});
+    auto const contiguous = ct::with_leading_dimensions(ta, tb, {e.m, e.n, e.k});
     auto const rows_of_a = ta == transpose::yes ? e.k : e.m, columns_of_a = e.m * e.k / rows_of_a;
     auto const a = integers(e.m * e.k, 1);
     on_device.write(1, integers(e.k * e.n, 2));

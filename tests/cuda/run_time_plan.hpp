@@ -25,15 +25,16 @@ public:
     detail::needs_rule needs = nullptr;
   };
 
-  /// Adds the kernels of the plan `holder::value`.
-  template <class holder> void add() {
-    constexpr auto const& calls = detail::calls_of<holder>;
-    constexpr auto rules = detail::needs_rules<holder, target>(detail::call_indices<holder>{});
-    static_assert(sizeof(plan_has_kernels<holder, target>) > 0);
+  /// Adds the kernels of the plan `planned_entry::value`.
+  template <class planned_entry> void add() {
+    constexpr auto const& calls = detail::calls_of<planned_entry>;
+    constexpr auto rules = detail::needs_rules<planned_entry, target>(detail::call_indices<planned_entry>{});
+    static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
     for (int i = 0; i < calls.count; ++i) {
-      auto const& s = holder::value.steps[calls.first[i]];
-      all_[key_of(holder::value, s)] = {launchers<holder, target>[static_cast<std::size_t>(calls.first[i])],
-                                        rules[static_cast<std::size_t>(i)]};
+      auto const& s = planned_entry::value.steps[calls.first[i]];
+      all_[key_of(planned_entry::value, s)] = {
+          launchers<planned_entry, target>[static_cast<std::size_t>(calls.first[i])],
+          rules[static_cast<std::size_t>(i)]};
     }
   }
   /// Null if no trainer that was added makes this call.

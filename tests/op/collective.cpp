@@ -99,7 +99,7 @@ struct one_of_two final : ct::communicator {
   std::unique_ptr<ct::communicator> groups_of(int) override { return nullptr; }
   std::unique_ptr<ct::communicator> every(int) override { return nullptr; }
   [[noreturn]] void abort(int status) override { std::exit(status); }
-  bool all_come() override { return true; }
+  bool all_failed_or_exited() override { return true; }
 };
 
 } // namespace

@@ -53,7 +53,7 @@ private:
     std::unique_ptr<communicator> groups_of(int) override { return nullptr; }
     std::unique_ptr<communicator> every(int) override { return nullptr; }
     [[noreturn]] void abort(int status) override { std::_Exit(status); }
-    bool all_come() override { return true; }
+    bool all_failed_or_exited() override { return true; }
 
   private:
     /// Calls take(r, data of r) for all other ranks, when all of them have come with their `mine`.

@@ -140,7 +140,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE void rethrow_or_end_job(communicator& world, joint_call where) {
   auto const failure = std::current_exception();
   if (world.size() == 1 || failure == detail::agreed_failure()) throw;
-  if (world.all_come()) {
+  if (world.all_failed_or_exited()) {
     detail::agreed_failure() = failure;
     std::rethrow_exception(failure);
   }

@@ -52,7 +52,7 @@ public:
   /// A rank that has failed calls this function. Returns true once every process of the job has called this function
   /// or is exiting, and false if a few seconds pass first. After it has returned false, collective calls are no longer
   /// possible.
-  virtual bool all_come() = 0;
+  virtual bool all_failed_or_exited() = 0;
   /// Sets the name of the current library call. The name must be a string literal. The error of a rank that waits too
   /// long for other ranks shows the name.
   virtual void entered(char const*) {}
@@ -75,7 +75,7 @@ public:
   std::unique_ptr<communicator> groups_of(int) override { return std::unique_ptr<communicator>(new self); }
   std::unique_ptr<communicator> every(int) override { return std::unique_ptr<communicator>(new self); }
   [[noreturn]] void abort(int status) override { std::_Exit(status); }
-  bool all_come() override { return true; }
+  bool all_failed_or_exited() override { return true; }
 };
 
 } // namespace constrain

@@ -42,7 +42,7 @@ public:
   std::unique_ptr<communicator> groups_of(int ranks) override { return split(rank_ / ranks); }
   std::unique_ptr<communicator> every(int stride) override { return split(rank_ % stride); }
   [[noreturn]] void abort(int status) override { end_job(status); }
-  bool all_come() override { return meet(patience(deadline_)); }
+  bool all_failed_or_exited() override { return meet(patience(deadline_)); }
   void entered(char const* call) override { watchdog::instance().call(call); }
 
 private:

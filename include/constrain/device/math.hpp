@@ -11,7 +11,7 @@
 #include <type_traits>
 
 /// Forces inlining: a loop that contains a call is not vectorized.
-#define CT_VECTORISED [[gnu::always_inline]] inline
+#define CT_VECTORIZED [[gnu::always_inline]] inline
 
 /// Element-wise mathematical functions for every device. On the host, the float versions have no branches and no calls,
 /// so loops that use them vectorize even without -ffast-math; double uses the standard library. On CUDA, both types use
@@ -32,7 +32,7 @@ template <real_number real> inline constexpr real infinity = std::numeric_limits
 /// a * b + c on the host, rounded once if the target has FMA. Unlike with contraction by the compiler, the result is
 /// the same with every compiler, and in vectorized and scalar iterations.
 template <real_number real>
-CT_VECTORISED real multiply_add(real a, std::type_identity_t<real> b, std::type_identity_t<real> c) noexcept {
+CT_VECTORIZED real multiply_add(real a, std::type_identity_t<real> b, std::type_identity_t<real> c) noexcept {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   return libm::fma(a, b, c);
 #else
@@ -43,30 +43,30 @@ CT_VECTORISED real multiply_add(real a, std::type_identity_t<real> b, std::type_
 namespace detail {
 
 /// c0 + c1 x + c2 x^2 + ...
-template <class... reals> CT_VECTORISED float polynomial(float x, float c0, reals... rest) noexcept {
+template <class... reals> CT_VECTORIZED float polynomial(float x, float c0, reals... rest) noexcept {
   if constexpr (sizeof...(rest) == 0) return c0;
   else return multiply_add(x, polynomial(x, rest...), c0);
 }
 
 /// `condition ? a : b`, computed on bits, so that compilers do not emit a branch.
-CT_VECTORISED float select(bool condition, float a, float b) noexcept {
+CT_VECTORIZED float select(bool condition, float a, float b) noexcept {
   std::uint32_t const mask = condition ? ~std::uint32_t{0} : 0;
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & mask) | (std::bit_cast<std::uint32_t>(b) & ~mask));
 }
 
 /// std::copysign, on bits.
-CT_VECTORISED float with_sign_of(float magnitude, float sign) noexcept {
+CT_VECTORIZED float with_sign_of(float magnitude, float sign) noexcept {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(magnitude) & 0x7fffffffu) |
                               (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));
 }
 
 /// std::fabs, on bits.
-CT_VECTORISED float magnitude(float x) noexcept {
+CT_VECTORIZED float magnitude(float x) noexcept {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffu);
 }
 
 /// 2^exponent for exponents in [-126, 127].
-CT_VECTORISED float power_of_two(std::int32_t exponent) noexcept {
+CT_VECTORIZED float power_of_two(std::int32_t exponent) noexcept {
   return std::bit_cast<float>((static_cast<std::uint32_t>(exponent) + 127u) << 23);
 }
 
@@ -75,7 +75,7 @@ struct exp_parts {
   float significand;
   std::int32_t exponent;
 };
-CT_VECTORISED exp_parts exp_in_parts(float x) noexcept {
+CT_VECTORIZED exp_parts exp_in_parts(float x) noexcept {
   // Adding `shift` leaves the integer nearest to x / log(2) in the low bits of the mantissa. Extracting this integer
   // with integer arithmetic is safe under -ffast-math.
   float const shift = 0x1.8p23f;
@@ -89,19 +89,19 @@ CT_VECTORISED exp_parts exp_in_parts(float x) noexcept {
   return {1.0f + multiply_add(r * r, tail, r), exponent};
 }
 
-CT_VECTORISED float exp_host(float x) noexcept {
+CT_VECTORIZED float exp_host(float x) noexcept {
   auto const y = exp_in_parts(select(x > 89.0f, 89.0f, select(x < -104.0f, -104.0f, x)));
   std::int32_t const half = y.exponent >> 1; // two scale factors: 2^128 and 2^-149 are not normal numbers
   return y.significand * power_of_two(half) * power_of_two(y.exponent - half);
 }
 
-CT_VECTORISED float exp_or_zero_host(float x) noexcept {
+CT_VECTORIZED float exp_or_zero_host(float x) noexcept {
   float const least = -87.0f; // exp(-87) is still a normal number
   auto const y = exp_in_parts(select(x < least, least, x));
   return select(x < least, 0.0f, y.significand * power_of_two(y.exponent));
 }
 
-CT_VECTORISED float log_host(float x) noexcept {
+CT_VECTORIZED float log_host(float x) noexcept {
   bool const subnormal = x < 0x1p-126f;
   float const scaled = x * select(subnormal, 0x1p23f, 1.0f);
   // Moves the interval of the significand from [1, 2) to [sqrt(1/2), sqrt(2)).
@@ -121,7 +121,7 @@ CT_VECTORISED float log_host(float x) noexcept {
 
 /// Uses the square root instruction if the compiler need not set errno. Otherwise, uses Newton's method from a
 /// bit-level estimate, since code that sets errno is not vectorized.
-CT_VECTORISED float sqrt_host(float x) noexcept {
+CT_VECTORIZED float sqrt_host(float x) noexcept {
 #if defined(__NO_MATH_ERRNO__)
   return libm::sqrt(x);
 #else
@@ -141,7 +141,7 @@ CT_VECTORISED float sqrt_host(float x) noexcept {
 #endif
 }
 
-CT_VECTORISED float tanh_host(float x) noexcept {
+CT_VECTORIZED float tanh_host(float x) noexcept {
   float const size = magnitude(x);
   float const z = x * x;
   float const small = polynomial(z, -0x1.55553ep-2f, 0x1.1109aep-3f, -0x1.b898f8p-5f, 0x1.54b90cp-6f, -0x1.82596ep-8f);
@@ -149,7 +149,7 @@ CT_VECTORISED float tanh_host(float x) noexcept {
   return with_sign_of(select(size < 0.6f, multiply_add(size * z, small, size), large), x);
 }
 
-CT_VECTORISED float erf_host(float x) noexcept {
+CT_VECTORIZED float erf_host(float x) noexcept {
   float const size = magnitude(x);
   float const small = polynomial(x * x, 0x1.06eba6p-3f, -0x1.8126fap-2f, 0x1.ce1dd4p-4f, -0x1.b6beeap-6f,
                                  0x1.4876d8p-8f, -0x1.3f4f6p-11f);
@@ -159,7 +159,7 @@ CT_VECTORISED float erf_host(float x) noexcept {
   return select(size < 0.9f, multiply_add(x, small, x), with_sign_of(1.0f - exp_host(-large), x));
 }
 
-CT_VECTORISED float sigmoid_host(float x) noexcept {
+CT_VECTORIZED float sigmoid_host(float x) noexcept {
   float const e = exp_host(-magnitude(x)); // at most 1, so neither the sum nor the quotient overflows
   float const sum = 1.0f + e;
   float const y = select(x < 0.0f, e, 1.0f) / sum;
@@ -170,12 +170,12 @@ CT_VECTORISED float sigmoid_host(float x) noexcept {
 /// Clamps x to [low, high], where low < 0 < high; a NaN becomes `low` or `high`. Compares bits as integers. As signed
 /// integers, positive floats keep their order, and negative floats are below them. As unsigned integers, negative
 /// floats are above all positive floats, in reverse order.
-CT_VECTORISED float clamp(float x, float low, float high) noexcept {
+CT_VECTORIZED float clamp(float x, float low, float high) noexcept {
   auto const below = std::min(std::bit_cast<std::int32_t>(x), std::bit_cast<std::int32_t>(high));
   return std::bit_cast<float>(std::min(static_cast<std::uint32_t>(below), std::bit_cast<std::uint32_t>(low)));
 }
 
-CT_VECTORISED float gate_host(float x) noexcept {
+CT_VECTORIZED float gate_host(float x) noexcept {
   auto const e = exp_in_parts(clamp(-x, -87.0f, 89.0f)); // e^89 overflows to infinity, and the gate becomes 0
   return 1.0f / (1.0f + e.significand * power_of_two(e.exponent));
 }
@@ -190,7 +190,7 @@ template <real_number real> CT_HOST_DEVICE constexpr bool finite(real x) noexcep
 }
 
 /// e^x; float: 1.01 ulp.
-template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp(real x) noexcept {
+template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real exp(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::exp(x);
 #else
@@ -215,7 +215,7 @@ template <real_number real> CT_HOST_DEVICE real exp2(real x) noexcept {
 /// e^x for x up to 88. The host's float version is faster than `exp`. It returns 0 below -87, where e^x is less than
 /// 1.7e-38; elsewhere, its error is 1.01 ulp. On CUDA devices, the float version is two instructions, with a relative
 /// error of 2^-22 + 2^-23 |x| and 0 instead of subnormal results. The double versions are the same as `exp`.
-template <real_number real> CT_VECTORISED CT_HOST_DEVICE real exp_or_zero(real x) noexcept {
+template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real exp_or_zero(real x) noexcept {
   if constexpr (std::is_same_v<real, float>) {
 #if defined(__CUDA_ARCH__)
     return exp2(x * 1.44269504088896340736f);
@@ -235,7 +235,7 @@ template <real_number real> CT_HOST_DEVICE real larger(real a, real b) noexcept 
 }
 
 /// The natural logarithm: -infinity at 0, NaN below 0; float: 0.85 ulp.
-template <real_number real> CT_VECTORISED CT_HOST_DEVICE real log(real x) noexcept {
+template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real log(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::log(x);
 #else
@@ -245,7 +245,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real log(real x) noexce
 }
 
 /// The hyperbolic tangent; float: 1.34 ulp.
-template <real_number real> CT_VECTORISED CT_HOST_DEVICE real tanh(real x) noexcept {
+template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real tanh(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::tanh(x);
 #else
@@ -255,7 +255,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real tanh(real x) noexc
 }
 
 /// The error function, 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x; float: 1.41 ulp.
-template <real_number real> CT_VECTORISED CT_HOST_DEVICE real erf(real x) noexcept {
+template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real erf(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::erf(x);
 #else
@@ -265,7 +265,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real erf(real x) noexce
 }
 
 /// The square root, correctly rounded; NaN below 0.
-template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sqrt(real x) noexcept {
+template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real sqrt(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::sqrt(x);
 #else
@@ -276,7 +276,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sqrt(real x) noexc
 
 /// The square root; NaN below 0. On CUDA devices, the float version has no branches, and an error of 1 ulp
 /// (sqrt.approx). The other versions are the same as `sqrt`.
-template <real_number real> CT_VECTORISED CT_HOST_DEVICE real fast_sqrt(real x) noexcept {
+template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real fast_sqrt(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<real, float>) {
     asm("sqrt.approx.f32 %0, %0;" : "+f"(x));
@@ -289,7 +289,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real fast_sqrt(real x) 
 /// a / b. On CUDA devices, the float version has no branches, and an error of 2 ulp (div.full). The other versions are
 /// correctly rounded.
 template <real_number real>
-CT_VECTORISED CT_HOST_DEVICE real fast_quotient(real a, std::type_identity_t<real> b) noexcept {
+CT_VECTORIZED CT_HOST_DEVICE real fast_quotient(real a, std::type_identity_t<real> b) noexcept {
 #if defined(__CUDA_ARCH__)
   if constexpr (std::is_same_v<real, float>) {
     asm("div.full.f32 %0, %0, %1;" : "+f"(a) : "f"(b));
@@ -318,7 +318,7 @@ CT_HOST_DEVICE inline double pow(double base, double exponent) noexcept {
 }
 
 /// 1 / (1 + e^-x); float: 1.97 ulp.
-template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sigmoid(real x) noexcept {
+template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real sigmoid(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return real(1) / (real(1) + ::exp(-x));
 #else
@@ -331,7 +331,7 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real sigmoid(real x) no
 /// product does); its error is 2.47 ulp for magnitudes up to 87. On CUDA devices, the float version returns 0 below
 /// -87.3, and computes with approximate instructions (`exp_or_zero`, and rcp.approx.ftz, with an error of 1 ulp). The
 /// double versions are the same as `sigmoid`.
-template <real_number real> CT_VECTORISED CT_HOST_DEVICE real gate(real x) noexcept {
+template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real gate(real x) noexcept {
   if constexpr (std::is_same_v<real, float>) {
 #if defined(__CUDA_ARCH__)
     float y = 1 + exp_or_zero(-x);
@@ -345,4 +345,4 @@ template <real_number real> CT_VECTORISED CT_HOST_DEVICE real gate(real x) noexc
 
 } // namespace constrain::math
 
-#undef CT_VECTORISED
+#undef CT_VECTORIZED

@@ -36,12 +36,12 @@ struct device {
 
   CONSTRAIN_RULE(one_device, (said<device> const& d), d.given <= 1,
                  "policies: more than one device is given; keep one, for example device::cpu");
-  CONSTRAIN_RULE(cuda_is_there, (device const& d), !d.is_cuda || d.compiled,
+  CONSTRAIN_RULE(cuda_is_compiled, (device const& d), !d.is_cuda || d.compiled,
                  "device::cuda: this file is not compiled by nvcc; name it .cu and link constrain::cuda, or write "
                  "device::cpu");
   CONSTRAIN_RULE(known_architecture, (device const& d), !d.is_cuda || d.capability >= lowest_capability,
                  "device::cuda<sm<n>>: the kernels need compute capability 8.0 or higher; write sm<80> or a higher n");
-  using rules = rule_list<one_device, cuda_is_there, known_architecture>;
+  using rules = rule_list<one_device, cuda_is_compiled, known_architecture>;
 };
 
 } // namespace constrain::slot_of

@@ -62,10 +62,11 @@ struct parallelism {
                  "parallel::mesh<data, layers>: `data` must be parallel::ddp or parallel::zero<stage, ranks>, and "
                  "`layers` must be parallel::tensor<ranks>; write for example parallel::mesh<parallel::ddp, "
                  "parallel::tensor<2>>");
-  CONSTRAIN_RULE(mpi_is_there, (parallelism const& p), !p.distributed || p.has_mpi,
+  CONSTRAIN_RULE(mpi_is_compiled, (parallelism const& p), !p.distributed || p.has_mpi,
                  "parallel: training in several processes needs MPI, but this program is compiled without MPI; install "
                  "libopenmpi-dev and link constrain::mpi");
-  using rules = rule_list<one_parallelism, known_stage, some_shards, some_tensor_ranks, data_and_layers, mpi_is_there>;
+  using rules =
+      rule_list<one_parallelism, known_stage, some_shards, some_tensor_ranks, data_and_layers, mpi_is_compiled>;
 };
 
 } // namespace constrain::slot_of

@@ -9,11 +9,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 CONSTRAIN_RULE(graph_on_cuda, (slot_of::launching const& l, slot_of::device const& d), !l.captures || d.is_cuda,
                "launch::graph: only a CUDA device captures graphs; write device::cuda<sm<90>> or launch::eager");
-CONSTRAIN_RULE(nccl_is_there, (slot_of::device const& d, slot_of::parallelism const& p),
+CONSTRAIN_RULE(nccl_is_compiled, (slot_of::device const& d, slot_of::parallelism const& p),
                !d.is_cuda || !p.distributed || p.has_nccl,
                "parallel: training on several CUDA devices needs NCCL, but this program is compiled without NCCL; "
                "install libnccl-dev and link constrain::nccl, or write device::cpu");
-CONSTRAIN_RULE(whole_layers_on_cuda, (slot_of::device const& d, slot_of::parallelism const& p),
+CONSTRAIN_RULE(undivided_layers_on_cuda, (slot_of::device const& d, slot_of::parallelism const& p),
                !d.is_cuda || p.tensor <= 1,
                "parallel::tensor: layers that are divided over ranks have no CUDA kernels yet; write parallel::ddp or "
                "parallel::zero<stage, ranks>, or device::cpu");
@@ -31,7 +31,7 @@ CONSTRAIN_RULE(in_backward_without_shards, (slot_of::optimizer const& o, slot_of
                "without in_backward");
 
 /// The rules between slots, in the order in which they are checked.
-using rules_between_slots = rule_list<graph_on_cuda, nccl_is_there, whole_layers_on_cuda, one_backward_pass,
+using rules_between_slots = rule_list<graph_on_cuda, nccl_is_compiled, undivided_layers_on_cuda, one_backward_pass,
                                       in_backward_without_loss_scale, in_backward_without_shards>;
 
 } // namespace constrain

@@ -10,9 +10,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Enqueues a run of the plan `step::value` on a runner for a CUDA device. From the constructor to `end`, copies to the
-/// arena go through pinned memory and do not wait.
-template <class step, class runner> class cuda_enqueuing {
+/// Enqueues a run of the plan `planned_entry::value` on a runner for a CUDA device. From the constructor to `end`,
+/// copies to the arena go through pinned memory and do not wait.
+template <class planned_entry, class runner> class cuda_enqueuing {
 public:
   /// Waits until the second-to-last enqueued step is complete. Throws `error` if CUDA reports an error.
   explicit cuda_enqueuing(runner& on) : on_(on) { on_.slots().begin(input_bytes(), result_bytes()); }
@@ -30,7 +30,7 @@ public:
     auto const* const norm = reinterpret_cast<storage<clip().type> const*>(on_.slots().last_results());
     if (norm == nullptr) return; // there is no previous step
     current_device const here(on_.device_of());
-    overwrite_if_skipped(on_.context(), norm, other, on_.arena().data() + step::value.hyper.offset);
+    overwrite_if_skipped(on_.context(), norm, other, on_.arena().data() + planned_entry::value.hyper.offset);
   }
   /// Enqueues copies of the results, in this order: `clip_coefficient` and `loss` (one element each) and
   /// `gradient_squares`. Returns the copies, which may still be pending. Throws `error` if CUDA fails.
@@ -41,19 +41,19 @@ public:
   }
 
 private:
-  static constexpr host_view clip() { return step::value.result("clip_coefficient"); }
-  static constexpr host_view loss() { return step::value.result("loss"); }
-  static constexpr host_view squares() { return step::value.result("gradient_squares"); }
+  static constexpr host_view clip() { return planned_entry::value.result("clip_coefficient"); }
+  static constexpr host_view loss() { return planned_entry::value.result("loss"); }
+  static constexpr host_view squares() { return planned_entry::value.result("gradient_squares"); }
   static constexpr std::int64_t result_bytes() {
-    return room_of_result(clip(), 1) + room_of_result(loss(), 1) + room_of_result(squares(), squares().elements);
+    return padded_bytes(clip(), 1) + padded_bytes(loss(), 1) + padded_bytes(squares(), squares().elements);
   }
   /// Bytes of all copies to the arena: arrays, hyperparameters, the label count and the step parameters.
   static constexpr std::int64_t input_bytes() {
-    auto const& plan = step::value;
-    auto all = room_of_result(plan.hyper, plan.hyper.elements) + static_cast<std::int64_t>(sizeof(double)) +
+    auto const& plan = planned_entry::value;
+    auto all = padded_bytes(plan.hyper, plan.hyper.elements) + static_cast<std::int64_t>(sizeof(double)) +
                (static_cast<std::int64_t>(sizeof(step_parameters)) + 7) / 8 * 8;
     for (auto const& port : plan.ports)
-      if (port.kind != port_kind::result) all += room_of_result(port.view, port.view.elements);
+      if (port.kind != port_kind::result) all += padded_bytes(port.view, port.view.elements);
     return all;
   }
 

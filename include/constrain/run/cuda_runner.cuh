@@ -48,8 +48,8 @@ public:
   std::byte* scratch() const { return scratch_; }
   /// The pinned memory of enqueued runs.
   cuda_slots& slots() { return slots_; }
-  /// Enqueues a run of the plan `step::value`.
-  template <class step> using enqueuing = cuda_enqueuing<step, runner>;
+  /// Enqueues a run of the plan `planned_entry::value`.
+  template <class planned_entry> using enqueuing = cuda_enqueuing<planned_entry, runner>;
 
   /// The device of this rank; arguments and errors as for `device_of_rank`. Collective.
   static int device_for(int given, communicator& world) { return device_of_rank(given, world); }

@@ -41,7 +41,7 @@ public:
     auto const bytes = static_cast<std::size_t>(count * size_of(result.type));
     cuda_check(cudaMemcpyAsync(memory_.data() + copied_, arena + result.offset, bytes, cudaMemcpyDeviceToHost, stream),
                "copy a result from the device");
-    copied_ += room_of_result(result, count);
+    copied_ += padded_bytes(result, count);
   }
   /// Makes `wait` wait for the stream's work so far. Throws `error` if CUDA fails.
   void record(cudaStream_t stream) {

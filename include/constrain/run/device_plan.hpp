@@ -126,18 +126,19 @@ constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const
 }
 
 /// The `needs_of` of each distinct call of a plan, in order, followed by a null pointer.
-template <class holder, class device, std::size_t... call> constexpr auto needs_rules(std::index_sequence<call...>) {
+template <class planned_entry, class device, std::size_t... call>
+constexpr auto needs_rules(std::index_sequence<call...>) {
   return std::array<needs_rule, sizeof...(call) + 1>{
-      needs_rule_of<op_type<holder::value.steps[calls_of<holder>.first[call]].op>, device>..., nullptr};
+      needs_rule_of<op_type<planned_entry::value.steps[calls_of<planned_entry>.first[call]].op>, device>..., nullptr};
 }
 
 } // namespace detail
 
-/// The device plan of the plan `holder::value`.
-template <class holder, class device>
-inline constexpr auto device_plan_of = detail::plan_for<device, holder::value.steps_size>(
-    holder::value, detail::calls_of<holder>,
-    detail::needs_rules<holder, device>(detail::call_indices<holder>{}).data());
+/// The device plan of the plan `planned_entry::value`.
+template <class planned_entry, class device>
+inline constexpr auto device_plan_of = detail::plan_for<device, planned_entry::value.steps_size>(
+    planned_entry::value, detail::calls_of<planned_entry>,
+    detail::needs_rules<planned_entry, device>(detail::call_indices<planned_entry>{}).data());
 
 namespace detail {
 
@@ -162,14 +163,14 @@ template <class op, class device, std::int64_t bytes> struct scratch_of_kernel {
 };
 
 /// The compile-time error for the first of several plans that has a kernel with impossible needs.
-template <class device, class... holders> struct needs_are_possible {};
-template <class device, class holder, class... others>
-struct needs_are_possible<device, holder, others...> : needs_are_possible<device, others...> {};
-template <class device, class holder, class... others>
-  requires(device_plan_of<holder, device>.refused >= 0)
-struct needs_are_possible<device, holder, others...> {
-  static constexpr auto const& plan = device_plan_of<holder, device>;
-  using op = op_type<holder::value.steps[plan.refused].op>;
+template <class device, class... planned_entries> struct needs_are_possible {};
+template <class device, class planned_entry, class... others>
+struct needs_are_possible<device, planned_entry, others...> : needs_are_possible<device, others...> {};
+template <class device, class planned_entry, class... others>
+  requires(device_plan_of<planned_entry, device>.refused >= 0)
+struct needs_are_possible<device, planned_entry, others...> {
+  static constexpr auto const& plan = device_plan_of<planned_entry, device>;
+  using op = op_type<planned_entry::value.steps[plan.refused].op>;
   using error = std::conditional_t<can_call_needs_of<op, device>, scratch_of_kernel<op, device, plan.refused_bytes>,
                                    needs_can_be_called<op, device>>;
   static_assert(sizeof(error) > 0);

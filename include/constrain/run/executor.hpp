@@ -20,15 +20,16 @@ struct plan_view {
   device_step const* device_steps = nullptr; // scratch memory and merged calls of each step; null: none
 };
 
-/// The view of the plan `holder::value`. Compile-time error: a call without a kernel on `device`, or a kernel with
-/// impossible needs (device_plan.hpp).
-template <class holder, class device> plan_view view_of() {
-  auto const& plan = holder::value;
-  static_assert(sizeof(plan_has_kernels<holder, device>) > 0);
-  static_assert(sizeof(detail::needs_are_possible<device, holder>) > 0);
+/// The view of the plan `planned_entry::value`. Compile-time error: a call without a kernel on `device`, or a kernel
+/// with impossible needs (device_plan.hpp).
+template <class planned_entry, class device> plan_view view_of() {
+  auto const& plan = planned_entry::value;
+  static_assert(sizeof(plan_has_kernels<planned_entry, device>) > 0);
+  static_assert(sizeof(detail::needs_are_possible<device, planned_entry>) > 0);
   plan_view view{plan.steps, plan.steps_size, plan.operands, plan.axes, plan.micro_batches};
-  view.launchers = launchers<holder, device>.data();
-  if constexpr (device_plan_of<holder, device>.has_needs) view.device_steps = device_plan_of<holder, device>.steps;
+  view.launchers = launchers<planned_entry, device>.data();
+  if constexpr (device_plan_of<planned_entry, device>.has_needs)
+    view.device_steps = device_plan_of<planned_entry, device>.steps;
   return view;
 }
 

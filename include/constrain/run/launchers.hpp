@@ -79,20 +79,21 @@ struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
   }
 };
 
-/// The `typed_call` of step `step_index` of the plan `holder::value`.
-template <class holder, class device, int step_index, class indices> struct call_of_step;
-template <class holder, class device, int step_index, std::size_t... i>
-struct call_of_step<holder, device, step_index, std::index_sequence<i...>> {
-  using type =
-      typed_call<holder::value.steps[step_index].op, device, holder::value.steps[step_index].inputs,
-                 std::index_sequence<i...>,
-                 holder::value.operands[holder::value.steps[step_index].first_operand + static_cast<int>(i)].type...>;
+/// The `typed_call` of step `step_index` of the plan `planned_entry::value`.
+template <class planned_entry, class device, int step_index, class indices> struct call_of_step;
+template <class planned_entry, class device, int step_index, std::size_t... i>
+struct call_of_step<planned_entry, device, step_index, std::index_sequence<i...>> {
+  using type = typed_call<planned_entry::value.steps[step_index].op, device,
+                          planned_entry::value.steps[step_index].inputs, std::index_sequence<i...>,
+                          planned_entry::value
+                              .operands[planned_entry::value.steps[step_index].first_operand + static_cast<int>(i)]
+                              .type...>;
 };
-template <class holder, class device, int step_index>
-using typed_call_of =
-    typename call_of_step<holder, device, step_index,
-                          std::make_index_sequence<static_cast<std::size_t>(
-                              holder::value.steps[step_index].inputs + holder::value.steps[step_index].outputs)>>::type;
+template <class planned_entry, class device, int step_index>
+using typed_call_of = typename call_of_step<
+    planned_entry, device, step_index,
+    std::make_index_sequence<static_cast<std::size_t>(planned_entry::value.steps[step_index].inputs +
+                                                      planned_entry::value.steps[step_index].outputs)>>::type;
 
 /// The distinct calls of a plan: calls to one op with operands of the same dtypes share one launcher.
 template <int steps> struct distinct_calls {
@@ -123,12 +124,14 @@ template <int steps, class plan> constexpr distinct_calls<steps> find_calls(plan
   return out;
 }
 
-template <class holder> inline constexpr auto calls_of = find_calls<holder::value.steps_size>(holder::value);
-template <class holder> using call_indices = std::make_index_sequence<static_cast<std::size_t>(calls_of<holder>.count)>;
+template <class planned_entry>
+inline constexpr auto calls_of = find_calls<planned_entry::value.steps_size>(planned_entry::value);
+template <class planned_entry>
+using call_indices = std::make_index_sequence<static_cast<std::size_t>(calls_of<planned_entry>.count)>;
 
 /// The typed call with index `call` among the distinct calls of a plan.
-template <class holder, class device, std::size_t call>
-using distinct_call = typed_call_of<holder, device, calls_of<holder>.first[call]>;
+template <class planned_entry, class device, std::size_t call>
+using distinct_call = typed_call_of<planned_entry, device, calls_of<planned_entry>.first[call]>;
 
 /// The launcher of a typed call; null if the kernel is missing.
 template <class typed_call> constexpr launcher launcher_of() {
@@ -137,72 +140,75 @@ template <class typed_call> constexpr launcher launcher_of() {
 }
 
 /// The index of the first step whose kernel is missing; -1: no kernel is missing.
-template <class holder, class device, std::size_t... call> constexpr int first_missing(std::index_sequence<call...>) {
-  bool const has[] = {distinct_call<holder, device, call>::has..., true};
+template <class planned_entry, class device, std::size_t... call>
+constexpr int first_missing(std::index_sequence<call...>) {
+  bool const has[] = {distinct_call<planned_entry, device, call>::has..., true};
   for (std::size_t k = 0; k < sizeof...(call); ++k)
-    if (!has[k]) return calls_of<holder>.first[k];
+    if (!has[k]) return calls_of<planned_entry>.first[k];
   return -1;
 }
 
 /// The launchers of all steps.
-template <class holder, class device, std::size_t... call> constexpr auto make_launchers(std::index_sequence<call...>) {
-  launcher const by_call[] = {launcher_of<distinct_call<holder, device, call>>()..., nullptr};
-  std::array<launcher, static_cast<std::size_t>(holder::value.steps_size)> all{};
+template <class planned_entry, class device, std::size_t... call>
+constexpr auto make_launchers(std::index_sequence<call...>) {
+  launcher const by_call[] = {launcher_of<distinct_call<planned_entry, device, call>>()..., nullptr};
+  std::array<launcher, static_cast<std::size_t>(planned_entry::value.steps_size)> all{};
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (int const index = calls_of<holder>.of_step[i]; index >= 0) all[i] = by_call[index];
+    if (int const index = calls_of<planned_entry>.of_step[i]; index >= 0) all[i] = by_call[index];
   return all;
 }
 
-/// The diagnosis for step `index`, which has no kernel. Source lines are known only if the holder has the plan's
-/// program, `holder::final`.
-template <class holder, int index> constexpr diagnosis missing_kernel_at() {
-  if constexpr (requires { holder::final; }) {
-    node const& n = holder::final.nodes[holder::value.steps[index].source];
+/// The diagnosis for step `index`, which has no kernel. Source lines are known only if the entry has the plan's
+/// program, `planned_entry::final`.
+template <class planned_entry, int index> constexpr diagnosis missing_kernel_at() {
+  if constexpr (requires { planned_entry::final; }) {
+    node const& n = planned_entry::final.nodes[planned_entry::value.steps[index].source];
     return {why::refused, n.line, n.called_from};
   } else return {why::refused};
 }
 
 } // namespace detail
 
-/// The launcher of every step of the plan `holder::value`; null for a loop's begin and end steps, and for a missing
-/// kernel.
-template <class holder, class device>
-inline constexpr auto launchers = detail::make_launchers<holder, device>(detail::call_indices<holder>{});
+/// The launcher of every step of the plan `planned_entry::value`; null for a loop's begin and end steps, and for a
+/// missing kernel.
+template <class planned_entry, class device>
+inline constexpr auto launchers = detail::make_launchers<planned_entry, device>(detail::call_indices<planned_entry>{});
 
 namespace detail {
 
-template <class holder, class device>
-inline constexpr int missing_step = first_missing<holder, device>(call_indices<holder>{});
+template <class planned_entry, class device>
+inline constexpr int missing_step = first_missing<planned_entry, device>(call_indices<planned_entry>{});
 
 /// The error for step `missing` of a plan.
-template <class holder, class device, int missing>
-using missing_kernel =
-    typename typed_call_of<holder, device, missing>::required::template refused<why::refused,
-                                                                                missing_kernel_at<holder, missing>()>;
+template <class planned_entry, class device, int missing>
+using missing_kernel = typename typed_call_of<planned_entry, device, missing>::required::template refused<
+    why::refused, missing_kernel_at<planned_entry, missing>()>;
 
-/// Whether the holder names the plan of another entry as `before` (pass/planned.hpp) and that plan lacks kernels. In a
+/// Whether the entry names the plan of another entry as `before` (pass/planned.hpp) and that plan lacks kernels. In a
 /// trainer, all entries except `step` name `step`; in an inference object, all except `evaluate` name `evaluate`.
-template <class holder, class device> constexpr bool step_lacks_kernels() {
-  if constexpr (requires { typename holder::before::before; })
-    return missing_step<typename holder::before, device> >= 0;
+template <class planned_entry, class device> constexpr bool step_lacks_kernels() {
+  if constexpr (requires { typename planned_entry::before::before; })
+    return missing_step<typename planned_entry::before, device> >= 0;
   else return false;
 }
 
 /// The error for step `missing` of a plan. If the plan `before` lacks kernels too, returns the error of that plan
 /// instead, so that compilers print one error for both.
-template <class holder, class device, int missing> constexpr auto error_to_report() {
-  if constexpr (step_lacks_kernels<holder, device>())
-    return error_to_report<typename holder::before, device, missing_step<typename holder::before, device>>();
-  else return std::type_identity<missing_kernel<holder, device, missing>>{};
+template <class planned_entry, class device, int missing> constexpr auto error_to_report() {
+  if constexpr (step_lacks_kernels<planned_entry, device>())
+    return error_to_report<typename planned_entry::before, device,
+                           missing_step<typename planned_entry::before, device>>();
+  else return std::type_identity<missing_kernel<planned_entry, device, missing>>{};
 }
 
 } // namespace detail
 
 /// The compile-time error for a plan with missing kernels: it reports the first call that lacks a kernel.
-template <class holder, class device, int missing = detail::missing_step<holder, device>> struct plan_has_kernels {
-  using error = typename decltype(detail::error_to_report<holder, device, missing>())::type;
+template <class planned_entry, class device, int missing = detail::missing_step<planned_entry, device>>
+struct plan_has_kernels {
+  using error = typename decltype(detail::error_to_report<planned_entry, device, missing>())::type;
   static_assert(sizeof(error) > 0);
 };
-template <class holder, class device> struct plan_has_kernels<holder, device, -1> {};
+template <class planned_entry, class device> struct plan_has_kernels<planned_entry, device, -1> {};
 
 } // namespace constrain

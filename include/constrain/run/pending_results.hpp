@@ -9,12 +9,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Bytes that the first `count` elements of a result occupy in `pending_results`: a multiple of 8, so that every result
 /// is aligned.
-constexpr std::int64_t room_of_result(host_view const& result, std::int64_t count) {
+constexpr std::int64_t padded_bytes(host_view const& result, std::int64_t count) {
   return (count * size_of(result.type) + 7) / 8 * 8;
 }
 
 /// The results of a run that a device may not have finished: copies in host memory, one result after another, each
-/// padded to `room_of_result` bytes.
+/// padded to `padded_bytes` bytes.
 class pending_results {
 public:
   virtual ~pending_results() = default;

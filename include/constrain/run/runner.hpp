@@ -26,8 +26,8 @@ public:
     execute(view_of<planned_entry, cpu>(), arena_.data(), parameters, h, scratch_);
   }
 
-  /// Enqueues a run of the plan `step::value`: nothing to do, since a run is complete when `run` returns.
-  template <class step> struct enqueuing {
+  /// Enqueues a run of the plan `planned_entry::value`: nothing to do, since a run is complete when `run` returns.
+  template <class planned_entry> struct enqueuing {
     explicit enqueuing(runner&) {}
   };
 

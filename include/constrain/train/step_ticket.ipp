@@ -30,8 +30,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE step_result const& detail::open_step::wait() {
   if (results_ == nullptr) return result_;
   auto const* const results = results_->wait();
-  auto const loss = room_of_result(outputs_.clip, 1);
-  auto const squares = loss + room_of_result(outputs_.loss, 1);
+  auto const loss = padded_bytes(outputs_.clip, 1);
+  auto const squares = loss + padded_bytes(outputs_.loss, 1);
   step_outputs copies = outputs_;
   copies.clip.offset = 0, copies.loss.offset = loss, copies.gradient_squares.offset = squares;
   result_ = result_of_step(copies, result_.tokens,

@@ -18,7 +18,7 @@ static_assert(part_of_gemm(no, yes, logits) == gemm_extents{32768, 50257, 768, 7
 constexpr gemm_extents in_rows{.m = 42700, .n = 50257, .k = 768, .ldc = 50304};
 static_assert(part_of_gemm(no, yes, in_rows).ldc == 50304 && gemm_parts(no, yes, in_rows) == 4); // 2 of m, 2 of n
 static_assert(gemm_parts(no, yes, {42700, 50257, 768}) == 1);
-static_assert(with_distances(yes, no, {3, 5, 7}) == gemm_extents{3, 5, 7, 3, 5, 5});
+static_assert(with_leading_dimensions(yes, no, {3, 5, 7}) == gemm_extents{3, 5, 7, 3, 5, 5});
 // The rest of padded rows is a part of its own, in whichever dimension the rows are contiguous: of the logits, of the
 // gradient of the inputs, and of that of the weight.
 static_assert(part_of_gemm(no, yes, {.m = 4096, .n = 50257, .k = 768, .ldc = 50304}).n == 50256);

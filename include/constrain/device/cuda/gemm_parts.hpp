@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Extents of a GEMM, or of its parts. GEMMs are split for two reasons. Every matrix of a part spans fewer than 2^31
 /// elements, unless a single row has that many: for larger matrices, the heuristic of cuBLASLt 13.6 returns algorithms
 /// that fail (github.com/NVIDIA/raft, issue 3097). And the remainder of padded rows is a separate part
-/// (`without_rest_of_rows`).
+/// (`without_remainder_of_rows`).
 struct gemm_extents {
   std::int64_t m = 0; // rows of op(A) and C
   std::int64_t n = 0; // columns of op(B) and C
@@ -23,7 +23,7 @@ struct gemm_extents {
 };
 
 /// The extents, with the leading dimensions of contiguous rows in place of zeros.
-constexpr gemm_extents with_distances(transpose a, transpose b, gemm_extents e) {
+constexpr gemm_extents with_leading_dimensions(transpose a, transpose b, gemm_extents e) {
   if (e.lda == 0) e.lda = a == transpose::yes ? e.m : e.k;
   if (e.ldb == 0) e.ldb = b == transpose::yes ? e.k : e.n;
   if (e.ldc == 0) e.ldc = e.n;
@@ -62,12 +62,12 @@ namespace detail {
 /// alignment of the first row.
 inline constexpr std::int64_t gemm_row_unit = 8;
 
-/// The extent of a part along a dimension in which the rows of one or two matrices are contiguous. `distance`,
-/// `other_distance`: the leading dimensions of these matrices; 0: no such matrix. If there is one, and all are
+/// The extent of a part along a dimension in which the rows of one or two matrices are contiguous. `leading`,
+/// `other_leading`: the leading dimensions of these matrices; 0: no such matrix. If there is one, and all are
 /// multiples of 8, an extent above 8 is rounded down to a multiple of 8; other extents do not change.
-constexpr std::int64_t without_rest(std::int64_t extent, std::int64_t distance, std::int64_t other_distance) {
-  bool const padded = distance % gemm_row_unit == 0 && other_distance % gemm_row_unit == 0;
-  bool const some = distance != 0 || other_distance != 0;
+constexpr std::int64_t without_remainder(std::int64_t extent, std::int64_t leading, std::int64_t other_leading) {
+  bool const padded = leading % gemm_row_unit == 0 && other_leading % gemm_row_unit == 0;
+  bool const some = leading != 0 || other_leading != 0;
   return some && padded && extent > gemm_row_unit ? extent - extent % gemm_row_unit : extent;
 }
 
@@ -76,12 +76,13 @@ constexpr std::int64_t without_rest(std::int64_t extent, std::int64_t distance, 
 /// multiple of 16 bytes. On an H200, with 50257 classes in rows padded to 50304 elements, the GEMMs of a head took 8
 /// times (logits, gradient of the inputs) and 1.5 times (gradient of the weight) as long as with 50256 classes. The
 /// separate GEMMs for the last class took 5 to 9 us.
-constexpr gemm_extents without_rest_of_rows(bool a_transposed, bool b_transposed, gemm_extents e, std::int64_t least) {
+constexpr gemm_extents without_remainder_of_rows(bool a_transposed, bool b_transposed, gemm_extents e,
+                                                 std::int64_t least) {
   auto const multiplications = static_cast<double>(e.m) * static_cast<double>(e.n) * static_cast<double>(e.k);
   if (multiplications < static_cast<double>(least)) return e;
-  e.m = without_rest(e.m, a_transposed ? e.lda : 0, 0);
-  e.n = without_rest(e.n, b_transposed ? 0 : e.ldb, e.ldc);
-  e.k = without_rest(e.k, a_transposed ? 0 : e.lda, b_transposed ? e.ldb : 0);
+  e.m = without_remainder(e.m, a_transposed ? e.lda : 0, 0);
+  e.n = without_remainder(e.n, b_transposed ? 0 : e.ldb, e.ldc);
+  e.k = without_remainder(e.k, a_transposed ? 0 : e.lda, b_transposed ? e.ldb : 0);
   return e;
 }
 
@@ -93,16 +94,16 @@ constexpr gemm_extents without_rest_of_rows(bool a_transposed, bool b_transposed
 constexpr gemm_extents part_of_gemm(transpose a, transpose b, gemm_extents const& e, gemm_limits const& limits = {}) {
   bool const ta = a == transpose::yes, tb = b == transpose::yes;
   auto const longest = [](std::int64_t x, std::int64_t y) { return x > y ? x : y; };
-  auto const whole = with_distances(a, b, e);
+  auto const whole = with_leading_dimensions(a, b, e);
   auto const [m, n, k, lda, ldb, ldc] = whole;
-  auto const without_rest = detail::without_rest_of_rows(ta, tb, whole, limits.multiplications);
+  auto const without_remainder = detail::without_remainder_of_rows(ta, tb, whole, limits.multiplications);
   auto const part = [&](std::int64_t all, std::int64_t leading, std::int64_t without) {
     auto const each = leading == 0 ? all : detail::rows_of_part(all, leading, limits.elements);
     return each < all ? each : without;
   };
-  return {part(m, ta ? ldc : longest(lda, ldc), without_rest.m),
-          part(n, tb ? ldb : 0, without_rest.n),
-          part(k, longest(ta ? lda : 0, tb ? 0 : ldb), without_rest.k),
+  return {part(m, ta ? ldc : longest(lda, ldc), without_remainder.m),
+          part(n, tb ? ldb : 0, without_remainder.n),
+          part(k, longest(ta ? lda : 0, tb ? 0 : ldb), without_remainder.k),
           lda,
           ldb,
           ldc};

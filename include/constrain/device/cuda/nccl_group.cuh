@@ -65,7 +65,7 @@ public:
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     try {
-      settle(ncclCommInitRankConfig(&comm_, size_, ids[0].of_nccl, rank_, &config), "connect the devices");
+      wait_until_accepted(ncclCommInitRankConfig(&comm_, size_, ids[0].of_nccl, rank_, &config), "connect the devices");
     } catch (...) {
       abort();
       throw;
@@ -79,8 +79,8 @@ public:
   ~nccl_group() {
     if (std::uncaught_exceptions() > 0) fail("an exception ends the run");
     try {
-      if (!failed_) settle(ncclCommFinalize(comm_), "disconnect the devices");
-    } catch (...) {} // `settle` has set `failed_`
+      if (!failed_) wait_until_accepted(ncclCommFinalize(comm_), "disconnect the devices");
+    } catch (...) {} // `wait_until_accepted` has set `failed_`
     if (failed_) abort();
     watchdog::wait const waits("disconnecting the devices", deadline_ + patience);
     if (comm_ != nullptr) ncclCommDestroy(comm_);
@@ -102,7 +102,8 @@ public:
       for (int r = 0; r < size_; ++r) {
         auto* const shard = all + shards.begin(r);
         if (shards.length(r) > 0)
-          step(ncclBroadcast(shard, shard, size_of(shards.length(r)), detail::nccl_type<stored>(), r, comm_, stream));
+          check_enqueued(
+              ncclBroadcast(shard, shard, size_of(shards.length(r)), detail::nccl_type<stored>(), r, comm_, stream));
       }
     });
   }
@@ -110,8 +111,9 @@ public:
   /// `all`, and must not overlap the other parts. Throws `error` if NCCL fails.
   template <class stored> void all_gather(cudaStream_t stream, stored const* mine, std::int64_t count, stored* all) {
     if (count == 0) return;
-    group("all-gather",
-          [&] { step(ncclAllGather(mine, all, size_of(count), detail::nccl_type<stored>(), comm_, stream)); });
+    group("all-gather", [&] {
+      check_enqueued(ncclAllGather(mine, all, size_of(count), detail::nccl_type<stored>(), comm_, stream));
+    });
   }
   /// All-to-all, without the elements that a rank would send to itself: sends elements [begin(r), begin(r) + length(r))
   /// of `send` to every other rank r. Data from rank r arrives at element r * stride of `receive`. `ranges`: as
@@ -123,9 +125,9 @@ public:
       for (int r = 0; r < size_; ++r) {
         if (r == rank_) continue;
         if (ranges.length(r) > 0)
-          step(ncclSend(send + ranges.begin(r), size_of(ranges.length(r)), type, r, comm_, stream));
+          check_enqueued(ncclSend(send + ranges.begin(r), size_of(ranges.length(r)), type, r, comm_, stream));
         if (ranges.length(rank_) > 0)
-          step(ncclRecv(receive + r * stride, size_of(ranges.length(rank_)), type, r, comm_, stream));
+          check_enqueued(ncclRecv(receive + r * stride, size_of(ranges.length(rank_)), type, r, comm_, stream));
       }
     });
   }
@@ -133,8 +135,9 @@ public:
   /// All-reduce by NCCL, in place: y[i] becomes the sum of y[i] over the ranks, in an order that NCCL chooses. Throws
   /// `error` if NCCL fails.
   template <class stored> void all_reduce(cudaStream_t stream, stored* y, std::int64_t count) {
-    group("all-reduce",
-          [&] { step(ncclAllReduce(y, y, size_of(count), detail::nccl_type<stored>(), ncclSum, comm_, stream)); });
+    group("all-reduce", [&] {
+      check_enqueued(ncclAllReduce(y, y, size_of(count), detail::nccl_type<stored>(), ncclSum, comm_, stream));
+    });
   }
   /// Reduce-scatter by NCCL: `mine` becomes elements [begin(r), begin(r) + length(r)) of the sum of `all` over the
   /// ranks, for this rank r, in an order that NCCL chooses. `ranges`: as `shards` of `all_gather`. Throws `error` if
@@ -145,11 +148,12 @@ public:
     bool const equal = have_equal_lengths(ranges);
     group("reduce-scatter", [&] {
       if (equal && ranges.length(0) > 0)
-        return step(
+        return check_enqueued(
             ncclReduceScatter(all + ranges.begin(0), mine, size_of(ranges.length(0)), type, ncclSum, comm_, stream));
       for (int r = 0; r < size_; ++r)
         if (ranges.length(r) > 0)
-          step(ncclReduce(all + ranges.begin(r), mine, size_of(ranges.length(r)), type, ncclSum, r, comm_, stream));
+          check_enqueued(
+              ncclReduce(all + ranges.begin(r), mine, size_of(ranges.length(r)), type, ncclSum, r, comm_, stream));
     });
   }
 
@@ -207,16 +211,16 @@ private:
       ncclGroupEnd();
       throw;
     }
-    settle(ncclGroupEnd(), what);
+    wait_until_accepted(ncclGroupEnd(), what);
   }
   /// Checks the status of a call in a group. NCCL starts the call at the end of the group.
-  void step(ncclResult_t status) {
+  void check_enqueued(ncclResult_t status) {
     if (status != ncclInProgress) check(status, "enqueue a call");
   }
 
   /// Waits until NCCL has accepted the call that returned `status`: before that, no call and no other work on the
   /// stream is allowed.
-  void settle(ncclResult_t status, char const* what) {
+  void wait_until_accepted(ncclResult_t status, char const* what) {
     waited_time waited;
     watchdog::wait const waits(what, deadline_ + patience);
     while (status == ncclInProgress) {

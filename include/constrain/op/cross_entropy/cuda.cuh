@@ -148,8 +148,8 @@ static __global__ void __launch_bounds__(cuda_threads)
 // block.
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    mean_loss_kernel(accumulate const* row_loss, std::int64_t rows, accumulate const* inverse_count, accumulate* loss,
-                     bool add) {
+    sum_loss_kernel(accumulate const* row_loss, std::int64_t rows, accumulate const* inverse_count, accumulate* loss,
+                    bool add) {
   __shared__ typename block_reduction<accumulate>::memory shared;
   accumulate sum = 0;
   for (std::int64_t i = threadIdx.x; i < rows; i += cuda_threads) sum += row_loss[i];
@@ -187,7 +187,7 @@ void run_cross_entropy(call const& c, cross_entropy_options const& options, tens
     cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads,
                 cross_entropy_kernel<n, stored, accumulate>, rows, row_log_sum_exp.data, row_loss.data);
   });
-  cuda_launch(context, dim3(1), cuda_threads, mean_loss_kernel<double>, row_loss.data, labels.count, inverse_count.data,
+  cuda_launch(context, dim3(1), cuda_threads, sum_loss_kernel<double>, row_loss.data, labels.count, inverse_count.data,
               loss.data, c.add_to(0));
 }
 

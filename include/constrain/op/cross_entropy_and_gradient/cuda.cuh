@@ -41,7 +41,7 @@ template <class architecture> struct kernel<op::cross_entropy_and_gradient, cuda
                   dlogits.row_stride(), row_loss.data);
     };
     with_gradient_rows(logits, labels, c.options, dlogits, launch);
-    cuda_launch(context, dim3(1), cuda_threads, mean_loss_kernel<double>, row_loss.data, labels.count,
+    cuda_launch(context, dim3(1), cuda_threads, sum_loss_kernel<double>, row_loss.data, labels.count,
                 inverse_count.data, loss.data, c.add_to(1));
   }
 };

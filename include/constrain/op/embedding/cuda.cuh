@@ -24,10 +24,10 @@ template <class architecture> struct kernel<op::embedding_gradient, cuda<archite
                                  context.stream()),
                  "set a gradient to zero");
     auto const width = dy.features();
-    detail::token_pieces const pieces(tokens.data, tokens.count, dtable.count / width);
+    detail::token_buckets const buckets(tokens.data, tokens.count, dtable.count / width);
     auto const launch = [&]<int n>(std::integral_constant<int, n>) {
-      dim3 const blocks(1u << pieces.bits, static_cast<unsigned>((width + 32 * n - 1) / (32 * n)));
-      cuda_launch(context, blocks, cuda_threads, embedding_gradient_kernel<n, stored, accumulate>, dy.data, pieces,
+      dim3 const blocks(1u << buckets.bits, static_cast<unsigned>((width + 32 * n - 1) / (32 * n)));
+      cuda_launch(context, blocks, cuda_threads, embedding_gradient_kernel<n, stored, accumulate>, dy.data, buckets,
                   width, dtable.data);
     };
     if (takes_packs<stored>(width, dy.data, dtable.data)) launch(std::integral_constant<int, pack_of<stored>>{});

@@ -29,24 +29,24 @@ __device__ inline int lowest_bit(unsigned x) {
 #endif
 }
 
-/// The tokens, partitioned into 2^bits pieces by their lowest bits.
-struct token_pieces {
+/// The tokens, partitioned into 2^bits buckets by their lowest bits.
+struct token_buckets {
   std::int32_t const* tokens;
   std::int64_t positions;
   int bits;
 
-  /// Chooses `bits`: enough pieces that each block finds few rows, and that the other bits of a token and a position in
-  /// a round fit into 32 bits together.
-  token_pieces(std::int32_t const* t, std::int64_t count, std::int64_t vocabulary)
+  /// Chooses `bits`: enough buckets that each block finds few rows, and that the other bits of a token and a position
+  /// in a round fit into 32 bits together.
+  token_buckets(std::int32_t const* t, std::int64_t count, std::int64_t vocabulary)
       : tokens(t), positions(count), bits(0) {
     while ((bits < 7 && count >> bits > 64) || vocabulary >> bits >= (std::int64_t{1} << 32) / embedding_round) ++bits;
   }
 
-  /// The bits of a token that determine its piece.
+  /// The bits of a token that determine its bucket.
   __device__ unsigned mask() const { return (1u << bits) - 1; }
 };
 
-/// The positions of a round whose tokens belong to one piece (the matches), in the shared memory of a block.
+/// The positions of a round whose tokens belong to one bucket (the matches), in the shared memory of a block.
 struct embedding_matches {
   unsigned found[embedding_round]; // the token's upper bits, times embedding_round, plus the position in the round
   int counts[2][embedding_warps];  // matches per warp; two sets in alternation, so that one barrier per round is enough
@@ -55,16 +55,16 @@ struct embedding_matches {
 
   /// Finds the matches of the round that begins at position `from`, in ascending order, and returns their number.
   /// `parity`: 0 and 1 in alternate rounds. All threads of the block must take part.
-  __device__ int find(token_pieces const& pieces, unsigned piece, std::int64_t from, int parity) {
+  __device__ int find(token_buckets const& buckets, unsigned bucket, std::int64_t from, int parity) {
     int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
     int const begin = warp * 32 * embedding_loads + lane;
-    auto const rest = pieces.positions - from;
+    auto const rest = buckets.positions - from;
     int const end = rest < embedding_round ? static_cast<int>(rest) : embedding_round;
-    std::int32_t const* const tokens = pieces.tokens + from;
+    std::int32_t const* const tokens = buckets.tokens + from;
     std::int32_t token[embedding_loads];
     CT_UNROLL
     for (int k = 0; k < embedding_loads; ++k) token[k] = begin + k * 32 < end ? tokens[begin + k * 32] : -1;
-    auto const is_hit = [&](std::int32_t t) { return t >= 0 && (static_cast<unsigned>(t) & pieces.mask()) == piece; };
+    auto const is_hit = [&](std::int32_t t) { return t >= 0 && (static_cast<unsigned>(t) & buckets.mask()) == bucket; };
     int count = 0, before = 0, all = 0;
     CT_UNROLL
     for (int k = 0; k < embedding_loads; ++k) count += count_bits(__ballot_sync(0xFFFFFFFF, is_hit(token[k])));
@@ -78,7 +78,7 @@ struct embedding_matches {
       auto const hits = __ballot_sync(0xFFFFFFFF, is_hit(token[k]));
       if (is_hit(token[k]))
         found[before + count_bits(hits & ((1u << lane) - 1))] =
-            (static_cast<unsigned>(token[k]) >> pieces.bits) * embedding_round + static_cast<unsigned>(begin + k * 32);
+            (static_cast<unsigned>(token[k]) >> buckets.bits) * embedding_round + static_cast<unsigned>(begin + k * 32);
       before += count_bits(hits);
     }
     return all;
@@ -99,7 +99,7 @@ struct embedding_matches {
 template <int n, class stored, class accumulate>
 __device__ void add_rows_of_token(embedding_matches const& matches, int match, int count, stored const* dy,
                                   std::int64_t width, accumulate* to, bool stores) {
-  constexpr int at_once = 4;
+  constexpr int loads_in_flight = 4;
   accumulate sums[n], values[n];
   load_pack(to, sums);
   CT_KEEP_LOOP
@@ -107,16 +107,16 @@ __device__ void add_rows_of_token(embedding_matches const& matches, int match, i
     auto mask = matches.of_token(matches.token(match), batch, count);
     CT_KEEP_LOOP
     while (mask != 0) {
-      stored_pack<n, stored> rows[at_once];
+      stored_pack<n, stored> rows[loads_in_flight];
       int const left = count_bits(mask);
       CT_UNROLL
-      for (int k = 0; k < at_once; ++k)
+      for (int k = 0; k < loads_in_flight; ++k)
         if (k < left) {
           rows[k] = load_stored<n>(dy + matches.position(batch + lowest_bit(mask)) * width);
           mask &= mask - 1;
         }
       CT_UNROLL
-      for (int k = 0; k < at_once; ++k)
+      for (int k = 0; k < loads_in_flight; ++k)
         if (k < left) {
           rows[k].unpack(values);
           CT_UNROLL
@@ -131,19 +131,19 @@ __device__ void add_rows_of_token(embedding_matches const& matches, int match, i
 template <class stored, class accumulate>
 __device__ void add_many_rows(embedding_matches const& matches, int match, int count, stored const* dy,
                               std::int64_t width, accumulate* to, bool stores) {
-  constexpr int at_once = 16;
+  constexpr int loads_in_flight = 16;
   accumulate sum = *to;
   CT_KEEP_LOOP
   for (int batch = match / 32 * 32; batch < count; batch += 32) {
     auto mask = matches.of_token(matches.token(match), batch, count);
     CT_KEEP_LOOP
-    for (int half = 0; half < 32; half += at_once, mask >>= at_once) {
-      stored rows[at_once];
+    for (int half = 0; half < 32; half += loads_in_flight, mask >>= loads_in_flight) {
+      stored rows[loads_in_flight];
       CT_UNROLL
-      for (int k = 0; k < at_once; ++k)
+      for (int k = 0; k < loads_in_flight; ++k)
         if ((mask >> k & 1) != 0) rows[k] = dy[matches.position(batch + half + k) * width];
       CT_UNROLL
-      for (int k = 0; k < at_once; ++k)
+      for (int k = 0; k < loads_in_flight; ++k)
         if ((mask >> k & 1) != 0) sum += accumulate(rows[k]);
     }
   }
@@ -152,23 +152,23 @@ __device__ void add_many_rows(embedding_matches const& matches, int match, int c
 
 } // namespace detail
 
-// dtable[token] += the sum of dy over the positions of the token. Block (i, j) handles the tokens of piece i, and 32 n
+// dtable[token] += the sum of dy over the positions of the token. Block (i, j) handles the tokens of bucket i, and 32 n
 // columns. It adds the rows in the order of the positions, without atomics, so that all runs give bit-identical
 // results. One warp adds the rows of a token; all warps do if a round has more than `many_rows` of them.
 template <int n, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, sizeof(stored) < 4 ? 3 : 1)
-    embedding_gradient_kernel(stored const* dy, detail::token_pieces pieces, std::int64_t width, accumulate* dtable) {
+    embedding_gradient_kernel(stored const* dy, detail::token_buckets buckets, std::int64_t width, accumulate* dtable) {
   __shared__ detail::embedding_matches matches;
   int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   auto const first_column = static_cast<std::int64_t>(blockIdx.y) * 32 * n;
   bool const has_columns = first_column + lane * n < width;
   auto const column = has_columns ? first_column + lane * n : first_column;
   auto const to = [&](unsigned token, std::int64_t at) {
-    return dtable + ((static_cast<std::int64_t>(token) << pieces.bits) + blockIdx.x) * width + at;
+    return dtable + ((static_cast<std::int64_t>(token) << buckets.bits) + blockIdx.x) * width + at;
   };
   int parity = 0;
-  for (std::int64_t from = 0; from < pieces.positions; from += detail::embedding_round, parity ^= 1) {
-    int const count = matches.find(pieces, blockIdx.x, from, parity);
+  for (std::int64_t from = 0; from < buckets.positions; from += detail::embedding_round, parity ^= 1) {
+    int const count = matches.find(buckets, blockIdx.x, from, parity);
     if (count == 0) continue;
     __syncthreads();
     stored const* const rows = dy + from * width;

@@ -19,21 +19,21 @@ template <class stored, class accumulate> struct flash_gradient_operands {
 };
 
 /// The iterations of a block, in order. In each iteration, the block reads one chunk of the columns of one inner tile.
-/// The inner tiles cover the tokens [from, to) once for each of `members` query heads, which share keys. `turn`: the
-/// index of the chunk; `token`: the first token of the inner tile; `member`: the index of the query head.
-struct flash_steps {
-  int from, to, chunks, members;
-  int turn = 0, token = from, member = 0;
+/// The inner tiles cover the tokens [from, to) once for each of `heads` query heads, which share keys. `chunk`: the
+/// index of the chunk; `token`: the first token of the inner tile; `head_in_group`: the index of the query head.
+struct flash_iterations {
+  int from, to, chunks, heads;
+  int chunk = 0, token = from, head_in_group = 0;
 
   /// Whether the object refers to an iteration; false after the last one.
-  __device__ bool goes_on() const { return member < members; }
+  __device__ bool has_next() const { return head_in_group < heads; }
   template <int tokens> __device__ void advance() {
-    if (++turn < chunks) return;
-    turn = 0;
+    if (++chunk < chunks) return;
+    chunk = 0;
     token += tokens;
     if (token < to) return;
     token = from;
-    ++member;
+    ++head_in_group;
   }
 };
 
@@ -85,10 +85,11 @@ public:
     int const last = c_.last_of(first_, tiling::rows);
     auto const inner = of_keys ? mask_.queries(first_, last) : mask_.keys(first_, last);
     // If no query attends to a key, there are no iterations.
-    flash_steps step{inner.begin, inner.end, chunks_.count, inner.begin < inner.end ? (of_keys ? c_.group : 1) : 0};
+    flash_iterations iteration{inner.begin, inner.end, chunks_.count,
+                               inner.begin < inner.end ? (of_keys ? c_.group : 1) : 0};
     dscored_.clear(), dvalue_.clear();
-    if constexpr (tiling::is_narrow) add_in_stages(step);
-    else add_chunks(step);
+    if constexpr (tiling::is_narrow) add_in_stages(iteration);
+    else add_chunks(iteration);
     if constexpr (of_keys) {
       store(dscored_, 0, x_.dk, scales_sums ? c_.scale : accumulate(1));
       store(dvalue_, 1, x_.dv, accumulate(1));
@@ -118,20 +119,20 @@ private:
     else return own_range(of_all);
   }
   /// The query head of an iteration, and the key-value head of the block.
-  __device__ int query_head(int member) const { return of_keys ? head_ * c_.group + member : head_; }
+  __device__ int query_head(int head_in_group) const { return of_keys ? head_ * c_.group + head_in_group : head_; }
   __device__ int key_head() const { return of_keys ? head_ : head_ / c_.group; }
   /// Index of a query in an array [sequences, heads, tokens].
-  __device__ std::int64_t place_of(int member, int query) const {
-    return (static_cast<std::int64_t>(sequence_) * c_.heads + query_head(member)) * c_.tokens + query;
+  __device__ std::int64_t place_of(int head_in_group, int query) const {
+    return (static_cast<std::int64_t>(sequence_) * c_.heads + query_head(head_in_group)) * c_.tokens + query;
   }
 
   /// Adds the contributions of all iterations for a head that fits into one tile. The next pair of inner tiles is
   /// loaded while the block multiplies the current pair.
-  __device__ void add_in_stages(flash_steps step) {
+  __device__ void add_in_stages(flash_iterations iteration) {
     begin_outer(0);
     ptx::commit_copies();
     if constexpr (!of_keys) sum_queries();
-    if (!step.goes_on()) return wait_for_all();
+    if (!iteration.has_next()) return wait_for_all();
     wait_for_all();
     held_rows<outer_tile, warp_rows> first_operand;
     first_operand.load(outer_rows(shared_.outer[0], row_));
@@ -143,13 +144,13 @@ private:
     else second_operand.load(outer_rows(shared_.outer[1], row_));
     __syncthreads();
     int stage = 0;
-    begin_stage(step, stage);
+    begin_stage(iteration, stage);
     CT_KEEP_LOOP
-    while (step.goes_on()) {
-      int const token = step.token;
-      step.template advance<columns>();
+    while (iteration.has_next()) {
+      int const token = iteration.token;
+      iteration.template advance<columns>();
       wait_for_all();
-      if (step.goes_on()) begin_stage(step, 1 - stage);
+      if (iteration.has_next()) begin_stage(iteration, 1 - stage);
       CT_UNROLL
       for (int first = 0; first < columns; first += part) {
         if (!range_of(false).meets(token + first, part)) continue;
@@ -159,8 +160,8 @@ private:
         // Tensor cores compute both matmuls alternately, so that they wait less for their own results.
         CT_UNROLL
         for (int k = 0; k < width / 16; ++k) {
-          multiply_transposed_step<inner_pair>(p_, first_operand, of_lane, first, k, zero{});
-          multiply_transposed_step<inner_pair>(ds_, second_operand, of_lane, columns + first, k, minus_sums());
+          multiply_transposed_slice<inner_pair>(p_, first_operand, of_lane, first, k, zero{});
+          multiply_transposed_slice<inner_pair>(ds_, second_operand, of_lane, columns + first, k, minus_sums());
         }
         add_part(inner, token + first, first);
       }
@@ -168,14 +169,14 @@ private:
     }
     __syncthreads();
   }
-  __device__ void begin_stage(flash_steps const& step, int stage) {
-    begin_inner(shared_.inner[stage], step, 0);
+  __device__ void begin_stage(flash_iterations const& iteration, int stage) {
+    begin_inner(shared_.inner[stage], iteration, 0);
     if constexpr (of_keys) {
       static_assert(2 * columns == flash_threads);
       // Queries beyond the last token get zeros, like their rows.
       int const i = static_cast<int>(threadIdx.x % columns), which = static_cast<int>(threadIdx.x / columns);
-      bool const is_query = step.token + i < c_.tokens;
-      auto const place = place_of(step.member, step.token) + (is_query ? i : 0);
+      bool const is_query = iteration.token + i < c_.tokens;
+      auto const place = place_of(iteration.head_in_group, iteration.token) + (is_query ? i : 0);
       auto const* const from = which == 0 ? x_.logsumexp + place : x_.minus_row_sums + place;
       ptx::copy_word_async(&shared_.sums[stage][which][i], from, is_query);
     }
@@ -188,44 +189,44 @@ private:
   }
 
   /// Adds the contributions of all iterations for a head that may have several chunks of columns.
-  __device__ void add_chunks(flash_steps step) {
-    if (step.goes_on()) begin_chunk(step, true);
+  __device__ void add_chunks(flash_iterations iteration) {
+    if (iteration.has_next()) begin_chunk(iteration, true);
     if constexpr (!of_keys) sum_queries();
-    while (step.goes_on()) {
-      auto const current = step;
-      step.template advance<columns>();
+    while (iteration.has_next()) {
+      auto const current = iteration;
+      iteration.template advance<columns>();
       wait_for_all();
       add_chunk(current);
-      if (!step.goes_on()) return;
+      if (!iteration.has_next()) return;
       __syncthreads();
-      begin_chunk(step, chunks_.count > 1);
+      begin_chunk(iteration, chunks_.count > 1);
     }
   }
   /// Begins to load the tiles of an iteration.
-  __device__ void begin_chunk(flash_steps const& step, bool outer_changes) {
-    if (outer_changes) begin_outer(chunks_.column(step.turn));
-    begin_inner(shared_.inner[0], step, chunks_.column(step.turn));
+  __device__ void begin_chunk(flash_iterations const& iteration, bool outer_changes) {
+    if (outer_changes) begin_outer(chunks_.column(iteration.chunk));
+    begin_inner(shared_.inner[0], iteration, chunks_.column(iteration.chunk));
     ptx::commit_copies();
   }
   /// Adds a chunk of columns to the scores and to the gradients of the probabilities; after the last chunk, adds the
   /// contributions of the pair of tiles to the gradients.
-  __device__ void add_chunk(flash_steps const& step) {
+  __device__ void add_chunk(flash_iterations const& iteration) {
     auto const& inner = shared_.inner[0];
-    if (step.turn == 0) {
-      if constexpr (of_keys) load_queries(step);
+    if (iteration.chunk == 0) {
+      if constexpr (of_keys) load_queries(iteration);
       p_.begin_with(zero{}), ds_.begin_with(minus_sums());
     }
     multiply_transposed(p_, outer_rows(shared_.outer[0], row_), inner);
     multiply_transposed(ds_, outer_rows(shared_.outer[1], row_), inner, columns);
-    if (step.turn == chunks_.count - 1) add_part(inner, step.token, 0);
+    if (iteration.chunk == chunks_.count - 1) add_part(inner, iteration.token, 0);
   }
   /// Loads the logsumexp and -sum(dy y) of the queries of the current inner tile.
-  __device__ void load_queries(flash_steps const& step) {
+  __device__ void load_queries(flash_iterations const& iteration) {
     // Queries beyond the last token have probability 0.
     accumulate log2_sum = math::infinity<accumulate>, minus_row_sum = 0;
-    if (int const query = step.token + ptx::twin::lane(); query < c_.tokens) {
-      log2_sum = x_.logsumexp[place_of(step.member, query)] * accumulate(log2_of_e);
-      minus_row_sum = x_.minus_row_sums[place_of(step.member, query)];
+    if (int const query = iteration.token + ptx::twin::lane(); query < c_.tokens) {
+      log2_sum = x_.logsumexp[place_of(iteration.head_in_group, query)] * accumulate(log2_of_e);
+      minus_row_sum = x_.minus_row_sums[place_of(iteration.head_in_group, query)];
     }
     queries_.distribute(log2_sum, minus_row_sum);
   }
@@ -242,17 +243,17 @@ private:
     auto const head = from.of_head(c_, sequence_, head_, of_keys ? mask_.length : c_.tokens);
     tile_source<flash_threads, tile>(head).begin(to, first_, column);
   }
-  __device__ void begin_inner(inner_pair& inner, flash_steps const& step, int column) {
+  __device__ void begin_inner(inner_pair& inner, flash_iterations const& iteration, int column) {
     // The query heads that share a key-value head are adjacent.
-    int const skipped = step.member * c_.head_width;
-    inner_[0].begin(inner.template part<columns>(0), step.token, column, skipped);
-    inner_[1].begin(inner.template part<columns>(columns), step.token, column, skipped);
+    int const skipped = iteration.head_in_group * c_.head_width;
+    inner_[0].begin(inner.template part<columns>(0), iteration.token, column, skipped);
+    inner_[1].begin(inner.template part<columns>(columns), iteration.token, column, skipped);
   }
 
   /// For the queries in this lane's rows: loads the logsumexp, and computes and stores -sum(dy y).
   __device__ void sum_queries() {
-    auto const dy = x_.dy.window(c_, sequence_, head_, first_, 0, c_.tokens);
-    auto const y = x_.y.window(c_, sequence_, head_, first_, 0, c_.tokens);
+    auto const dy = x_.dy.view(c_, sequence_, head_, first_, 0, c_.tokens);
+    auto const y = x_.y.view(c_, sequence_, head_, first_, 0, c_.tokens);
     accumulate sum = 0;
     CT_UNROLL
     for (int line = 0; line < queries_.count; ++line) {
@@ -307,7 +308,7 @@ private:
     gradient.write(shared_.outer[which], row_);
     __syncwarp();
     store_rows<warp_rows>(shared_.outer[which], row_,
-                          to.window(c_, sequence_, head_, first_, chunks_.own_column(), c_.tokens));
+                          to.view(c_, sequence_, head_, first_, chunks_.own_column(), c_.tokens));
   }
 
   flash_call<accumulate> const& c_;

@@ -69,8 +69,8 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
     // One thread computes all query heads that share a key-value head, so dk and dv are summed in order.
     parallel_for(h.sequences * heads / h.group, [=](std::int64_t key_head) {
       auto const of_sequence = masks.of(key_head * h.group / heads);
-      for (std::int64_t member = 0; member < h.group; ++member) {
-        auto const head = key_head * h.group + member;
+      for (std::int64_t head_in_group = 0; head_in_group < h.group; ++head_in_group) {
+        auto const head = key_head * h.group + head_in_group;
         block b(of_sequence, head_width,
                 {.dy = h.of(dy, head),
                  .q = h.of(q, head),
@@ -84,9 +84,9 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
         if (h.group == 1 && tokens <= block::keys && of_sequence.length == tokens) b.all_gradients_of_one_tile();
         else {
           auto const sums = b.sums_in(scratch.data + y.rows() * heads + key_head * tokens * 2 * head_width);
-          if (member == 0) b.clear_sums(sums);
+          if (head_in_group == 0) b.clear_sums(sums);
           b.add_gradients(sums);
-          if (member == h.group - 1) b.store_sums(sums);
+          if (head_in_group == h.group - 1) b.store_sums(sums);
         }
       }
     });

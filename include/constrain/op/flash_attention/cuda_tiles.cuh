@@ -73,15 +73,15 @@ template <class T> struct flash_operand {
 
   /// Tokens [token, end) and columns [column, ...) of one head.
   template <class accumulate>
-  __device__ matrix_window<T> window(flash_call<accumulate> const& c, int sequence, int head, int token, int column,
-                                     int end) const {
+  __device__ matrix_view<T> view(flash_call<accumulate> const& c, int sequence, int head, int token, int column,
+                                 int end) const {
     auto* const first = data + (static_cast<std::int64_t>(sequence) * c.tokens + token) * stride;
     return {first + head * c.head_width + column, stride, end - token, c.head_width - column, c.aligned};
   }
   /// All tokens, up to `end`, of one head.
   template <class accumulate>
-  __device__ matrix_window<T> of_head(flash_call<accumulate> const& c, int sequence, int head, int end) const {
-    return window(c, sequence, head, 0, 0, end);
+  __device__ matrix_view<T> of_head(flash_call<accumulate> const& c, int sequence, int head, int end) const {
+    return view(c, sequence, head, 0, 0, end);
   }
 };
 
@@ -94,10 +94,10 @@ template <int width, bool single> struct flash_chunks {
   __device__ explicit flash_chunks(int head_width)
       : count(single ? 1 : (head_width + width - 1) / width), own(single ? 0 : static_cast<int>(blockIdx.z)) {}
 
-  /// The first column of the chunk that is read at index `turn` of this order.
-  __device__ int column(int turn) const {
+  /// The first column of the chunk that is read at `index` of this order.
+  __device__ int column(int index) const {
     if constexpr (single) return 0;
-    int const chunk = own + 1 + turn;
+    int const chunk = own + 1 + index;
     return (chunk < count ? chunk : chunk - count) * width;
   }
   /// The first column of this block's results.

@@ -164,8 +164,8 @@ private:
         .begin(shared_.q, first_, column);
   }
   /// Begins to load a chunk of the columns of the keys, and of the queries if they change.
-  __device__ void begin_scores(int key, int turn, bool queries_change) {
-    auto const column = chunks_.column(turn);
+  __device__ void begin_scores(int key, int chunk, bool queries_change) {
+    auto const column = chunks_.column(chunk);
     if (queries_change) begin_queries(column);
     k_.begin(shared_.stages[0].k, key, column);
     ptx::commit_copies();
@@ -178,16 +178,16 @@ private:
   /// Computes the scores of a tile of keys, and begins to load the values.
   __device__ void compute_scores(scores_strip& scores, int key) {
     scores.clear();
-    for (int turn = 0; turn < chunks_.count; ++turn) {
+    for (int chunk = 0; chunk < chunks_.count; ++chunk) {
       wait_for_all();
-      if (turn == chunks_.count - 1) {
+      if (chunk == chunks_.count - 1) {
         v_.begin(shared_.stages[0].v, key, chunks_.own_column());
         ptx::commit_copies();
       }
       multiply_transposed(scores, queries(shared_.q, row_), shared_.stages[0].k);
-      if (turn == chunks_.count - 1) continue;
+      if (chunk == chunks_.count - 1) continue;
       __syncthreads();
-      begin_scores(key, turn + 1, true);
+      begin_scores(key, chunk + 1, true);
     }
   }
   /// Sets scores to -infinity where a query does not attend to a key.
@@ -214,7 +214,7 @@ private:
     __syncwarp();
     sums_.write(shared_.q, row_);
     __syncwarp();
-    store_rows<warp_rows>(shared_.q, row_, x_.y.window(c_, sequence_, head_, first_, chunks_.own_column(), c_.tokens));
+    store_rows<warp_rows>(shared_.q, row_, x_.y.view(c_, sequence_, head_, first_, chunks_.own_column(), c_.tokens));
   }
 
   flash_call<accumulate> const& c_;

@@ -43,7 +43,7 @@ template <bool of_columns, class real, int rows, int columns> struct flash_query
 /// sum(dy y) over a head's columns of row `row`, 0 beyond the last row. Two lanes whose indices differ only in the
 /// lowest bit compute the sum together. `width`: columns of a tile.
 template <int width, class accumulate, class stored>
-__device__ accumulate sum_of_row(matrix_window<stored const> const& dy, matrix_window<stored const> const& y, int row) {
+__device__ accumulate sum_of_row(matrix_view<stored const> const& dy, matrix_view<stored const> const& y, int row) {
   constexpr int in_unit = pack_of<stored>;
   accumulate sum = 0;
   int const first = static_cast<int>(threadIdx.x % 2) * in_unit;

@@ -29,7 +29,7 @@ template <class architecture> struct kernel<op::focal_loss, cuda<architecture>> 
                   cross_entropy_kernel<n, stored, accumulate>, rows, row_log_sum_exp.data, row_loss.data);
     });
     for_elements(cuda<architecture>{}, c, labels.count, focal_rows{row_loss.data, c.options.gamma});
-    cuda_launch(context, dim3(1), cuda_threads, mean_loss_kernel<double>, row_loss.data, labels.count,
+    cuda_launch(context, dim3(1), cuda_threads, sum_loss_kernel<double>, row_loss.data, labels.count,
                 inverse_count.data, loss.data, c.add_to(0));
   }
 };

@@ -86,7 +86,7 @@ static __global__ void __launch_bounds__(cuda_threads)
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     gradient_norm_squared_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* squares) {
-  constexpr int at_once = 16; // loads in flight
+  constexpr int loads_in_flight = 16;
   __shared__ block_reduction<double>::memory shared;
   auto const& entry = tensors.entries[blockIdx.x];
   auto const chunks = norm_chunks(entry.elements);
@@ -96,12 +96,13 @@ static __global__ void __launch_bounds__(cuda_threads)
     double const* const sums = entry.sums + tensor * chunks;
     double sum = 0;
     CT_KEEP_LOOP
-    for (auto k = static_cast<std::int64_t>(threadIdx.x); k < chunks; k += at_once * cuda_threads) {
-      double loaded[at_once];
+    for (auto k = static_cast<std::int64_t>(threadIdx.x); k < chunks; k += loads_in_flight * cuda_threads) {
+      double loaded[loads_in_flight];
       CT_UNROLL
-      for (int j = 0; j < at_once; ++j) loaded[j] = k + j * cuda_threads < chunks ? sums[k + j * cuda_threads] : 0;
+      for (int j = 0; j < loads_in_flight; ++j)
+        loaded[j] = k + j * cuda_threads < chunks ? sums[k + j * cuda_threads] : 0;
       CT_UNROLL
-      for (int j = 0; j < at_once; ++j) sum += loaded[j];
+      for (int j = 0; j < loads_in_flight; ++j) sum += loaded[j];
     }
     total += block_reduction<double>{shared}.sum(sum);
   }

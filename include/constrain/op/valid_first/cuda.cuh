@@ -13,19 +13,19 @@ template <class integer>
 static __global__ void __launch_bounds__(cuda_threads)
     valid_first_kernel(integer const* labels, std::int64_t rows, integer* order) {
   using scan = cub::BlockScan<int, cuda_threads>;
-  constexpr int at_once = 16; // loads in flight
+  constexpr int loads_in_flight = 16;
   __shared__ typename scan::TempStorage temporary;
   __shared__ block_reduction<int>::memory shared;
   auto const first = static_cast<std::int64_t>(blockIdx.x) * cuda_threads, row = first + threadIdx.x;
   int before = 0, all = 0; // valid labels
   CT_KEEP_LOOP
-  for (auto from = static_cast<std::int64_t>(threadIdx.x); from < rows; from += at_once * cuda_threads) {
-    integer loaded[at_once];
+  for (auto from = static_cast<std::int64_t>(threadIdx.x); from < rows; from += loads_in_flight * cuda_threads) {
+    integer loaded[loads_in_flight];
     CT_UNROLL
-    for (int k = 0; k < at_once; ++k)
+    for (int k = 0; k < loads_in_flight; ++k)
       loaded[k] = from + k * cuda_threads < rows ? labels[from + k * cuda_threads] : ignored_label;
     CT_UNROLL
-    for (int k = 0; k < at_once; ++k) {
+    for (int k = 0; k < loads_in_flight; ++k) {
       int const valid = loaded[k] != ignored_label ? 1 : 0;
       all += valid;
       before += from + k * cuda_threads < first ? valid : 0;

@@ -12,24 +12,24 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Whether tensor cores multiply elements of this type.
 template <class element> inline constexpr bool for_tensor_cores = sizeof(element) == 2;
 
-/// Adds to c, on tensor cores, the terms of a b^T from columns [16 step, 16 step + 16) of a and b; for step 0, sets c
-/// to `start` plus these terms. See `multiply_transposed`. `of_lane`: the result of `right_of_transposed(b)`.
+/// Adds to c, on tensor cores, the terms of a b^T from columns [16 slice, 16 slice + 16) of a and b; for slice 0, sets
+/// c to `start` plus these terms. See `multiply_transposed`. `of_lane`: the result of `right_of_transposed(b)`.
 template <class tile, class real, int rows, int columns, class left_rows, class function>
-__device__ void multiply_transposed_step(strip<real, rows, columns>& c, left_rows const& a, ptx::shared_address of_lane,
-                                         int first, int step, function const& start) {
+__device__ void multiply_transposed_slice(strip<real, rows, columns>& c, left_rows const& a,
+                                          ptx::shared_address of_lane, int first, int slice, function const& start) {
   using element = typename tile::element;
   std::uint32_t left[rows / 16][4], right[4];
   CT_UNROLL
-  for (int m = 0; m < rows / 16; ++m) a.fragment(16 * m, step, left[m]);
+  for (int m = 0; m < rows / 16; ++m) a.fragment(16 * m, slice, left[m]);
   CT_UNROLL
   for (int j = 0; j < columns / 16; ++j) {
-    ptx::load_matrices(right, tile::moved(of_lane, first + 16 * j, 2 * step));
+    ptx::load_matrices(right, tile::moved(of_lane, first + 16 * j, 2 * slice));
     CT_UNROLL
     for (int i = 0; i < rows / 16 * 2; ++i) {
       int const m = i / 2, n = 2 * j + i % 2;
       auto& sum = c.values[m][n];
       std::uint32_t const pair[] = {right[i % 2 * 2], right[i % 2 * 2 + 1]};
-      if (step == 0) ptx::multiply_add<element>(sum, left[m], pair, start(m, n).of);
+      if (slice == 0) ptx::multiply_add<element>(sum, left[m], pair, start(m, n).of);
       else ptx::multiply_add<element>(sum, left[m], pair);
     }
   }
@@ -50,8 +50,8 @@ __device__ void multiply_transposed(strip<real, rows, columns>& c, left_rows con
   if constexpr (for_tensor_cores<typename tile::element>) {
     auto const of_lane = right_of_transposed(b);
     CT_UNROLL
-    for (int step = 0; step < tile::columns / 16; ++step)
-      multiply_transposed_step<tile>(c, a, of_lane, first, step, start);
+    for (int slice = 0; slice < tile::columns / 16; ++slice)
+      multiply_transposed_slice<tile>(c, a, of_lane, first, slice, start);
   } else {
     c.begin_with(start);
     CT_KEEP_LOOP

@@ -10,7 +10,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A submatrix of a row-major matrix in device memory.
-template <class T> struct matrix_window {
+template <class T> struct matrix_view {
   T* data = nullptr;       // the first element of the submatrix
   std::int64_t stride = 0; // elements from one row of the matrix to the next
   int rows = 0;            // rows of the submatrix that are in the matrix
@@ -52,7 +52,7 @@ template <class element_, int rows_, int columns_> struct shared_tile {
 /// Begins to load a tile. `threads`: number of threads of the block, which call this function together. Elements
 /// outside the matrix become 0. The tile is complete after `ptx::commit_copies`, `ptx::wait_for_copies` and a barrier.
 template <int threads, class tile>
-__device__ void begin_load(tile& to, matrix_window<typename tile::element const> const& from) {
+__device__ void begin_load(tile& to, matrix_view<typename tile::element const> const& from) {
   using element = typename tile::element;
   // Each thread loads the same unit of every `step`th row. These rows have the same permutation of units.
   constexpr int step = threads / tile::units;
@@ -89,7 +89,7 @@ template <int threads, class tile> class tile_source {
 
 public:
   /// `matrix`: the full matrix; its stride must be less than 2^31 bytes.
-  __device__ explicit tile_source(matrix_window<element const> const& matrix)
+  __device__ explicit tile_source(matrix_view<element const> const& matrix)
       : matrix_(matrix), row_bytes_(static_cast<int>(matrix.stride) * static_cast<int>(sizeof(element))) {}
 
   /// Begins to load the tile whose first element is in row `row` and column `column` of the matrix that begins
@@ -112,14 +112,14 @@ private:
   __device__ static int first() { return static_cast<int>(threadIdx.x / tile::units); }
   __device__ static int unit() { return static_cast<int>(threadIdx.x % tile::units); }
 
-  matrix_window<element const> matrix_;
+  matrix_view<element const> matrix_;
   int row_bytes_;
 };
 
 /// Stores rows [first, first + count) of a tile to the same rows of a matrix, except elements outside the matrix. The
 /// lanes of a warp call this function together, after `__syncwarp`.
 template <int count, class tile>
-__device__ void store_rows(tile const& from, int first, matrix_window<typename tile::element> const& to) {
+__device__ void store_rows(tile const& from, int first, matrix_view<typename tile::element> const& to) {
   for (int i = static_cast<int>(threadIdx.x % 32); i < count * tile::units; i += 32) {
     int const row = first + i / tile::units, unit = i % tile::units;
     if (row >= to.rows) continue;
