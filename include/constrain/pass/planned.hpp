@@ -12,37 +12,43 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Moves each parameter of `p` that has an average in `step` to the offset of the average, so that the ops of `p` read
-/// the average. `p`: a program without gradients. `step`: the step program, which has the same parameters in the same
-/// order. `where` and `kept`: the memory layouts of `p` and of `step`.
-constexpr void read_averages(memory_layout& where, program const& p, program const& step, memory_layout const& kept) {
-  int parameter = -1; // of `step`
-  for (int v = 0; v < p.values.size(); ++v) {
-    if (!is_parameter(p.values[v].role)) continue;
-    do ++parameter;
-    while (!is_parameter(step.values[parameter].role));
-    for (int average = 0; average < step.values.size(); ++average)
-      if (step.values[average].is_average && step.values[average].belongs_to == parameter)
-        where.buffers[v].offset = kept.buffers[average].offset;
-  }
+/// The index of the first parameter or setting of `p` after value `v`; the number of values if there is none.
+constexpr int next_shared(program const& p, int v) {
+  do ++v;
+  while (v < p.values.size() && !is_parameter(p.values[v].role) && p.values[v].role != role::setting);
+  return v;
 }
 
 /// Whether `step` begins with the parameters and settings of `p` (same order, names, shapes and numbers of axes), so
 /// that `p` can use their buffers. `step` may have more of them, such as the parameters of an objective. `p`: a program
 /// without gradients.
 constexpr bool shares_persistent_values(program const& p, program const& step) {
-  auto const shared = [](value_info const& info) { return is_parameter(info.role) || info.role == role::setting; };
   int other = -1; // of `step`
-  for (auto const& info : p.values) {
-    if (!shared(info)) continue;
-    do ++other;
-    while (other < step.values.size() && !shared(step.values[other]));
+  for (int v = next_shared(p, -1); v < p.values.size(); v = next_shared(p, v)) {
+    other = next_shared(step, other);
     if (other >= step.values.size()) return false;
-    auto const& same = step.values[other];
+    auto const &info = p.values[v], &same = step.values[other];
     if (same.name.hash != info.name.hash || same.shape != info.shape || same.axes.size() != info.axes.size())
       return false;
   }
   return true;
+}
+
+/// Moves each parameter and setting of `p` to the offset that `step` gives it; a parameter with an average in `step` to
+/// the offset of the average, so that the ops of `p` read the average. `p` may have fewer parameters than `step`, so its
+/// own layout can have the settings at other offsets. `p` and `step`: programs for which `shares_persistent_values` is
+/// true. `where` and `kept`: their memory layouts.
+constexpr void share_persistent_values(memory_layout& where, program const& p, program const& step,
+                                       memory_layout const& kept) {
+  int source[program::maximum_values]{}; // of `step`, by index of the value: its average, or the value itself
+  for (int v = 0; v < step.values.size(); ++v) source[v] = v;
+  for (int v = 0; v < step.values.size(); ++v)
+    if (step.values[v].is_average) source[step.values[v].belongs_to] = v;
+  int other = -1; // of `step`
+  for (int v = next_shared(p, -1); v < p.values.size(); v = next_shared(p, v)) {
+    other = next_shared(step, other);
+    where.buffers[v].offset = kept.buffers[source[other]].offset;
+  }
 }
 
 /// The first error of a program. `step`: see `planned`.
@@ -54,13 +60,13 @@ template <class passes, class step> constexpr diagnosis failure_of_entry() {
   return verify(passes::final);
 }
 
-/// The memory layout of a program. `step`: see `planned`. `alignment`: the alignment of the device's buffers, in
-/// bytes.
-template <class passes, class step> constexpr memory_layout layout_of_entry(std::int64_t alignment) {
+/// The memory layout of a program. `step`: see `planned`. `is_sound`: whether the program is not refused. `alignment`:
+/// the alignment of the device's buffers, in bytes.
+template <class passes, class step> constexpr memory_layout layout_of_entry(bool is_sound, std::int64_t alignment) {
   if constexpr (std::is_void_v<step>) return plan_memory(passes::final, 0, alignment);
   else {
     auto where = plan_memory(passes::final, step::where.persistent_end, alignment);
-    if (step::keeps_averages && where.buffers.size() > 0) read_averages(where, passes::final, step::final, step::where);
+    if (is_sound && step::failure.ok()) share_persistent_values(where, passes::final, step::final, step::where);
     return where;
   }
 }
@@ -83,7 +89,7 @@ template <class passes, class step = void, class device = cpu> struct planned {
     return false;
   }();
   /// The buffers of the program's values.
-  static constexpr memory_layout where = detail::layout_of_entry<passes, step>(device::alignment);
+  static constexpr memory_layout where = detail::layout_of_entry<passes, step>(failure.ok(), device::alignment);
   // A refused program has no plan, so that the refusal is the only error.
   static constexpr int steps = failure.ok() ? final.nodes.count : 0;
   /// The plan: the table that the executor runs.

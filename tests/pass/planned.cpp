@@ -1,0 +1,73 @@
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <string_view>
+#include <vector>
+
+namespace ct = constrain;
+using ct::value;
+
+namespace {
+
+/// Logits plus a setting.
+struct shifted_logits {
+  constexpr value operator()(value tokens) const {
+    auto const x = ct::embedding(ct::parameter(tokens, "table", ct::shape(5, 5), ct::role::frozen), tokens);
+    auto const shift = ct::emit<ct::op::full_like>({x, ct::setting(x, "shift", 0)});
+    return ct::linear("head", x, 5) + shift;
+  }
+};
+/// A parameter after the setting, for several sequences only.
+struct with_a_late_parameter {
+  constexpr value operator()(value tokens) const {
+    auto const logits = shifted_logits()(tokens);
+    return tokens.shape().extent[0] == 1 ? logits : ct::linear("late", logits, 5);
+  }
+};
+struct learned_objective {
+  constexpr value operator()(value logits, value labels) const {
+    return ct::cross_entropy(ct::linear("mix", logits, 5), labels);
+  }
+};
+constexpr ct::micro_batch two{.sequences = 2, .tokens = 3};
+using with_an_objective = ct::task<shifted_logits{}, learned_objective, two>;
+using with_fewer = ct::task<with_a_late_parameter{}, ct::causal_lm, two>;
+
+/// The offset of a parameter or setting, by its name; -1: the program has none of this name.
+template <class entry> constexpr std::int64_t offset(std::string_view name) {
+  for (int v = 0; v < entry::final.values.size(); ++v)
+    if (auto const& info = entry::final.values[v]; info.role != ct::role::state && entry::final.text(info.name) == name)
+      return entry::where.buffers[v].offset;
+  return -1;
+}
+
+/// Whether an entry finds its parameters and its setting where `kept` has them.
+template <class entry, class kept> constexpr bool agrees() {
+  bool all = true;
+  for (auto name : {"table", "head.weight", "head.bias", "shift"})
+    all = all && offset<kept>(name) >= 0 && offset<entry>(name) == offset<kept>(name);
+  return all;
+}
+template <class entries, class kept> constexpr bool all_agree() {
+  return agrees<typename entries::evaluate, kept>() && agrees<typename entries::predict, kept>() &&
+         agrees<typename entries::generate, kept>();
+}
+using trained = ct::trainer<with_an_objective, ct::optimizer::sgd>;
+using loaded = ct::inference<with_an_objective>;
+using trained_with_fewer = ct::trainer<with_fewer, ct::optimizer::sgd>;
+static_assert(offset<trained::entries::step>("mix.weight") >= 0 && offset<trained::entries::predict>("mix.weight") < 0);
+static_assert(all_agree<trained::entries, trained::entries::step>());
+static_assert(all_agree<loaded::entries, loaded::entries::evaluate>());
+static_assert(all_agree<trained_with_fewer::entries, trained_with_fewer::entries::step>());
+
+} // namespace
+
+TEST_CASE("predict reads a setting, not the parameters of the objective, in its place") {
+  trained t;
+  std::vector<std::int32_t> const tokens{0, 1, 2, 3, 4, 0};
+  auto const before = t.predict(tokens).logits;
+  t.set("shift", 1024);
+  auto const after = t.predict(tokens).logits;
+  REQUIRE(before.size() == 30);
+  for (std::size_t i = 0; i < before.size(); ++i) CHECK(after[i] - before[i] == doctest::Approx(1024));
+}
