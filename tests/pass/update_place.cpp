@@ -41,6 +41,20 @@ static_assert(places_are_sound(gpt) && places_are_sound(tied) && places_are_soun
 // Inside the loops: 12 parameters of a transformer's block, the one of the chain's. Outside: embeddings, norms, heads.
 static_assert(updated_in_a_loop(gpt) == 12 && updated_in_a_loop(blocks) == 1 && updated_in_a_loop(tied) == 0);
 
+/// A weight that the body of a repeat uses twice: several nodes of one loop refer to its gradient.
+struct used_twice {
+  constexpr value operator()(value tokens) const {
+    auto x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
+    x = repeat("block", 3, x, [](value x) {
+      auto const weight = parameter(x, "weight", shape(4, 4), role::weight);
+      return x + linear(silu(linear(x, weight)), weight);
+    });
+    return linear("head", x, 5, {.bias = false});
+  }
+};
+constexpr auto twice = differentiated(built<task<used_twice{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>());
+static_assert(places_are_sound(twice) && updated_in_a_loop(twice) == 1);
+
 } // namespace
 
 TEST_CASE("update_place: a gradient without references has none") {

@@ -22,7 +22,7 @@ constexpr int update_place(program const& p, nest const& where, int gradient) {
   int level = nest::root - 1, last = -1; // level: the innermost loop around all references so far; initially none
   for (int i = 0; i < p.nodes.size(); ++i) {
     if (!refers_to(p, i, gradient)) continue;
-    level = level < nest::root ? where.parent[i] : where.common(level, where.parent[i]);
+    level = level < nest::root ? where.parent[i] : where.common(level, i);
     last = i;
   }
   if (last < 0) return -1;
