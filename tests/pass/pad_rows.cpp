@@ -59,6 +59,14 @@ static_assert(same(padded(updated(built<aligned_task>())), shared(updated(built<
 constexpr program predicted = dead_code_elimination(headed_task::build(entry::predict, dtype::f32));
 static_assert(same(padded(predicted), shared(predicted)));
 
+// A program without room for one more value stays as it is.
+constexpr program full = [] {
+  auto p = plain;
+  while (p.values.size() < program::maximum_values) p.add_value({});
+  return p;
+}();
+static_assert(verify(padded(full)).ok() && stride_of_logits(padded(full)) == 0);
+
 } // namespace
 
 TEST_CASE("padded programs read what they mean") {

@@ -37,7 +37,7 @@ public:
                  p_.values[w].type == p_.values[v].type && p_.values[w].axes == p_.values[v].axes;
       useful = useful || in_gemm_[w];
     }
-    if (!possible || !useful) return;
+    if (!possible || !useful || p_.values.size() == program::maximum_values) return;
     auto info = p_.values[v];
     info.overwritten_by = {};
     info.shape.extent[info.shape.rank - 1] = padded_features(info.shape.features(), info.type);
@@ -87,7 +87,8 @@ private:
 
 /// For devices with tensor cores: pads the rows of matrices of GEMMs whose length is not a multiple of 16 bytes, such
 /// as logits of 50257 classes, if every op that reads or writes them accepts strided rows. The shapes of the values do
-/// not change, and no op reads or writes the padding. Refused: more values than the program can hold.
+/// not change, and no op reads or writes the padding. Each padded matrix needs one more value; in a program without
+/// room for it, the matrix stays as it is.
 constexpr program pad_rows(program const& p) {
   if (!p.failure.ok()) return p;
   return detail::row_padding(p).run();
