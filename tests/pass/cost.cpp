@@ -28,8 +28,11 @@ constexpr auto odd_fp32 = updated(built<odd_task>(), 2);
 constexpr auto odd_bf16 = updated(built<odd_task>(), 2, dtype::bf16);
 constexpr std::int64_t even_parameters = 5 * 4096;
 
+constexpr program final_of(program const& p, int stage, int shards) {
+  return in_place(slice_views(coalesce(partition(p, true, shards, stage))));
+}
 constexpr memory_plan rank_of(program const& p, int stage, int shards) {
-  auto const final = in_place(slice_views(coalesce(partition(p, true, shards, stage))));
+  auto const final = final_of(p, stage, shards);
   return memory_of(final, plan_memory(final), 0);
 }
 /// The parts of parameters, copies, gradients and states that a rank stores.
@@ -49,6 +52,28 @@ static_assert(stores(even_bf16, 1, 6, 12) && stores(even_fp32, 1, 8, 8));
 static_assert(stores(even_bf16, 2, 2, 16) && stores(even_fp32, 2, 4, 12));
 static_assert(stores(even_bf16, 3, 0, 18) && stores(even_fp32, 3, 0, 16));
 
+// Gradients that share bytes (optimizer::in_backward), and workspace that shares their bytes at another time,
+// count once.
+template <class optimizer> constexpr memory_plan in_place_of(program const& p) {
+  auto const final = in_place(slice_views(coalesce(updated<optimizer>(p))));
+  return memory_of(final, plan_memory(final), 0);
+}
+constexpr bool adds_up(memory_plan const& m) {
+  bytes all;
+  for (auto part :
+       {m.weights, m.master_weights, m.gradients, m.optimizer_state, m.activations, m.workspace, m.communication}) {
+    if (part < bytes(0)) return false;
+    all = all + part;
+  }
+  return all == m.peak;
+}
+template <class task> constexpr bool shares_gradients() {
+  auto const at_the_end = in_place_of<optimizer::adamw>(built<task>());
+  auto const in_backward = in_place_of<optimizer::in_backward<optimizer::adamw>>(built<task>());
+  return adds_up(at_the_end) && adds_up(in_backward) && in_backward.gradients < at_the_end.gradients;
+}
+static_assert(shares_gradients<even_task>() && shares_gradients<odd_task>());
+
 // By part, on each of two ranks.
 constexpr bool has(memory_plan const& m, std::int64_t weights, std::int64_t masters, std::int64_t gradients,
                    std::int64_t states) {
@@ -64,7 +89,13 @@ static_assert(has(rank_of(even_bf16, 3, 2), 1, 2, 2, 4) && has(rank_of(even_fp32
 // time, in fp32. In stage 3, a gathered parameter is free before its gradient is reduced.
 constexpr std::int64_t exchange = 1 << 20, layer = 4096;
 constexpr bool communicates(program const& p, int stage, std::int64_t bytes) {
-  return rank_of(p, stage, 2).communication.count() == bytes && rank_of(p, stage, 4).communication.count() == bytes;
+  bool all = true;
+  for (int shards : {2, 4}) {
+    auto const final = final_of(p, stage, shards);
+    all = all && most_at_once(final, plan_memory(final), role::communication).count() == bytes;
+    all = all && rank_of(p, stage, shards).communication.count() <= bytes && adds_up(rank_of(p, stage, shards));
+  }
+  return all;
 }
 static_assert(communicates(even_bf16, 1, exchange) && communicates(even_fp32, 1, exchange));
 static_assert(communicates(even_bf16, 2, exchange + 4 * layer) && communicates(even_fp32, 2, exchange + 4 * layer));

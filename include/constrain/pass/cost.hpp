@@ -12,15 +12,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How a trainer or an inference object uses its memory on one rank. `peak` and the reserve in `workspace` cover every
 /// entry program (step, evaluate, predict and generate). All other fields describe only the step program of a trainer,
-/// or the evaluate program of an inference object.
+/// or the evaluate program of an inference object. All fields except `peak` sum to `peak`. Gradients, communication and
+/// workspace are the maximum at any time. Where they or compute copies use the same bytes at different times, so that
+/// their sum would exceed the arena, gradients, then communication, then workspace are only what the parts before leave.
 struct memory_plan {
   bytes weights;         // of parameters as kernels read them (the compute copy, if there is one)
   bytes master_weights;  // of parameters that have a compute copy; the optimizer updates these, not the copy
-  bytes gradients;       // of all trained parameters: the sum, even if gradients share memory (optimizer::in_backward)
+  bytes gradients;       // of all trained parameters, or of fewer with optimizer::in_backward
   bytes optimizer_state; // of all trained parameters
   bytes activations;     // the rest: values kept for the backward pass, temporaries, inputs and results
-  bytes workspace;       // scratch of kernels and temporary copies (the maximum at any time), and `device_reserve`
-  bytes communication;   // temporary full tensors and shards, and buffers of collectives; the maximum at any time
+  bytes workspace;       // scratch of kernels and temporary copies, and `device_reserve`
+  bytes communication;   // temporary full tensors and shards, and buffers of collectives
   bytes offloaded;       // always 0: everything is in the arena, on the device
   bytes peak;            // size of the arena, the only memory block
 };
@@ -82,20 +84,24 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
   for (auto const& info : p.values)
     if (info.role == role::compute_copy) copied[info.belongs_to] = true;
   memory_plan m;
+  auto rest = bytes(where.end);
+  auto const take = [&](bytes memory_plan::*part, bytes size) {
+    size = size < rest ? size : rest;
+    m.*part = m.*part + size, rest = rest - size;
+  };
   for (int v = 0; v < p.values.size(); ++v) {
     auto const of = p.values[v].role;
     bytes memory_plan::*const part = is_parameter(of)
                                          ? (copied[v] ? &memory_plan::master_weights : &memory_plan::weights)
                                      : of == role::compute_copy ? &memory_plan::weights
-                                     : of == role::gradient     ? &memory_plan::gradients
                                      : of == role::state        ? &memory_plan::optimizer_state
                                                                 : nullptr;
-    if (part != nullptr && where.buffers[v].offset >= 0) m.*part = m.*part + bytes(where.buffers[v].size);
+    if (part != nullptr && where.buffers[v].offset >= 0) take(part, bytes(where.buffers[v].size));
   }
-  m.workspace = most_at_once(p, where, role::workspace);
-  m.communication = most_at_once(p, where, role::communication);
-  m.activations =
-      bytes(where.end) - m.weights - m.master_weights - m.gradients - m.optimizer_state - m.workspace - m.communication;
+  take(&memory_plan::gradients, most_at_once(p, where, role::gradient));
+  take(&memory_plan::communication, most_at_once(p, where, role::communication));
+  take(&memory_plan::workspace, most_at_once(p, where, role::workspace));
+  m.activations = rest;
   auto const end = where.end > other_peak ? where.end : other_peak;
   m.peak = bytes(reserve.begin(end) + reserve.bytes);
   m.workspace = m.workspace + m.peak - bytes(end);
