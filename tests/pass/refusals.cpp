@@ -20,6 +20,11 @@ struct narrowing : opaque { // its gradient has the shape of a row
 struct branching : opaque { // its gradient rule is not constexpr
   static void gradient(backward&) {}
 };
+template <int terms> struct in_terms : opaque {
+  static constexpr void gradient(backward& b) {
+    for (int k = 0; k < terms; ++k) b.add(0, b.gradient());
+  }
+};
 struct forgetful { // a repeat whose body returns something of outside
   constexpr value operator()(value x) const {
     return repeat("block", 2, x, [&](value) { return x; });
@@ -54,6 +59,8 @@ static_assert(refused<identity, role::frozen> == diagnosis_with<refusals::nothin
 static_assert(refused<calling<opaque>> == diagnosis_with<refusals::no_gradient_rule>(7, 0, 1, 0));
 static_assert(refused<calling<narrowing>> == diagnosis_with<refusals::gradient_has_another_shape>(7, 0, 24, 8));
 static_assert(refused<calling<branching>> == diagnosis_with<refusals::gradient_is_not_constant>());
+static_assert(refused<calling<in_terms<16>>>.ok());
+static_assert(refused<calling<in_terms<17>>> == diagnosis_with<refusals::too_many_gradient_terms>(7, 0, 16, 17));
 static_assert(refused<forgetful>.refusal == refusal_with<refusals::repeat_ignores_its_input>());
 
 } // namespace

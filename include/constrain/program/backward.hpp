@@ -4,11 +4,23 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+namespace refusals {
+
+/// A gradient rule adds `got` terms to the gradients of its inputs.
+template <diagnosis d> struct too_many_gradient_terms {
+  static_assert(d.ok(), "an op's gradient rule adds `got` terms to the gradients of its inputs, but `expected` are the "
+                        "most; add terms of the same input with ct::add, and pass `backward::add` the sum");
+};
+
+} // namespace refusals
+
 /// The argument of an op's gradient rule: the node to differentiate, the gradient of the node's output 0, and functions
 /// that append nodes. Like the nodes of the forward pass, the appended nodes call ops. They compute the gradients of
 /// the node's inputs (the vector-Jacobian product).
 class backward {
 public:
+  static constexpr int maximum_terms = 2 * node::maximum_inputs; // of all gradients that one gradient rule adds to
+
   /// One term of the gradient of an input.
   struct contribution {
     int input = 0;  // index of the input
@@ -33,8 +45,11 @@ public:
   constexpr bool needs(int i) const { return needs_[i]; }
 
   /// Adds `g`, which has the shape of input i, to the gradient of input i. Does nothing if that gradient is not needed.
+  /// Refused: more than `maximum_terms` terms in one call to the gradient rule.
   constexpr void add(int i, value g) {
-    if (needs_[i]) contributions_.push_back({i, g});
+    if (needs_[i] && !contributions_.push_back({i, g}))
+      out_.program.fail(diagnosis_with<refusals::too_many_gradient_terms>(forward_.line, forward_.called_from,
+                                                                          maximum_terms, maximum_terms + 1));
   }
 
   /// Appends a call to `op` with these options, and adds the call's output j to the gradient of input `targets[j]`; -1:
@@ -87,7 +102,7 @@ private:
   bool needs_[node::maximum_inputs]{};
   ref buffer_[node::maximum_inputs]{};
   bool* written_[node::maximum_inputs]{};
-  fixed_vector<contribution, 2 * node::maximum_inputs> contributions_;
+  fixed_vector<contribution, maximum_terms> contributions_;
 };
 
 } // namespace constrain
