@@ -72,6 +72,31 @@ constexpr auto refused =
 static_assert(refused.failure.refusal == refusal_with<refusals::parameter_without_path_to_the_loss>());
 static_assert(refused.failure.line == forgotten::line);
 
+// A pass may put calls before and after the loop over micro-batches. The ones before are differentiated after the loop.
+constexpr program around_the_loop(program const& p) {
+  auto out = without_nodes(p);
+  ref const table{named(p, "table"), at::current};
+  ref const twice = out.call<op::add>({table, table}).outputs[0];
+  for (auto n : p.nodes) {
+    if (calls(n, info_of<op::linear>)) n.inputs[1] = twice;
+    out.program.add_node(n);
+  }
+  out.call<op::copy>({out.program.result("loss")});
+  return out.program;
+}
+template <dtype compute> constexpr bool differentiates_around_the_loop() {
+  auto const in = around_the_loop(mixed_precision(accumulate_over(built<tied_task>(), 2), compute));
+  auto const out = differentiate(in);
+  int const table = gradient_of(out, "table");
+  bool reads = calls(out.nodes[out.nodes.size() - 1], info_of<op::copy>);
+  for (int depth = 0; auto const& n : out.nodes) {
+    depth += n.kind == node_kind::loop ? 1 : n.kind == node_kind::end ? -1 : 0;
+    if (calls(n, info_of<op::linear_weight_gradient>)) reads = reads && depth == 1 && n.outputs[0].value != table;
+  }
+  return reads && verify(out).ok() && writes(out, table, false) == 1 && writes(out, table, true) == 2;
+}
+static_assert(differentiates_around_the_loop<dtype::f32>() && differentiates_around_the_loop<dtype::bf16>());
+
 } // namespace
 
 TEST_CASE("differentiate, in full") {

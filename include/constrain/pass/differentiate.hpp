@@ -24,22 +24,23 @@ public:
       if (is_trainable(p.values[v].role)) buffer_[key({v, at::current})] = add_parameter_gradient(v);
   }
 
-  constexpr program run() {
+  constexpr program run(program const& p) {
     auto& program = out_.program;
     bool const looped = program.micro_batches >= 0;
-    int begin = 0;
-    while (program.nodes[begin].kind == node_kind::call && is_copy(program.nodes[begin].outputs[0])) ++begin;
-    if (looped) ++begin;
-    int const end = program.nodes.size() - (looped ? 1 : 0);
-    if (looped) {
-      program.nodes.pop_back();
-      out_.enclosing.push_back(program.micro_batches);
-    }
-    int const forward = program.nodes.size();
+    // A policy's pass may have added calls before and after the loop over micro-batches.
+    int loop = 0;
+    while (looped && (p.nodes[loop].kind != node_kind::loop || p.nodes[loop].axis != program.micro_batches)) ++loop;
+    int const forward = looped ? p.end_of(loop) : p.nodes.size();
+    program.nodes.count = forward;
+    if (looped) out_.enclosing.push_back(program.micro_batches);
     seed();
-    reverse(begin, end);
+    reverse(looped ? loop + 1 : 0, forward);
+    if (looped) {
+      out_.close();
+      reverse(0, loop);
+    }
     for (int i = forward; i < program.nodes.size(); ++i) program.nodes[i].backward = true;
-    if (looped) out_.close();
+    for (int i = forward + 1; i < p.nodes.size(); ++i) program.add_node(p.nodes[i]);
     for (int v = 0; v < program.values.size(); ++v)
       if (is_trainable(program.values[v].role) && !written_[key({v, at::current})])
         program.fail(diagnosis_with<refusals::parameter_without_path_to_the_loss>(program.values[v].line, 0, 1, 0));
@@ -173,6 +174,8 @@ private:
 
   /// Appends the backward nodes of a call, if its output 0 has a gradient and `trained_` marks any of its inputs.
   constexpr void reverse_call(node const n) {
+    // A compute copy shares the gradient of its parameter.
+    if (is_copy(n.outputs[0])) return;
     ref const g = gradient_of(n.outputs[0]);
     if (!g) return;
     backward rule(out_, n);
@@ -237,7 +240,7 @@ private:
 /// and a trained parameter that does not reach the loss.
 constexpr program differentiate(program const& p, bool scale_loss = false) {
   if (!p.failure.ok()) return p;
-  return detail::differentiation(p, scale_loss).run();
+  return detail::differentiation(p, scale_loss).run(p);
 }
 
 } // namespace constrain
