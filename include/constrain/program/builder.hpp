@@ -41,6 +41,15 @@ struct builder {
     }
   }
 
+  /// Adds the name "scope.name" ("name" outside of all scopes) and returns it. Refuses the program if its names have no
+  /// room for this one. `line`: source line of what has the name.
+  constexpr name_ref add_name(std::string_view name, int line) {
+    auto const added = program.names.add(program.text(scope), name);
+    if (added.length == 0 && (scope.length > 0 || !name.empty()))
+      program.fail({why::program_too_large, line, called_from, name_pool::capacity, name_pool::capacity + 1});
+    return added;
+  }
+
   /// Adds a value and returns its index. If the value's extents are invalid, refuses the program and sets them to 1, so
   /// that later shape rules can still compute with them.
   constexpr int add_checked(value_info info) {

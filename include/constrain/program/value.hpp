@@ -105,11 +105,18 @@ template <diagnosis d> struct initial_value_is_out_of_range {
                         "[-1e30, 1e30]; give numbers in these ranges, for example .stddev = 0.02");
 };
 
+/// A parameter outside of all scopes has no name.
+template <diagnosis d> struct parameter_without_a_name {
+  static_assert(d.ok(), "ct::parameter: the name is empty, and no layer's scope gives the parameter another; give it "
+                        "the name that saved runs and trainer::parameters use");
+};
+
 } // namespace refusals
 
 /// Adds a parameter with the name "scope.name" and the shape `s` to the program of `like`. Inside a repeat, the
 /// parameter has one instance per iteration. Refuses a role that is not for parameters, an initial value out of
-/// range, a taken name, invalid extents, and more names or values than the program can hold.
+/// range, a taken name, an empty name outside of all scopes, invalid extents, and more names or values than the program
+/// can hold.
 constexpr value parameter(value like, std::string_view name, shape s, role r, initial_value initial = {},
                           int line = __builtin_LINE()) {
   auto& owner = like.owner();
@@ -125,9 +132,8 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
   info.axes = owner.enclosing;
   info.initial = initial;
   info.line = line;
-  info.name = program.names.add(program.text(owner.scope), name);
-  if (info.name.length == 0)
-    program.fail({why::program_too_large, line, owner.called_from, name_pool::capacity, name_pool::capacity + 1});
+  info.name = owner.add_name(name, line);
+  if (info.name.length == 0) program.fail(diagnosis_with<refusals::parameter_without_a_name>(line, owner.called_from));
   for (auto const& other : program.values)
     if (other.name.hash == info.name.hash && is_parameter(other.role) &&
         program.text(other.name) == program.text(info.name))
@@ -136,13 +142,14 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
 }
 
 /// The scope of a layer. While the object exists, names of new parameters begin with the outer scope and "name.", and
-/// errors report `line` as the line of the layer's call, unless the line of an outer layer is already set.
+/// errors report `line` as the line of the layer's call, unless the line of an outer layer is already set. Refuses more
+/// names than the program can hold.
 class scope {
 public:
   /// `line` is where the layer is called.
   constexpr scope(builder& owner, std::string_view name, int line)
       : owner_(owner), outer_scope_(owner.scope), outer_line_(owner.called_from) {
-    owner.scope = owner.program.names.add(owner.program.text(owner.scope), name);
+    owner.scope = owner.add_name(name, line);
     if (owner.called_from == 0) owner.called_from = line;
   }
   constexpr ~scope() {
