@@ -53,6 +53,8 @@ static_assert(!is_rule("*, -> *") && !is_rule(", * -> *") && !is_rule("*, , * ->
 static_assert(!is_rule("* * -> *") && !is_rule("* -> * -> *") && !is_rule("* - > *") && !is_rule("* => *"));
 static_assert(!is_rule("** -> *") && !is_rule(".. -> -") && !is_rule(".... -> -") && is_rule("x -> *"));
 static_assert(!is_rule("* -> *, -") && !is_rule("* -> -, *")); // all outputs by element, or none
-static_assert(!is_rule("- -> #") && !is_rule("- -> -, #"));    // the type of an output is not read
+static_assert(is_rule("-i, +o -> -o") && !is_rule("+i, -o -> -o") && !is_rule("-o, +o, - -> -o")); // the last input
+static_assert(!is_rule("-o -> +o") && !is_rule("-o, +o -> -o, +o"));                               // no output
+static_assert(!is_rule("- -> #") && !is_rule("- -> -, #")); // the type of an output is not read
 
 } // namespace

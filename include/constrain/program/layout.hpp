@@ -64,8 +64,9 @@ struct layout_rule {
 namespace detail {
 
 /// Removes up to two letters at the end of an operand's pattern, and a `+` before them, and records them in `side`.
-/// Does nothing for an operand that cannot name dimensions (`most_named`).
-constexpr void take_names(layout_rule::side& side, int operand, std::string_view& pattern) {
+/// Does nothing for an operand that cannot name dimensions (`most_named`). `may_be_added`: whether the operand is the
+/// last input, the only one that can have a `+`.
+constexpr void take_names(layout_rule::side& side, int operand, std::string_view& pattern, bool may_be_added) {
   auto const take = [&](char& name) {
     if (pattern.empty() || pattern.back() < 'a' || pattern.back() > 'z') return;
     name = pattern.back();
@@ -73,7 +74,7 @@ constexpr void take_names(layout_rule::side& side, int operand, std::string_view
   };
   if (operand >= layout_rule::side::most_named) return;
   take(side.inner[operand]), take(side.outer[operand]);
-  if (pattern != "+" || side.inner[operand] == 0) return;
+  if (!may_be_added || pattern != "+" || side.inner[operand] == 0) return; // a `+` that stays makes the rule invalid
   side.added = operand;
   pattern.remove_suffix(1);
 }
@@ -91,9 +92,9 @@ constexpr layout_rule parse_layouts(std::string_view text) {
     std::size_t end = i;
     while (end < text.size() && text[end] != ' ' && text[end] != ',') ++end;
     auto pattern = text.substr(i, end - i);
-    detail::take_names(*side, operand, pattern);
     while (end < text.size() && text[end] == ' ') ++end;
     bool const is_last = end == text.size() || text[end] != ',';
+    detail::take_names(*side, operand, pattern, is_last && !has_outputs);
     unsigned const here = is_last ? ~0u << operand : 1u << operand;
     if (pattern == "*") side->elements |= here;
     else if (pattern == "...") side->rows |= here;
