@@ -43,6 +43,15 @@ TEST_CASE("print: a loop that skips iterations without a valid label has at most
   CHECK(print(p).find("loop block at most 3\n") != std::string::npos);
 }
 
+TEST_CASE("print: a working copy and its rounding error have different names") {
+  using pure = entries<task<gpt2{.layers = 1, .heads = 1, .width = 8, .vocabulary = 16, .context = 4}, causal_lm,
+                            micro_batch{.sequences = 1}>,
+                       policies<precision::pure_bf16, optimizer::states_in<dtype::bf16, optimizer::adamw>>>;
+  auto const text = print(pure::step_program::final);
+  CHECK(text.find("up.weight.rounding_error f32 [32, 8] = rounding_error(block.mlp.up.weight.copy)") !=
+        std::string::npos);
+}
+
 TEST_CASE("print: gradients, compute copies and optimizer states are named after their parameter") {
   using bf16 = entries<task<gpt2{.layers = 1, .heads = 1, .width = 8, .vocabulary = 16, .context = 4}, causal_lm,
                             micro_batch{.sequences = 1}>,

@@ -17,7 +17,8 @@ inline std::string name_of_value(program const& p, ref r) {
   if (info.belongs_to >= 0) {
     text = std::string(p.text(p.values[info.belongs_to].name));
     if (info.role == role::state) text += concat({".", p.text(info.name)});
-    else text += info.role == role::gradient ? ".gradient" : info.role == role::workspace ? ".copy" : ".compute_copy";
+    else if (info.role == role::workspace) text += info.accumulates ? ".copy" : ".rounding_error";
+    else text += info.role == role::gradient ? ".gradient" : ".compute_copy";
   } else if (info.name.length > 0) text = p.text(info.name);
   else text = concat({"%", r.value});
   if (info.is_loop_carried()) text += concat({"@", name_of(r.where)});
