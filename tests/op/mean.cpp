@@ -10,7 +10,11 @@ namespace {
 
 static_assert(ct::op::mean::infer(types({f32(shape(2, 5, 12))}), {.dimension = 1}).outputs[0] == f32(shape(2, 12)));
 static_assert(ct::op::mean::infer(types({f32(shape(2, 5, 12))}), {.dimension = 2}).outputs[0] == f32(shape(2, 5)));
-static_assert(refuses<ct::op::no_such_axis>(ct::op::mean::infer(types({f32(shape(2, 12))}), {.dimension = 2}), 3, 2));
+static_assert(
+    refuses<ct::op::mean::no_such_dimension>(ct::op::mean::infer(types({f32(shape(2, 12))}), {.dimension = 2}), 2, 2));
+static_assert(refuses<ct::op::mean::no_such_dimension>(ct::op::mean::infer(types({f32(shape(2, 12))}),
+                                                                           {.dimension = -1}),
+                                                       2, -1));
 static_assert(ct::op::mean_gradient::infer(types({f32(shape(2, 12))}), {.dimension = 1, .extent = 5}).outputs[0] ==
               f32(shape(2, 5, 12)));
 static_assert(ct::op::mean_gradient::infer(types({f32(shape(2, 5))}), {.dimension = 2, .extent = 12}).outputs[0] ==

@@ -8,7 +8,7 @@ struct model {
   constexpr ct::value operator()(ct::value tokens) const {
     auto x = ct::mean(ct::embedding("token", tokens, {.vocabulary = 97, .width = 64}), ct::axis::tokens);
 #ifndef CORRECT
-    x = ct::mean(x, ct::axis::features); // <- line
+    x = ct::mean(x, ct::axis::tokens); // <- line
 #endif
     return ct::linear("head", x, 4);
   }

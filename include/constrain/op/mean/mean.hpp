@@ -33,10 +33,16 @@ struct mean {
   };
   static constexpr char const* name = "mean";
 
+  /// Refused: a dimension that the value does not have. `expected`: its number of dimensions. `got`: the dimension.
+  template <diagnosis d> struct no_such_dimension {
+    static_assert(d.ok(), "op::mean: the value has `expected` dimensions, but the mean is over dimension `got`; "
+                          "dimensions count from 0, the outermost");
+  };
+
   static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
     if (o.dimension < 0 || o.dimension >= in[0].shape.rank)
-      return inferred::failure<no_such_axis>(o.dimension + 1, in[0].shape.rank);
+      return inferred::failure<no_such_dimension>(in[0].shape.rank, o.dimension);
     return inferred::one(in[0].type, in[0].shape.without(o.dimension));
   }
   static constexpr void gradient(backward& b) {
@@ -49,8 +55,11 @@ struct mean {
 } // namespace op
 
 /// The mean over tokens or features: x [sequences, tokens, width] -> [sequences, width] for axis::tokens, or
-/// [sequences, tokens] for axis::features. Refused: token ids, and an x that does not have this dimension.
+/// [sequences, tokens] for axis::features. Refused: token ids, and an x that does not have three dimensions.
 constexpr value mean(value x, axis over, int line = __builtin_LINE()) {
+  auto& owner = x.owner();
+  if (is_real(x.type()) && x.shape().rank != 3)
+    owner.program.fail(diagnosis_with<op::no_such_axis>(line, owner.called_from, 3, x.shape().rank));
   return emit<op::mean>({x}, {.dimension = static_cast<int>(over)}, line);
 }
 
