@@ -2,6 +2,7 @@
 #include "op/call_kernel.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -26,6 +27,16 @@ struct model {
 TEST_CASE_TEMPLATE("accuracy: the first of equals counts, an ignored label does not", real, float, double) {
   array<real> const logits(shape(5, 3), {1, 3, 2, /**/ 2, 2, 1, /**/ 2, 2, 1, /**/ 0, 0, 9, /**/ -3, -2, -1});
   array<std::int32_t> const labels(shape(5), {1, 0, 1, ct::ignored_label, 2});
+  array<double> correct(shape{});
+  call_kernel<ct::op::correct_predictions>(plain, logits.in(), labels.in(), correct.out());
+  CHECK(correct[0] == 3);
+}
+
+TEST_CASE_TEMPLATE("accuracy: NaN is never the argmax", real, float, double) {
+  auto const nan = std::numeric_limits<real>::quiet_NaN();
+  array<real> const logits(shape(5, 3),
+                           {nan, 3, 2, /**/ nan, 3, 2, /**/ nan, nan, nan, /**/ 1, nan, 2, /**/ 3, 2, nan});
+  array<std::int32_t> const labels(shape(5), {0, 1, 0, 2, 0});
   array<double> correct(shape{});
   call_kernel<ct::op::correct_predictions>(plain, logits.in(), labels.in(), correct.out());
   CHECK(correct[0] == 3);

@@ -1,6 +1,7 @@
 #include "check_gradients.hpp"
 #include "op/call_kernel.hpp"
 
+#include <limits>
 #include <vector>
 
 namespace ct = constrain;
@@ -20,6 +21,16 @@ TEST_CASE_TEMPLATE("class_counts: the first of equals is predicted, an ignored l
   array<std::int32_t> scratch(shape(5));
   call_kernel<ct::op::class_counts>(plain, logits.in(), labels.in(), counts.out(), scratch.out());
   CHECK(counts.values() == std::vector<double>{1, 1, 1, /* predicted */ 2, 1, 1, /* labels */ 1, 2, 1});
+}
+
+TEST_CASE_TEMPLATE("class_counts: NaN is never predicted", real, float, double) {
+  auto const nan = std::numeric_limits<real>::quiet_NaN();
+  array<real> const logits(shape(3, 2), {nan, 3, /**/ nan, nan, /**/ 1, nan});
+  array<std::int32_t> const labels(shape(3), {0, 0, 0});
+  array<double> counts(shape(3, 2));
+  array<std::int32_t> scratch(shape(3));
+  call_kernel<ct::op::class_counts>(plain, logits.in(), labels.in(), counts.out(), scratch.out());
+  CHECK(counts.values() == std::vector<double>{1, 0, /* predicted */ 1, 1, /* labels */ 3, 0});
 }
 
 TEST_CASE("class_counts: the same on every number of threads, and the sums of accuracy") {

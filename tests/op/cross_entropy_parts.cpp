@@ -116,3 +116,22 @@ TEST_CASE("correct_predictions_parts: the first of equals counts, an ignored lab
     CHECK(correct[0] == 44);
   });
 }
+
+TEST_CASE("correct_predictions_parts: NaN is never the argmax") {
+  auto const nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> values(3 * classes, nan);
+  values[10] = -2;                                                       // row 0: a number on the last rank only
+  values[classes] = values[classes + 10] = -9, values[classes + 1] = -1; // row 1: numbers among NaN
+  array<float> const logits(shape(3, classes), values);
+  array<std::int32_t> const labels(shape(3), {10, 1, 0}); // row 2: NaN only
+  auto const options = ct::pack(ct::op::class_range_options{.classes = classes, .ranks = ranks});
+  std::mutex together;
+  tensor_group::run(ranks, [&](ct::step_parameters const& parameters) {
+    array<float> const mine(shape(3, columns), columns_of(logits.values(), 3, parameters.tensor->rank(), columns));
+    array<double> correct(shape{}), buffer(shape(ranks, 3, 2));
+    ct::call const c{options, parameters};
+    call_kernel<ct::op::correct_predictions_parts>(c, mine.in(), labels.in(), correct.out(), buffer.out());
+    std::lock_guard const lock(together);
+    CHECK(correct[0] == 2);
+  });
+}

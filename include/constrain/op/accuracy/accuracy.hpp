@@ -21,9 +21,9 @@ struct correct_predictions_parts {
 };
 
 /// y (+)= the number of rows in which the label is the argmax of the logits; of equal logits, the first is the argmax.
-/// Rows with the label `ignored_label` do not count. logits [..., classes], labels [...] -> scalar, fp64. (+)=: the
-/// first write in a run of the program overwrites the output; later writes add to it. Only the program of `evaluate`
-/// contains this op.
+/// A logit that is NaN is never the argmax. Rows with the label `ignored_label` do not count. logits [..., classes],
+/// labels [...] -> scalar, fp64. (+)=: the first write in a run of the program overwrites the output; later writes add
+/// to it. Only the program of `evaluate` contains this op.
 struct correct_predictions {
   static constexpr char const* name = "correct_predictions";
   static constexpr unsigned accumulating = 0b1;

@@ -7,11 +7,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The index of the largest of `count` values; of equal values, the first.
+/// The index of the largest of `count` values; of equal values, the first. NaN is smaller than all numbers. `count` if
+/// all values are NaN.
 template <class stored> std::int64_t argmax(stored const* x, std::int64_t count) {
-  std::int64_t best = 0;
-  for (std::int64_t i = 1; i < count; ++i)
-    if (x[i] > x[best]) best = i;
+  std::int64_t best = count;
+  for (std::int64_t i = 0; i < count; ++i)
+    if (best == count ? x[i] == x[i] : x[i] > x[best]) best = i;
   return best;
 }
 
@@ -40,7 +41,8 @@ template <> struct kernel<op::correct_predictions, cpu> {
 };
 
 template <> struct kernel<op::correct_predictions_parts, cpu> {
-  /// The data that each rank sends for each row: the maximum logit of the rank's classes, and the class of this logit.
+  /// The data that each rank sends for each row: the maximum logit of the rank's classes, and the class of this logit;
+  /// -1 if all are NaN.
   struct best {
     double logit, label;
   };
@@ -57,7 +59,8 @@ template <> struct kernel<op::correct_predictions_parts, cpu> {
       for (std::int64_t row = begin; row < end; ++row) {
         stored const* x = logits.data + row * columns;
         auto const at = argmax(x, mine.count);
-        own[row] = {static_cast<double>(x[at]), static_cast<double>(mine.first + at)};
+        own[row] =
+            at == mine.count ? best{0, -1} : best{static_cast<double>(x[at]), static_cast<double>(mine.first + at)};
       }
     });
     detail::gather_equal_counts(group, own, rows, all);
@@ -66,7 +69,9 @@ template <> struct kernel<op::correct_predictions_parts, cpu> {
       if (labels[row] == ignored_label) continue;
       auto winner = all[row];
       for (int rank = 1; rank < group.size(); ++rank)
-        if (all[rank * rows + row].logit > winner.logit) winner = all[rank * rows + row];
+        if (auto const& other = all[rank * rows + row];
+            other.label >= 0 && (winner.label < 0 || other.logit > winner.logit))
+          winner = other;
       count += winner.label == labels[row] ? 1 : 0;
     }
     correct[0] = c.add_to(0) ? correct[0] + static_cast<double>(count) : static_cast<double>(count);

@@ -4,15 +4,17 @@
 #include "constrain/op/accuracy/accuracy.hpp"
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 
+#include <limits>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// The index of the largest of the `classes` logits of the block's row; of equal logits, the first. Every thread gets
-// the result.
+// The index of the largest of the `classes` logits of the block's row; of equal logits, the first. NaN is smaller than
+// all numbers. `classes` if all logits are NaN. Every thread gets the result.
 template <class stored> static __device__ int block_argmax(stored const* x, std::int64_t classes) {
   using accumulate = arithmetic<stored>;
   __shared__ typename block_reduction<accumulate>::memory shared;
   __shared__ typename block_reduction<int>::memory shared_index;
-  accumulate best = x[0];
+  accumulate best = -std::numeric_limits<accumulate>::infinity();
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads) best = x[i] > best ? accumulate(x[i]) : best;
   best = block_reduction<accumulate>{shared}.max(best);
   // Of equal logits, the first is the argmax: its negated index is the largest.

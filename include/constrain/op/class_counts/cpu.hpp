@@ -23,7 +23,7 @@ template <> struct kernel<op::class_counts, cpu> {
       if (predicted[row] < 0) continue;
       auto const label = labels[row];
       if (predicted[row] == label) ++counts.data[label];
-      ++counts.data[classes + predicted[row]];
+      if (predicted[row] < classes) ++counts.data[classes + predicted[row]];
       ++counts.data[2 * classes + label];
     }
   }
