@@ -1,5 +1,6 @@
 #include "check_gradients.hpp"
 #include "op/call_kernel.hpp"
+#include "sentence.hpp"
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -49,6 +50,10 @@ struct summed {
 using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 5}>;
 
 } // namespace
+
+TEST_CASE("concatenate: an empty list is refused in a sentence") {
+  CHECK(sentence([] { ct::concatenate({}, 0); }) == "ct::concatenate: there are no values; pass at least one");
+}
 
 TEST_CASE("concatenate: gradients along each dimension") {
   check_gradients<task>();

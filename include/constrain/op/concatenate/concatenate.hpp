@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/error.hpp"
 #include "constrain/op/slice/slice.hpp"
 
 #include <initializer_list>
@@ -56,10 +57,12 @@ struct concatenate {
 } // namespace op
 
 /// Joins one to eight values along `dimension` (0: the outermost), in order, like torch.cat. If possible, the op that
-/// computes a value writes the value directly into the result, without a copy. Refused: more than eight values; values
-/// whose types differ, or whose shapes differ outside `dimension`; a dimension that the values do not have; and token
-/// ids.
+/// computes a value writes the value directly into the result, without a copy. Refused: no value; more than eight
+/// values; values whose types differ, or whose shapes differ outside `dimension`; a dimension that the values do not
+/// have; and token ids.
 constexpr value concatenate(std::initializer_list<value> values, int dimension, int line = __builtin_LINE()) {
+  // Without a value, there is no program to refuse.
+  if (values.size() == 0) throw error("ct::concatenate: there are no values; pass at least one");
   for (auto const& x : values) detail::refuse_ids(x, line);
   return emit<op::concatenate>(values, {.dimension = dimension}, line);
 }
