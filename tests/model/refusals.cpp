@@ -44,6 +44,6 @@ static_assert(refused<not_constexpr{}> == diagnosis_with<refusals::model_is_not_
 static_assert(refused<tagger{}, causal_lm, micro_batch{.sequences = 2}> ==
               diagnosis_with<refusals::micro_batch_is_empty>(0, 0, 2, 0));
 static_assert(refused<tagger{}, of_rows> == diagnosis_with<refusals::loss_is_not_a_scalar>(0, 0, 1, 2 * 3 * 5));
-static_assert(refused<with_a_result_of_ids{}, of_rows>.refusal == refusal_with<op::ids_are_not_numbers>());
+static_assert(refused<with_a_result_of_ids{}, of_rows>.refusal == refusal_with<op::integers_instead_of_floats>());
 
 } // namespace

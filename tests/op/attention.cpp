@@ -20,7 +20,9 @@ constexpr auto q_type = f32(shape(2, 5, 12)), scores_type = f32(shape(2, 3, 5, 5
 constexpr auto outputs = rule.infer(types({q_type, q_type, q_type}), three_heads).outputs;
 static_assert(outputs.size() == 2 && outputs[0] == q_type && outputs[1] == scores_type);
 constexpr auto flat_type = f32(shape(5, 12));
-static_assert(refuses<ct::op::no_such_axis>(rule.infer(types({flat_type, flat_type, flat_type}), three_heads), 3, 2));
+static_assert(refuses<ct::op::wrong_number_of_dimensions>(rule.infer(types({flat_type, flat_type, flat_type}),
+                                                                     three_heads),
+                                                          3, 2));
 constexpr auto of_heads(ct::attention_options const& o) {
   return rule.infer(types({q_type, q_type, q_type}), packed(o));
 }
@@ -38,7 +40,7 @@ constexpr auto with_keys(ct::operand_type k, ct::operand_type v) {
 static_assert(refuses<attention::keys_or_values_do_not_fit_the_queries>(with_keys(q_type, f32(shape(2, 5, 4))), 12, 4));
 static_assert(refuses<attention::keys_or_values_do_not_fit_the_queries>(with_keys(f32(shape(2, 4, 12)), q_type), 5, 4));
 static_assert(refuses<attention::keys_or_values_do_not_fit_the_queries>(with_keys(flat_type, q_type), 3, 2));
-static_assert(refuses<ct::op::ids_are_not_numbers>(with_keys(q_type, i32(shape(2, 5, 12))), 0, 2));
+static_assert(refuses<ct::op::integers_instead_of_floats>(with_keys(q_type, i32(shape(2, 5, 12))), 0, 2));
 constexpr auto lengths_type = i32(shape(2));
 constexpr auto with_lengths(ct::operand_type lengths) {
   return rule.infer(types({q_type, q_type, q_type, lengths}), three_heads);
@@ -67,12 +69,12 @@ constexpr auto parts_of(ct::operand_type qkv, ct::attention_options const& o) {
 constexpr auto parts = parts_of(f32(shape(2, 5, 36)), {8, false, 2}).outputs;
 static_assert(parts.size() == 3 && parts[0] == many_type && parts[1] == few_type && parts[2] == few_type);
 static_assert(parts_of(f32(shape(2, 5, 36)), {3}).outputs[2] == q_type);
-static_assert(refuses<attention::qkv_is_not_three_times_the_width>(parts_of(f32(shape(2, 5, 35)), {3}), 3, 35));
+static_assert(refuses<attention::qkv_width_is_not_a_multiple_of_three>(parts_of(f32(shape(2, 5, 35)), {3}), 3, 35));
 static_assert(refuses<attention::qkv_does_not_fit_the_heads>(parts_of(f32(shape(2, 5, 35)), {8, false, 2}), 12, 35));
 static_assert(refuses<attention::key_value_heads_do_not_divide_the_heads>(parts_of(f32(shape(2, 5, 36)), {8, false, 3}),
                                                                           8, 3));
-static_assert(refuses<ct::op::no_such_axis>(parts_of(f32(shape(5, 36)), {3}), 3, 2));
-static_assert(refuses<ct::op::ids_are_not_numbers>(parts_of(i32(shape(2, 5, 36)), {3}), 0, 0));
+static_assert(refuses<ct::op::wrong_number_of_dimensions>(parts_of(f32(shape(5, 36)), {3}), 3, 2));
+static_assert(refuses<ct::op::integers_instead_of_floats>(parts_of(i32(shape(2, 5, 36)), {3}), 0, 0));
 
 // Forward two products of sequences * heads * tokens^2 * head width multiply-adds, backward four; half of that is all a
 // causal attention needs.

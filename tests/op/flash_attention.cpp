@@ -18,7 +18,9 @@ constexpr auto q_type = f32(shape(2, 5, 12)), rows_type = f32(shape(2, 3, 5));
 constexpr auto outputs = rule.infer(types({q_type, q_type, q_type}), three_heads).outputs;
 static_assert(outputs.size() == 2 && outputs[0] == q_type && outputs[1] == rows_type);
 constexpr auto flat_type = f32(shape(5, 12));
-static_assert(refuses<ct::op::no_such_axis>(rule.infer(types({flat_type, flat_type, flat_type}), three_heads), 3, 2));
+static_assert(refuses<ct::op::wrong_number_of_dimensions>(rule.infer(types({flat_type, flat_type, flat_type}),
+                                                                     three_heads),
+                                                          3, 2));
 constexpr auto of_heads(ct::attention_options const& o) {
   return rule.infer(types({q_type, q_type, q_type}), packed(o));
 }

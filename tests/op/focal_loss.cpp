@@ -26,7 +26,7 @@ constexpr auto of_gamma(double gamma) { return infer(types({f32(shape(4, 3)), i3
 static_assert(refuses<ct::op::focal_loss::gamma_is_out_of_range>(of_gamma(-1), 0, 0));
 static_assert(refuses<ct::op::focal_loss::gamma_is_out_of_range>(of_gamma(std::numeric_limits<double>::infinity()), 0,
                                                                  0));
-static_assert(refuses<ct::op::ids_are_not_numbers>(infer(types({i32(shape(4, 3)), i32(shape(4))})), 0, 0));
+static_assert(refuses<ct::op::integers_instead_of_floats>(infer(types({i32(shape(4, 3)), i32(shape(4))})), 0, 0));
 static_assert(rule.accumulating == 1 && rule.workspace == 0b100);
 static_assert(ct::is_objective<ct::focal_classification<>> &&
               ct::is_objective<ct::focal_classification<options{.gamma = 0.5}>>);

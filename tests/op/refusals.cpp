@@ -16,8 +16,8 @@ constexpr operand_type reals{dtype::bf16, shape(2, 3)}, ids{dtype::i32, shape(2,
 
 static_assert(needs_reals(of(reals, ids)).reason == why::nothing &&
               needs_reals(of(reals, reals), 2).reason == why::nothing);
-static_assert(needs_reals(of(ids, reals)).at(7, 3) == diagnosis_with<op::ids_are_not_numbers>(7, 3, 0, 0));
-static_assert(needs_reals(of(reals, ids), 2).at(7, 3) == diagnosis_with<op::ids_are_not_numbers>(7, 3, 0, 1));
+static_assert(needs_reals(of(ids, reals)).at(7, 3) == diagnosis_with<op::integers_instead_of_floats>(7, 3, 0, 0));
+static_assert(needs_reals(of(reals, ids), 2).at(7, 3) == diagnosis_with<op::integers_instead_of_floats>(7, 3, 0, 1));
 
 constexpr diagnosis compared(shape const& a, shape const& b) {
   return needs_one_shape({dtype::f32, a}, {dtype::f64, b}).at(7, 3);

@@ -21,7 +21,8 @@ static_assert(refuses<ct::op::epsilon_is_out_of_range>(rule.infer(types({x_type,
                                                                   ct::pack(ct::rms_norm_options{.epsilon = -1})),
                                                        0, 0));
 static_assert(refuses<ct::op::widths_differ>(rule.infer(types({x_type, f32(shape(11))}), {}), 11, 12));
-static_assert(refuses<ct::op::ids_are_not_numbers>(rule.infer(types({i32(shape(2, 12)), width_type}), {}), 0, 0));
+static_assert(refuses<ct::op::integers_instead_of_floats>(rule.infer(types({i32(shape(2, 12)), width_type}), {}), 0,
+                                                          0));
 constexpr auto gradients = gradient_rule.infer(types({x_type, x_type, width_type, rows_type}), {}).outputs;
 static_assert(gradients.size() == 3 && gradients[0] == x_type && gradients[1] == width_type);
 static_assert(gradients[2] == f32(shape(ct::op::rms_norm_gradient::chunks, 12)));

@@ -11,8 +11,10 @@ static_assert(ct::op::select_token::infer(types({f32(shape(2, 5, 12))}), {.index
 using select = ct::op::select_token;
 static_assert(refuses<select::no_such_token>(select::infer(types({f32(shape(2, 5, 12))}), {.index = 5}), 5, 5));
 static_assert(refuses<select::no_such_token>(select::infer(types({f32(shape(2, 5, 12))}), {.index = -1}), 5, -1));
-static_assert(refuses<ct::op::no_such_axis>(select::infer(types({f32(shape(2, 12))}), {.index = 0}), 3, 2));
-static_assert(refuses<ct::op::ids_are_not_numbers>(select::infer(types({i32(shape(2, 5, 12))}), {.index = 0}), 0, 0));
+static_assert(refuses<ct::op::wrong_number_of_dimensions>(select::infer(types({f32(shape(2, 12))}), {.index = 0}), 3,
+                                                          2));
+static_assert(refuses<ct::op::integers_instead_of_floats>(select::infer(types({i32(shape(2, 5, 12))}), {.index = 0}), 0,
+                                                          0));
 
 template <int index> struct model {
   constexpr ct::value operator()(ct::value tokens) const {

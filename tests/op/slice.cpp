@@ -18,17 +18,18 @@ static_assert(rule::infer(types({i32(shape(2, 5))}), {.dimension = 1, .begin = 0
 static_assert(refuses<rule::no_such_dimension>(rule::infer(types({x_type}), {.dimension = 3}), 3, 3));
 static_assert(refuses<rule::no_such_dimension>(rule::infer(types({x_type}), {.dimension = -1}), 3, -1));
 static_assert(refuses<rule::slice_is_empty>(rule::infer(types({x_type}), {.dimension = 1, .extent = 0}), 1, 0));
-static_assert(refuses<rule::slice_is_too_long>(rule::infer(types({x_type}), {.dimension = 1, .begin = -1}), 5, -1));
-static_assert(refuses<rule::slice_is_too_long>(rule::infer(types({x_type}), {.dimension = 1, .begin = 3, .extent = 3}),
-                                               5, 6));
+static_assert(refuses<rule::slice_is_out_of_range>(rule::infer(types({x_type}), {.dimension = 1, .begin = -1}), 5, -1));
+static_assert(refuses<rule::slice_is_out_of_range>(rule::infer(types({x_type}),
+                                                               {.dimension = 1, .begin = 3, .extent = 3}),
+                                                   5, 6));
 // Numbers so large that their sum overflows.
 constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
-static_assert(refuses<rule::slice_is_too_long>(rule::infer(types({x_type}),
-                                                           {.dimension = 1, .begin = huge, .extent = huge}),
-                                               5, huge));
-static_assert(refuses<rule::slice_is_too_long>(rule::infer(types({x_type}),
-                                                           {.dimension = 1, .begin = 2, .extent = huge - 2}),
-                                               5, huge));
+static_assert(refuses<rule::slice_is_out_of_range>(rule::infer(types({x_type}),
+                                                               {.dimension = 1, .begin = huge, .extent = huge}),
+                                                   5, huge));
+static_assert(refuses<rule::slice_is_out_of_range>(rule::infer(types({x_type}),
+                                                               {.dimension = 1, .begin = 2, .extent = huge - 2}),
+                                                   5, huge));
 
 // Slices that overlap, leave elements out, are used twice and sliced again, along every dimension.
 struct model {

@@ -26,7 +26,7 @@ static_assert(refuses_cap(0) && refuses_cap(-1) && refuses_cap(std::numeric_limi
 static_assert(refuses_cap(std::numeric_limits<double>::quiet_NaN()));
 static_assert(refuses_cap(1e39) && refuses_cap(1e-46)); // infinite and 0 in fp32
 static_assert(!refuses_cap(1e38) && !refuses_cap(1e-37));
-static_assert(refuses<ct::op::ids_are_not_numbers>(infer(types({i32(shape(4))})), 0, 0));
+static_assert(refuses<ct::op::integers_instead_of_floats>(infer(types({i32(shape(4))})), 0, 0));
 
 /// A language model whose logits stay within (-1, 1).
 struct model {

@@ -12,7 +12,8 @@ namespace {
 constexpr auto rule = ct::info_of<ct::op::squared_error>;
 static_assert(rule.infer(types({f32(shape(2, 3)), f32(shape(2, 3))}), {}).outputs[0] == f64({}));
 static_assert(rule.infer(types({{ct::dtype::bf16, shape(2, 3)}, f32(shape(2, 3))}), {}).outputs.size() == 2);
-static_assert(refuses<ct::op::ids_are_not_numbers>(rule.infer(types({f32(shape(2, 3)), i32(shape(2, 3))}), {}), 0, 1));
+static_assert(refuses<ct::op::integers_instead_of_floats>(rule.infer(types({f32(shape(2, 3)), i32(shape(2, 3))}), {}),
+                                                          0, 1));
 static_assert(refuses<ct::op::widths_differ>(rule.infer(types({f32(shape(2, 3)), f32(shape(2, 4))}), {}), 3, 4));
 
 constexpr std::int64_t parts = ct::op::squared_error::parts;

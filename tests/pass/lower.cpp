@@ -31,7 +31,7 @@ constexpr int iterations = program_of_7.axes.size() - 1, segments = iterations -
 constexpr auto weight = table.operands[table.steps[find(&info_of<op::linear>)].first_operand + 1];
 static_assert(stride(weight, iterations) == 4 * 4 * 4 && stride(weight, segments) == 3 * 4 * 4 * 4);
 static_assert(weight.count == 16 && stride(weight, program_of_7.micro_batches) == 0);
-static_assert(table.axes[iterations].extent == 3 && table.axes[iterations].whole_extent == 7 &&
+static_assert(table.axes[iterations].extent == 3 && table.axes[iterations].original_extent == 7 &&
               table.axes[iterations].segments == segments);
 static_assert(table.axes[segments].extent == 3 && table.axes[segments].segments == -1);
 
@@ -74,8 +74,9 @@ TEST_CASE("every address of a plan lies in the arena") {
           auto last = o.offset + o.count * size_of(o.type);
           for (auto const& term : o.strides) {
             auto const& a = f.axes[term.axis];
-            auto const most =
-                a.whole >= 0 && a.factor == 1 && f.axes[a.whole].extent < a.extent ? f.axes[a.whole].extent : a.extent;
+            auto const most = a.original >= 0 && a.factor == 1 && f.axes[a.original].extent < a.extent
+                                  ? f.axes[a.original].extent
+                                  : a.extent;
             last += (most - 1) * term.stride;
           }
           if (o.position_stride != 0 && o.ring != 0) last += (o.ring - 1) * o.position_stride;

@@ -30,10 +30,10 @@ struct source_without_device {};
 // Which ops a device has no kernel for; a source without a device has all.
 template <class source>
 constexpr auto missing_in = missing_of<source, op::add_layer_norm, op::layer_norm_gradient_add>();
-static_assert(!missing_in<source_for<with_some>>.contain(info_of<op::add_layer_norm>));
-static_assert(missing_in<source_for<with_some>>.contain(info_of<op::layer_norm_gradient_add>));
-static_assert(missing_in<source_for<without_any>>.contain(info_of<op::add_layer_norm>));
-static_assert(!missing_in<source_without_device>.contain(info_of<op::add_layer_norm>));
+static_assert(!missing_in<source_for<with_some>>.contains(info_of<op::add_layer_norm>));
+static_assert(missing_in<source_for<with_some>>.contains(info_of<op::layer_norm_gradient_add>));
+static_assert(missing_in<source_for<without_any>>.contains(info_of<op::add_layer_norm>));
+static_assert(!missing_in<source_without_device>.contains(info_of<op::add_layer_norm>));
 
 // Attention: a policy that only asks keeps the reference; one that demands does not.
 constexpr program attends = built<gpt2_task>();
@@ -71,8 +71,8 @@ static_assert(same(fused_for<without_any>, separate));
 
 // A policy that demands fusion gets it, with or without kernels.
 constexpr auto everything_is_missing = detail::missing_for_fusion<source_for<without_any>, passes>();
-static_assert(everything_is_missing.contain(info_of<bias_op>));
-static_assert(everything_is_missing.contain(info_of<op::layer_norm_gradient_add>));
+static_assert(everything_is_missing.contains(info_of<bias_op>));
+static_assert(everything_is_missing.contains(info_of<op::layer_norm_gradient_add>));
 static_assert(same(constrain::fuse(separate, fusion::all::value, everything_is_missing),
                    constrain::fuse(separate, fusion::all::value)));
 

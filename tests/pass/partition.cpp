@@ -170,7 +170,7 @@ template <class... calls> constexpr program with_loop(program const& p) {
 }
 // The tensor that is gathered before a loop serves one call of the loop that writes over it, and no second one.
 static_assert(verify(partition(with_loop<full_op>(once), true, 2)).ok());
-constexpr auto loop_refusal = refusal_with<refusals::loop_writes_what_it_reads>();
+constexpr auto loop_refusal = refusal_with<refusals::loop_writes_gathered_value>();
 static_assert(partition(with_loop<full_op, full_op>(once), true, 2).failure.refusal == loop_refusal);
 static_assert(partition(with_loop<full_op, shard_op>(once), true, 2).failure.refusal == loop_refusal);
 static_assert(partition(with_loop<shard_op, full_op>(once), true, 2).failure.refusal == loop_refusal);

@@ -111,10 +111,10 @@ constexpr std::int64_t runs(program const& p, op_info const* op) {
       auto const& a = p.axes[n.axis];
       int const close = p.end_of(i);
       auto extent = a.extent;
-      bool const inner = a.whole >= 0 && a.factor == 1;
-      if (inner && p.axes[a.whole].extent - segment * a.extent < extent)
-        extent = p.axes[a.whole].extent - segment * a.extent;
-      bool const outer = a.whole >= 0 && !inner;
+      bool const inner = a.original >= 0 && a.factor == 1;
+      if (inner && p.axes[a.original].extent - segment * a.extent < extent)
+        extent = p.axes[a.original].extent - segment * a.extent;
+      bool const outer = a.original >= 0 && !inner;
       for (std::int64_t iteration = 0; iteration < extent; ++iteration)
         total += self(self, i + 1, close, outer ? iteration : segment);
       i = close;

@@ -58,7 +58,7 @@ void check_limits(program const& p) {
     auto const [result, plans] = search(p, limit);
     CHECK(result.bytes <= limit);
     CHECK(result.cost <= 1.02 * cheapest);
-    CHECK(plans <= recomputation_search::most_plans);
+    CHECK(plans <= recomputation_search::maximum_plans);
   }
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("recomputation_search: refused plans are never chosen, and a refused f
   recomputation_estimate const estimate(p);
   constexpr auto refused = recomputation_search::refused;
   CHECK(recomputation_search{}.after(estimate, refused, 1000).is_done);
-  for (int fitting = 1; fitting < recomputation_search::most_plans; ++fitting) {
+  for (int fitting = 1; fitting < recomputation_search::maximum_plans; ++fitting) {
     CAPTURE(fitting);
     recomputation_search s;
     for (int plans = 0; !s.is_done; ++plans) {
@@ -122,12 +122,12 @@ TEST_CASE("recomputation_search: refused plans are never chosen, and a refused f
       CHECK(s.made.size() == plans + 1);
     }
     CHECK(s.best == (s.made.size() > fitting ? fitting : -1));
-    CHECK(s.made.size() <= recomputation_search::most_plans);
+    CHECK(s.made.size() <= recomputation_search::maximum_plans);
   }
 }
 
 TEST_CASE("recomputation_search: if most plans are refused and nothing fits in one byte, the search still ends") {
-  static_assert(refused_after<recomputation_search::most_plans - 1>.is_done == false);
-  static_assert(refused_after<recomputation_search::most_plans>.is_done);
-  static_assert(refused_after<recomputation_search::most_plans>.best == -1);
+  static_assert(refused_after<recomputation_search::maximum_plans - 1>.is_done == false);
+  static_assert(refused_after<recomputation_search::maximum_plans>.is_done);
+  static_assert(refused_after<recomputation_search::maximum_plans>.best == -1);
 }

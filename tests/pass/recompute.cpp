@@ -18,7 +18,7 @@ static_assert(loops(before) == 2 && loops(every_1) == 2 && loops(every_3) == 5);
 // 7 iterations in segments of 3: two whole ones and one of a single iteration.
 constexpr auto segment = every_3.axes[every_3.axes.size() - 2], iteration = every_3.axes[every_3.axes.size() - 1];
 static_assert(segment.extent == 3 && segment.factor == 3 && iteration.extent == 3 && iteration.factor == 1);
-static_assert(segment.whole == iteration.whole && every_3.axes[segment.whole].extent == 7);
+static_assert(segment.original == iteration.original && every_3.axes[segment.original].extent == 7);
 
 // The forward ops of the body run twice, everything else once.
 static_assert(runs(before, &info_of<op::elementwise<op::silu>>) == 7);

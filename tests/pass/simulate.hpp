@@ -116,7 +116,7 @@ private:
         terms_.push_back({axis, 1});
         break;
       }
-      if (p_.axes[open].whole == axis) terms_.push_back({open, p_.axes[open].factor});
+      if (p_.axes[open].original == axis) terms_.push_back({open, p_.axes[open].factor});
     }
     coordinates_.push_back({first, static_cast<int>(terms_.size()), 0, extent});
   }

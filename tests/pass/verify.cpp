@@ -34,8 +34,7 @@ constexpr program with_shape(int value, shape s) {
 }
 // The line is the line of the call whose output has the wrong shape.
 constexpr auto wrong = verify(with_shape(good.nodes[0].outputs[0].value, shape(2, 3, 9)));
-static_assert(wrong.reason == why::shape_is_not_what_the_rule_says && wrong.line == good.nodes[0].line &&
-              wrong.line > 0);
+static_assert(wrong.reason == why::shape_differs_from_rule && wrong.line == good.nodes[0].line && wrong.line > 0);
 // A rule that refuses is repeated with its own reason and numbers.
 constexpr auto refused = verify(with_shape(named(good, "head.weight"), shape(5, 3)));
 static_assert(refused.refusal == refusal_with<op::widths_differ>() && refused.expected == 3 && refused.got == 4);

@@ -44,7 +44,7 @@ static_assert(op::attention::infer(three(dtype::f32, shape(2, 4, 10)), {.heads =
 static_assert(op::attention::infer(three(dtype::f32, shape(2, 4, 10)), {.heads = 3}).refusal ==
               refusal_with<op::attention::heads_do_not_divide_the_width>());
 static_assert(op::attention::infer(three(dtype::i32, shape(2, 4, 12)), {.heads = 3}).refusal ==
-              refusal_with<op::ids_are_not_numbers>());
+              refusal_with<op::integers_instead_of_floats>());
 
 } // namespace
 

@@ -1,5 +1,5 @@
 // refused: a value has `got` dimensions, but needs `expected`; pass [sequences, tokens, features]
-// shows: no_such_axis
+// shows: wrong_number_of_dimensions
 // diagnosis: refused, line, 0, 3, 2
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,6 +1,6 @@
 // refused: an operation, `op`, in a loop needs a gradient, parameter or state in the layout `needed`
 // diagnosis: refused, any, any, any, any
-// shows: loop_writes_what_it_reads
+// shows: loop_writes_gathered_value
 // layouts: clip_tensor, flat, replicated
 // with MPI
 #include "clip_policy.hpp"

@@ -1,5 +1,5 @@
 // refused: the input of ct::linear has no feature dimension; pass a value of shape [..., features]
-// shows: not_a_matrix_of_features
+// shows: input_is_a_scalar
 // diagnosis: refused, line, line, 1, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,5 +1,5 @@
 // refused: a value that must be floating-point holds integers, such as token ids; pass tokens through ct::embedding
-// shows: ids_are_not_numbers
+// shows: integers_instead_of_floats
 // diagnosis: refused, line, any, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

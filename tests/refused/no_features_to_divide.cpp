@@ -1,4 +1,4 @@
-// refused: parallel::tensor: `expected` ranks can divide no layer and no vocabulary; a layer needs a weight and bias of
+// refused: parallel::tensor: `expected` ranks can divide no layer and no vocabulary; no other layer may use a
 // diagnosis: refused, any, any, 3, 0
 // shows: no_features_to_divide
 // with MPI

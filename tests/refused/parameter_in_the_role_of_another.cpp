@@ -1,5 +1,5 @@
 // refused: ct::parameter needs the role of a parameter
-// diagnosis: role_of_no_parameter, line, 0, any, any
+// diagnosis: role_is_not_for_parameters, line, 0, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,6 +1,6 @@
 // refused: ct::in_parts: the value is not a parameter; pass the result of ct::parameter
 // diagnosis: refused, line, any, 0, 0
-// shows: parts_of_no_parameter
+// shows: value_is_not_a_parameter
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

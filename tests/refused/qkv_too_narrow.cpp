@@ -1,5 +1,5 @@
 // refused: ct::self_attention: the width of qkv, `got`, must be a multiple of 3
-// shows: qkv_is_not_three_times_the_width
+// shows: qkv_width_is_not_a_multiple_of_three
 // diagnosis: refused, line, 0, 3, 64
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -39,7 +39,8 @@ constexpr value repeat(std::string_view name, int iterations, value x, body cons
   }
   scope const inside(owner, name, line);
   int const axis = program.add_axis({.name = owner.scope, .extent = iterations});
-  if (x.type() == dtype::i32) program.fail(diagnosis_with<op::ids_are_not_numbers>(line, owner.called_from, 0, 0));
+  if (x.type() == dtype::i32)
+    program.fail(diagnosis_with<op::integers_instead_of_floats>(line, owner.called_from, 0, 0));
   ref const carried{owner.new_value({x.type(), x.shape()}, role::activation, line, axis), at::current};
 
   auto const copy_to = [&](ref from, ref to) {

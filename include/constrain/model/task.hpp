@@ -133,7 +133,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
     b.check_reach(logits.where(), logits.info().line);
     for (auto const& info : b.program.values)
       if (info.per_run) b.program.fail(diagnosis_with<refusals::model_reads_label_count>(info.line));
-    if (logits.type() == dtype::i32) b.program.fail(diagnosis_with<op::ids_are_not_numbers>(logits.info().line));
+    if (logits.type() == dtype::i32) b.program.fail(diagnosis_with<op::integers_instead_of_floats>(logits.info().line));
     if (e == entry::predict || e == entry::generate) {
       b.program.set_result("logits", observe(logits, b.new_value({logits.type(), logits.shape()}, role::result, 0)));
       return b.program;

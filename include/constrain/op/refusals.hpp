@@ -22,13 +22,13 @@ template <diagnosis d> struct weight_is_not_a_matrix {
 };
 
 /// An activation has `got` dimensions, but the op needs `expected`.
-template <diagnosis d> struct no_such_axis {
+template <diagnosis d> struct wrong_number_of_dimensions {
   static_assert(d.ok(), "a value has `got` dimensions, but needs `expected`; pass [sequences, tokens, features]");
 };
 
 /// A value holds integers, but must hold floating-point numbers. `got`: the index of the operand if an op refuses it,
 /// otherwise 0.
-template <diagnosis d> struct ids_are_not_numbers {
+template <diagnosis d> struct integers_instead_of_floats {
   static_assert(d.ok(), "a value that must be floating-point holds integers, such as token ids; pass tokens through "
                         "ct::embedding first");
 };
@@ -53,7 +53,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// operands holds integers, the result's reason is `nothing`.
 constexpr inferred needs_reals(operand_types const& in, int count = 1) {
   for (int i = 0; i < count; ++i)
-    if (in[i].type == dtype::i32) return inferred::failure<op::ids_are_not_numbers>(0, i);
+    if (in[i].type == dtype::i32) return inferred::failure<op::integers_instead_of_floats>(0, i);
   return inferred();
 }
 

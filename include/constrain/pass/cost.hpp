@@ -13,8 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// How a trainer or an inference object uses its memory on one rank. `peak` and the reserve in `workspace` cover every
 /// entry program (step, evaluate, predict and generate). All other fields describe only the step program of a trainer,
 /// or the evaluate program of an inference object. All fields except `peak` sum to `peak`. Gradients, communication and
-/// workspace are the maximum at any time. Where they or compute copies use the same bytes at different times, so that
-/// their sum would exceed the arena, gradients, then communication, then workspace are only what the parts before leave.
+/// workspace are the maximum at any time, unless parts use the same bytes at different times, so that their sum would
+/// exceed the arena. Then, in this order, each of the three is at most the rest of the arena.
 struct memory_plan {
   bytes weights;         // of parameters as kernels read them (the compute copy, if there is one)
   bytes master_weights;  // of parameters that have a compute copy; the optimizer updates these, not the copy
@@ -122,9 +122,9 @@ template <class function> constexpr void for_each_cost(program const& p, functio
       // The loop over a segment of a repeat (recompute.hpp) can have fewer iterations in the last segment: use the mean
       // number of iterations.
       auto const& a = p.axes[n.axis];
-      double const count = a.whole >= 0 && a.factor == 1
-                               ? static_cast<double>(p.axes[a.whole].extent) /
-                                     static_cast<double>((p.axes[a.whole].extent + a.extent - 1) / a.extent)
+      double const count = a.original >= 0 && a.factor == 1
+                               ? static_cast<double>(p.axes[a.original].extent) /
+                                     static_cast<double>((p.axes[a.original].extent + a.extent - 1) / a.extent)
                                : static_cast<double>(a.extent);
       around.push_back(iterations);
       iterations *= count;

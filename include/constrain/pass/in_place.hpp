@@ -9,11 +9,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// For each value, the root of its chain of views: the value at the end of the chain, which is not a view.
-struct full_values {
+struct view_roots {
   int of[program::maximum_values]{};       // the root; the value itself if it is not a view
   int last_use[program::maximum_values]{}; // of a root: the last node that refers to it, directly or through views
 
-  constexpr explicit full_values(program const& p) {
+  constexpr explicit view_roots(program const& p) {
     for (int v = 0; v < p.values.size(); ++v) {
       of[v] = v;
       while (p.values[of[v]].view) of[v] = p.values[of[v]].view.of.value;
@@ -29,17 +29,17 @@ struct full_values {
 /// views, and must not read a view of `from`. All nodes that refer to `from` must be in the loop around node `i`, and
 /// one of them must write `from` in each iteration. False for loop-carried values, accumulators, inputs and observed
 /// values.
-constexpr bool dies_at(program const& p, nest const& where, full_values const& full, ref from, int i) {
+constexpr bool dies_at(program const& p, nest const& where, view_roots const& roots, ref from, int i) {
   auto const& info = p.values[from.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info) || info.role == role::input) return false;
-  if (full.last_use[from.value] != i) return false;
+  if (roots.last_use[from.value] != i) return false;
   int const loop = where.parent[i];
   bool defined_here = false;
   for (int j = 0; j <= i; ++j) {
     bool read = false, written = false, read_by_view = false;
     for (auto const& input : p.nodes[j].inputs)
-      if (full.of[input.value] == from.value) read = true, read_by_view = read_by_view || input.value != from.value;
-    for (auto const& output : p.nodes[j].outputs) written = written || full.of[output.value] == from.value;
+      if (roots.of[input.value] == from.value) read = true, read_by_view = read_by_view || input.value != from.value;
+    for (auto const& output : p.nodes[j].outputs) written = written || roots.of[output.value] == from.value;
     if (!read && !written) continue;
     if (written && where.parent[j] == loop) defined_here = true;
     if (!where.contains(loop, j) || (j == i && read_by_view)) return false;
@@ -55,7 +55,7 @@ constexpr program in_place(program const& p) {
   if (!p.failure.ok()) return p;
   program out = p;
   nest const where(p);
-  detail::full_values const full(p);
+  detail::view_roots const roots(p);
   for (int i = 0; i < p.nodes.size(); ++i) {
     auto const& n = p.nodes[i];
     if (n.kind != node_kind::call || n.op->in_place == 0) continue;
@@ -68,7 +68,7 @@ constexpr program in_place(program const& p) {
       bool const same_bytes =
           source.shape.elements() * size_of(source.type) == target.shape.elements() * size_of(target.type);
       if (!same_bytes || source.overwritten_by || source.view || to.value == n.inputs[k].value) continue;
-      if (!detail::dies_at(p, where, full, n.inputs[k], i)) continue;
+      if (!detail::dies_at(p, where, roots, n.inputs[k], i)) continue;
       source.overwritten_by = to;
       break;
     }

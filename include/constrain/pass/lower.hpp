@@ -38,7 +38,7 @@ public:
   /// split from it.
   constexpr std::int64_t factor(int loop_axis, int axis) const {
     std::int64_t product = 1;
-    for (; loop_axis >= 0; loop_axis = p_.axes[loop_axis].whole) {
+    for (; loop_axis >= 0; loop_axis = p_.axes[loop_axis].original) {
       if (loop_axis == axis) return product;
       product *= p_.axes[loop_axis].factor;
     }
@@ -90,19 +90,19 @@ public:
   constexpr index_terms iteration(int i) const {
     index_terms out;
     std::int64_t iterations = 1; // of the loops visited so far (the inner loops)
-    int last_whole = -1;
+    int last_original = -1;
     std::int64_t last_iterations = 1;
     for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
       int const axis = p_.nodes[loop].axis;
       if (axis == p_.micro_batches) continue;
-      int whole = axis;
-      while (p_.axes[whole].whole >= 0) whole = p_.axes[whole].whole;
-      if (whole != last_whole) {
+      int original = axis;
+      while (p_.axes[original].original >= 0) original = p_.axes[original].original;
+      if (original != last_original) {
         last_iterations = iterations;
-        iterations *= p_.axes[whole].extent;
-        last_whole = whole;
+        iterations *= p_.axes[original].extent;
+        last_original = original;
       }
-      out.push_back({axis, factor(axis, whole) * last_iterations});
+      out.push_back({axis, factor(axis, original) * last_iterations});
     }
     return out;
   }
@@ -201,10 +201,10 @@ template <int steps, int operands> constexpr plan<steps, operands> lower(program
   for (int a = 0; a < p.axes.size(); ++a) {
     out.axes[a].extent = p.axes[a].extent;
     out.axes[a].rows = p.axes[a].rows;
-    if (p.axes[a].whole < 0 || p.axes[a].factor != 1) continue;
-    out.axes[a].whole_extent = p.axes[p.axes[a].whole].extent;
+    if (p.axes[a].original < 0 || p.axes[a].factor != 1) continue;
+    out.axes[a].original_extent = p.axes[p.axes[a].original].extent;
     for (int b = 0; b < p.axes.size(); ++b)
-      if (b != a && p.axes[b].whole == p.axes[a].whole) out.axes[a].segments = b;
+      if (b != a && p.axes[b].original == p.axes[a].original) out.axes[a].segments = b;
   }
   out.micro_batches = p.micro_batches;
   for (auto const& port : p.ports)

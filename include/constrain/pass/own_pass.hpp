@@ -19,13 +19,13 @@ template <class policy> concept has_own_pass = requires(program const& p) {
 
 namespace detail {
 
-template <class policy> concept says_after = requires { policy::after; };
+template <class policy> concept has_after = requires { policy::after; };
 
 /// Whether the policy's pass runs after the library's pass `at`. If the policy has `after` but no valid `pass`, returns
 /// true for `built`.
 template <class policy, pass_name at> constexpr bool follows() {
   if constexpr (has_own_pass<policy>) return policy::after == at;
-  else return says_after<policy> && at == pass_name::built; // `run_own_pass` refuses the program
+  else return has_after<policy> && at == pass_name::built; // `run_own_pass` refuses the program
 }
 
 /// Runs the policy's pass, or refuses the program if the policy has no valid pass.
@@ -91,12 +91,13 @@ private:
 /// Runs the policies' passes that follow the library's pass `at`. `before`: the result of `at`, with static storage.
 /// If no policy's pass follows `at`, returns a reference to `before` itself, which saves the compiler a copy. Refused:
 /// a pass that is invalid or not a constant expression.
-template <class policies, pass_name at, program const& before> constexpr decltype(auto) with_own() {
+template <class policies, pass_name at, program const& before> constexpr decltype(auto) with_policy_passes() {
   return own_passes<typename policies::in_order>::template after<at, before>();
 }
 
 /// Calls f(name, program) with the result of the library's pass `at` and of each policy's pass that follows `at`.
-template <class policies, pass_name at, class function> void report_own(function const& f, program const& before) {
+template <class policies, pass_name at, class function>
+void report_policy_passes(function const& f, program const& before) {
   own_passes<typename policies::in_order>::template report<at>(f, before);
 }
 

@@ -22,9 +22,10 @@ public:
     for (auto const& info : p.values)
       if (info.view) may_be_padded_[info.view.of.value] = false;
     for (auto const& n : p.nodes) {
-      for (int k = 0; k < n.inputs.size(); ++k) look_at(n.inputs[k].value, n.op->strided_inputs >> k, is_operand(n, k));
+      for (int k = 0; k < n.inputs.size(); ++k)
+        record_operand(n.inputs[k].value, n.op->strided_inputs >> k, is_operand(n, k));
       for (int j = 0; j < n.outputs.size(); ++j)
-        look_at(n.outputs[j].value, n.op->strided_outputs >> j, n.op->gemm_operands != 0 && j == 0);
+        record_operand(n.outputs[j].value, n.op->strided_outputs >> j, n.op->gemm_operands != 0 && j == 0);
     }
   }
 
@@ -73,7 +74,7 @@ private:
            info.shape.features() * size_of(info.type) % 16 != 0;
   }
   /// Records whether an operand of a call may be strided (bit 0 of `strided`), and whether it is a matrix of a GEMM.
-  constexpr void look_at(int value, unsigned strided, bool in_gemm) {
+  constexpr void record_operand(int value, unsigned strided, bool in_gemm) {
     may_be_padded_[value] = may_be_padded_[value] && (strided & 1u) != 0;
     in_gemm_[value] = in_gemm_[value] || in_gemm;
   }

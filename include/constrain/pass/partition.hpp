@@ -177,7 +177,7 @@ private:
       bool old = k < 0; // not found: an earlier node of the loop writes the value
       int const last = nest_.end[nest_.child(level_of(in_, nest_, in_.values[value], i), i)];
       for (int later = i; later < last; ++later) old = old || writes_elsewhere(value, k, later);
-      if (old) refuse(diagnosis_with<refusals::loop_writes_what_it_reads>(), n, value);
+      if (old) refuse(diagnosis_with<refusals::loop_writes_gathered_value>(), n, value);
     }
   }
 

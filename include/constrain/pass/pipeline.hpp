@@ -44,12 +44,12 @@ constexpr program share_bytes(program const& p, bool is_cuda = false) {
 /// The program `passes::without_dead_code`, divided over the ranks of a tensor group.
 template <class passes>
 inline constexpr program divided_program =
-    divide(with_own<typename passes::set, pass_name::without_dead_code, passes::without_dead_code>(),
+    divide(with_policy_passes<typename passes::set, pass_name::without_dead_code, passes::without_dead_code>(),
            passes::set::parallelism::value.tensor);
 
 template <class passes> constexpr decltype(auto) divided() {
   if constexpr (passes::set::parallelism::value.tensor > 1) return (divided_program<passes>);
-  else return with_own<typename passes::set, pass_name::without_dead_code, passes::without_dead_code>();
+  else return with_policy_passes<typename passes::set, pass_name::without_dead_code, passes::without_dead_code>();
 }
 
 } // namespace detail
@@ -59,19 +59,19 @@ namespace detail {
 /// The fused program, with the operands of GEMMs rounded to TF32.
 template <class passes>
 inline constexpr program rounded_program =
-    round_operands(with_own<typename passes::set, pass_name::fused, passes::fused>());
+    round_operands(with_policy_passes<typename passes::set, pass_name::fused, passes::fused>());
 
 /// The fused step program for a CUDA device, after the pass `sum_parts_together`.
 template <class passes>
 inline constexpr program summed_program =
-    sum_parts_together(with_own<typename passes::set, pass_name::fused, passes::fused>());
+    sum_parts_together(with_policy_passes<typename passes::set, pass_name::fused, passes::fused>());
 
 /// The program before it is partitioned over ranks. On a CUDA device, GEMMs round their operands to TF32 themselves.
 template <class passes> constexpr decltype(auto) before_partition() {
   if constexpr (passes::set::device::value.is_cuda && requires { passes::updated; }) return (summed_program<passes>);
   else if constexpr (passes::set::precision::value.tf32 && !passes::set::device::value.is_cuda)
     return (rounded_program<passes>);
-  else return with_own<typename passes::set, pass_name::fused, passes::fused>();
+  else return with_policy_passes<typename passes::set, pass_name::fused, passes::fused>();
 }
 
 // The programs between passes. A pass that does not apply is skipped, which saves the compilers a copy of the program:
@@ -79,22 +79,22 @@ template <class passes> constexpr decltype(auto) before_partition() {
 
 /// Whether a policy's pass follows the library's pass `at`.
 template <class passes, pass_name at>
-inline constexpr bool has_own = own_passes<typename passes::set::in_order>::template follow<at>;
+inline constexpr bool has_policy_pass = own_passes<typename passes::set::in_order>::template follow<at>;
 
 /// The program before mixed precision.
 template <class passes> constexpr decltype(auto) before_cast() {
   constexpr bool accumulates = passes::set::accumulation::value.micro_batches != 1;
-  if constexpr (!accumulates && !has_own<passes, pass_name::accumulated>) return passes::divided();
-  else return with_own<typename passes::set, pass_name::accumulated, passes::accumulated>();
+  if constexpr (!accumulates && !has_policy_pass<passes, pass_name::accumulated>) return passes::divided();
+  else return with_policy_passes<typename passes::set, pass_name::accumulated, passes::accumulated>();
 }
 
 /// The program after mixed precision and the policies' passes that follow it.
 template <class passes> constexpr decltype(auto) after_cast() {
-  if constexpr (!has_own<passes, pass_name::cast> && std::is_reference_v<decltype(passes::before_cast())>) {
+  if constexpr (!has_policy_pass<passes, pass_name::cast> && std::is_reference_v<decltype(passes::before_cast())>) {
     if constexpr (!needs_casts(passes::before_cast(), passes::set::precision::value)) return passes::before_cast();
     else return (passes::cast);
   } else {
-    return with_own<typename passes::set, pass_name::cast, passes::cast>();
+    return with_policy_passes<typename passes::set, pass_name::cast, passes::cast>();
   }
 }
 
@@ -102,14 +102,14 @@ template <class passes> constexpr decltype(auto) after_cast() {
 template <class passes, node_set dropped> constexpr decltype(auto) before_fusion() {
   constexpr auto const& checkpointing = passes::set::checkpointing::value;
   constexpr bool keeps_all = !checkpointing.recomputes && !checkpointing.by_operation && dropped == node_set{};
-  if constexpr (keeps_all && !has_own<passes, pass_name::recomputed>) return passes::before_recomputation();
-  else return with_own<typename passes::set, pass_name::recomputed, passes::recomputed>();
+  if constexpr (keeps_all && !has_policy_pass<passes, pass_name::recomputed>) return passes::before_recomputation();
+  else return with_policy_passes<typename passes::set, pass_name::recomputed, passes::recomputed>();
 }
 
 /// The program before values share bytes. `distributed`: whether the program is partitioned.
 template <class passes, bool distributed> constexpr decltype(auto) before_sharing() {
-  if constexpr (!distributed && !has_own<passes, pass_name::sharded>) return before_partition<passes>();
-  else return with_own<typename passes::set, pass_name::sharded, passes::sharded>();
+  if constexpr (!distributed && !has_policy_pass<passes, pass_name::sharded>) return before_partition<passes>();
+  else return with_policy_passes<typename passes::set, pass_name::sharded, passes::sharded>();
 }
 
 } // namespace detail
@@ -121,9 +121,10 @@ template <class passes, bool distributed> constexpr decltype(auto) before_sharin
 template <class source> struct passes_before_gradients {
   using set = typename source::policies;
   static constexpr program built = source::build();
-  static constexpr program selected = select_attention(with_own<set, pass_name::built, built>(), set::attention::value,
-                                                       detail::missing_for_attention<source>());
-  static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
+  static constexpr program selected = select_attention(with_policy_passes<set, pass_name::built, built>(),
+                                                       set::attention::value, detail::missing_for_attention<source>());
+  static constexpr program without_dead_code =
+      dead_code_elimination(with_policy_passes<set, pass_name::selected, selected>());
   /// The program of one rank of a tensor group; without tensor parallelism, the result of the previous pass.
   static constexpr decltype(auto) divided() { return detail::divided<passes_before_gradients>(); }
   static constexpr program accumulated = accumulate_over(divided(), set::accumulation::value);
@@ -171,10 +172,14 @@ template <class source> struct passes_to_update : passes_before_gradients<source
   using typename before::set;
   static constexpr program differentiated = detail::differentiate_or_refuse<before>();
   /// The program to which the optimizer step is appended.
-  static constexpr decltype(auto) before_update() { return with_own<set, pass_name::differentiated, differentiated>(); }
+  static constexpr decltype(auto) before_update() {
+    return with_policy_passes<set, pass_name::differentiated, differentiated>();
+  }
   static constexpr program updated = detail::update_or_refuse<passes_to_update, typename source::optimizer>();
   /// The program before activation checkpointing.
-  static constexpr decltype(auto) before_recomputation() { return with_own<set, pass_name::updated, updated>(); }
+  static constexpr decltype(auto) before_recomputation() {
+    return with_policy_passes<set, pass_name::updated, updated>();
+  }
 };
 
 /// All passes of the step program; each constant is the result of a pass. `dropped`: the nodes that the backward pass
@@ -199,18 +204,18 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
 
   /// Calls f(name, program) with each result that can be printed, in order, including the results of policies' passes.
   template <class function> static void for_each(function const& f) {
-    report_own<set, pass_name::built>(f, before::built);
-    report_own<set, pass_name::selected>(f, before::selected);
-    report_own<set, pass_name::without_dead_code>(f, before::without_dead_code);
+    report_policy_passes<set, pass_name::built>(f, before::built);
+    report_policy_passes<set, pass_name::selected>(f, before::selected);
+    report_policy_passes<set, pass_name::without_dead_code>(f, before::without_dead_code);
     if constexpr (set::parallelism::value.tensor > 1) f("divided", before::divided());
-    report_own<set, pass_name::accumulated>(f, before::accumulated);
-    report_own<set, pass_name::cast>(f, before::cast);
-    report_own<set, pass_name::differentiated>(f, to_update::differentiated);
-    report_own<set, pass_name::updated>(f, to_update::updated);
-    report_own<set, pass_name::recomputed>(f, recomputed);
-    report_own<set, pass_name::fused>(f, fused);
+    report_policy_passes<set, pass_name::accumulated>(f, before::accumulated);
+    report_policy_passes<set, pass_name::cast>(f, before::cast);
+    report_policy_passes<set, pass_name::differentiated>(f, to_update::differentiated);
+    report_policy_passes<set, pass_name::updated>(f, to_update::updated);
+    report_policy_passes<set, pass_name::recomputed>(f, recomputed);
+    report_policy_passes<set, pass_name::fused>(f, fused);
     if constexpr (set::device::value.is_cuda) f("sums together", detail::before_partition<passes_with_dropped>());
-    report_own<set, pass_name::sharded>(f, sharded);
+    report_policy_passes<set, pass_name::sharded>(f, sharded);
     f("coalesced", coalesce(before_sharing())), f("in place", final);
   }
 };
@@ -300,10 +305,11 @@ template <class passes> constexpr decltype(auto) divided_without_training_ops() 
 template <class source> struct forward_passes {
   using set = typename source::policies;
   static constexpr program built = source::build();
-  static constexpr program selected =
-      detail::select_without_gradients(with_own<set, pass_name::built, built>(), set::parallelism::value.tensor > 1,
-                                       set::attention::value, detail::missing_for_attention<source>());
-  static constexpr program without_dead_code = dead_code_elimination(with_own<set, pass_name::selected, selected>());
+  static constexpr program selected = detail::select_without_gradients(
+      with_policy_passes<set, pass_name::built, built>(), set::parallelism::value.tensor > 1, set::attention::value,
+      detail::missing_for_attention<source>());
+  static constexpr program without_dead_code =
+      dead_code_elimination(with_policy_passes<set, pass_name::selected, selected>());
   /// The program of one rank of a tensor group; without tensor parallelism, the result of the previous pass.
   static constexpr decltype(auto) divided() { return detail::divided_without_training_ops<forward_passes>(); }
   /// The program before mixed precision.
@@ -322,13 +328,13 @@ template <class source> struct forward_passes {
 
   /// Calls f(name, program) with each result that can be printed, in order, including the results of policies' passes.
   template <class function> static void for_each(function const& f) {
-    report_own<set, pass_name::built>(f, built);
-    report_own<set, pass_name::selected>(f, selected);
-    report_own<set, pass_name::without_dead_code>(f, without_dead_code);
+    report_policy_passes<set, pass_name::built>(f, built);
+    report_policy_passes<set, pass_name::selected>(f, selected);
+    report_policy_passes<set, pass_name::without_dead_code>(f, without_dead_code);
     if constexpr (set::parallelism::value.tensor > 1) f("divided", divided());
-    report_own<set, pass_name::cast>(f, cast);
-    report_own<set, pass_name::fused>(f, fused);
-    report_own<set, pass_name::sharded>(f, sharded);
+    report_policy_passes<set, pass_name::cast>(f, cast);
+    report_policy_passes<set, pass_name::fused>(f, fused);
+    report_policy_passes<set, pass_name::sharded>(f, sharded);
     f("coalesced", coalesce(before_sharing())), f("in place", final);
   }
 };

@@ -20,7 +20,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// gaps between buffers.
 class recomputation_estimate {
 public:
-  static constexpr int most_groups = 64; // maximum number of groups; nodes that need a further group join the last one
+  static constexpr int maximum_groups =
+      64; // maximum number of groups; nodes that need a further group join the last one
 
   /// The estimate of a choice.
   struct result {
@@ -40,7 +41,7 @@ public:
   /// The number of groups.
   constexpr int size() const { return groups_; }
   /// The choice that drops every group.
-  constexpr std::uint64_t all() const { return groups_ == 0 ? 0 : ~std::uint64_t{0} >> (most_groups - groups_); }
+  constexpr std::uint64_t all() const { return groups_ == 0 ? 0 : ~std::uint64_t{0} >> (maximum_groups - groups_); }
   /// The nodes of the groups in `choice`.
   constexpr node_set nodes(std::uint64_t choice) const {
     node_set out;
@@ -176,7 +177,7 @@ private:
       items_.push_back(t);
     }
     for (auto& t : items_)
-      t.group = t.view_of >= 0 ? items_[t.view_of].group : items_.size() <= most_groups ? groups_++ : group_of(t);
+      t.group = t.view_of >= 0 ? items_[t.view_of].group : items_.size() <= maximum_groups ? groups_++ : group_of(t);
   }
   /// Adds node i, whose result is a view of its input 0, as an item without cost and bytes, if its input is an item.
   constexpr void add_view(program const& p, int i) {
@@ -200,7 +201,7 @@ private:
       if (other.node == t.node) break;
       if (other.op == t.op && other.cost == t.cost && other.all_bytes == t.all_bytes) return other.group;
     }
-    if (groups_ < most_groups) ++groups_;
+    if (groups_ < maximum_groups) ++groups_;
     return groups_ - 1;
   }
 

@@ -25,7 +25,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// the first four plans fits, the next candidate drops everything.
 struct recomputation_search {
   static constexpr std::int64_t refused = std::numeric_limits<std::int64_t>::max(); // means: no plan can be made
-  static constexpr int most_plans = 32;                                             // maximum number of plans made
+  static constexpr int maximum_plans = 32;                                          // maximum number of plans made
 
   /// A candidate and its plan.
   struct made_plan {
@@ -35,10 +35,10 @@ struct recomputation_search {
     std::int64_t bytes = 0;     // bytes of the plan, or `refused`
   };
 
-  fixed_vector<made_plan, most_plans> made; // the plans made so far, in the order of the search
-  std::uint64_t candidate = 0;              // the choice whose plan the caller makes next
-  int best = -1;                            // index in `made` of the cheapest choice that fits; -1: none fits
-  bool is_done = false;                     // whether the search is over
+  fixed_vector<made_plan, maximum_plans> made; // the plans made so far, in the order of the search
+  std::uint64_t candidate = 0;                 // the choice whose plan the caller makes next
+  int best = -1;                               // index in `made` of the cheapest choice that fits; -1: none fits
+  bool is_done = false;                        // whether the search is over
 
   /// The result of the search so far: the cheapest choice that fits; if none fits, the one with the smallest plan.
   constexpr std::uint64_t choice() const {
@@ -129,7 +129,7 @@ private:
     if (--estimates_left_ < 0) return false;
     auto const e = estimate_.of(choice, cost_limit_);
     if (e.cost >= cost_limit_) return false;
-    int nearest = recomputation_estimate::most_groups + 1;
+    int nearest = recomputation_estimate::maximum_groups + 1;
     std::int64_t bytes = 0;
     for (auto const& m : state_.made) {
       int const distance = std::popcount(m.choice ^ e.choice);
@@ -164,7 +164,7 @@ constexpr recomputation_search recomputation_search::after(recomputation_estimat
   auto const e = estimate.of(candidate);
   next.made.push_back({e.choice, e.cost, e.bytes, bytes});
   if (bytes <= limit && (best < 0 || e.cost < made[best].cost)) next.best = made.size();
-  next.is_done = next.made.size() == most_plans || next.best == 0 || next.made[0].bytes == refused;
+  next.is_done = next.made.size() == maximum_plans || next.best == 0 || next.made[0].bytes == refused;
   if (next.is_done) return next;
   detail::next_recomputation found(estimate, next, limit);
   found.run();

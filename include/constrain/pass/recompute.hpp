@@ -55,14 +55,14 @@ private:
   /// Splits the repeat's axis: iteration = segment * every + iteration_in_segment.
   constexpr void split_axis() {
     auto& p = out_.program;
-    auto const whole = p.axes[axis_];
-    segments_ = p.add_axis({.name = p.names.add(p.text(whole.name), "segment"),
-                            .extent = (whole.extent + every_ - 1) / every_,
-                            .whole = axis_,
+    auto const original = p.axes[axis_];
+    segments_ = p.add_axis({.name = p.names.add(p.text(original.name), "segment"),
+                            .extent = (original.extent + every_ - 1) / every_,
+                            .original = axis_,
                             .factor = every_});
-    iterations_ = p.add_axis({.name = p.names.add(p.text(whole.name), "iteration"),
-                              .extent = every_ < whole.extent ? every_ : whole.extent,
-                              .whole = axis_,
+    iterations_ = p.add_axis({.name = p.names.add(p.text(original.name), "iteration"),
+                              .extent = every_ < original.extent ? every_ : original.extent,
+                              .original = axis_,
                               .factor = 1});
     bool of_the_update[program::maximum_values]{}; // the value is written after both loops; it keeps the axis
     for (int i = nest_.end[reversed_]; i < in_.nodes.size(); ++i)
@@ -206,7 +206,7 @@ constexpr program recompute(program const& p, slot_of::checkpointing const& chec
     auto const& n = out.nodes[i];
     if (n.kind != node_kind::loop || n.axis == out.micro_batches) continue;
     int const end = out.end_of(i);
-    if (!n.reversed && out.axes[n.axis].whole < 0) {
+    if (!n.reversed && out.axes[n.axis].original < 0) {
       detail::recomputation candidate(out, i, checkpointing.segment_of(out.axes[n.axis].extent));
       if (candidate.applies()) {
         out = candidate.run();

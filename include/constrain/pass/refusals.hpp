@@ -26,9 +26,9 @@ template <diagnosis d> struct own_pass_is_not_constant {
 template <diagnosis d> struct divided_tensor_is_read {
   static_assert(d.ok(),
                 "parallel::tensor: an operation, `op`, of the optimizer or of a policy's pass needs a gradient, "
-                "parameter or state in the layout `needed`, but the ranks hold it in the layout `held`, each rank a "
-                "part; use an element-wise optimizer, for example optimizer::adamw, and let passes use only ops with "
-                "`layouts` \"* -> *\"");
+                "parameter or state in the layout `needed`, but the ranks hold it in the layout `held`, and each "
+                "rank has only a range of it; use an element-wise optimizer, for example optimizer::adamw, and let "
+                "passes use only ops with `layouts` \"* -> *\"");
 };
 
 /// Tensor parallelism with a model in which nothing can be divided, because of an op between two linear layers.
@@ -44,10 +44,10 @@ template <diagnosis d> struct nothing_is_divided {
 /// share parameters.
 template <diagnosis d> struct no_features_to_divide {
   static_assert(d.ok(),
-                "parallel::tensor: `expected` ranks can divide no layer and no vocabulary; a layer needs a weight and "
-                "bias of its own, and a number of features that the number of ranks divides; a vocabulary needs at "
-                "least as many rows as columns, and rows for every rank; choose other sizes or fewer ranks, or leave "
-                "the policy out");
+                "parallel::tensor: `expected` ranks can divide no layer and no vocabulary; no other layer may use "
+                "a layer's weight and bias, and a layer needs a number of features that the number of ranks divides; a "
+                "vocabulary needs at least as many rows as columns, and rows for every rank; choose other sizes or "
+                "fewer ranks, or leave the policy out");
 };
 
 /// Backpropagation reaches an op without a gradient rule.
@@ -107,7 +107,7 @@ template <diagnosis d> struct stack_is_exchanged {
 
 /// A call in a loop reads the full tensor of value `got`, which is gathered before the loop, but the loop also writes
 /// the value.
-template <diagnosis d> struct loop_writes_what_it_reads {
+template <diagnosis d> struct loop_writes_gathered_value {
   static_assert(d.ok(),
                 "an operation, `op`, in a loop needs a gradient, parameter or state in the layout `needed`, but the "
                 "ranks hold it in the layout `held` and exchange it only before the loop, which also writes it; let "

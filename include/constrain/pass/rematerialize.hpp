@@ -50,7 +50,7 @@ public:
     for (int i = 0; i < first_backward_; ++i) find_droppable(i);
     for (int i = 0; i < p.nodes.size(); ++i) find_readers(i);
     for (int i = 0; i < first_backward_; ++i)
-      if (droppable_.contains(i) && is_read_at_once(i)) droppable_.remove(i);
+      if (droppable_.contains(i) && is_read_soon(i)) droppable_.remove(i);
   }
 
   /// The calls that can be dropped.
@@ -63,7 +63,7 @@ public:
     node_set dropped;
     for (int i = 0; i < first_backward_; ++i) {
       auto const& n = p_.nodes[i];
-      if (droppable_.contains(i) && !kept.contain(n.op->identity) && !kept.contain(n.op->written_as)) dropped.add(i);
+      if (droppable_.contains(i) && !kept.contains(n.op->identity) && !kept.contains(n.op->written_as)) dropped.add(i);
     }
     return dropped;
   }
@@ -174,7 +174,7 @@ private:
 
   /// Whether the backward pass reads the results of node i so soon that dropping the node frees no memory: the nodes
   /// between the last forward reader and the first backward reader are calls that write only scalars.
-  constexpr bool is_read_at_once(int i) const {
+  constexpr bool is_read_soon(int i) const {
     int begin = i, end = never;
     for (auto const& output : p_.nodes[i].outputs) {
       begin = last_reader_[output.value] > begin ? last_reader_[output.value] : begin;

@@ -87,7 +87,7 @@ private:
   /// Adds node i to the row loop.
   constexpr void add(int i) {
     auto const& n = p_.nodes[i];
-    in_[i] = true;
+    in_loop_[i] = true;
     last_ = i > last_ ? i : last_;
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p_.values[n.outputs[j].value];
@@ -107,18 +107,18 @@ private:
     for (int i = head_; i <= last_; ++i) {
       auto const& n = p_.nodes[i];
       if (n.kind != node_kind::call || nest_.parent[i] != nest_.parent[head_]) return false;
-      if (in_[i]) {
+      if (in_loop_[i]) {
         for (int k = 0; k < n.inputs.size(); ++k)
           if (!can_read(n, k)) return false;
         continue;
       }
-      for (auto const& input : n.inputs) behind_[i] = behind_[i] || written_[input.value] != written::outside;
+      for (auto const& input : n.inputs) after_loop_[i] = after_loop_[i] || written_[input.value] != written::outside;
       for (auto const& output : n.outputs) {
-        if (!behind_[i] && written_[output.value] != written::outside) return false;
-        if (behind_[i]) written_[output.value] = written::behind;
+        if (!after_loop_[i] && written_[output.value] != written::outside) return false;
+        if (after_loop_[i]) written_[output.value] = written::after;
       }
       // The value of a constant does not depend on the loss, so the constant can be computed before the loop.
-      if (behind_[i] && calls(n, info_of<op::constant_like>)) written_[n.outputs[0].value] = written::constant;
+      if (after_loop_[i] && calls(n, info_of<op::constant_like>)) written_[n.outputs[0].value] = written::constant;
     }
     return true;
   }
@@ -136,7 +136,7 @@ private:
     for (int i = head_; i <= last_; ++i)
       for (auto const& input : p_.nodes[i].inputs) {
         auto const& info = p_.values[input.value];
-        if (in_[i] && written_[input.value] == written::outside && info.type == wanted.type &&
+        if (in_loop_[i] && written_[input.value] == written::outside && info.type == wanted.type &&
             info.shape == wanted.shape && info.axes.size() <= wanted.axes.size())
           return input;
       }
@@ -146,7 +146,7 @@ private:
   /// Whether the row loop writes the value by rows and a node outside of the loop reads it.
   constexpr bool is_joined(int value) const {
     for (int i = 0; i < p_.nodes.size() && written_[value] == written::by_rows; ++i)
-      if (!in_[i] && p_.nodes[i].inputs.contains({value})) return true;
+      if (!in_loop_[i] && p_.nodes[i].inputs.contains({value})) return true;
     return false;
   }
 
@@ -159,7 +159,7 @@ private:
     bool zero[program::maximum_values]{}; // the value is 0 in rows whose label is ignored
     for (int i = head_ + 1; i <= last_; ++i) {
       auto const& n = p_.nodes[i];
-      if (!in_[i]) continue;
+      if (!in_loop_[i]) continue;
       bool ignores = n.op->label_inputs != 0;
       for (int k = 0; k < n.inputs.size(); ++k) {
         bool const labelled = (n.op->label_inputs >> k & 1u) != 0;
@@ -208,7 +208,7 @@ private:
 
   /// Which nodes write a value: nodes outside of the row loop, nodes in the loop (row by row, or as a sum over all
   /// rows), nodes that run after the loop, or nodes that write a constant and run before the loop.
-  enum class written : unsigned char { outside, by_rows, as_sum, behind, constant };
+  enum class written : unsigned char { outside, by_rows, as_sum, after, constant };
 
   program const& p_;
   nest nest_;
@@ -216,8 +216,8 @@ private:
   std::int64_t smallest_bytes_;
   ref labels_;                                 // the labels by which the loop leaves out rows; empty: none
   bool loss_ = false;                          // a node of the loop computes a scalar sum over all rows
-  bool in_[program::maximum_nodes]{};          // node i is in the loop
-  bool behind_[program::maximum_nodes]{};      // node i runs after the loop or, if it writes a constant, before
+  bool in_loop_[program::maximum_nodes]{};     // node i is in the loop
+  bool after_loop_[program::maximum_nodes]{};  // node i runs after the loop or, if it writes a constant, before
   bool large_[program::maximum_values]{};      // the value has the shape of the large value and is written in the loop
   written written_[program::maximum_values]{}; // which nodes write the value
 };
@@ -225,11 +225,11 @@ private:
 constexpr program row_looping::run() const {
   auto out = without_nodes(p_);
   rewrite_nodes(out, p_, 0, p_.nodes.size(), [&](builder&, node const& n, int i) {
-    if (!in_[i] && !behind_[i]) out.program.add_node(n);
+    if (!in_loop_[i] && !after_loop_[i]) out.program.add_node(n);
     if (i != last_) return;
     append_loop(out);
     for (int k = head_; k < last_; ++k) {
-      bool const moved = behind_[k] && written_[p_.nodes[k].outputs[0].value] != written::constant;
+      bool const moved = after_loop_[k] && written_[p_.nodes[k].outputs[0].value] != written::constant;
       if (moved) out.program.add_node(p_.nodes[k]);
     }
   });
@@ -239,7 +239,7 @@ constexpr program row_looping::run() const {
 constexpr void row_looping::append_loop(builder& out) const {
   for (int k = head_; k < last_; ++k) {
     node n = p_.nodes[k];
-    if (!behind_[k] || written_[n.outputs[0].value] != written::constant) continue;
+    if (!after_loop_[k] || written_[n.outputs[0].value] != written::constant) continue;
     n.inputs[0] = like(n.outputs[0]);
     out.program.add_node(n);
   }
@@ -274,7 +274,7 @@ constexpr int row_looping::add_rows_axis(builder& out, ref order, std::int64_t b
 constexpr row_looping::body row_looping::flatten(builder& out) const {
   body flat;
   for (int i = head_; i <= last_; ++i)
-    for (int k = 0; in_[i] && k < p_.nodes[i].inputs.size(); ++k) {
+    for (int k = 0; in_loop_[i] && k < p_.nodes[i].inputs.size(); ++k) {
       ref const r = p_.nodes[i].inputs[k];
       bool const by_rows = (p_.nodes[i].op->layouts.inputs.rows >> k & 1u) != 0;
       if (!by_rows || written_[r.value] == written::by_rows || flat.of[r.value]) continue;
@@ -295,7 +295,7 @@ constexpr row_looping::body row_looping::append_body(builder& out, body const& f
     if (ref const all = flat.of[v])
       here.of[v] = order ? out.call<op::gather_rows>({all, rows}).outputs[0] : part_of(all);
   for (int i = head_; i <= last_; ++i) {
-    if (!in_[i]) continue;
+    if (!in_loop_[i]) continue;
     node n = p_.nodes[i];
     for (auto& input : n.inputs)
       if (here.of[input.value]) input = here.of[input.value];

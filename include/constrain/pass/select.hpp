@@ -23,7 +23,7 @@ template <class source> constexpr op_set missing_for_attention() {
 /// attention or its gradient is one of these ops.
 constexpr program select_attention(program const& p, slot_of::attention const& attention, op_set const& missing = {}) {
   bool const runs =
-      !missing.contain(info_of<op::flash_attention>) && !missing.contain(info_of<op::flash_attention_gradient>);
+      !missing.contains(info_of<op::flash_attention>) && !missing.contains(info_of<op::flash_attention_gradient>);
   if (!attention.tiled || (attention.only_with_kernels && !runs) || !p.failure.ok()) return p;
   program out = p;
   for (auto& n : out.nodes) {

@@ -98,7 +98,7 @@ constexpr diagnosis verify(program const& p) {
                                        : p.distributed && of_one_rank   ? layout::partial
                                                                         : info.layout;
       bool const fits = j < rule.outputs.size() && rule.outputs[j] == operand_type{info.type, info.shape};
-      if (!fits) return {why::shape_is_not_what_the_rule_says, n.line, n.called_from, info.shape.elements(), j};
+      if (!fits) return {why::shape_differs_from_rule, n.line, n.called_from, info.shape.elements(), j};
     }
   }
   return depth == 0 ? diagnosis{} : diagnosis{why::loops_do_not_nest, 0, 0, 0, depth};

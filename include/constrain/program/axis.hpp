@@ -29,12 +29,12 @@ struct labelled_rows {
 /// forward or reversed; a repeat's forward and backward loops share one axis.
 ///
 /// Strip-mining splits an axis in two, segments and iterations within a segment: index = segment * factor +
-/// iteration_in_segment. Nested loops over these two axes traverse the original axis, `whole`.
+/// iteration_in_segment. Nested loops over these two axes traverse the split axis, `original`.
 struct axis_info {
   name_ref name;           // shown with the axis's loops in printed programs
   std::int64_t extent = 0; // number of iterations; within a segment: of a full segment (the last may be shorter)
-  int whole = -1;          // the axis that was split to make this one; -1: not made by a split
-  std::int64_t factor = 1; // for an axis made by a split: how far one iteration advances the index of `whole`
+  int original = -1;       // the axis that was split to make this one; -1: not made by a split
+  std::int64_t factor = 1; // for an axis made by a split: how far one iteration advances the index of `original`
   labelled_rows rows{};    // the rows of each iteration, if the loop skips iterations without a valid label
 };
 

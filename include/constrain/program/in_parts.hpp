@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace refusals {
 
 /// Parts of a value that is not a parameter.
-template <diagnosis d> struct parts_of_no_parameter {
+template <diagnosis d> struct value_is_not_a_parameter {
   static_assert(d.ok(), "ct::in_parts: the value is not a parameter; pass the result of ct::parameter");
 };
 
@@ -33,7 +33,7 @@ namespace detail {
 constexpr diagnosis check_parts(value parameter, part_list const& parts, int dimension, int line) {
   auto const& info = parameter.info();
   int const from = parameter.owner().called_from, rank = info.shape.rank;
-  if (!is_parameter(info.role)) return diagnosis_with<refusals::parts_of_no_parameter>(line, from);
+  if (!is_parameter(info.role)) return diagnosis_with<refusals::value_is_not_a_parameter>(line, from);
   if (dimension < 0 || dimension >= rank)
     return diagnosis_with<refusals::no_such_dimension_of_parts>(line, from, rank, dimension);
   auto const full = info.shape.extent[dimension];

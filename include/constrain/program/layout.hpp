@@ -40,18 +40,18 @@ struct layout_change {
 struct layout_rule {
   /// For each pattern, the operands of one side that have it: bit k is operand k.
   struct side {
-    static constexpr int most_named = 4; // only the first `most_named` operands can name dimensions
+    static constexpr int maximum_named = 4; // only the first `maximum_named` operands can name dimensions
 
-    unsigned elements = 0;    // `*`
-    unsigned rows = 0;        // `...`
-    unsigned unread = 0;      // `#`
-    char inner[most_named]{}; // per operand: the name of the innermost dimension; 0: none
-    char outer[most_named]{}; // per operand: the name of the second-innermost dimension; 0: none
-    int added = -1;           // the input with `+`; -1: none
+    unsigned elements = 0;       // `*`
+    unsigned rows = 0;           // `...`
+    unsigned unread = 0;         // `#`
+    char inner[maximum_named]{}; // per operand: the name of the innermost dimension; 0: none
+    char outer[maximum_named]{}; // per operand: the name of the second-innermost dimension; 0: none
+    int added = -1;              // the input with `+`; -1: none
     /// The name of the innermost dimension of operand k; 0: none.
-    constexpr char inner_of(int k) const { return k < most_named ? inner[k] : '\0'; }
+    constexpr char inner_of(int k) const { return k < maximum_named ? inner[k] : '\0'; }
     /// The name of the second-innermost dimension of operand k; 0: none.
-    constexpr char outer_of(int k) const { return k < most_named ? outer[k] : '\0'; }
+    constexpr char outer_of(int k) const { return k < maximum_named ? outer[k] : '\0'; }
   };
   side inputs;       // of the inputs
   side outputs;      // of the outputs
@@ -64,15 +64,15 @@ struct layout_rule {
 namespace detail {
 
 /// Removes up to two letters at the end of an operand's pattern, and a `+` before them, and records them in `side`.
-/// Does nothing for an operand that cannot name dimensions (`most_named`). `may_be_added`: whether the operand is the
-/// last input, the only one that can have a `+`.
+/// Does nothing for an operand that cannot name dimensions (`maximum_named`). `may_be_added`: whether the operand is
+/// the last input, the only one that can have a `+`.
 constexpr void take_names(layout_rule::side& side, int operand, std::string_view& pattern, bool may_be_added) {
   auto const take = [&](char& name) {
     if (pattern.empty() || pattern.back() < 'a' || pattern.back() > 'z') return;
     name = pattern.back();
     pattern.remove_suffix(1);
   };
-  if (operand >= layout_rule::side::most_named) return;
+  if (operand >= layout_rule::side::maximum_named) return;
   take(side.inner[operand]), take(side.outer[operand]);
   if (!may_be_added || pattern != "+" || side.inner[operand] == 0) return; // a `+` that stays makes the rule invalid
   side.added = operand;

@@ -16,8 +16,8 @@ public:
   constexpr void add(std::uint64_t identity) { identities_.push_back(identity); }
   constexpr void add(op_label const& op) { add(op.identity); }
   /// Whether the op is in the set.
-  constexpr bool contain(std::uint64_t identity) const { return identities_.contains(identity); }
-  constexpr bool contain(op_label const& op) const { return contain(op.identity); }
+  constexpr bool contains(std::uint64_t identity) const { return identities_.contains(identity); }
+  constexpr bool contains(op_label const& op) const { return contains(op.identity); }
 
   friend constexpr bool operator==(op_set const&, op_set const&) = default;
 

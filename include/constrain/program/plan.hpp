@@ -67,10 +67,10 @@ struct step {
 /// The properties of an axis that the executor needs to count iterations. "Within a segment" marks an axis that
 /// strip-mining made for the iterations within a segment (axis.hpp).
 struct plan_axis {
-  std::int64_t extent = 0;       // number of iterations; within a segment: of a full segment
-  std::int64_t whole_extent = 0; // within a segment: extent of the axis that was split, to shorten the last segment
-  int segments = -1;             // within a segment: the axis of the segments; -1 for every other axis
-  labelled_rows rows{};          // the rows of each iteration, if the loop skips iterations without a valid label
+  std::int64_t extent = 0;          // number of iterations; within a segment: of a full segment
+  std::int64_t original_extent = 0; // within a segment: extent of the axis that was split, to shorten the last segment
+  int segments = -1;                // within a segment: the axis of the segments; -1 for every other axis
+  labelled_rows rows{};             // the rows of each iteration, if the loop skips iterations without a valid label
 };
 
 /// A tensor that the host writes or reads in the arena. `elements` is 0 if the program has no such tensor, or if no

@@ -144,10 +144,10 @@ struct program {
     return nodes.count;
   }
 
-  /// Whether `axis` is `whole` or was split from it.
-  constexpr bool is_part_of(int axis, int whole) const {
-    for (; axis >= 0; axis = axes[axis].whole)
-      if (axis == whole) return true;
+  /// Whether `axis` is `original` or was split from it.
+  constexpr bool is_part_of(int axis, int original) const {
+    for (; axis >= 0; axis = axes[axis].original)
+      if (axis == original) return true;
     return false;
   }
 

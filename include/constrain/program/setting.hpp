@@ -11,7 +11,8 @@ namespace refusals {
 /// A setting of the model has the same name as one of the library's settings.
 template <diagnosis d> struct setting_is_taken {
   static_assert(d.ok(), "the model has a setting named dropout, clip_norm, inverse_label_count, loss_scale or "
-                        "loss_scale_steps, which the library uses itself; give the setting another name");
+                        "loss_scale_steps, which is the name of a library setting; give the model's setting another "
+                        "name");
 };
 
 /// A setting of the model has no name.

@@ -33,7 +33,7 @@ template <diagnosis d> struct refusal<why::value_left_its_repeat, d> {
 template <diagnosis d> struct refusal<why::values_of_two_programs, d> {
   static_assert(d.ok(), "an operation combines values of two models; use only values of the same model");
 };
-template <diagnosis d> struct refusal<why::role_of_no_parameter, d> {
+template <diagnosis d> struct refusal<why::role_is_not_for_parameters, d> {
   static_assert(d.ok(), "ct::parameter needs the role of a parameter: ct::role::weight, bias, norm, embedding, head "
                         "or frozen");
 };
@@ -45,21 +45,20 @@ template <diagnosis d> struct refusal<why::too_many_operands, d> {
   static_assert(d.ok(), "an operation has more inputs than a node can hold (8); split the operation");
 };
 template <diagnosis d> struct refusal<why::read_before_written, d> {
-  static_assert(d.ok(), "a value is read before it is written; if an op or pass of yours adds nodes, let an earlier "
-                        "node write the value; if not, this is a bug in ConsTrain: report it with the model");
+  static_assert(d.ok(), "a value is read before it is written; if your op or pass adds nodes, let an earlier node "
+                        "write the value; if not, this is a bug in ConsTrain: report it with the model");
 };
 template <diagnosis d> struct refusal<why::overwritten_before_read, d> {
   static_assert(d.ok(),
-                "an operation reads a value after another operation has overwritten the value's bytes; if a pass of "
-                "yours makes values share bytes, correct the pass; if not, this is a bug in ConsTrain: report it with "
+                "an operation reads a value after another operation has overwritten the value's bytes; if your pass "
+                "makes values share bytes, correct the pass; if not, this is a bug in ConsTrain: report it with "
                 "the model");
 };
 template <diagnosis d> struct refusal<why::loops_do_not_nest, d> {
-  static_assert(d.ok(), "a loop has no end, or an end has no loop; if an op or pass of yours opens a loop, let "
-                        "that op or pass close the loop too; if not, this is a bug in ConsTrain: report it with the "
-                        "model");
+  static_assert(d.ok(), "a loop has no end, or an end has no loop; if your op or pass opens a loop, let it close "
+                        "the loop too; if not, this is a bug in ConsTrain: report it with the model");
 };
-template <diagnosis d> struct refusal<why::shape_is_not_what_the_rule_says, d> {
+template <diagnosis d> struct refusal<why::shape_differs_from_rule, d> {
   static_assert(d.ok(), "an op writes a value whose type or shape differs from what its `infer` returns; in your own "
                         "op, let `infer` derive the output types from the input types (bf16 with precision::bf16), and "
                         "let `gradient` pass to `emit`, for each output, the index of the input whose gradient it is");
@@ -67,14 +66,14 @@ template <diagnosis d> struct refusal<why::shape_is_not_what_the_rule_says, d> {
 template <diagnosis d> struct refusal<why::partial_sum_is_read, d> {
   static_assert(d.ok(),
                 "an operation, `op`, reads or overwrites a gradient, or reads the loss, before the last node that adds "
-                "to it, so the ranks hold the tensor in the layout `held`, but `op` needs the layout `needed`; if a "
-                "pass of yours calls `op`, let the pass call `op` after the loops of the backward pass; if not, this "
+                "to it, so the ranks hold the tensor in the layout `held`, but `op` needs the layout `needed`; if "
+                "your pass calls `op`, let the pass call `op` after the loops of the backward pass; if not, this "
                 "is a bug in ConsTrain: report it with the model");
 };
 template <diagnosis d> struct refusal<why::wrong_layout, d> {
   static_assert(d.ok(),
                 "an operation, `op`, needs a tensor in the layout `needed`, but the ranks hold it in the layout "
-                "`held`; if a pass of yours calls `op`, let the pass give `op` a tensor with the layout `needed`; if "
+                "`held`; if your pass calls `op`, let the pass give `op` a tensor with the layout `needed`; if "
                 "not, this is a bug in ConsTrain: report it with the model");
 };
 template <diagnosis d> struct refusal<why::unguarded_write, d> {
@@ -84,12 +83,12 @@ template <diagnosis d> struct refusal<why::unguarded_write, d> {
 };
 template <diagnosis d> struct refusal<why::skipped_iteration_is_read, d> {
   static_assert(d.ok(), "an operation outside of a loop over rows reads a value that the loop computes, but iterations "
-                        "without a valid label do not run; if a pass of yours opens the loop, let its body add to an "
+                        "without a valid label do not run; if your pass opens the loop, let its body add to an "
                         "accumulator, and read the accumulator");
 };
 template <diagnosis d> struct refusal<why::exchange_may_be_skipped, d> {
   static_assert(d.ok(), "ranks exchange data in a loop over rows whose iterations without a valid label do not run, so "
-                        "a rank could wait forever for other ranks; if a pass of yours opens the loop, move the "
+                        "a rank could wait forever for other ranks; if your pass opens the loop, move the "
                         "collective before or after it");
 };
 

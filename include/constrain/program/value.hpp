@@ -122,7 +122,8 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
   auto& owner = like.owner();
   auto& program = owner.program;
   if (!program.failure.ok()) return like;
-  if (!is_parameter(r)) program.fail({why::role_of_no_parameter, line, owner.called_from, 0, static_cast<int>(r)});
+  if (!is_parameter(r))
+    program.fail({why::role_is_not_for_parameters, line, owner.called_from, 0, static_cast<int>(r)});
   if (!(initial.stddev >= 0 && initial.stddev <= 1e30 && initial.constant >= -1e30 && initial.constant <= 1e30))
     program.fail(diagnosis_with<refusals::initial_value_is_out_of_range>(line, owner.called_from));
   value_info info;

@@ -88,7 +88,7 @@ inline std::int64_t iterations_now(plan_view const& plan, int axis, loop_state c
     return needed < a.extent ? needed : a.extent;
   }
   if (a.segments < 0) return a.extent;
-  auto const left = a.whole_extent - loops.index[a.segments] * a.extent;
+  auto const left = a.original_extent - loops.index[a.segments] * a.extent;
   return left < a.extent ? left : a.extent;
 }
 

@@ -71,7 +71,7 @@ struct attention {
 
   /// Refused: a width of qkv that is not a multiple of 3. Checked only if there are as many key-value heads as query
   /// heads, or if the number of heads is below 1. `got`: the width.
-  template <diagnosis d> struct qkv_is_not_three_times_the_width {
+  template <diagnosis d> struct qkv_width_is_not_a_multiple_of_three {
     static_assert(d.ok(), "ct::self_attention: the width of qkv, `got`, must be a multiple of 3, since queries, keys "
                           "and values lie side by side; pass for example ct::linear(..., 3 * x.features())");
   };
@@ -128,7 +128,7 @@ struct attention {
   static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const wrong = needs_reals(in, 3); wrong.reason != why::nothing) return wrong;
     auto const& s = in[0].shape;
-    if (s.rank != 3) return inferred::failure<no_such_axis>(3, s.rank);
+    if (s.rank != 3) return inferred::failure<wrong_number_of_dimensions>(3, s.rank);
     auto const width = s.features();
     auto const shared = constrain::detail::key_value_heads(o);
     if (o.heads < 1 || width % o.heads != 0) return inferred::failure<heads_do_not_divide_the_width>(width, o.heads);
@@ -190,11 +190,11 @@ struct attention_inputs {
 constexpr inferred shapes_in_qkv(operand_types const& in, attention_options const& o) {
   if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
   auto const& s = in[0].shape;
-  if (s.rank != 3) return inferred::failure<op::no_such_axis>(3, s.rank);
+  if (s.rank != 3) return inferred::failure<op::wrong_number_of_dimensions>(3, s.rank);
   std::int64_t const features = s.features(), shared = key_value_heads(o);
   auto width = features / 3;
   if (shared == o.heads || o.heads < 1) {
-    if (features % 3 != 0) return inferred::failure<op::attention::qkv_is_not_three_times_the_width>(3, features);
+    if (features % 3 != 0) return inferred::failure<op::attention::qkv_width_is_not_a_multiple_of_three>(3, features);
   } else {
     if (shared < 1 || o.heads % shared != 0)
       return inferred::failure<op::attention::key_value_heads_do_not_divide_the_heads>(o.heads, shared);

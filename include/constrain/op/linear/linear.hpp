@@ -68,13 +68,13 @@ struct linear {
   static constexpr char const* layouts = "...i, oi, +o -> ...o";
 
   /// Refused: a scalar x.
-  template <diagnosis d> struct not_a_matrix_of_features {
+  template <diagnosis d> struct input_is_a_scalar {
     static_assert(d.ok(), "the input of ct::linear has no feature dimension; pass a value of shape [..., features]");
   };
 
   static constexpr inferred infer(operand_types const& in) {
     if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
-    if (in[0].shape.rank < 1) return inferred::failure<not_a_matrix_of_features>(1, in[0].shape.rank);
+    if (in[0].shape.rank < 1) return inferred::failure<input_is_a_scalar>(1, in[0].shape.rank);
     if (in[1].shape.rank != 2) return inferred::failure<weight_is_not_a_matrix>(2, in[1].shape.rank);
     if (in[0].shape.features() != in[1].shape.features())
       return inferred::failure<widths_differ>(in[1].shape.features(), in[0].shape.features());

@@ -59,7 +59,7 @@ struct mean {
 constexpr value mean(value x, axis over, int line = __builtin_LINE()) {
   auto& owner = x.owner();
   if (is_real(x.type()) && x.shape().rank != 3)
-    owner.program.fail(diagnosis_with<op::no_such_axis>(line, owner.called_from, 3, x.shape().rank));
+    owner.program.fail(diagnosis_with<op::wrong_number_of_dimensions>(line, owner.called_from, 3, x.shape().rank));
   return emit<op::mean>({x}, {.dimension = static_cast<int>(over)}, line);
 }
 

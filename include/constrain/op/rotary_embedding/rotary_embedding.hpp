@@ -43,7 +43,7 @@ struct rotary_table {
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
-    if (in[0].shape.rank != 3) return inferred::failure<no_such_axis>(3, in[0].shape.rank);
+    if (in[0].shape.rank != 3) return inferred::failure<wrong_number_of_dimensions>(3, in[0].shape.rank);
     if (o.head_width < 2 || o.head_width % 2 != 0) return inferred::failure<head_width_is_odd>(2, o.head_width);
     bool const in_range = o.theta >= 1 && o.theta <= 1e30 && o.factor >= 1 && o.factor <= 1e30 &&
                           o.original_context >= 0 && o.low_freq_factor > 0 && o.low_freq_factor < o.high_freq_factor &&
@@ -101,8 +101,8 @@ struct rotary_embedding {
     if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
     auto const& x = in[0].shape;
     auto const& table = in[1].shape;
-    if (x.rank != 3) return inferred::failure<no_such_axis>(3, x.rank);
-    if (table.rank != 2) return inferred::failure<no_such_axis>(2, table.rank);
+    if (x.rank != 3) return inferred::failure<wrong_number_of_dimensions>(3, x.rank);
+    if (table.rank != 2) return inferred::failure<wrong_number_of_dimensions>(2, table.rank);
     if (table.features() % 2 != 0) return inferred::failure<table_width_is_odd>(0, table.features());
     if (x.features() % table.features() != 0)
       return inferred::failure<heads_do_not_fit_the_table>(table.features(), x.features());

@@ -47,7 +47,7 @@ struct slice {
   };
   /// Refused: indices that x does not have. `expected`: the extent of x in the sliced dimension. `got`: the end of the
   /// slice, or `begin` if `begin` is negative or beyond the extent.
-  template <diagnosis d> struct slice_is_too_long {
+  template <diagnosis d> struct slice_is_out_of_range {
     static_assert(d.ok(), "ct::slice: the slice begins or ends at `got`, outside of the dimension's indices, 0 to "
                           "`expected`; choose a `begin` of at least 0 and a sum of `begin` and `extent` of at most "
                           "`expected`");
@@ -62,9 +62,9 @@ struct slice {
     if (o.dimension < 0 || o.dimension >= s.rank) return inferred::failure<no_such_dimension>(s.rank, o.dimension);
     auto const whole = s.extent[o.dimension];
     if (o.extent < 1) return inferred::failure<slice_is_empty>(1, o.extent);
-    if (o.begin < 0) return inferred::failure<slice_is_too_long>(whole, o.begin);
+    if (o.begin < 0) return inferred::failure<slice_is_out_of_range>(whole, o.begin);
     if (o.begin > whole || o.extent > (whole - o.begin) / o.iterations)
-      return inferred::failure<slice_is_too_long>(whole, o.begin > whole ? o.begin : o.begin + o.extent);
+      return inferred::failure<slice_is_out_of_range>(whole, o.begin > whole ? o.begin : o.begin + o.extent);
     s.extent[o.dimension] = o.extent;
     return inferred::one(in[0].type, s);
   }
@@ -98,7 +98,7 @@ namespace detail {
 /// Refuses token ids and labels. The trainer checks the integers of an input against the tables that they index, but
 /// it does not follow integers through other ops.
 constexpr void refuse_ids(value x, int line) {
-  if (x.type() == dtype::i32) x.owner().program.fail(diagnosis_with<op::ids_are_not_numbers>(line));
+  if (x.type() == dtype::i32) x.owner().program.fail(diagnosis_with<op::integers_instead_of_floats>(line));
 }
 
 } // namespace detail

@@ -24,7 +24,7 @@ constexpr fixed_vector<op_label const*, op_set::capacity> bias_gradient_ops(prog
 constexpr bool fuse_bias_gradient(builder& out, int i, op_set const& avoided) {
   auto const& p = out.program;
   if (p.nodes[i].kind != node_kind::call || !p.nodes[i].op->has_bias_gradient) return false;
-  if (avoided.contain(*p.nodes[i].op->with_bias_gradient)) return false;
+  if (avoided.contains(*p.nodes[i].op->with_bias_gradient)) return false;
   auto fused = p.nodes[i];
   int const j = reader_of(p, fused.outputs[0], info_of<op::linear_bias_gradient>, 0);
   if (!in_same_iteration(p, i, j) || touched_between(p, p.nodes[j].outputs[0], i, j)) return false;

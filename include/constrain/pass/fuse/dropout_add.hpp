@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// fused.
 constexpr bool fuse_dropout_add(builder& out, int i, op_set const& avoided) {
   auto const& p = out.program;
-  if (!is_call(p, i, info_of<op::dropout>) || avoided.contain(info_of<op::dropout_add>)) return false;
+  if (!is_call(p, i, info_of<op::dropout>) || avoided.contains(info_of<op::dropout_add>)) return false;
   node const dropout = p.nodes[i];
   auto const dropped = dropout.outputs[0];
   for (int k : {0, 1}) {

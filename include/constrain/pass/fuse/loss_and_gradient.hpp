@@ -26,7 +26,7 @@ constexpr bool fuse_loss_and_gradient(builder& out, int i, op_set const& avoided
   auto& p = out.program;
   bool const plain = is_call(p, i, info_of<op::cross_entropy>);
   if (!plain && !is_call(p, i, info_of<op::regularized_cross_entropy>)) return false;
-  if (avoided.contain(info_of<op::cross_entropy_and_gradient>)) return false;
+  if (avoided.contains(info_of<op::cross_entropy_and_gradient>)) return false;
   node const loss = p.nodes[i];
   auto const& gradient_op =
       plain ? info_of<op::cross_entropy_gradient> : info_of<op::regularized_cross_entropy_gradient>;

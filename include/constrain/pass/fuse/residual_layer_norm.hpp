@@ -14,7 +14,7 @@ constexpr bool fuse_add_layer_norm(builder& out, int i, op_set const& avoided) {
   auto const& p = out.program;
   bool const drops = is_call(p, i, info_of<op::dropout_add>);
   auto const& op = drops ? info_of<op::dropout_add_layer_norm> : info_of<op::add_layer_norm>;
-  if ((!drops && !is_call(p, i, info_of<op::add>)) || avoided.contain(op)) return false;
+  if ((!drops && !is_call(p, i, info_of<op::add>)) || avoided.contains(op)) return false;
   auto const sum = p.nodes[i].outputs[0];
   int const j = reader_of(p, sum, info_of<op::layer_norm>, 0);
   if (!in_same_iteration(p, i, j) || read_by_only(p, sum, {j}) || touched_between(p, sum, i, j)) return false;
@@ -37,7 +37,7 @@ constexpr bool fuse_add_layer_norm(builder& out, int i, op_set const& avoided) {
 constexpr bool fuse_layer_norm_gradient_add(builder& out, int i, op_set const& avoided) {
   auto const& p = out.program;
   if (!is_call(p, i, info_of<op::layer_norm_gradient>)) return false;
-  if (avoided.contain(info_of<op::layer_norm_gradient_add>)) return false;
+  if (avoided.contains(info_of<op::layer_norm_gradient_add>)) return false;
   node const gradient = p.nodes[i];
   auto const dx = gradient.outputs[0];
   for (int k : {0, 1}) {
