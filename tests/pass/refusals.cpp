@@ -25,6 +25,12 @@ template <int terms> struct in_terms : opaque {
     for (int k = 0; k < terms; ++k) b.add(0, b.gradient());
   }
 };
+struct of_nine : opaque { // its gradient rule calls an op with more inputs than a node holds
+  static constexpr void gradient(backward& b) {
+    auto const g = b.gradient();
+    b.emit<opaque>({g, g, g, g, g, g, g, g, g}, {0});
+  }
+};
 struct forgetful { // a repeat whose body returns something of outside
   constexpr value operator()(value x) const {
     return repeat("block", 2, x, [&](value) { return x; });
@@ -61,6 +67,7 @@ static_assert(refused<calling<narrowing>> == diagnosis_with<refusals::gradient_h
 static_assert(refused<calling<branching>> == diagnosis_with<refusals::gradient_is_not_constant>());
 static_assert(refused<calling<in_terms<16>>>.ok());
 static_assert(refused<calling<in_terms<17>>> == diagnosis_with<refusals::too_many_gradient_terms>(7, 0, 16, 17));
+static_assert(refused<calling<of_nine>> == diagnosis{why::too_many_operands, 7, 0, 8, 9});
 static_assert(refused<forgetful>.refusal == refusal_with<refusals::repeat_ignores_its_input>());
 
 } // namespace

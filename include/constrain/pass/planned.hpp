@@ -34,10 +34,10 @@ constexpr bool shares_persistent_values(program const& p, program const& step) {
   return true;
 }
 
-/// Moves each parameter and setting of `p` to the offset that `step` gives it; a parameter with an average in `step` to
-/// the offset of the average, so that the ops of `p` read the average. `p` may have fewer parameters than `step`, so its
-/// own layout can have the settings at other offsets. `p` and `step`: programs for which `shares_persistent_values` is
-/// true. `where` and `kept`: their memory layouts.
+/// Moves each parameter and setting of `p` to its offset in `step`, and each parameter with an average in `step` to the
+/// offset of the average, so that the ops of `p` read the average. The layout of `p` alone has the settings at other
+/// offsets if `p` has fewer parameters. `p` and `step`: programs for which `shares_persistent_values` is true. `where`
+/// and `kept`: their memory layouts.
 constexpr void share_persistent_values(memory_layout& where, program const& p, program const& step,
                                        memory_layout const& kept) {
   int source[program::maximum_values]{}; // of `step`, by index of the value: its average, or the value itself

@@ -80,7 +80,10 @@ private:
     n.attributes = options;
     n.line = forward_.line;
     n.random_key = forward_.random_key;
-    for (auto const& input : inputs) n.inputs.push_back(input.where());
+    for (auto const& input : inputs)
+      if (!n.inputs.push_back(input.where()))
+        out_.program.fail(
+            {why::too_many_operands, n.line, forward_.called_from, node::maximum_inputs, node::maximum_inputs + 1});
     int j = 0;
     for (int target : targets) {
       bool const direct = target >= 0 && needs_[target] && buffer_[target] && (info.accumulating >> j & 1) != 0;
