@@ -12,9 +12,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How a trainer or an inference object uses its memory on one rank. `peak` and the reserve in `workspace` cover every
 /// entry program (step, evaluate, predict and generate). All other fields describe only the step program of a trainer,
-/// or the evaluate program of an inference object. All fields except `peak` sum to `peak`. Gradients, communication and
-/// workspace are the maximum at any time, unless parts use the same bytes at different times, so that their sum would
-/// exceed the arena. Then, in this order, each of the three is at most the rest of the arena.
+/// or the evaluate program of an inference object. The fields before `peak` are not negative and sum to `peak`, unless
+/// another entry program needs more than the described one. Gradients, communication and workspace are the maximum at
+/// any time, unless parts use the same bytes at different times, so that their sum would exceed the program's bytes.
+/// Then, in this order, each of the three is at most the rest of these bytes.
 struct memory_plan {
   bytes weights;         // of parameters as kernels read them (the compute copy, if there is one)
   bytes master_weights;  // of parameters that have a compute copy; the optimizer updates these, not the copy
