@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-// A Llama, a Qwen2 and a Qwen3 go from Transformers to a trainer and back (tests/fixtures/make_llama.py made llama/).
+// A Llama, a Mistral, a Qwen2 and a Qwen3 go from Transformers to a trainer and back (tests/fixtures/make_llama.py made llama/).
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -28,6 +28,16 @@ constexpr ct::llama llama3{.layers = 2,
                            .context = 64,
                            .tied = false,
                            .rotary = {.theta = 30, .factor = 8, .original_context = 16}};
+constexpr ct::llama mistral{.layers = 2,
+                            .heads = 4,
+                            .key_value_heads = 2,
+                            .width = 24,
+                            .hidden = 20,
+                            .vocabulary = 23,
+                            .context = 64,
+                            .tied = false,
+                            .window = 5,
+                            .rotary = {.theta = 10000}};
 constexpr ct::llama qwen2{.layers = 2,
                           .heads = 4,
                           .key_value_heads = 1,
@@ -83,15 +93,16 @@ template <ct::llama m, class... policies> void check_model(std::string const& na
   check_gradients_of_transformers<ct::llama>(t, results, m.layers, bound);
 }
 
-/// The error of load_pretrained for a copy of the Llama with a different config.json.
-std::string refusal(std::string const& from, std::string const& to) {
+/// The error of load_pretrained for a copy of a fixture with a different config.json.
+template <ct::llama m = llama3>
+std::string refusal(std::string const& from, std::string const& to, char const* fixture = "llama") {
   temporary_directory const directory;
-  std::filesystem::copy(directory_of("llama"), directory.path, std::filesystem::copy_options::recursive);
+  std::filesystem::copy(directory_of(fixture), directory.path, std::filesystem::copy_options::recursive);
   auto text = read_file(directory / "config.json");
   auto const at = text.find(from);
   REQUIRE(at != std::string::npos);
   write_file(directory / "config.json", text.replace(at, from.size(), to));
-  ct::trainer<task_of<llama3>> t;
+  ct::trainer<task_of<m>> t;
   auto said = sentence([&] { t.load_pretrained(directory.path.string()); });
   auto const its = said.find("its ");
   return its == said.npos ? said : said.substr(its);
@@ -99,9 +110,11 @@ std::string refusal(std::string const& from, std::string const& to) {
 
 } // namespace
 
-TEST_CASE("a Llama, a Qwen2 and a Qwen3 of Transformers give their logits, losses and gradients here") {
+TEST_CASE("a Llama, a Mistral, a Qwen2 and a Qwen3 of Transformers give their logits, losses and gradients here") {
   check_model<llama3>("llama", 1e-10);
   check_model<llama3, ct::attention::flash, ct::checkpoint::every<1>>("llama", 1e-10);
+  check_model<mistral>("mistral", 1e-10);
+  check_model<mistral, ct::attention::flash>("mistral", 1e-10);
   check_model<qwen2>("qwen2", 1e-10);
   check_model<qwen3>("qwen3", 1e-10);
 }
@@ -153,6 +166,34 @@ TEST_CASE("a config.json that contradicts the Llama is refused") {
   CHECK(refusal("\"tie_word_embeddings\": false,", "").empty());
 }
 
+TEST_CASE("a Mistral needs the same window, and without one it is a Llama") {
+  constexpr auto without_window = [] {
+    auto m = mistral;
+    m.window = 0;
+    return m;
+  }();
+  std::string const window = "\"sliding_window\": 5";
+  CHECK(refusal<mistral>(window, "\"sliding_window\": 5.0", "mistral").empty());
+  CHECK(refusal<mistral>(window, "\"sliding_window\": 7", "mistral")
+            .starts_with("its sliding_window is 7, the trainer's is 5;"));
+  CHECK(refusal<mistral>(window, "\"sliding_window\": null", "mistral")
+            .starts_with("its sliding_window is 0, the trainer's is 5;"));
+  CHECK(refusal<mistral>(window, "\"other\": 5", "mistral")
+            .starts_with("its sliding_window is 4096, the trainer's is 5;"));
+  CHECK(refusal<without_window>(window, window, "mistral").starts_with("its sliding_window is 5, the trainer's is 0;"));
+  CHECK(refusal<without_window>(window, "\"sliding_window\": null", "mistral").empty());
+  // Only a Mistral's window counts.
+  CHECK(refusal("\"use_cache\"", "\"sliding_window\": 5, \"use_cache\"").empty());
+  // What a trainer saves is a Mistral again.
+  temporary_directory const directory;
+  ct::trainer<task_of<mistral>> t;
+  t.load_pretrained(directory_of("mistral"));
+  t.save(directory / "saved");
+  auto const text = read_file(directory / "saved/config.json");
+  CHECK(text.find("\"model_type\": \"mistral\"") != text.npos);
+  CHECK(text.find("\"sliding_window\": 5") != text.npos);
+}
+
 TEST_CASE("a tied model does not take the weights of one that is not") {
   constexpr auto tied = [] {
     auto m = llama3;
@@ -173,4 +214,6 @@ TEST_CASE("a tied model does not take the weights of one that is not") {
 TEST_CASE("sizes of published models") {
   using one = ct::task<ct::llama{}, ct::causal_lm, ct::micro_batch{.sequences = 1, .tokens = 8}>;
   CHECK(ct::trainer<one, ct::precision::bf16>::parameter_count == 1'235'814'400); // Llama 3.2 1B
+  using mistral_task = ct::task<ct::mistral_7b, ct::causal_lm, ct::micro_batch{.sequences = 1, .tokens = 8}>;
+  CHECK(ct::trainer<mistral_task, ct::precision::bf16>::parameter_count == 7'241'732'096);
 }

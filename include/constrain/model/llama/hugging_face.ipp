@@ -6,6 +6,7 @@
 #include "constrain/io/json_writer.hpp"
 
 #include <optional>
+#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -43,6 +44,13 @@ namespace detail {
     auto const x = configuration.value(name);
     json.member(name, x ? x->boolean() : false);
   }
+  // Only a Mistral's sliding_window counts without use_sliding_window. Without a window, a Mistral is a Llama.
+  auto const model = configuration.value("model_type");
+  bool const is_mistral = model && model->string() == "mistral";
+  auto const window = is_mistral ? configuration.find("sliding_window") : std::nullopt;
+  double const size = !is_mistral ? 0 : !window ? 4096 : window->is_null() ? 0 : window->real();
+  json.member("sliding_window", size);
+  if (model) json.member("model_type", is_mistral && size == 0 ? "llama" : model->string());
   json.end();
   return json.text();
 }
@@ -50,9 +58,12 @@ namespace detail {
 [[gnu::cold]] CONSTRAIN_INLINE weight_format weight_format_of<llama>::make(llama const& m) {
   io::json_writer json, normalized;
   bool const is_qwen2 = m.biases && !m.head_norms;
-  auto const* const name = m.head_norms ? "Qwen3ForCausalLM" : is_qwen2 ? "Qwen2ForCausalLM" : "LlamaForCausalLM";
+  auto const [name, type] = m.head_norms   ? std::pair("Qwen3ForCausalLM", "qwen3")
+                            : is_qwen2     ? std::pair("Qwen2ForCausalLM", "qwen2")
+                            : m.window > 0 ? std::pair("MistralForCausalLM", "mistral")
+                                           : std::pair("LlamaForCausalLM", "llama");
   json.object().array("architectures").element(name).end();
-  json.member("model_type", m.head_norms ? "qwen3" : is_qwen2 ? "qwen2" : "llama");
+  json.member("model_type", type);
   json.member("num_hidden_layers", m.layers).member("num_attention_heads", m.heads);
   json.member("num_key_value_heads", m.key_value_head_count()).member("hidden_size", m.width);
   json.member("intermediate_size", m.hidden).member("head_dim", m.features_of_head());
@@ -60,6 +71,7 @@ namespace detail {
   json.member("hidden_act", "silu").member("rms_norm_eps", m.epsilon);
   json.member("tie_word_embeddings", m.tied).member("bos_token_id", nullptr).member("eos_token_id", nullptr);
   if (!is_qwen2) json.member("attention_bias", m.biases);
+  if (m.window > 0) json.member("sliding_window", m.window);
   json.member("rope_theta", m.rotary.theta);
   detail::write_rope(json.object("rope_scaling"), m.rotary);
   json.end();
@@ -67,7 +79,7 @@ namespace detail {
   json.end().end();
   detail::write_rope(normalized.object().member("rope_theta", m.rotary.theta), m.rotary);
   normalized.member("partial_rotary_factor", 1.0).member("tie_word_embeddings", m.tied);
-  normalized.member("use_sliding_window", false).end();
+  normalized.member("use_sliding_window", false).member("sliding_window", m.window).member("model_type", type).end();
   return {.names = names,
           .configuration = json.text(),
           .prefix = "model.",

@@ -16,8 +16,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Llama 3 (Llama Team 2024, "The Llama 3 Herd of Models"), and with other options Qwen2 and Qwen3: tokens [sequences,
-/// tokens] -> logits [sequences, tokens, vocabulary]. The model has pre-norm blocks with RMS normalization,
+/// Llama 3 (Llama Team 2024, "The Llama 3 Herd of Models"), and with other options Mistral, Qwen2 and Qwen3: tokens
+/// [sequences, tokens] -> logits [sequences, tokens, vocabulary]. The model has pre-norm blocks with RMS normalization,
 /// grouped-query attention, rotary position embeddings and a gated feed-forward layer (SwiGLU, Shazeer 2020). No layer
 /// has dropout. The default sizes are Llama 3.2 1B's.
 struct llama {
@@ -33,6 +33,9 @@ struct llama {
   bool tied = true;        // whether the head is the token embedding
   bool biases = false;     // whether queries, keys and values have biases, as in Qwen2
   bool head_norms = false; // whether each head of queries and keys is normalized, as in Qwen3; not with `biases`
+  // sliding window, as in Mistral (Jiang et al. 2023): a token attends to itself and the window - 1 tokens before it;
+  // 0: no window; not with `biases` or `head_norms`
+  int window = 0;
   // frequencies of the position embeddings; the `head_width` of these options is ignored
   rotary_options rotary = {.theta = 500000, .factor = 32, .original_context = 8192};
   bool packed = false; // whether a sequence holds several documents (data::pack); then the positions are an input
@@ -60,6 +63,12 @@ struct llama {
                   "them to false");
   };
 
+  /// Refused: a window together with biases or norms of heads.
+  template <diagnosis d> struct window_with_biases_or_head_norms {
+    static_assert(d.ok(), "ct::llama: .window is `got`, but .biases or .head_norms is set, and no published model has "
+                          "such a window in all layers; set .window to 0, or the other two to false");
+  };
+
   /// Features of a head: `head_width` or, if it is 0, width / heads; 0 if `heads` does not divide the width.
   constexpr int features_of_head() const {
     return head_width != 0 ? head_width : heads < 1 || width % heads != 0 ? 0 : width / heads;
@@ -85,6 +94,8 @@ private:
     if (head_width < 0) program.fail(diagnosis_with<head_width_is_negative>(0, 0, 0, head_width));
     if (features_of_head() < 1) program.fail(diagnosis_with<heads_do_not_divide_the_width>(0, 0, width, heads));
     if (biases && head_norms) program.fail(diagnosis_with<biases_with_head_norms>());
+    if (window != 0 && (biases || head_norms))
+      program.fail(diagnosis_with<window_with_biases_or_head_norms>(0, 0, 0, window));
     if (!program.failure.ok()) return tokens;
     auto const table = parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.stddev = 0.02});
     auto x = embedding(table, tokens);
@@ -119,7 +130,7 @@ private:
     auto const v = linear("value", x, of_keys, o);
     if (head_norms) q = normalized("query_norm", q), k = normalized("key_norm", k);
     attention_options const options{
-        .heads = heads, .key_value_heads = key_value_head_count(), .documents = positions != nullptr};
+        .heads = heads, .key_value_heads = key_value_head_count(), .window = window, .documents = positions != nullptr};
     if (positions == nullptr)
       return without_bias("projection",
                           self_attention(rotary_embedding(q, angles), rotary_embedding(k, angles), v, options), width);
@@ -143,6 +154,15 @@ inline constexpr llama llama3_1_8b{.layers = 32,
                                    .rotary = {.theta = 500000, .factor = 8, .original_context = 8192}};
 /// Llama 3.2 1B.
 inline constexpr llama llama3_2_1b{};
+/// Mistral 7B v0.1. Later versions have no window, theta 1e6 and, from v0.3 on, a vocabulary of 32768.
+inline constexpr llama mistral_7b{.layers = 32,
+                                  .width = 4096,
+                                  .hidden = 14336,
+                                  .vocabulary = 32000,
+                                  .context = 32768,
+                                  .tied = false,
+                                  .window = 4096,
+                                  .rotary = {.theta = 10000}};
 /// Qwen2.5 7B, the base model; the context of Qwen2.5 7B Instruct is 32768.
 inline constexpr llama qwen2_5_7b{.layers = 28,
                                   .heads = 28,

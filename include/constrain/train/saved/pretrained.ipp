@@ -67,9 +67,13 @@ struct configuration_check {
   for (auto const& name : format.required_keys)
     if (auto const found = saved.find(name); !found || found->is_null())
       throw error({"the configuration '", file, "' has no ", name, "; use the file that was saved with the weights"});
-  check.members(saved, io::json::parse(format.configuration));
-  if (format.normalize != nullptr)
-    check.members(io::json::parse(format.normalize(saved)), io::json::parse(format.normalized));
+  if (format.normalize == nullptr) return check.members(saved, io::json::parse(format.configuration));
+  auto const normalized = io::json::parse(format.normalized);
+  // A key that is normalized is compared in that form only.
+  std::vector<std::string_view> skipped(check.skipped.begin(), check.skipped.end());
+  for (auto const& [name, value] : normalized.members()) skipped.push_back(name);
+  configuration_check{check.directory, check.owner, skipped}.members(saved, io::json::parse(format.configuration));
+  check.members(io::json::parse(format.normalize(saved)), normalized);
 }
 
 /// The tensor called `name`, or `name` without the format's prefix (GPT-2 files exist with and without "transformer."),
