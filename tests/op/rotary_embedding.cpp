@@ -48,6 +48,7 @@ static_assert(infer_at(i32(shape(2, 5))).outputs[0] == x_type); // positions may
 static_assert(refuses<ct::op::rotary_embedding::positions_do_not_fit>(infer_at(i32(shape(5))), 10, 5));
 static_assert(refuses<ct::op::rotary_embedding::positions_do_not_fit>(infer_at(f32(shape(2, 5))), 10, 10));
 static_assert(refuses<ct::op::wrong_number_of_dimensions>(infer(shape(5, 24), shape(5, 8)), 3, 2));
+static_assert(refuses<ct::op::rotary_embedding::table_is_not_a_matrix>(infer(shape(2, 5, 24), shape(2, 5, 8)), 2, 3));
 static_assert(rule.strided_inputs == 0b1 && rule.strided_outputs == 0b1 && rule.in_place == 0b1);
 
 /// Whether two ranks can divide a call with this head width whose x has these parts.

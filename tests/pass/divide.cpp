@@ -114,8 +114,18 @@ static_assert(divided_parameters(halves) == 6 && calls_of(halves, info_of<op::te
 static_assert(is_divided(halves, "up.bias", 0, shape(6)) && is_divided(halves, "down.weight", 1, shape(8, 6)));
 static_assert(is_divided(halves, "head.weight", -1, shape(30, 8)));
 
+/// A linear layer that reads one more value after the bias.
+struct linear_with_extra : op::linear {
+  static constexpr char const* name = "linear_with_extra";
+  static constexpr void gradient(backward& b) {
+    op::linear::gradient(b);
+    b.emit<op::linear_bias_gradient>({b.gradient()}, {2});
+  }
+};
+
 // Nothing is divided: a layer with a reader that needs all features, or with an undivided operand, or whose weight
-// another layer reads; a slice through the middle of a part; a loop-carried value.
+// another layer reads; a slice through the middle of a part; a loop-carried value; a layer with a bias that is not its
+// last operand, which each rank would add.
 template <int kind> struct kept {
   constexpr value operator()(value ids) const {
     auto const x = embedding("token", ids, {.vocabulary = 7, .width = 8});
@@ -127,7 +137,12 @@ template <int kind> struct kept {
       auto const shared = parameter(x, "shared", shape(8, 8), role::weight, {.stddev = 0.1});
       return down(linear(linear(x, shared), shared));
     } else if constexpr (kind == 3) return down(slice(up(), 2, 2, 4));
-    else return down(repeat("block", 2, x, [](value h) { return linear("square", h, 8); }));
+    else if constexpr (kind == 4) return down(repeat("block", 2, x, [](value h) { return linear("square", h, 8); }));
+    else {
+      auto const weight = parameter(x, "weight", shape(7, 8), role::weight, {.stddev = 0.1});
+      auto const bias = parameter(x, "bias", shape(7), role::bias);
+      return emit<linear_with_extra>({up(), weight, bias, x}, {});
+    }
   }
 };
 template <int kind> constexpr bool stops(op_label const* op) {
@@ -138,6 +153,7 @@ static_assert(stops<1>(info_of<op::multiply>.label));
 static_assert(stops<2>(info_of<op::layer_norm>.label));
 static_assert(stops<3>(info_of<op::slice>.label));
 static_assert(stops<4>(info_of<op::copy>.label));
+static_assert(stops<5>(info_of<linear_with_extra>.label));
 
 } // namespace
 

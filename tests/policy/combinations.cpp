@@ -128,8 +128,9 @@ std::string check_buffers(program const& p, memory_layout const& at) {
     if (is_persistent(p.values[v].role)) persistent += (at.buffers[v].size + 63) / 64 * 64;
   if (persistent != at.persistent_end) return "what persists has other bytes than its buffers";
   auto const m = memory_of(p, at, 0);
-  auto const parts =
-      m.weights + m.master_weights + m.gradients + m.optimizer_state + m.activations + m.workspace + m.communication;
+  auto const parts = m.weights + m.master_weights + m.gradients + m.optimizer_state + m.activations + m.workspace +
+                     m.communication - m.shared;
+  if (m.activations < bytes(0) || m.shared < bytes(0)) return "a part of the memory is negative";
   return parts == bytes(at.end) ? "" : "the parts of the memory do not add up to its bytes";
 }
 

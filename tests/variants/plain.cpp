@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 
 trained train_native();
 trained train_fast();
+std::int64_t argmax_fast(float const* x, std::int64_t count);
 
 TEST_CASE("translation units of different flags train side by side in one program") {
   auto const plain = train(), native = train_native();
@@ -16,6 +18,14 @@ TEST_CASE("translation units of different flags train side by side in one progra
 #endif
   for (std::size_t i = 0; i < plain.losses.size(); ++i)
     CHECK(std::abs(plain.losses[i] - native.losses[i]) <= 1e-5 * plain.losses[i]);
+}
+
+TEST_CASE("NaN is no argmax even with -ffast-math") {
+  float const nan = std::nanf("");
+  float const first[] = {nan, 3, 2}, last[] = {2, 3, nan}, all[] = {nan, nan, nan};
+  CHECK(argmax_fast(first, 3) == 1);
+  CHECK(argmax_fast(last, 3) == 1);
+  CHECK(argmax_fast(all, 3) == 3);
 }
 
 TEST_CASE("a unit with -ffast-math, linked first, gives its code to no other") {

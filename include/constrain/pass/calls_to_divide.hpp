@@ -197,6 +197,8 @@ private:
       how_[i] = how::replaced;
       return true;
     }
+    // The bias that is added once, after the sum over the ranks, is the last input.
+    if (rule.inputs.added >= 0 && rule.inputs.added < n.inputs.size() - 1) return false;
     char name = 0; // the name of the divided dimension
     part_list parts;
     for (int k = 0; k < n.inputs.size(); ++k) {

@@ -12,19 +12,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How a trainer or an inference object uses its memory on one rank. `peak` and the reserve in `workspace` cover every
 /// entry program (step, evaluate, predict and generate). All other fields describe only the step program of a trainer,
-/// or the evaluate program of an inference object. The fields before `peak` are not negative and sum to `peak`, unless
-/// another entry program needs more than the described one. Gradients, communication and workspace are the maximum at
-/// any time, unless parts use the same bytes at different times, so that their sum would exceed the program's bytes.
-/// Then, in this order, each of the three is at most the rest of these bytes.
+/// or the evaluate program of an inference object. No field is negative. The fields before `shared`, minus `shared`, are
+/// `peak`, unless another entry program needs more than the described one.
 struct memory_plan {
   bytes weights;         // of parameters as kernels read them (the compute copy, if there is one)
   bytes master_weights;  // of parameters that have a compute copy; the optimizer updates these, not the copy
-  bytes gradients;       // of all trained parameters, or of fewer with optimizer::in_backward
+  bytes gradients;       // of all trained parameters, or with optimizer::in_backward the maximum at any time
   bytes optimizer_state; // of all trained parameters
-  bytes activations;     // the rest: values kept for the backward pass, temporaries, inputs and results
-  bytes workspace;       // scratch of kernels and temporary copies, and `device_reserve`
-  bytes communication;   // temporary full tensors and shards, and buffers of collectives
+  bytes activations;     // the rest, at least the maximum at any time: values kept for the backward pass, temporaries,
+                         // inputs and results
+  bytes workspace;       // scratch of kernels and temporary copies (the maximum at any time), and `device_reserve`
+  bytes communication;   // temporary full tensors and shards, and buffers of collectives; the maximum at any time
   bytes offloaded;       // always 0: everything is in the arena, on the device
+  bytes shared;          // bytes that parts use at different times, such as gradients after the last use of weights
   bytes peak;            // size of the arena, the only memory block
 };
 
@@ -44,13 +44,14 @@ constexpr bool is_copied(program const& p, int parameter) {
   return false;
 }
 
-/// The maximum number of bytes that values of one role need at the same time.
-constexpr bytes most_at_once(program const& p, memory_layout const& where, role wanted) {
+/// The maximum number of bytes that the values with `is_wanted(role)` need at the same time.
+template <class predicate>
+constexpr bytes most_at_once(program const& p, memory_layout const& where, predicate const& is_wanted) {
   std::int64_t
       change[program::maximum_nodes + 2]{}; // bytes first needed at a node, minus bytes last needed at the node before
   bool any = false;
   for (int v = 0; v < p.values.size(); ++v) {
-    if (p.values[v].role != wanted) continue;
+    if (!is_wanted(p.values[v].role)) continue;
     auto const& s = where.buffers[v];
     if (s.offset < 0) continue;
     change[s.born < 0 ? 0 : s.born] += s.size;
@@ -63,6 +64,10 @@ constexpr bytes most_at_once(program const& p, memory_layout const& where, role 
     most = now > most ? now : most;
   }
   return bytes(most);
+}
+/// The maximum number of bytes that values of one role need at the same time.
+constexpr bytes most_at_once(program const& p, memory_layout const& where, role wanted) {
+  return most_at_once(p, where, [=](role r) { return r == wanted; });
 }
 
 /// The part of the arena after the buffers of all programs: step parameters and scratch memory of kernels.
@@ -85,11 +90,6 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
   for (auto const& info : p.values)
     if (info.role == role::compute_copy) copied[info.belongs_to] = true;
   memory_plan m;
-  auto rest = bytes(where.end);
-  auto const take = [&](bytes memory_plan::*part, bytes size) {
-    size = size < rest ? size : rest;
-    m.*part = m.*part + size, rest = rest - size;
-  };
   for (int v = 0; v < p.values.size(); ++v) {
     auto const of = p.values[v].role;
     bytes memory_plan::*const part = is_parameter(of)
@@ -97,12 +97,18 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
                                      : of == role::compute_copy ? &memory_plan::weights
                                      : of == role::state        ? &memory_plan::optimizer_state
                                                                 : nullptr;
-    if (part != nullptr && where.buffers[v].offset >= 0) take(part, bytes(where.buffers[v].size));
+    if (part != nullptr && where.buffers[v].offset >= 0) m.*part = m.*part + bytes(where.buffers[v].size);
   }
-  take(&memory_plan::gradients, most_at_once(p, where, role::gradient));
-  take(&memory_plan::communication, most_at_once(p, where, role::communication));
-  take(&memory_plan::workspace, most_at_once(p, where, role::workspace));
-  m.activations = rest;
+  m.gradients = most_at_once(p, where, role::gradient);
+  m.workspace = most_at_once(p, where, role::workspace);
+  m.communication = most_at_once(p, where, role::communication);
+  auto const others = m.weights + m.master_weights + m.gradients + m.optimizer_state + m.workspace + m.communication;
+  m.activations = most_at_once(p, where, [](role r) {
+    return !is_parameter(r) && r != role::compute_copy && r != role::state && r != role::gradient &&
+           r != role::workspace && r != role::communication;
+  });
+  if (bytes(where.end) - others > m.activations) m.activations = bytes(where.end) - others;
+  m.shared = others + m.activations - bytes(where.end);
   auto const end = where.end > other_peak ? where.end : other_peak;
   m.peak = bytes(reserve.begin(end) + reserve.bytes);
   m.workspace = m.workspace + m.peak - bytes(end);

@@ -6,10 +6,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace refusals {
 
-/// A gradient rule adds `got` terms to the gradients of its inputs.
+/// A gradient rule adds more than `expected` terms to the gradients of its inputs.
 template <diagnosis d> struct too_many_gradient_terms {
-  static_assert(d.ok(), "an op's gradient rule adds `got` terms to the gradients of its inputs, but `expected` are the "
-                        "most; add terms of the same input with ct::add, and pass `backward::add` the sum");
+  static_assert(d.ok(), "an op's gradient rule adds more than `expected` terms to the gradients of its inputs; add "
+                        "terms of the same input with ct::add, and pass `backward::add` the sum");
 };
 
 } // namespace refusals

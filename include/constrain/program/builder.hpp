@@ -132,9 +132,14 @@ struct builder {
     node n;
     n.attributes = options;
     n.line = line;
-    for (auto const& input : inputs) n.inputs.push_back(input);
+    for (auto const& input : inputs) add_input(n, input);
     for (auto const& output : outputs) n.outputs.push_back(output);
     return append(info, n);
+  }
+  /// Adds `r` to the inputs of `n`. Refused: more inputs than a node can have.
+  constexpr void add_input(node& n, ref r) {
+    if (!n.inputs.push_back(r))
+      program.fail({why::too_many_operands, n.line, called_from, node::maximum_inputs, node::maximum_inputs + 1});
   }
 };
 

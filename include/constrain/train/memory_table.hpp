@@ -9,11 +9,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Calls f(name, bytes) for every part of a memory plan, then for the peak.
+/// Calls f(name, bytes) for every part of a memory plan, for the bytes that parts share, and for the peak.
 [[gnu::noinline, gnu::cold]] inline void for_each_part(memory_plan const& m, function_ref<void(char const*, bytes)> f) {
   f("weights", m.weights), f("master weights", m.master_weights), f("gradients", m.gradients);
   f("optimizer state", m.optimizer_state), f("activations", m.activations), f("workspace", m.workspace);
-  f("communication", m.communication), f("offloaded", m.offloaded), f("peak", m.peak);
+  f("communication", m.communication), f("offloaded", m.offloaded);
+  f("minus shared", m.shared), f("peak", m.peak);
 }
 
 /// The non-empty parts of a memory plan and the peak, with their bytes, as text: one line each.

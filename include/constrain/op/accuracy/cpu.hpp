@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/number_check.hpp"
 #include "constrain/device/cpu/parallel.hpp"
 #include "constrain/device/kernel.hpp"
 #include "constrain/op/accuracy/accuracy.hpp"
@@ -12,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class stored> std::int64_t argmax(stored const* x, std::int64_t count) {
   std::int64_t best = count;
   for (std::int64_t i = 0; i < count; ++i)
-    if (best == count ? x[i] == x[i] : x[i] > x[best]) best = i;
+    if (!detail::is_nan(static_cast<double>(x[i])) && (best == count || x[i] > x[best])) best = i;
   return best;
 }
 

@@ -1,10 +1,11 @@
 #pragma once
 
 #include "constrain/device/cuda/reduce.cuh"
+#include "constrain/device/math.hpp"
 #include "constrain/op/accuracy/accuracy.hpp"
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 
-#include <limits>
+#include <cstdint>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -14,7 +15,7 @@ template <class stored> static __device__ int block_argmax(stored const* x, std:
   using accumulate = arithmetic<stored>;
   __shared__ typename block_reduction<accumulate>::memory shared;
   __shared__ typename block_reduction<int>::memory shared_index;
-  accumulate best = -std::numeric_limits<accumulate>::infinity();
+  accumulate best = -math::infinity<accumulate>;
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads) best = x[i] > best ? accumulate(x[i]) : best;
   best = block_reduction<accumulate>{shared}.max(best);
   // Of equal logits, the first is the argmax: its negated index is the largest.

@@ -85,6 +85,11 @@ struct rotary_embedding {
     static_assert(d.ok(), "ct::rotary_embedding: the width of the table is `got`, but must be even, since it holds as "
                           "many cosines as sines; make the table with ct::rotary_table");
   };
+  /// Refused: a table that is not a matrix. `got`: its number of dimensions.
+  template <diagnosis d> struct table_is_not_a_matrix {
+    static_assert(d.ok(), "ct::rotary_embedding: the table has `got` dimensions, but must be a matrix [tokens, width]; "
+                          "make the table with ct::rotary_table");
+  };
   /// Refused: more tokens than the table has rows.
   template <diagnosis d> struct table_is_too_short {
     static_assert(d.ok(), "ct::rotary_embedding: x has `got` tokens, but the table has only `expected`; make the table "
@@ -102,7 +107,7 @@ struct rotary_embedding {
     auto const& x = in[0].shape;
     auto const& table = in[1].shape;
     if (x.rank != 3) return inferred::failure<wrong_number_of_dimensions>(3, x.rank);
-    if (table.rank != 2) return inferred::failure<wrong_number_of_dimensions>(2, table.rank);
+    if (table.rank != 2) return inferred::failure<table_is_not_a_matrix>(2, table.rank);
     if (table.features() % 2 != 0) return inferred::failure<table_width_is_odd>(0, table.features());
     if (x.features() % table.features() != 0)
       return inferred::failure<heads_do_not_fit_the_table>(table.features(), x.features());

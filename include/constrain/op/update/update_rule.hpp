@@ -162,7 +162,7 @@ public:
     node n;
     n.attributes = pack(options);
     n.line = info().line;
-    for (auto const& input : inputs) n.inputs.push_back(input.where());
+    for (auto const& input : inputs) out_.add_input(n, input.where());
     for (auto const& output : outputs) n.outputs.push_back(output.where());
     out_.append(info_of<op>, n);
   }
