@@ -58,6 +58,10 @@ static_assert(verify(frozen_step).ok());
 static_assert(gradient_of(frozen_step, "still.weight") < 0 && gradient_of(frozen_step, "head.weight") >= 0);
 static_assert(calls(frozen_step, &info_of<op::linear_weight_gradient>) == 1);
 
+// A step whose loop over micro-batches is missing is refused.
+static_assert(differentiate(without_nodes(accumulate_over(built<tied_task>(), 2)).program).failure.refusal ==
+              refusal_with<refusals::no_loop_over_micro_batches>());
+
 // A parameter without a path is refused with the line of its layer.
 struct forgotten {
   static constexpr int line = __LINE__ + 3;

@@ -29,7 +29,12 @@ public:
     bool const looped = program.micro_batches >= 0;
     // A policy's pass may have added calls before and after the loop over micro-batches.
     int loop = 0;
-    while (looped && (p.nodes[loop].kind != node_kind::loop || p.nodes[loop].axis != program.micro_batches)) ++loop;
+    auto const is_loop = [&](node const& n) { return n.kind == node_kind::loop && n.axis == program.micro_batches; };
+    while (looped && loop < p.nodes.size() && !is_loop(p.nodes[loop])) ++loop;
+    if (looped && loop == p.nodes.size()) {
+      program.fail(diagnosis_with<refusals::no_loop_over_micro_batches>());
+      return program;
+    }
     int const forward = looped ? p.end_of(loop) : p.nodes.size();
     program.nodes.count = forward;
     if (looped) out_.enclosing.push_back(program.micro_batches);

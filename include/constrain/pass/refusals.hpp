@@ -90,6 +90,11 @@ template <diagnosis d> struct parameter_without_path_to_the_loss {
                         "give the parameter ct::role::frozen");
 };
 
+/// A policy's pass removed the loop over micro-batches.
+template <diagnosis d> struct no_loop_over_micro_batches {
+  static_assert(d.ok(), "the step has no loop over micro-batches; let your pass keep the loop that `accumulate` adds");
+};
+
 /// The program has no trained parameter.
 template <diagnosis d> struct nothing_is_trained {
   static_assert(d.ok(), "no parameter is trained: all are frozen, or the model has none; give one a role other than "
