@@ -74,7 +74,7 @@ private:
 namespace detail {
 
 /// A pointer to the elements, which must have the type `real`; this is not checked. The function compiles faster than
-/// `as`, which constructs a std::span.
+/// `as`, which instantiates std::span<real const>.
 template <class real> real const* typed_data(array_view const& values) {
   return reinterpret_cast<real const*>(values.bytes().data());
 }
@@ -124,7 +124,9 @@ private:
 /// How the caller passes next-token labels, for example for `ct::causal_lm`.
 enum class labels : std::uint8_t {
   shifted, // label i is the token after input i
-  shift,   // label i is input i (as in Hugging Face Transformers), and the trainer shifts the labels by one token
+  // label i is input i (as in Hugging Face Transformers), and the library shifts the labels by one token; the last
+  // label of each sequence is then `ignored_label`
+  shift,
 };
 
 } // namespace constrain

@@ -7,14 +7,15 @@
 #include <string_view>
 #include <vector>
 
-/// Functions that replace an old directory, the target, with a finished new one, and remove the old one. `parent` is
-/// always the parent directory, and `name` is a name in it. For marks, see directory_mark.hpp.
+/// The steps of `directory_writer`, which replaces the directory at a path, the target, with a finished new one and
+/// removes the old one. `parent` is always the parent directory, and `name` is a name in it. For marks, see
+/// directory_mark.hpp.
 ///
 /// If the file system can exchange two names atomically (Linux: ext4, xfs, btrfs, tmpfs, ...), the target is always
-/// either the complete old or the complete new directory. Otherwise, two renames replace the target: the first moves
-/// the old directory to '.<name>.previous', and the second moves the new directory to the target's name. Both
-/// directories are complete and on disk before the first rename. If a save is interrupted between the renames, readers
-/// use '.<name>.previous', and the next save restores it. Concurrent writers of the same target are safe only with the
+/// either the complete old or the complete new directory. Otherwise, two renames replace it: the first moves the old
+/// directory to '.<name>.previous', and the second moves the new directory to the target. Both directories are complete
+/// and on disk before the first rename. If a save is interrupted between the renames, readers use '.<name>.previous',
+/// and the next save restores it if it has a valid mark. Concurrent writers of the same target are safe only with the
 /// atomic exchange.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
@@ -32,16 +33,17 @@ struct old_directory {
 };
 
 /// Returns the directory `name`, if it exists, and the files to remove with it. Throws `error` unless a save may
-/// replace `name`: either nothing has this name, or `name` is a directory of `owner` that is empty, has a valid mark or
-/// has a manifest. A manifest without a mark (in a copy, or from a version without marks) suffices, because the caller
-/// chose this directory as the target. Also throws `error` for an invalid manifest. `shown`: the directory's name in
-/// errors. `attempts`: how many times to retry if another writer replaces the directory during the check.
+/// replace `name`: either nothing has this name, or `name` is a directory of `owner` that is empty, holds only an
+/// incomplete mark, has a valid mark or has a manifest. A manifest without a mark (in a copy, or from a version without
+/// marks) suffices, because the caller chose this directory as the target. Also throws `error` for an invalid manifest.
+/// `shown`: the directory's name in errors. `attempts`: how many times to retry if another writer replaces the
+/// directory during the check.
 [[gnu::cold]] old_directory check_replaceable(directory_handle const& parent, std::string const& name, uid_t owner,
                                               std::string const& shown, int attempts = 100);
 
 /// Writes a mark into the old directory if it has no valid one, and adds the mark to `old.files`. With the mark, a
-/// later save can finish the removal if this save is interrupted. Ignores failure: without a mark, the remains of an
-/// interrupted removal stay.
+/// later save can finish the removal if this save is interrupted. Ignores failure: without a mark, a later save
+/// neither finishes the removal nor restores '.<name>.previous'.
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& parent, std::string const& name);
 
 /// Removes `files`, and then the directory if `name` still refers to it. If the directory holds other files, renames it

@@ -85,7 +85,7 @@ struct option_unpacker {
   }
 };
 
-/// Checks whether fields can be packed, and counts the integers that they need.
+/// Checks that each field has a type that can be packed, and counts the integers that the fields need.
 struct option_check {
   bool all = true;
   int numbers = 0;

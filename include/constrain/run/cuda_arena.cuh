@@ -2,7 +2,7 @@
 
 #include "constrain/device/cuda/stream.cuh"
 #include "constrain/run/arena.hpp"
-#include "constrain/run/cuda_slot.cuh"
+#include "constrain/run/cuda_staging_buffer.cuh"
 
 #include <string>
 
@@ -32,13 +32,13 @@ public:
   std::byte* data() const override { return memory_; }
   std::byte* host() const override { return nullptr; }
 
-  /// Makes copies to the device go through the pinned memory of `slot` until the slot is full. With null, copies are
-  /// direct.
-  void stage_in(cuda_slot* slot) { slot_ = slot; }
-  /// Copies `value` into the slot passed to `stage_in` and returns the copy. Returns `value` itself without a slot, or
-  /// if the slot is full.
+  /// Makes copies to the device go through the pinned memory of `buffer` until the buffer is full. With null, copies
+  /// are direct.
+  void stage_in(cuda_staging_buffer* buffer) { buffer_ = buffer; }
+  /// Copies `value` into the buffer passed to `stage_in` and returns the copy. Returns `value` itself without a buffer,
+  /// or if the buffer is full.
   template <class type> type const& staged(type const& value) const {
-    return slot_ == nullptr ? value : *static_cast<type const*>(slot_->stage(&value, sizeof value));
+    return buffer_ == nullptr ? value : *static_cast<type const*>(buffer_->stage(&value, sizeof value));
   }
 
 private:
@@ -51,7 +51,7 @@ private:
   }
   void copy_in(std::int64_t offset, void const* from, std::int64_t count) override {
     current_device const here(stream_.device());
-    if (slot_ != nullptr) from = slot_->stage(from, count);
+    if (buffer_ != nullptr) from = buffer_->stage(from, count);
     else if (count > staged_bytes) stream_.wait_for_peers();
     cuda_check(
         cudaMemcpyAsync(memory_ + offset, from, static_cast<std::size_t>(count), cudaMemcpyHostToDevice, stream_),
@@ -68,7 +68,7 @@ private:
 
   cuda_stream const& stream_;
   std::byte* memory_ = nullptr;
-  cuda_slot* slot_ = nullptr;
+  cuda_staging_buffer* buffer_ = nullptr;
 };
 
 } // namespace constrain

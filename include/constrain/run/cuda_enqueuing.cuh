@@ -2,7 +2,7 @@
 
 #include "constrain/base/dtype.hpp"
 #include "constrain/program/plan.hpp"
-#include "constrain/run/cuda_slots.cuh"
+#include "constrain/run/cuda_staging_buffers.cuh"
 #include "constrain/run/overwrite_if_skipped.cuh"
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class planned_entry, class runner> class cuda_enqueuing {
 public:
   /// Waits until the second-to-last enqueued step is complete. Throws `error` if CUDA reports an error.
-  explicit cuda_enqueuing(runner& on) : on_(on) { on_.slots().begin(input_bytes(), result_bytes()); }
+  explicit cuda_enqueuing(runner& on) : on_(on) { on_.staging_buffers().begin(input_bytes(), result_bytes()); }
   /// If `end` was not called, waits until the stream's work so far is complete.
   ~cuda_enqueuing() {
-    if (!ended_) on_.slots().abandon();
+    if (!ended_) on_.staging_buffers().abandon();
   }
   cuda_enqueuing(cuda_enqueuing const&) = delete;
   cuda_enqueuing& operator=(cuda_enqueuing const&) = delete;
@@ -27,7 +27,7 @@ public:
   /// device skips the previous step, overwrites the hyperparameters in the arena with `other`. Throws `error` if CUDA
   /// fails.
   template <class hyperparameters> void use_if_skipped(hyperparameters const& other) {
-    auto const* const norm = reinterpret_cast<storage<clip().type> const*>(on_.slots().last_results());
+    auto const* const norm = reinterpret_cast<storage<clip().type> const*>(on_.staging_buffers().last_results());
     if (norm == nullptr) return; // there is no previous step
     current_device const here(on_.device_of());
     overwrite_if_skipped(on_.context(), norm, other, on_.arena().data() + planned_entry::value.hyper.offset);
@@ -35,7 +35,7 @@ public:
   /// Enqueues copies of the results, in this order: `clip_coefficient` and `loss` (one element each) and
   /// `gradient_squares`. Returns the copies, which may still be pending. Throws `error` if CUDA fails.
   std::shared_ptr<pending_results> end() {
-    auto results = on_.slots().end({{clip(), 1}, {loss(), 1}, {squares(), squares().elements}});
+    auto results = on_.staging_buffers().end({{clip(), 1}, {loss(), 1}, {squares(), squares().elements}});
     ended_ = true;
     return results;
   }

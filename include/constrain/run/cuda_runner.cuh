@@ -11,7 +11,7 @@
 #include "constrain/run/cuda_arena.cuh"
 #include "constrain/run/cuda_enqueuing.cuh"
 #include "constrain/run/cuda_graph.cuh"
-#include "constrain/run/cuda_slots.cuh"
+#include "constrain/run/cuda_staging_buffers.cuh"
 #include "constrain/run/executor.hpp"
 #include "constrain/run/nvtx_ranges.cuh"
 #include "constrain/run/runner.hpp"
@@ -47,7 +47,7 @@ public:
   cuda_context& context() { return context_; }
   std::byte* scratch() const { return scratch_; }
   /// The pinned memory of enqueued runs.
-  cuda_slots& slots() { return slots_; }
+  cuda_staging_buffers& staging_buffers() { return staging_buffers_; }
   /// Enqueues a run of the plan `planned_entry::value`.
   template <class planned_entry> using enqueuing = cuda_enqueuing<planned_entry, runner>;
 
@@ -137,7 +137,7 @@ private:
 
   cuda_stream stream_;
   cuda_arena arena_;
-  cuda_slots slots_{stream_, arena_};
+  cuda_staging_buffers staging_buffers_{stream_, arena_};
   std::byte* scratch_;
   cuda_context context_;
   communicator* all_ranks_ = nullptr; // the ranks that run the same plans; null: no other ranks

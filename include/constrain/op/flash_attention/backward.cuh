@@ -156,12 +156,12 @@ private:
         if (!range_of(false).meets(token + first, part)) continue;
         if constexpr (of_keys) queries_.load(shared_.sums[stage][0] + first, shared_.sums[stage][1] + first);
         auto const& inner = shared_.inner[stage];
-        auto const of_lane = right_of_transposed(inner);
+        auto const lane_address = lane_address_of_transposed(inner);
         // Tensor cores compute both matmuls alternately, so that they wait less for their own results.
         CT_UNROLL
         for (int k = 0; k < width / 16; ++k) {
-          multiply_transposed_slice<inner_pair>(p_, first_operand, of_lane, first, k, zero{});
-          multiply_transposed_slice<inner_pair>(ds_, second_operand, of_lane, columns + first, k, minus_sums());
+          multiply_transposed_block<inner_pair>(p_, first_operand, lane_address, first, k, zero{});
+          multiply_transposed_block<inner_pair>(ds_, second_operand, lane_address, columns + first, k, minus_sums());
         }
         add_part(inner, token + first, first);
       }

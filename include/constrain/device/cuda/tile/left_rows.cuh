@@ -14,11 +14,12 @@ public:
 
   /// `first`: index of the first row, a multiple of 8.
   __device__ tile_rows(tile const& of, int first)
-      : of_(of), first_(first), lane_(ptx::address_of(of.at(first + ptx::twin::lane() % 16, ptx::twin::lane() / 16))) {}
+      : of_(of), first_(first),
+        lane_address_(ptx::address_of(of.at(first + ptx::twin::lane() % 16, ptx::twin::lane() / 16))) {}
 
-  /// Rows [row, row + 16) and columns [16 step, 16 step + 16), as operand A of mma.sync.m16n8k16.
-  __device__ void fragment(int row, int step, std::uint32_t (&a)[4]) const {
-    ptx::load_matrices(a, tile::moved(lane_, row, 2 * step));
+  /// Rows [row, row + 16) and columns [16 k_block, 16 k_block + 16), as operand A of mma.sync.m16n8k16.
+  __device__ void fragment(int row, int k_block, std::uint32_t (&a)[4]) const {
+    ptx::load_matrices(a, tile::moved(lane_address_, row, 2 * k_block));
   }
   /// The first element of unit `unit` of row first + `row`.
   __device__ auto const* at(int row, int unit) const { return of_.at(first_ + row, unit); }
@@ -26,7 +27,8 @@ public:
 private:
   tile const& of_;
   int first_;
-  ptx::shared_address lane_; // the address that this lane passes for rows [0, 16) and columns [0, 16)
+  ptx::shared_address
+      lane_address_; // the address that this lane passes to ldmatrix for rows [0, 16) and columns [0, 16)
 };
 
 /// Rows of a tile of 16-bit elements in the registers of a warp, as the left operand of many multiplications.
@@ -37,15 +39,15 @@ public:
   /// Loads the rows into registers.
   __device__ void load(tile_rows<tile, rows> const& from) {
     CT_UNROLL
-    for (int step = 0; step < tile::columns / 16; ++step) {
+    for (int k_block = 0; k_block < tile::columns / 16; ++k_block) {
       CT_UNROLL
-      for (int m = 0; m < rows / 16; ++m) from.fragment(16 * m, step, fragments_[m][step]);
+      for (int m = 0; m < rows / 16; ++m) from.fragment(16 * m, k_block, fragments_[m][k_block]);
     }
   }
   /// Like tile_rows::fragment.
-  __device__ void fragment(int row, int step, std::uint32_t (&a)[4]) const {
+  __device__ void fragment(int row, int k_block, std::uint32_t (&a)[4]) const {
     CT_UNROLL
-    for (int i = 0; i < 4; ++i) a[i] = fragments_[row / 16][step][i];
+    for (int i = 0; i < 4; ++i) a[i] = fragments_[row / 16][k_block][i];
   }
 
 private:
@@ -63,10 +65,10 @@ public:
   /// Loads the rows of the left tile into registers.
   __device__ void load(tile_rows<half, rows> const& left) { left_.load(left); }
   /// Like tile_rows::fragment.
-  __device__ void fragment(int row, int step, std::uint32_t (&a)[4]) const {
-    constexpr int steps = half::columns / 16;
-    if (step < steps) left_.fragment(row, step, a);
-    else right_.fragment(row, step - steps, a);
+  __device__ void fragment(int row, int k_block, std::uint32_t (&a)[4]) const {
+    constexpr int blocks = half::columns / 16;
+    if (k_block < blocks) left_.fragment(row, k_block, a);
+    else right_.fragment(row, k_block - blocks, a);
   }
 
 private:

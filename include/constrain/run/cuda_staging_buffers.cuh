@@ -1,7 +1,7 @@
 #pragma once
 
 #include "constrain/run/cuda_arena.cuh"
-#include "constrain/run/cuda_slot.cuh"
+#include "constrain/run/cuda_staging_buffer.cuh"
 
 #include <cstdint>
 #include <initializer_list>
@@ -10,46 +10,46 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The two slots of a runner, which enqueued runs use in turn: the host fills one while the device reads the other.
-class cuda_slots {
+/// The two buffers of a runner, which enqueued runs use in turn: the host fills one while the device reads the other.
+class cuda_staging_buffers {
 public:
   /// Stream and arena must outlive this object.
-  cuda_slots(cuda_stream const& stream, cuda_arena& arena) : stream_(stream), arena_(arena) {}
+  cuda_staging_buffers(cuda_stream const& stream, cuda_arena& arena) : stream_(stream), arena_(arena) {}
   /// Waits for both runs, since the later run reads a result of the earlier one.
-  ~cuda_slots() {
-    for (auto const& slot : slots_)
-      if (slot != nullptr) slot->finish();
+  ~cuda_staging_buffers() {
+    for (auto const& buffer : buffers_)
+      if (buffer != nullptr) buffer->finish();
   }
-  cuda_slots(cuda_slots const&) = delete;
-  cuda_slots& operator=(cuda_slots const&) = delete;
+  cuda_staging_buffers(cuda_staging_buffers const&) = delete;
+  cuda_staging_buffers& operator=(cuda_staging_buffers const&) = delete;
 
-  /// Begins to enqueue a run: waits for the second-to-last enqueued run, and takes its slot. Until `end` or `abandon`,
-  /// copies to the arena go through the slot, so that they do not wait. `inputs`: bytes of all these copies; `results`:
-  /// bytes of the results. Each must be the same in every call, since the first call allocates both slots. Throws
-  /// `error` if CUDA fails.
+  /// Begins to enqueue a run: waits for the second-to-last enqueued run, and takes its buffer. Until `end` or
+  /// `abandon`, copies to the arena go through the buffer, so that they do not wait. `inputs`: bytes of all these
+  /// copies; `results`: bytes of the results. Each must be the same in every call, since the first call allocates both
+  /// buffers. Throws `error` if CUDA fails.
   void begin(std::int64_t inputs, std::int64_t results) {
     current_device const here(stream_.device());
-    for (auto& slot : slots_)
-      if (slot == nullptr) slot = std::make_shared<cuda_slot>(stream_.device(), inputs, results);
-    slots_[next_]->begin();
-    arena_.stage_in(slots_[next_].get());
+    for (auto& buffer : buffers_)
+      if (buffer == nullptr) buffer = std::make_shared<cuda_staging_buffer>(stream_.device(), inputs, results);
+    buffers_[next_]->begin();
+    arena_.stage_in(buffers_[next_].get());
   }
   /// Ends the enqueuing of a run: enqueues copies of `results` (views of the arena with numbers of elements) and
-  /// returns the slot that receives them. If the run may wait for other processes, first waits until the run is
+  /// returns the buffer that receives them. If the run may wait for other processes, first waits until the run is
   /// complete, since only the stream can wait with a deadline. Throws `error` if CUDA fails, and as
   /// `cuda_stream::wait_for_peers` does.
   std::shared_ptr<pending_results> end(std::initializer_list<std::pair<host_view, std::int64_t>> results) {
     current_device const here(stream_.device());
     for (auto const& [result, count] : results)
-      if (count > 0) slots_[next_]->copy_result(arena_.data(), result, count, stream_);
-    slots_[next_]->record(stream_);
+      if (count > 0) buffers_[next_]->copy_result(arena_.data(), result, count, stream_);
+    buffers_[next_]->record(stream_);
     arena_.stage_in(nullptr);
     stream_.wait_for_peers();
-    last_results_ = slots_[next_]->results();
-    return slots_[std::exchange(next_, 1 - next_)];
+    last_results_ = buffers_[next_]->results();
+    return buffers_[std::exchange(next_, 1 - next_)];
   }
   /// Abandons a run whose enqueuing has failed. Waits until the stream's work so far is complete, since its copies use
-  /// the slot.
+  /// the buffer.
   void abandon() noexcept {
     arena_.stage_in(nullptr);
     try {
@@ -63,7 +63,7 @@ public:
 private:
   cuda_stream const& stream_;
   cuda_arena& arena_;
-  std::shared_ptr<cuda_slot> slots_[2]; // shared with tickets
+  std::shared_ptr<cuda_staging_buffer> buffers_[2]; // shared with tickets
   int next_ = 0;
   std::byte const* last_results_ = nullptr;
 };

@@ -11,23 +11,23 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Pinned memory for the inputs and results of one enqueued run, and an event that marks the end of the run. Only the
-/// calls with a stream parameter use the stream, so a slot can outlive the stream.
-class cuda_slot final : public pending_results {
+/// A staging buffer in pinned memory for the inputs and results of one enqueued run, and an event that marks the end of
+/// the run. Only the calls with a stream parameter use the stream, so a buffer can outlive the stream.
+class cuda_staging_buffer final : public pending_results {
 public:
   /// `inputs`, `results`: bytes. `device` must be the current device. Throws `error` if CUDA fails.
-  cuda_slot(cuda_device device, std::int64_t inputs, std::int64_t results)
+  cuda_staging_buffer(cuda_device device, std::int64_t inputs, std::int64_t results)
       : device_(device), inputs_(inputs), results_((inputs + 7) / 8 * 8), memory_(results_ + results) {}
   /// Waits for the run, since its copies use the memory.
-  ~cuda_slot() override { finish(); }
+  ~cuda_staging_buffer() override { finish(); }
 
-  /// Waits for the run that used this slot before, and empties the slot. Throws `error` if CUDA reports an error.
+  /// Waits for the run that used this buffer before, and empties the buffer. Throws `error` if CUDA reports an error.
   void begin() {
     wait();
     used_ = 0, copied_ = results_;
   }
-  /// Copies `count` bytes into the slot and returns the copy's address, a multiple of 8. Returns `from` if the bytes do
-  /// not fit into the slot.
+  /// Copies `count` bytes into the buffer and returns the copy's address, a multiple of 8. Returns `from` if the bytes
+  /// do not fit into the buffer.
   void const* stage(void const* from, std::int64_t count) {
     if (count > inputs_ - used_) return from;
     auto* const to = memory_.data() + used_;
@@ -35,8 +35,8 @@ public:
     used_ = (used_ + count + 7) / 8 * 8;
     return to;
   }
-  /// Enqueues a copy of the first `count` elements of a result from the arena into the slot. Throws `error` if CUDA
-  /// fails.
+  /// Enqueues a copy of the first `count` elements of a result from the arena into the buffer. All copies
+  /// since `begin` must fit into its bytes for results. Throws `error` if CUDA fails.
   void copy_result(std::byte const* arena, host_view const& result, std::int64_t count, cudaStream_t stream) {
     auto const bytes = static_cast<std::size_t>(count * size_of(result.type));
     cuda_check(cudaMemcpyAsync(memory_.data() + copied_, arena + result.offset, bytes, cudaMemcpyDeviceToHost, stream),
@@ -66,7 +66,7 @@ public:
 private:
   cuda_device device_;
   std::int64_t inputs_, results_;    // bytes for inputs; where the results begin
-  std::int64_t used_ = 0, copied_{}; // where the next input and the next result begin
+  std::int64_t used_ = 0, copied_{}; // where the next input and, after `begin`, the next result begin
   pinned_memory memory_;
   cuda_event done_;
   bool is_pending_ = false; // whether the run may still be incomplete
