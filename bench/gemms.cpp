@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <random>
 #include <string>
 #include <type_traits>
@@ -28,6 +29,8 @@ struct arguments {
   int rounds = 5;
   std::string type, out;
 };
+
+constexpr std::int64_t all_rows[] = {64, 256, 1024, 4096};
 
 /// A linear layer of a model.
 struct layer {
@@ -106,7 +109,7 @@ struct comparison {
 
 template <class stored>
 void measure_type(arguments const& a, char const* type, double peak, ct::io::json_writer& json) {
-  for (std::int64_t rows : {64, 256, 1024, 4096}) {
+  for (std::int64_t rows : all_rows) {
     if (a.rows != 0 && rows != a.rows) continue;
     std::printf("\n%s, %lld rows: GFLOP/s, and the share of the peak of %.1f\n", type, static_cast<long long>(rows),
                 peak);
@@ -156,6 +159,9 @@ arguments read_arguments(int count, char** values) {
     else if (name == "--out") a.out = value;
     else throw ct::error("gemms: there is no option " + name);
   }
+  if (a.rows != 0 && std::ranges::find(all_rows, a.rows) == std::end(all_rows))
+    throw ct::error("gemms: --rows is 64, 256, 1024 or 4096");
+  if (!a.type.empty() && a.type != "fp32" && a.type != "bf16") throw ct::error("gemms: --type is fp32 or bf16");
   return a;
 }
 

@@ -65,7 +65,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     std::fprintf(out, "cpu, code for %s", instruction_set);
     if (std::string_view const has = processor_instruction_set(); has != instruction_set)
       std::fprintf(out, " (the processor has %s: compile with -march=native)", has.data());
-    std::fprintf(out, " | GEMM by %s | %d threads", gemm_provider(), thread_count());
+    std::fprintf(out, " | fp32 GEMM by %s | %d threads", gemm_provider(), thread_count());
     if (peak > 0) std::fprintf(out, " | peak %.0f GFLOP/s", peak * 1e-9);
   }
   std::fprintf(out, " | seed %llu\n", static_cast<unsigned long long>(t.state.seed));

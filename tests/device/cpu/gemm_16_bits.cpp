@@ -141,6 +141,16 @@ TEST_CASE("16-bit GEMMs: pairs of bf16, of every transposition, also on processo
       }
 }
 
+TEST_CASE("16-bit GEMMs: a subnormal result is rounded alike in every column") {
+  for (std::int64_t n : {1, 15, 16, 17, 31, 32, 33, 50}) {
+    CAPTURE(n);
+    std::vector<ct::bfloat16> const a(1, ct::bfloat16(0x1p-63f)), b(static_cast<std::size_t>(n), a[0]);
+    std::vector<ct::bfloat16> c(b.size());
+    ct::gemm_builtin(ct::transpose::no, ct::transpose::no, 1, n, 1, 0.25f, a.data(), 1, b.data(), n, 0, c.data(), n);
+    for (auto const x : c) CHECK(x.bits == c[0].bits);
+  }
+}
+
 TEST_CASE("16-bit GEMMs: elements outside the matrices of bf16 pairs do not matter, even if they are NaN") {
   constexpr std::int64_t m = 3, n = 5, k = 7, stride = 12;
   for (auto t : {ct::transpose::no, ct::transpose::yes}) {

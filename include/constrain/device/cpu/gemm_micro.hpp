@@ -89,23 +89,29 @@ template <class packed, class real = sum_of<packed>, class blocking = gemm_block
   else ((add(left[row], c + row * ldc), add(right[row], c + row * ldc + lanes)), ...);
 }
 
-/// Copies `count` elements, converting them to the type of `to`. With AVX512_BF16, subnormal numbers become 0 in bf16.
+/// Copies `count` elements, converting them to the type of `to`. With AVX512_BF16, floats below 2^-126 in absolute value
+/// become 0 in bf16.
 template <class from_type, class to_type>
 inline void gemm_copy(from_type const* from, std::int64_t count, to_type* to) {
-  std::int64_t done = 0;
 #if defined(__AVX512BF16__)
   if constexpr (std::is_same_v<from_type, float> && std::is_same_v<to_type, bfloat16>) {
     constexpr int lanes = vector_of<float>::lanes;
     typedef std::uint16_t narrow __attribute__((vector_size(2 * lanes)));
-    for (; done + lanes <= count; done += lanes) {
-      vector_of<float>::vector const x = *reinterpret_cast<vector_of<float>::unaligned const*>(from + done);
+    auto const copy = [=](std::int64_t begin, auto length) {
+      vector_of<float>::vector x{};
       narrow rounded;
+      std::memcpy(&x, from + begin, static_cast<std::size_t>(length) * sizeof(float));
       asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(x));
-      std::memcpy(static_cast<void*>(to + done), &rounded, sizeof rounded);
-    }
+      std::memcpy(static_cast<void*>(to + begin), &rounded, static_cast<std::size_t>(length) * sizeof(bfloat16));
+    };
+    std::int64_t done = 0;
+    for (; done + lanes <= count; done += lanes) copy(done, std::integral_constant<int, lanes>{});
+    // The same instruction for the rest: every element is rounded alike, whatever its position.
+    if (done < count) copy(done, count - done);
+    return;
   }
 #endif
-  simd_loop(count - done, [from = from + done, to = to + done](std::int64_t x) { to[x] = from[x]; });
+  simd_loop(count, [=](std::int64_t x) { to[x] = from[x]; });
 }
 
 /// `gemm_micro` for an incomplete micro-tile, rows x columns, or for another type of C: the same arithmetic on a copy

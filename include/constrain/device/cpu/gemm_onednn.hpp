@@ -45,11 +45,11 @@ inline bool builtin_gemm_is_faster(std::int64_t m, std::int64_t ldb) {
 /// Whether to use oneDNN's matmul primitive instead of `dnnl_sgemm` for a float GEMM of A and the transpose of B. Rates
 /// in GFLOP/s on two Zen 5 cores with oneDNN 2.6 (bench/gemms.cpp), dnnl_sgemm and matmul: with rows of B that are a
 /// multiple of 4096 bytes apart, 136 and 435 for 64 rows of A, 299 and 475 for 256, 488 and 487 for 1024; with other
-/// rows, 336 and 440 for 64, 416 and 456 for 256, 490 and 476 for 1024. A small GEMM would take less time than the
-/// preparation of the primitive.
+/// rows, 336 and 440 for 64, 416 and 456 for 256, 490 and 476 for 1024. For one or two rows, dnnl_sgemm was faster. A
+/// small GEMM would take less time than the preparation of the primitive.
 inline bool onednn_matmul_is_faster(std::int64_t m, std::int64_t n, std::int64_t k) {
   static bool const avx512 = __builtin_cpu_supports("avx512f");
-  return avx512 && (m < 1024 || n < 1024) && m * n * k >= std::int64_t{1} << 24;
+  return avx512 && m >= 4 && (m < 1024 || n < 1024) && m * n * k >= std::int64_t{1} << 24;
 }
 
 /// Owns an object of oneDNN's C interface, and destroys it.
