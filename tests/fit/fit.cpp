@@ -216,7 +216,7 @@ TEST_CASE("a validation corpus that cannot be read is refused before the first s
   CHECK(said(ct::data::corpus::from_bytes(std::string(40, 'a'), std::vector<bool>(40, true))) ==
         "fit: the .validation corpus has no labels, because every token of its samples is a prompt token; give a "
         "corpus with text to predict");
-  CHECK(said(ct::data::random_tokens(100, 500)).find("the model one of 256") != std::string::npos);
+  CHECK(said(ct::data::random_tokens(100, 500)).find("the model's vocabulary has 256") != std::string::npos);
   CHECK(t.steps() == 0);
 }
 
