@@ -4,12 +4,29 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <cstdlib>
+#include <new>
 #include <string>
 #include <vector>
 
 namespace ct = constrain;
 namespace data = constrain::data;
 using ct::test::sentence;
+
+namespace {
+
+int allocations_before_failure = -1; // operator new succeeds so many times, and then fails; -1: always succeeds
+
+} // namespace
+
+void* operator new(std::size_t size) {
+  if (allocations_before_failure == 0) throw std::bad_alloc();
+  if (allocations_before_failure > 0) --allocations_before_failure;
+  if (auto* const memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -91,4 +108,30 @@ TEST_CASE("documents keep the mask of prompts") {
           some.add(integers{1, 2}, 0, {true});
         }) == "document 3 has 2 tokens and 1 prompt mark; give one mark per token, or none");
   CHECK(some.size() == 3);
+}
+
+TEST_CASE("documents are unchanged if memory runs out while one is added") {
+  integers const tokens(100, 1);
+  std::vector<bool> const prompt(100, true);
+  int failures = 0;
+  for (bool failed = true; failed; ++failures) {
+    data::documents all;
+    all.add(integers{1, 2});
+    failed = false;
+    allocations_before_failure = failures;
+    try {
+      all.add(tokens, 3, prompt);
+    } catch (std::bad_alloc const&) { failed = true; }
+    allocations_before_failure = -1;
+    if (!failed) break;
+    CAPTURE(failures);
+    CHECK(all.size() == 1);
+    CHECK(all.all_tokens() == 2);
+    all.add(integers{4, 5}, 6);
+    CHECK(tokens_of(all, 0) == integers{1, 2});
+    CHECK(tokens_of(all, 1) == integers{4, 5});
+    CHECK(all.token_label(1, 0) == 4); // none of the failed document's prompt marks
+    CHECK(all.label(1) == 6);
+  }
+  CHECK(failures >= 4); // tokens, marks, begins and labels
 }

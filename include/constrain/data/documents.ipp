@@ -20,13 +20,21 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   if (!prompt.empty() && prompt.size() != tokens.size())
     throw error({"document ", size(), " has ", counted(tokens.size(), "token"), " and ",
                  counted(prompt.size(), "prompt mark"), "; give one mark per token, or none"});
-  if (!prompt.empty()) {
-    prompt_.resize(tokens_.size());
-    prompt_.insert(prompt_.end(), prompt.begin(), prompt.end());
+  auto const before = tokens_.size();
+  try {
+    if (!prompt.empty()) {
+      prompt_.resize(before);
+      prompt_.insert(prompt_.end(), prompt.begin(), prompt.end());
+    }
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+    begins_.push_back(tokens_.size());
+    labels_.push_back(label);
+  } catch (...) { // an allocation failed; shrinking does not throw
+    prompt_.resize(std::min(prompt_.size(), before));
+    tokens_.resize(before);
+    begins_.resize(labels_.size() + 1);
+    throw;
   }
-  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-  begins_.push_back(tokens_.size());
-  labels_.push_back(label);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE documents split_documents(corpus const& from, std::int32_t end) {
