@@ -147,6 +147,20 @@ TEST_CASE("charts of little") {
   }
 }
 
+TEST_CASE("a chart of the largest numbers has finite coordinates") {
+  std::pair<double, double> const values[] = {
+      {-1e308, 1e308}, {1e308, 1.7e308}, {-1.7e308, -1.7e308}, {1.7e308, 0}, {-1e300, 1e300}};
+  for (auto const& [first, second] : values) {
+    ct::series line{"a", "a", {}};
+    for (int i = 0; i < 2000; ++i) line.points.emplace_back(i, i < 1000 ? first : second); // several in one column
+    auto const svg = ct::line_chart("metric", {line});
+    CAPTURE(svg);
+    CHECK(count(svg, "nan") == 0);
+    CHECK(count(svg, "inf") == 0);
+    CHECK(count(svg, "tick y") > 2);
+  }
+}
+
 TEST_CASE("values that differ only by rounding are drawn as a constant") {
   std::pair<double, double> const ranges[] = {
       {0.3, 0.1 + 0.2}, {0x1p60, 0x1p60 + 256}, {-0x1p60 - 256, -0x1p60}, {0, 5e-324}};

@@ -62,7 +62,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   bool any = false;
   for (auto& line : lines) {
     std::erase_if(line.points, [](auto const& p) { return !math::finite(p.second); });
-    for (auto const& [x, y] : line.points) {
+    for (auto& [x, y] : line.points) {
+      y = std::clamp(y, -1e300, 1e300); // sums and differences of values remain finite
       low_x = any ? std::min(low_x, x) : x, high_x = any ? std::max(high_x, x) : x;
       low_y = any ? std::min(low_y, y) : y, high_y = any ? std::max(high_y, y) : y;
       any = true;
