@@ -159,7 +159,8 @@ TEST_CASE("ranks that do not agree are told which field, and both values") {
       {"zero", "fit", "corpus", "threw: the ranks do not agree: the fingerprint of the corpus is "},
       {"ddp", "fit", "steps", "threw: the ranks do not agree: .steps is 12 on rank 0 and 13 on rank 1"},
       {"ddp", "scale", "factor",
-       "threw: the ranks do not agree: the factor of scale_learning_rate is 0.25 on rank 0 and 0.5 on rank 1; start"},
+       "threw: the ranks do not agree: the factor of scale_learning_rate is 0.25 on rank 0 and 0.5 on rank 1; pass "
+       "the same factor on all ranks"},
       {"zero", "step", "deadline",
        "threw: rank 1: run_options: .deadline is -1.000000 seconds; give more than 0 and at most 1e9"},
       {"ddp", "step", "corpus", "threw: step: rank 0 and rank 1 have different data (fingerprints "},

@@ -23,21 +23,27 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return field;
 }
 
+/// What to do if ranks have different fingerprints in a call.
+[[gnu::cold]] CONSTRAIN_INLINE char const* agreement_remedy(joint_call where) {
+  if (where == joint_call::set) return "pass the same value on all ranks";
+  if (where == joint_call::scale_learning_rate) return "pass the same factor on all ranks";
+  return "start all ranks with the same program, options and data";
+}
+
 /// Throws an `error` that names the first value that differs between the fingerprints of rank 0 (`zero`) and rank
-/// `rank` (`other`), and contains both values.
-[[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_difference(std::string_view zero, std::string_view other,
-                                                               int rank) {
+/// `rank` (`other`) in the call `where`, and contains both values.
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_difference(joint_call where, std::string_view zero,
+                                                               std::string_view other, int rank) {
   while (!zero.empty() || !other.empty()) {
     std::string const name(take_field(zero)), value(take_field(zero));
     std::string const its_name(take_field(other)), its_value(take_field(other));
     if (name == its_name && value == its_value) continue;
     auto const& shown = name.empty() ? its_name : name;
     auto const of = [&](std::string const& n, std::string const& v) { return n == shown ? v : "nothing"; };
-    throw_agreed(
-        concat({"the ranks do not agree: ", shown, " is ", of(name, value), " on rank 0 and ", of(its_name, its_value),
-                " on rank ", rank, "; start all ranks with the same program, options and data"}));
+    throw_agreed(concat({"the ranks do not agree: ", shown, " is ", of(name, value), " on rank 0 and ",
+                         of(its_name, its_value), " on rank ", rank, "; ", agreement_remedy(where)}));
   }
-  throw_agreed("the ranks do not agree; start all ranks with the same program, options and data");
+  throw_agreed(concat({"the ranks do not agree; ", agreement_remedy(where)}));
 }
 
 } // namespace constrain::detail
@@ -67,7 +73,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (int rank = 0; rank < ranks; ++rank) {
     auto const other = rest.substr(0, static_cast<std::size_t>(lengths[rank]));
     rest.remove_prefix(other.size());
-    if (other != zero) detail::throw_difference(zero, other, rank);
+    if (other != zero) detail::throw_difference(where, zero, other, rank);
   }
 }
 
