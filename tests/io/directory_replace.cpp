@@ -41,7 +41,8 @@ TEST_CASE("directory: only what a commit made is replaced") {
     fs::remove_all(path);
   };
   write_file(path + "/manifest.json", "{}");
-  refused("holds a manifest that cannot be read");
+  refused("holds a manifest that cannot be read (" + sentence([&] { manifest::parse("{}", path + "/manifest.json"); }) +
+          ")");
   write_file(path, "a file");
   refused("is a file");
   fs::create_directory(path);
@@ -110,9 +111,9 @@ TEST_CASE("directory: what the error of a failed rename says of the old content 
     renames_before = 1, renames_that_fail = failures;
     CHECK(sentence([&] { save(path, "two", way::no); }) ==
           "'" + path + "' cannot be put in place (Input/output error); choose another path and save again; the old " +
-              (failures == 1
-                   ? "content is unchanged"
-                   : "content is in '" + scratch / ".c.previous" + "', from which the next save restores it"));
+              (failures == 1 ? "content is unchanged"
+                             : "content is in '" + scratch / ".c.previous" + "', from which the next save to '" + path +
+                                   "' restores it"));
     CHECK(renames_that_fail == 0);
     CHECK(fs::exists(path) == (failures == 1));
     CHECK(load(path) == "one");
@@ -122,13 +123,37 @@ TEST_CASE("directory: what the error of a failed rename says of the old content 
   }
 }
 
-TEST_CASE("directory: a manifest that is too large is not read") {
+TEST_CASE("directory: the error of a failed rename says what to do with old content that no save restores") {
   temporary_directory const scratch;
-  save(scratch / "c", "one");
-  fs::resize_file(scratch / "c/manifest.json", (std::uintmax_t{1} << 26) + 1);
-  CHECK(sentence([&] { detail::listed_files(detail::directory_handle(scratch / "c"), "c", true); }) ==
-        "'c/manifest.json' cannot be read as a manifest; give a regular file of the directory's owner, of at most 64 "
-        "MiB, or use another copy");
+  auto const path = scratch / "c", previous = scratch / ".c.previous";
+  save(path, "one", way::no);
+  write_file(path + "/.constrain", "mine"); // not a mark, and no mark can be written in its place
+  renames_before = 1, renames_that_fail = 2;
+  CHECK(sentence([&] { save(path, "two", way::no); }) ==
+        "'" + path +
+            "' cannot be put in place (Input/output error); choose another path and save again; the old content is "
+            "in '" +
+            previous + "', from which no save restores it; rename that directory to '" + path + "'");
+  { directory_writer w(path, way::no); }
+  CHECK_FALSE(fs::exists(path));
+  CHECK(load(path) == "one"); // readers find it
+  fs::rename(previous, path);
+  save(path, "three", way::no);
+  save(path, "four", way::no);
+  CHECK(load(path) == "four");
+  CHECK(scratch.entries() == 2); // with the user's file, which is kept
+}
+
+TEST_CASE("directory: a manifest that is too large is not read, and the error says so") {
+  temporary_directory const scratch;
+  auto const path = scratch / "c";
+  save(path, "one");
+  fs::resize_file(path + "/manifest.json", (std::uintmax_t{1} << 26) + 1);
+  CHECK(sentence([&] { save(path, "two"); }) ==
+        "'" + path + "' holds a manifest that cannot be read ('" + path +
+            "/manifest.json' is not a readable regular file of the directory's owner with at most 64 MiB; use another "
+            "copy), so saving there would lose it; move it away or choose another path");
+  CHECK(fs::exists(path + "/state.json"));
 }
 
 TEST_CASE("directory: a stop between the two renames loses nothing behind a link") {
@@ -156,6 +181,40 @@ TEST_CASE("directory: a stop between the two renames loses nothing behind a link
   for (auto const* path : {"loop", "dangling"}) {
     CHECK_FALSE(directory_reader::finds(scratch / path));
     CHECK(sentence([&] { directory_writer(scratch / path); }).starts_with("'" + scratch / path + "' is a broken link"));
+  }
+}
+
+TEST_CASE("directory: a broken link stays one beside a '.previous' that no save restores") {
+  temporary_directory const scratch;
+  auto const path = scratch / "latest", previous = scratch / ".c.previous";
+  fs::create_directory_symlink("c", path);
+  auto const refused = [&] {
+    auto const before = content_of(scratch.path);
+    CHECK(sentence([&] { save(path, "x"); }).starts_with("'" + path + "' is a broken link"));
+    CHECK(content_of(scratch.path) == before);
+    CHECK(scratch.entries() == 2);
+    fs::remove_all(previous);
+  };
+  write_file(previous, "a file");
+  refused();
+  fs::create_directory(previous);
+  write_file(previous + "/thesis.txt", "years of work");
+  refused();
+  save(scratch / "other", "one"); // its mark is of another name
+  fs::rename(scratch / "other", previous);
+  refused();
+}
+
+TEST_CASE("directory: a link to a missing path without a name is a broken link") {
+  for (auto const* target : {"nowhere/.", "nowhere/..", "nowhere/./"}) {
+    temporary_directory const scratch;
+    auto const path = scratch / "latest";
+    fs::create_directory_symlink(target, path);
+    CHECK_FALSE(directory_reader::finds(path));
+    CHECK(sentence([&] { load(path); }) ==
+          "the directory '" + path + "' cannot be opened (No such file or directory); check the path");
+    CHECK(sentence([&] { directory_writer{path}; }).starts_with("'" + path + "' is a broken link"));
+    CHECK(scratch.entries() == 1);
   }
 }
 

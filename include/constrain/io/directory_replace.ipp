@@ -47,8 +47,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   auto const text = directory.text(name);
   if (!text)
     throw error({"'", shown, "/", name,
-                 "' cannot be read as a manifest; give a regular file of the "
-                 "directory's owner, of at most 64 MiB, or use another copy"});
+                 "' is not a readable regular file of the directory's owner with at most 64 MiB; use another copy"});
   std::vector<std::string> files;
   for (auto& entry : manifest::parse(*text, concat({shown, "/", name})).files)
     if (marked || is_as_listed(directory, entry)) files.push_back(std::move(entry.name));
@@ -75,9 +74,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   auto const gone = [&] { return attempts > 0 && !old.directory.is_at(parent, name); };
   try {
     listed = listed_files(old.directory, shown, marked.has_value());
-  } catch (error const&) {
+  } catch (error const& e) {
     if (gone()) return check_replaceable(parent, name, owner, shown, attempts - 1);
-    throw refuse("holds a manifest that cannot be read");
+    throw refuse(concat({"holds a manifest that cannot be read (", e.what(), ")"}));
   }
   if (!marked && !listed) {
     if (gone()) return check_replaceable(parent, name, owner, shown, attempts - 1);

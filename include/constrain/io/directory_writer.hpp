@@ -35,8 +35,8 @@ public:
   /// Begins a save to `path`, or to the directory that the symbolic link `path` refers to. Creates missing parent
   /// directories. If an interrupted save left '.<name>.previous' instead of that directory, restores it first. Throws
   /// `error` if `path` exists and is neither an empty nor a saved directory of this user, if `path` is any other broken
-  /// link or does not end in a name, if `path` is or contains the working directory, or if a parent
-  /// directory or the temporary directory cannot be created.
+  /// link or does not end in a name, if `path` is or contains the working directory, or if a parent directory or the
+  /// temporary directory cannot be created.
   explicit directory_writer(std::string const& path, exchange way = exchange::yes);
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;
@@ -77,8 +77,8 @@ private:
   std::vector<std::string> written_; // names of the files in `temporary_directory_`; `discard` removes these
   manifest contents_;
 
-  /// The directory that a save to `path` replaces. Throws `error` for a broken link, unless the directory is missing
-  /// because a save was interrupted between its two renames.
+  /// The directory that a save to `path` replaces. Throws `error` for a broken link, unless '.<name>.previous' exists
+  /// beside the missing directory: `recover` may restore the directory.
   [[gnu::cold]] static split_path target_of(std::string const& path);
 
   /// The owner of new files in `temporary_directory_`. On a network file system, the owner is not always this process's
@@ -87,8 +87,12 @@ private:
   /// A new name for a directory with files that this library did not save.
   std::string kept() const { return concat({split_target_.name, ".kept-", unlikely_suffix()}); }
 
+  /// Whether `recover` restores the directory '.<name>.previous' (`previous`) if the target does not exist: the
+  /// directory has a valid mark and a manifest.
+  [[gnu::cold]] bool is_restorable(detail::directory_handle const& previous) const;
+
   /// Restores '.<name>.previous' if a save was interrupted between its two renames; removes it if a save was
-  /// interrupted after them. Keeps a directory of that name that is not empty and has no valid mark.
+  /// interrupted after them, or if it is empty. Keeps a directory of that name that is not empty and has no valid mark.
   [[gnu::cold]] void recover();
 
   /// Removes temporary directories of interrupted saves: these are not locked, and have a valid mark or are empty. On a

@@ -20,6 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   try {
     begin();
     recover();
+    static_cast<void>(split_path(path)); // throws for a link that is still broken
     detail::check_replaceable(parent_, split_target_.name, owner(), target_);
     remove_abandoned();
   } catch (...) {
@@ -54,12 +55,16 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   }
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE bool directory_writer::is_restorable(detail::directory_handle const& previous) const {
+  return detail::marked_files(previous, parent_, split_target_.name, owner()) &&
+         detail::status_at(previous.get(), std::string(manifest_name));
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::recover() {
   detail::directory_handle const left(parent_, previous_);
   auto const files = detail::marked_files(left, parent_, split_target_.name, owner());
   if (!files) return;
-  bool const complete = detail::status_at(left.get(), std::string(manifest_name)).has_value();
-  if (complete && !detail::status_at(parent_.get(), split_target_.name))
+  if (is_restorable(left) && !detail::status_at(parent_.get(), split_target_.name))
     static_cast<void>(::renameat(parent_.get(), previous_.c_str(), parent_.get(), split_target_.name.c_str()));
   else detail::remove_directory(left, parent_, previous_, *files, kept());
 }
@@ -162,15 +167,17 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   if (exchange_ == exchange::yes && errno != ENOSYS && errno != EINVAL) fail();
   if (detail::status_at(parent_.get(), previous_))
     throw error({"'", target_, "' cannot be replaced, because '", split_target_.directory + previous_,
-                 "' exists and this library did not write it; move it away"});
+                 "' exists; move it away"});
   if (!rename(split_target_.name, previous_)) fail();
   if (rename(temporary_, split_target_.name)) return previous_;
   int const code = errno;
   bool const restored = rename(previous_, split_target_.name);
+  bool const restorable = !restored && is_restorable(detail::directory_handle(parent_, previous_));
   errno = code;
   if (restored) fail();
-  fail(concat(
-      {"the old content is in '", split_target_.directory + previous_, "', from which the next save restores it"}));
+  auto const place = concat({"the old content is in '", split_target_.directory, previous_});
+  if (restorable) fail(concat({place, "', from which the next save to '", target_, "' restores it"}));
+  fail(concat({place, "', from which no save restores it; rename that directory to '", target_, "'"}));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::fail(std::string const& old_content) const {

@@ -3,7 +3,6 @@
 #include "constrain/base/error.hpp"
 
 #include <cerrno>
-#include <climits>
 #include <fcntl.h>
 #include <optional>
 #include <string>
@@ -36,8 +35,9 @@ private:
 };
 
 /// Where a new file or directory `path` would be: `path` or, if it is a broken link, the missing path that the link
-/// refers to, through further links if there are any. nullopt if `path` exists, or if its links form a loop. Throws
-/// `error` if the result has no name, and for a NUL byte.
+/// refers to, through further links if there are any. nullopt if `path` exists, if its links form a loop, or if a link
+/// refers to a missing path that ends in '.' or '..'. Throws `error` if `path` is no link and does not end in a name,
+/// and for a NUL byte.
 [[gnu::cold]] std::optional<split_path> missing_path(std::string path);
 
 /// A suffix that makes a temporary name unlikely to exist already: the process id, the nanoseconds of the clock and a

@@ -5,6 +5,7 @@
 #include "constrain/io/descriptor.hpp"
 
 #include <atomic>
+#include <climits>
 #include <cstdlib>
 #include <ctime>
 #include <dirent.h>
@@ -60,7 +61,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   for (int links = 0; links <= most_links; ++links) {
     while (path.size() > 1 && path.back() == '/') path.pop_back(); // lstat("link/") would follow the link
     struct stat status {};
-    if (::lstat(system_path(path), &status) != 0) return split_path(path);
+    if (::lstat(system_path(path), &status) != 0) {
+      auto const name = path.substr(path.rfind('/') + 1);
+      if (links > 0 && (name == "." || name == "..")) return std::nullopt;
+      return split_path(path);
+    }
     char target[PATH_MAX];
     auto const length = ::readlink(path.c_str(), target, sizeof target);
     if (length <= 0) return std::nullopt; // not a link
