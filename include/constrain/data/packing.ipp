@@ -21,7 +21,7 @@ struct document_chunk {
   std::int64_t document = 0, first = 0, length = 0; // `first`: index in the document of the first token
 };
 
-/// The chunks of all documents, longest first. Pieces of equal length keep their order. `most`: maximum tokens of a
+/// The chunks of all documents, longest first. Chunks of equal length keep their order. `most`: maximum tokens of a
 /// chunk.
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<document_chunk> chunks_of(documents const& all, std::int64_t most) {
   std::vector<document_chunk> chunks;
