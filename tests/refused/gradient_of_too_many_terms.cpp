@@ -1,4 +1,4 @@
-// refused: an op's gradient rule adds more than `expected` terms to the gradients of its inputs; add terms of the same input
+// refused: an op's gradient rule adds more than `expected` terms to the gradients of its inputs; add terms of the same
 // shows: too_many_gradient_terms
 // diagnosis: refused, line, 0, 16, 17
 #include <constrain/constrain.hpp>

@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How a trainer or an inference object uses its memory on one rank. `peak` and the reserve in `workspace` cover every
 /// entry program (step, evaluate, predict and generate). All other fields describe only the step program of a trainer,
-/// or the evaluate program of an inference object. No field is negative. The fields before `shared`, minus `shared`, are
-/// `peak`, unless another entry program needs more than the described one.
+/// or the evaluate program of an inference object. No field is negative. The fields before `shared`, minus `shared`,
+/// are `peak`, unless another entry program needs more than the described one.
 struct memory_plan {
   bytes weights;         // of parameters as kernels read them (the compute copy, if there is one)
   bytes master_weights;  // of parameters that have a compute copy; the optimizer updates these, not the copy

@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-// A Llama, a Mistral, a Qwen2 and a Qwen3 go from Transformers to a trainer and back (tests/fixtures/make_llama.py made llama/).
+// A Llama, a Mistral, a Qwen2 and a Qwen3 go from Transformers to a trainer and back (tests/fixtures/make_llama.py made
+// llama/).
 
 namespace ct = constrain;
 using namespace constrain::test;

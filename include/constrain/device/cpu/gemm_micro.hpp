@@ -89,8 +89,8 @@ template <class packed, class real = sum_of<packed>, class blocking = gemm_block
   else ((add(left[row], c + row * ldc), add(right[row], c + row * ldc + lanes)), ...);
 }
 
-/// Copies `count` elements, converting them to the type of `to`. With AVX512_BF16, floats below 2^-126 in absolute value
-/// become 0 in bf16.
+/// Copies `count` elements, converting them to the type of `to`. With AVX512_BF16, floats below 2^-126 in absolute
+/// value become 0 in bf16.
 template <class from_type, class to_type>
 inline void gemm_copy(from_type const* from, std::int64_t count, to_type* to) {
 #if defined(__AVX512BF16__)

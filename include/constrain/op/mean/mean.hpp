@@ -55,8 +55,8 @@ struct mean {
 } // namespace op
 
 /// The mean over tokens or features: x [sequences, tokens, width] -> [sequences, width] for axis::tokens, or
-/// [sequences, tokens] for axis::features. Refused: token ids, and an x that does not have three dimensions; for such an
-/// x, use `emit<op::mean>`.
+/// [sequences, tokens] for axis::features. Refused: token ids, and an x that does not have three dimensions; for such
+/// an x, use `emit<op::mean>`.
 constexpr value mean(value x, axis over, int line = __builtin_LINE()) {
   auto& owner = x.owner();
   if (is_real(x.type()) && x.shape().rank != 3)
