@@ -59,7 +59,7 @@ private:
     out_.program.add_node(n);
   }
 
-  /// Appends a call that computes one rank's partial sum, and then a call that adds the partial sums of all ranks and
+  /// Appends a call that computes one rank's partial sum, and then a call that all-reduces the partial sums and adds
   /// the bias, if the call has one.
   constexpr void append_sum(node n) {
     int const added = n.op->layouts.inputs.added;
@@ -76,15 +76,15 @@ private:
   }
   constexpr void to_communication(ref buffer) { out_.program.values[buffer.value].role = role::communication; }
 
-  /// Appends a gather of all features of the divided value `r`. Returns the result.
+  /// Appends an all-gather of the features of the divided value `r`. Returns the result.
   constexpr ref gathered(ref r, int line) {
     auto const& extents = calls_.parts_of(r).extents;
     auto const node = out_.call<op::tensor_gather>({r}, {}, {.features = extents[0], .ranks = ranks_}, line);
     to_communication(node.outputs[1]);
     return node.outputs[0];
   }
-  /// The value that the call at node i reads instead of `r`: all features, gathered, if `r` is divided; otherwise
-  /// the result of an op::tensor_copy. The calls in one loop body share this value.
+  /// The value that the call at node i reads instead of `r`: the all-gathered features if `r` is divided;
+  /// otherwise the result of an op::tensor_copy. The calls in one loop body share this value.
   constexpr ref copy_of(ref r, int i) {
     for (auto const& c : copies_)
       if (c.of == r && c.loop == nest_.parent[i]) return c.copy;
@@ -150,15 +150,17 @@ constexpr program dividing::run() {
 } // namespace detail
 
 /// Tensor parallelism (Shoeybi et al. 2019, Megatron-LM): each of `ranks` ranks computes an equally large range of the
-/// features of a linear layer, and applies the following ops to this range. The next linear layer sums over the
-/// features: each rank computes a partial sum, and the partial sums are added. The parameters of both layers, except
-/// the second layer's bias, are divided. Each rank also has a range of the rows of a vocabulary (an embedding table, or
-/// the weight of a head), and of the classes of the logits. A call that looks up rows is replaced with its op's
-/// `divided_form`. A call that needs all classes is replaced too, or reads gathered logits if its op has no
-/// `divided_form`. All other parameters and values are the same on every rank. A layer is divided if no other node
-/// reads its parameters, if all ops up to the next linear layer name the features by a letter in their `layouts` and
-/// draw no random numbers, and if `ranks` divides the numbers of features and of heads. Refused: a model in which no
-/// layer and no vocabulary can be divided, and a call that the `divide` of its op refuses.
+/// features of a linear layer (column-parallel), and applies the following ops to this range. The next linear layer
+/// sums over the features (row-parallel): each rank computes a partial sum, and the partial sums are all-reduced. The
+/// parameters of both layers, except the second layer's bias, are divided. Each rank also has a range of the rows of a
+/// vocabulary (an embedding table, or the weight of a head), and of the classes of the logits, if the vocabulary has at
+/// least as many rows as columns, rows for every rank, and only readers that look up rows or compute classes. A call
+/// that looks up rows is replaced with its op's `divided_form`. A call that needs all classes is replaced too, or reads
+/// all-gathered logits if its op has no `divided_form`. All other parameters and values are the same on every rank. A
+/// layer is divided if no other node reads its parameters, if all ops up to the next linear layer name the features by
+/// a letter in their `layouts` and draw no random numbers, and if `ranks` divides the numbers of features and of heads.
+/// Refused: a model in which no layer and no vocabulary can be divided, a call that the `divide` of its op refuses, and
+/// more than 64 values that calls share as copies.
 constexpr program divide(program const& p, int ranks) {
   if (ranks <= 1 || !p.failure.ok()) return p;
   return detail::dividing(p, ranks).run();

@@ -14,7 +14,7 @@ constexpr std::int64_t padded_features(std::int64_t features, dtype type) {
 
 namespace detail {
 
-/// Pads the rows of values that are matrices of GEMMs.
+/// Pads the rows of values that are operands or results of GEMMs.
 class row_padding {
 public:
   constexpr explicit row_padding(program const& p) : p_(p) {
@@ -30,7 +30,7 @@ public:
   }
 
   /// Gives padded rows to `v` and to the values that overwrite it in place, if all of them can have padded rows and one
-  /// of them is a matrix of a GEMM: they become views of a new value.
+  /// of them is an operand or result of a GEMM: they become views of a new value.
   constexpr void pad(int v) {
     bool possible = true, useful = false;
     for (int w = v; w >= 0; w = next(w)) {
@@ -67,13 +67,15 @@ private:
   constexpr int next(int v) const { return p_.values[v].overwritten_by ? p_.values[v].overwritten_by.value : -1; }
   /// Whether input k of the call n is an operand of a GEMM.
   static constexpr bool is_operand(node const& n, int k) { return (n.op->gemm_operands >> k & 1u) != 0; }
-  /// Whether the value is an activation of several rows whose length is not a multiple of 16 bytes.
+  /// Whether the value is a floating-point activation of several rows whose length is not a multiple of 16 bytes, and
+  /// is not loop-carried, an accumulator or a view.
   static constexpr bool has_rows_to_pad(value_info const& info) {
     bool const plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried() && !info.view;
     return plain && info.shape.rank > 1 && info.shape.rows() > 1 && is_real(info.type) &&
            info.shape.features() * size_of(info.type) % 16 != 0;
   }
-  /// Records whether an operand of a call may be strided (bit 0 of `strided`), and whether it is a matrix of a GEMM.
+  /// Records whether an operand of a call may be strided (bit 0 of `strided`), and whether it is an operand or result
+  /// of a GEMM.
   constexpr void record_operand(int value, unsigned strided, bool in_gemm) {
     may_be_padded_[value] = may_be_padded_[value] && (strided & 1u) != 0;
     in_gemm_[value] = in_gemm_[value] || in_gemm;
@@ -81,15 +83,16 @@ private:
 
   program p_;
   bool may_be_padded_[program::maximum_values]{};
-  bool in_gemm_[program::maximum_values]{}; // whether the value is a matrix of a GEMM
+  bool in_gemm_[program::maximum_values]{}; // whether the value is an operand or result of a GEMM
 };
 
 } // namespace detail
 
-/// For devices with tensor cores: pads the rows of matrices of GEMMs whose length is not a multiple of 16 bytes, such
-/// as logits of 50257 classes, if every op that reads or writes them accepts strided rows. The shapes of the values do
-/// not change, and no op reads or writes the padding. Each padded matrix needs one more value; in a program without
-/// room for it, the matrix stays as it is.
+/// For devices with tensor cores: pads the rows of activations that are operands or results of GEMMs if the length of a
+/// row is not a multiple of 16 bytes, such as logits of 50257 classes, and if every op that reads or writes them
+/// accepts strided rows. Loop-carried values, accumulators, views and values with views are not padded. The shapes of
+/// the values do not change, and no op reads or writes the padding. Each padded value needs one more value; in a
+/// program without capacity for it, the value is not padded.
 constexpr program pad_rows(program const& p) {
   if (!p.failure.ok()) return p;
   return detail::row_padding(p).run();

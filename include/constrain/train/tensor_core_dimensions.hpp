@@ -21,8 +21,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return concat({extent, " is not a multiple of 8 (next: ", next(8), ") or 64 (next: ", next(64), ")"});
 }
 
-/// Lists the GEMM dimensions of a program that are not multiples of 64, one per line: dimensions of weights, and the
-/// number of rows of a micro-batch. The list is empty if all dimensions are multiples of 64.
+/// Lists the GEMM dimensions of a program that are not multiples of 64, one per line: dimensions of weights, and
+/// numbers of rows of the other operands. The list is empty if all dimensions are multiples of 64.
 [[gnu::noinline, gnu::cold]] inline std::string tensor_core_dimensions(program const& p) {
   std::string text;
   bool noted[program::maximum_values]{};

@@ -71,13 +71,14 @@ inline packed load_packed(stored const* from, std::int64_t step, std::int64_t le
 /// Loads a vector of packed elements that are adjacent along k.
 template <class packed, class stored> inline typename vector_of<packed>::vector load_along_k(stored const* from) {
   if constexpr (std::is_same_v<packed, bfloat16_pair>) {
-    typedef packed unaligned
-        __attribute__((vector_size(vector_bytes), aligned(alignof(bfloat16)), may_alias)); // as bf16 is aligned
+    // `from` is only as aligned as one bf16 element.
+    typedef packed unaligned __attribute__((vector_size(vector_bytes), aligned(alignof(bfloat16)), may_alias));
     return *reinterpret_cast<unaligned const*>(from);
   } else return load_wide<packed>(from);
 }
 
-/// Loads a vector of packed elements that are adjacent across k; `stride`: elements from one k to the next.
+/// Loads a vector of packed elements that have the same k, for adjacent rows of an [extent, k] operand. `stride`:
+/// elements from one k to the next.
 template <class packed, class stored>
 inline typename vector_of<packed>::vector load_across_k(stored const* from, std::int64_t stride) {
   if constexpr (std::is_same_v<packed, bfloat16_pair>) {
