@@ -135,6 +135,7 @@ std::string json(std::vector<strategy_row> const& rows, arguments const& a) {
     json.member("master_weights", r.memory.master_weights.count()).member("gradients", r.memory.gradients.count());
     json.member("optimizer_state", r.memory.optimizer_state.count());
     json.member("activations", r.memory.activations.count()).member("workspace", r.memory.workspace.count());
+    json.member("communication", r.memory.communication.count()).member("shared", r.memory.shared.count());
     json.end().end();
   }
   json.end().array("claims");

@@ -81,10 +81,13 @@ private:
       out += formatted("<text x=\"150\" y=\"%.0f\" text-anchor=\"end\">%s</text>", y + 15, escaped(r.key).c_str());
       double x = 160;
       int k = 0;
+      double sum = 0;
+      for (auto const& p : parts) sum += (r.memory.*p.member).mebibytes();
+      // Parts that share bytes are drawn narrower, so that a bar is as long as its peak.
+      double const scale = sum > 0 ? std::max(0.0, sum - r.memory.shared.mebibytes()) / sum : 0;
       for (auto const& p : parts) {
-        // `activations` is the rest of the peak. It is negative if the other components share much memory.
-        double const size = std::max(0.0, (r.memory.*p.member).mebibytes());
-        double const width = 640 * size / most;
+        double const size = (r.memory.*p.member).mebibytes();
+        double const width = 640 * scale * size / most;
         out += formatted("<rect x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"20\" fill=\"var(--c%d)\"><title>%s: %s "
                          "%.1f MiB</title></rect>",
                          x, y, width, k++, escaped(r.key).c_str(), p.name, size);

@@ -177,13 +177,14 @@ void settings() {
   t.set("factor", 3);
   check(t.setting("factor") == 3, "all ranks set the same value");
   auto const said = sentence([&] { t.set("factor", t.rank()); });
-  check(said == "the ranks do not agree: the setting factor is 0 on rank 0 and 1 on rank 1; pass the same value on all "
-                "ranks",
+  check(said ==
+            "the ranks do not agree: the setting factor is 0 on rank 0 and 1 on rank 1; set the same setting to the "
+            "same value on all ranks",
         said);
   check(t.setting("factor") == 3, "a refused value is not set");
   check(sentence([&] { t.set("clip_norm", t.rank() + 1); }) ==
-            "the ranks do not agree: the setting clip_norm is 1 on rank 0 and 2 on rank 1; pass the same value on all "
-            "ranks",
+            "the ranks do not agree: the setting clip_norm is 1 on rank 0 and 2 on rank 1; set the same "
+            "setting to the same value on all ranks",
         "the library's settings are agreed upon too");
   check(t.setting("clip_norm") == 0, "a refused norm is not set");
   step(t, 0);

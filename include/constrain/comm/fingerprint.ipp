@@ -25,7 +25,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// What to do if ranks have different fingerprints in a call.
 [[gnu::cold]] CONSTRAIN_INLINE char const* agreement_remedy(joint_call where) {
-  if (where == joint_call::set) return "pass the same value on all ranks";
+  if (where == joint_call::set) return "set the same setting to the same value on all ranks";
   if (where == joint_call::scale_learning_rate) return "pass the same factor on all ranks";
   return "start all ranks with the same program, options and data";
 }

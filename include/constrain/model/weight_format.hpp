@@ -49,7 +49,7 @@ struct weight_format {
   std::span<std::string_view const> ignored_suffixes{}; // name suffixes of tensors to ignore unless the model has them
   std::span<std::string_view const> required_keys{};    // keys that a config.json must have; other keys may be missing
   // Returns the text of a JSON object with the values that config.json files write in several forms or leave out, in a
-  // standard form; these keys are compared in this form only. Null: there are no such values.
+  // standard form; a model_type in it is compared in this form only. Null: there are no such values.
   std::string (*normalize)(io::json const& configuration) = nullptr;
   std::string normalized{};                       // the expected result of `normalize` for this model
   std::span<other_suffix const> other_suffixes{}; // accepted in files, but not written

@@ -197,8 +197,6 @@ private:
       how_[i] = how::replaced;
       return true;
     }
-    // The bias that is added once, after the sum over the ranks, is the last input.
-    if (rule.inputs.added >= 0 && rule.inputs.added < n.inputs.size() - 1) return false;
     char name = 0; // the name of the divided dimension
     part_list parts;
     for (int k = 0; k < n.inputs.size(); ++k) {
@@ -210,6 +208,8 @@ private:
     }
     bool const ends = rule.outputs.inner_of(0) != name;
     if (ends && (parts.extents.size() != 1 || n.op->has_divide)) return false;
+    // The bias that is added once, after the sum over the ranks, is the last input.
+    if (ends && rule.inputs.added >= 0 && rule.inputs.added < n.inputs.size() - 1) return false;
     if (unused(parts) > 0 && (ends || n.op->has_divide)) return false;
     for (int k = 0; k < n.inputs.size(); ++k) {
       int const dimension = dimension_of(i, k, name);

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   f("minus shared", m.shared), f("peak", m.peak);
 }
 
-/// The non-empty parts of a memory plan and the peak, with their bytes, as text: one line each.
+/// The non-empty parts of a memory plan, the bytes that they share and the peak, as text: one line each.
 [[gnu::noinline, gnu::cold]] inline std::string memory_table(memory_plan const& m) {
   std::string text;
   for_each_part(m, [&](char const* name, bytes b) {

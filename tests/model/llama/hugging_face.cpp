@@ -145,6 +145,9 @@ TEST_CASE("a config.json that contradicts the Llama is refused") {
       refusal("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 4").starts_with("its num_key_value_heads is 4"));
   CHECK(refusal("1e-05", "1e-06").starts_with("its rms_norm_eps is 1e-06, the trainer's is 1e-05;"));
   CHECK(refusal("\"model_type\": \"llama\"", "\"model_type\": \"qwen2\"").starts_with("its model_type is qwen2"));
+  // The kind of model comes first, whatever else differs.
+  CHECK(refusal("64,\n  \"mlp_bias\": false,\n  \"model_type\": \"llama\"", "32,\n  \"model_type\": \"gemma\"")
+            .starts_with("its model_type is gemma"));
   // As Transformers 4 wrote it, and older versions of it.
   auto const old = [](std::string const& members) { return refusal("\"rope_parameters\"", members + "\"other\""); };
   std::string const theta = "\"rope_theta\": 30.0, ", scaling = "\"rope_scaling\": ";
@@ -178,10 +181,11 @@ TEST_CASE("a Mistral needs the same window, and without one it is a Llama") {
   CHECK(refusal<mistral>(window, "\"sliding_window\": 7", "mistral")
             .starts_with("its sliding_window is 7, the trainer's is 5;"));
   CHECK(refusal<mistral>(window, "\"sliding_window\": null", "mistral")
-            .starts_with("its sliding_window is 0, the trainer's is 5;"));
+            .starts_with("its effective sliding_window is 0, the trainer's is 5;"));
   CHECK(refusal<mistral>(window, "\"other\": 5", "mistral")
-            .starts_with("its sliding_window is 4096, the trainer's is 5;"));
-  CHECK(refusal<without_window>(window, window, "mistral").starts_with("its sliding_window is 5, the trainer's is 0;"));
+            .starts_with("its effective sliding_window is 4096, the trainer's is 5;"));
+  CHECK(refusal<without_window>(window, window, "mistral")
+            .starts_with("its effective sliding_window is 5, the trainer's is 0;"));
   CHECK(refusal<without_window>(window, "\"sliding_window\": null", "mistral").empty());
   // Only a Mistral's window counts.
   CHECK(refusal("\"use_cache\"", "\"sliding_window\": 5, \"use_cache\"").empty());

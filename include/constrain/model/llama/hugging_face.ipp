@@ -44,13 +44,12 @@ namespace detail {
     auto const x = configuration.value(name);
     json.member(name, x ? x->boolean() : false);
   }
-  // Only a Mistral's sliding_window counts without use_sliding_window. Without a window, a Mistral is a Llama.
+  // A Mistral is a Llama with a sliding window. Only a Mistral's window counts without use_sliding_window.
   auto const model = configuration.value("model_type");
   bool const is_mistral = model && model->string() == "mistral";
+  if (model) json.member("model_type", is_mistral ? "llama" : model->string());
   auto const window = is_mistral ? configuration.find("sliding_window") : std::nullopt;
-  double const size = !is_mistral ? 0 : !window ? 4096 : window->is_null() ? 0 : window->real();
-  json.member("sliding_window", size);
-  if (model) json.member("model_type", is_mistral && size == 0 ? "llama" : model->string());
+  json.member("effective sliding_window", !is_mistral ? 0 : !window ? 4096 : window->is_null() ? 0 : window->real());
   json.end();
   return json.text();
 }
@@ -79,7 +78,8 @@ namespace detail {
   json.end().end();
   detail::write_rope(normalized.object().member("rope_theta", m.rotary.theta), m.rotary);
   normalized.member("partial_rotary_factor", 1.0).member("tie_word_embeddings", m.tied);
-  normalized.member("use_sliding_window", false).member("sliding_window", m.window).member("model_type", type).end();
+  normalized.member("use_sliding_window", false).member("effective sliding_window", m.window);
+  normalized.member("model_type", m.window > 0 ? "llama" : type).end();
   return {.names = names,
           .configuration = json.text(),
           .prefix = "model.",

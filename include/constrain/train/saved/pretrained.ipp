@@ -38,25 +38,29 @@ struct configuration_check {
   /// Skips fields that are null in either object, and arrays in `here`. `within`: the text before a field's name in the
   /// error.
   [[gnu::cold]] void members(io::json const& saved, io::json const& here, std::string const& within = "") const;
+  /// Like `members`, for the field `name` with the value `value` here.
+  [[gnu::cold]] void member(io::json const& saved, std::string_view name, io::json const& value,
+                            std::string const& within = "") const;
 };
 
 [[gnu::cold]] CONSTRAIN_INLINE void configuration_check::members(io::json const& saved, io::json const& here,
                                                                  std::string const& within) const {
-  for (auto const& [name, value] : here.members()) {
-    auto const other = saved.find(name);
-    if (!other || other->is_null() || value.kind() == io::json_kind::array || value.is_null()) continue;
-    if (within.empty() && std::ranges::find(skipped, name) != skipped.end()) continue;
-    bool const same_kind = other->kind() == value.kind();
-    if (same_kind && value.kind() == io::json_kind::object) {
-      members(*other, value, concat({within, name, "."}));
-      continue;
-    }
-    auto const text = [&](io::json const& j) { return shown_value(j, same_kind); };
-    // Numbers are compared by value: 1e-05 equals 0.00001.
-    bool const numbers = same_kind && value.kind() == io::json_kind::number;
-    if (!numbers || other->real() != value.real())
-      check_field(directory, concat({within, name}), text(*other), text(value), owner);
-  }
+  for (auto const& [name, value] : here.members())
+    if (!within.empty() || std::ranges::find(skipped, name) == skipped.end()) member(saved, name, value, within);
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void configuration_check::member(io::json const& saved, std::string_view name,
+                                                                io::json const& value,
+                                                                std::string const& within) const {
+  auto const other = saved.find(name);
+  if (!other || other->is_null() || value.kind() == io::json_kind::array || value.is_null()) return;
+  bool const same_kind = other->kind() == value.kind();
+  if (same_kind && value.kind() == io::json_kind::object) return members(*other, value, concat({within, name, "."}));
+  auto const text = [&](io::json const& j) { return shown_value(j, same_kind); };
+  // Numbers are compared by value: 1e-05 equals 0.00001.
+  bool const numbers = same_kind && value.kind() == io::json_kind::number;
+  if (!numbers || other->real() != value.real())
+    check_field(directory, concat({within, name}), text(*other), text(value), owner);
 }
 
 /// Throws `error` if the config.json of a directory lacks a required key or contradicts the model's configuration.
@@ -68,12 +72,15 @@ struct configuration_check {
     if (auto const found = saved.find(name); !found || found->is_null())
       throw error({"the configuration '", file, "' has no ", name, "; use the file that was saved with the weights"});
   if (format.normalize == nullptr) return check.members(saved, io::json::parse(format.configuration));
-  auto const normalized = io::json::parse(format.normalized);
-  // A key that is normalized is compared in that form only.
+  auto const normalized = io::json::parse(format.normalized), of_saved = io::json::parse(format.normalize(saved));
+  // The kind of model is compared first, since it explains all other differences, and only in its normalized form.
   std::vector<std::string_view> skipped(check.skipped.begin(), check.skipped.end());
-  for (auto const& [name, value] : normalized.members()) skipped.push_back(name);
+  if (auto const type = normalized.find("model_type")) {
+    check.member(of_saved, "model_type", *type);
+    skipped.push_back("model_type");
+  }
   configuration_check{check.directory, check.owner, skipped}.members(saved, io::json::parse(format.configuration));
-  check.members(io::json::parse(format.normalize(saved)), normalized);
+  check.members(of_saved, normalized);
 }
 
 /// The tensor called `name`, or `name` without the format's prefix (GPT-2 files exist with and without "transformer."),
