@@ -24,7 +24,7 @@ struct memory_plan {
   bytes workspace;       // scratch of kernels and temporary copies (the maximum at any time), and `device_reserve`
   bytes communication;   // temporary full tensors and shards, and buffers of collectives; the maximum at any time
   bytes offloaded;       // always 0: everything is in the arena, on the device
-  bytes shared;          // bytes that parts use at different times, such as gradients after the last use of compute copies
+  bytes shared;          // bytes that parts use at different times (gradients after the last use of compute copies)
   bytes peak;            // size of the arena, the only memory block
 };
 

@@ -48,8 +48,8 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
   return out;
 }
 
-/// Table rows of a memory plan: its non-empty parts, the bytes that they share and the peak, each with a bar relative to
-/// the peak.
+/// Table rows of a memory plan: its non-empty parts, the bytes that they share and the peak, each with a bar relative
+/// to the peak.
 [[gnu::cold]] CONSTRAIN_INLINE std::string memory_rows(memory_plan const& m) {
   std::string rows;
   auto const row = [&](char const* name, bytes b) {
