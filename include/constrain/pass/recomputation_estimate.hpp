@@ -20,8 +20,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// gaps between buffers.
 class recomputation_estimate {
 public:
-  static constexpr int maximum_groups =
-      64; // maximum number of groups; nodes that need a further group join the last one
+  // maximum number of groups; nodes that need a further group join the last one
+  static constexpr int maximum_groups = 64;
 
   /// The estimate of a choice.
   struct result {

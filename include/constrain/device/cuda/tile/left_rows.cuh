@@ -27,8 +27,8 @@ public:
 private:
   tile const& of_;
   int first_;
-  ptx::shared_address
-      lane_address_; // the address that this lane passes to ldmatrix for rows [0, 16) and columns [0, 16)
+  // the address that this lane passes to ldmatrix for rows [0, 16) and columns [0, 16)
+  ptx::shared_address lane_address_;
 };
 
 /// Rows of a tile of 16-bit elements in the registers of a warp, as the left operand of many multiplications.
