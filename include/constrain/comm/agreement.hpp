@@ -61,7 +61,7 @@ std::string gather_texts(communicator& world, std::string_view mine, std::int64_
 std::uint64_t hash_of(std::string_view text);
 
 /// Throws `error` and records that all ranks agreed to throw it. The caller must ensure that every rank throws.
-[[noreturn, gnu::cold]] void throw_agreed(std::string sentence);
+[[noreturn, gnu::cold]] void throw_agreed(std::string message);
 
 /// The data that each rank sends in `agree`. `check_ranks_agree` uses `length` and `hash` for the text of a fingerprint
 /// instead.
@@ -73,10 +73,10 @@ struct vote {
 };
 
 /// Throws the error for `votes` that are not unanimous: ranks are in different calls, have different `content`, or
-/// failed. `votes`: the votes of all ranks, `world.size()` elements. `failure`: this rank's exception, or null. `said`:
-/// the message of `failure`. Collective.
+/// failed. `votes`: the votes of all ranks, `world.size()` elements. `failure`: this rank's exception, or null.
+/// `message`: the message of `failure`. Collective.
 [[noreturn, gnu::cold]] void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
-                                       std::string const& said);
+                                       std::string const& message);
 
 } // namespace detail
 
