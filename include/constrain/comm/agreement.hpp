@@ -26,7 +26,7 @@ enum class joint_call : std::int64_t {
   resume,
   pretrained, // load_pretrained
   fit,
-  set,
+  set, // the value of a setting
   scale_learning_rate,
   question // in_any_rank
 };
@@ -125,8 +125,8 @@ private:
 
 /// Call this function in a `catch (...)` around collective code. It rethrows this rank's exception if all ranks have
 /// agreed to throw it, or if all other ranks also throw or exit within a few seconds. Otherwise the other ranks would
-/// wait for this rank in vain, so the function prints the exception and aborts the job. `where`: the library call, for
-/// the message.
+/// wait for this rank in vain, so the function prints the exception and aborts the job. With a single rank, it always
+/// rethrows. `where`: the library call, for the message.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
 
 /// Calls `f`, which may communicate. If `f` throws, calls `rethrow_or_end_job`.
