@@ -10,11 +10,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   std::size_t end = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     auto const c = static_cast<unsigned char>(text[i]);
-    // In UTF-8, U+0080 to U+009F are the byte 0xc2 followed by 0x80 to 0x9f.
-    bool const second_block =
+    // The C1 controls, U+0080 to U+009F, are the byte 0xc2 followed by 0x80 to 0x9f in UTF-8.
+    bool const c1_control =
         c == 0xc2 && i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xe0) == 0x80;
-    if (second_block) ++i;
-    bool const control = second_block || c < 0x20 || c == 0x7f;
+    if (c1_control) ++i;
+    bool const control = c1_control || c < 0x20 || c == 0x7f;
     text[end++] = control && !(several_lines && c == '\n') ? '?' : static_cast<char>(c);
   }
   text.resize(end);

@@ -26,7 +26,7 @@ enum class joint_call : std::int64_t {
   resume,
   pretrained, // load_pretrained
   fit,
-  set,
+  set, // the value of a setting
   scale_learning_rate,
   question // in_any_rank
 };
@@ -61,7 +61,7 @@ std::string gather_texts(communicator& world, std::string_view mine, std::int64_
 std::uint64_t hash_of(std::string_view text);
 
 /// Throws `error` and records that all ranks agreed to throw it. The caller must ensure that every rank throws.
-[[noreturn, gnu::cold]] void throw_agreed(std::string sentence);
+[[noreturn, gnu::cold]] void throw_agreed(std::string message);
 
 /// The data that each rank sends in `agree`. `check_ranks_agree` uses `length` and `hash` for the text of a fingerprint
 /// instead.
@@ -73,10 +73,10 @@ struct vote {
 };
 
 /// Throws the error for `votes` that are not unanimous: ranks are in different calls, have different `content`, or
-/// failed. `votes`: the votes of all ranks, `world.size()` elements. `failure`: this rank's exception, or null. `said`:
-/// the message of `failure`. Collective.
+/// failed. `votes`: the votes of all ranks, `world.size()` elements. `failure`: this rank's exception, or null.
+/// `message`: the message of `failure`. Collective.
 [[noreturn, gnu::cold]] void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
-                                       std::string const& said);
+                                       std::string const& message);
 
 } // namespace detail
 
@@ -125,8 +125,8 @@ private:
 
 /// Call this function in a `catch (...)` around collective code. It rethrows this rank's exception if all ranks have
 /// agreed to throw it, or if all other ranks also throw or exit within a few seconds. Otherwise the other ranks would
-/// wait for this rank in vain, so the function prints the exception and aborts the job. `where`: the library call, for
-/// the message.
+/// wait for this rank in vain, so the function prints the exception and aborts the job. With a single rank, it always
+/// rethrows. `where`: the library call, for the message.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
 
 /// Calls `f`, which may communicate. If `f` throws, calls `rethrow_or_end_job`.

@@ -38,7 +38,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 /// An exception's `what()`, or a fixed text if the exception is not a std::exception.
-[[gnu::cold]] CONSTRAIN_INLINE std::string sentence_of(std::exception_ptr const& failure) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string message_of(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (std::exception const& e) { return e.what(); } catch (...) {
@@ -46,13 +46,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void throw_agreed(std::string sentence) {
-  agreed_failure() = std::make_exception_ptr(error(std::move(sentence)));
+[[gnu::cold]] CONSTRAIN_INLINE void throw_agreed(std::string message) {
+  agreed_failure() = std::make_exception_ptr(error(std::move(message)));
   std::rethrow_exception(agreed_failure());
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
-                                              std::string const& said) {
+                                              std::string const& message) {
   int const ranks = world.size();
   auto const call = [&](int rank) { return std::string(name_of(joint_call(votes[rank].call))); };
   for (int rank = 1; rank < ranks; ++rank)
@@ -61,13 +61,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                            call(rank), "; make the same calls in the same order on all ranks"}));
   bool const none_failed = std::all_of(votes, votes + ranks, [](vote const& v) { return v.length == 0; });
   auto const where = joint_call(votes[0].call);
-  bool const works = where == joint_call::evaluate || where == joint_call::predict || where == joint_call::generate;
+  // In these calls, `content` is the number of forward passes (`check_passes`).
+  bool const counts_passes =
+      where == joint_call::evaluate || where == joint_call::predict || where == joint_call::generate;
   for (int rank = 1; none_failed && rank < ranks; ++rank)
     if (votes[rank].content != votes[0].content)
-      throw_agreed(
-          concat({call(0), ": rank 0 and rank ", rank, " have different ",
-                  works ? "amounts of work (" : "data (fingerprints ", votes[0].content, " and ", votes[rank].content,
-                  "); give all ranks the same ", works ? "number of samples, or of tokens to generate" : "data"}));
+      throw_agreed(concat({call(0), ": rank 0 and rank ", rank, " have different ",
+                           counts_passes ? "amounts of work (" : "data (fingerprints ", votes[0].content, " and ",
+                           votes[rank].content, "); give all ranks the same ",
+                           counts_passes ? "number of samples, or of tokens to generate" : "data"}));
   auto const failed_alike = [&](vote const& v) { return v.length > 0 && v.hash == votes[0].hash; };
   bool const same = std::all_of(votes, votes + ranks, failed_alike);
   if (same) {
@@ -76,7 +78,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
   std::int64_t lengths[communicator::maximum_size];
   for (int rank = 0; rank < ranks; ++rank) lengths[rank] = votes[rank].length;
-  auto const all = gather_texts(world, said, lengths);
+  auto const all = gather_texts(world, message, lengths);
   int first = 0;
   while (votes[first].length == 0) ++first;
   throw_agreed(concat({"rank ", first, ": ", all.substr(0, static_cast<std::size_t>(votes[first].length))}));
@@ -95,11 +97,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   world.entered(name_of(where));
   detail::agreed_failure() = nullptr;
   detail::vote votes[communicator::maximum_size];
-  std::string said;
-  if (failure) said = detail::sentence_of(failure).substr(0, 2000);
-  if (failure && said.empty()) said = "an exception without a message";
-  votes[world.rank()] = {static_cast<std::int64_t>(where), count, content, static_cast<std::int64_t>(said.size()),
-                         detail::hash_of(said)};
+  std::string message;
+  if (failure) message = detail::message_of(failure).substr(0, 2000);
+  if (failure && message.empty()) message = "an exception without a message";
+  votes[world.rank()] = {static_cast<std::int64_t>(where), count, content, static_cast<std::int64_t>(message.size()),
+                         detail::hash_of(message)};
   detail::gather(world, votes);
   std::int64_t sum = 0;
   bool unanimous = true;
@@ -108,7 +110,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     sum += v.count;
     unanimous = unanimous && v.length == 0 && v.call == votes[0].call && v.content == votes[0].content;
   }
-  if (!unanimous) detail::throw_for(world, votes, failure, said);
+  if (!unanimous) detail::throw_for(world, votes, failure, message);
   return sum;
 }
 
@@ -146,7 +148,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   }
   std::fflush(stdout);
   std::fprintf(stderr, "rank %d failed in %s, but not every rank did, so the job ends: %s\n", world.rank(),
-               name_of(where), detail::sentence_of(failure).c_str());
+               name_of(where), detail::message_of(failure).c_str());
   world.abort(1);
   std::_Exit(1); // some compilers ignore [[noreturn]] on virtual functions
 }

@@ -52,7 +52,7 @@ private:
   void watch();
 
   /// Prints that the wait `what` has lasted `waited` seconds, and ends the process with status 1.
-  [[noreturn, gnu::cold]] void end(char const* what, double waited) const;
+  [[noreturn, gnu::cold]] void end_process(char const* what, double waited) const;
 
   // The wait whose deadline comes first. A waiting thread stores `what_` last. To check the deadline, `watch` loads
   // `what_` before `begin_` and `end_`. So the two times were stored with the loaded `what_`, or later.

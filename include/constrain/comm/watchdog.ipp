@@ -63,17 +63,17 @@ CONSTRAIN_INLINE void watchdog::watch() {
     double const tick = std::clamp(deadline / 20, 0.005, 0.25);
     std::timespec const pause{0, static_cast<long>(tick * 1e9)};
     ::nanosleep(&pause, nullptr);
-    // If this process was stopped (SIGSTOP), the tick was long: count at most two ticks.
+    // If a pause takes much longer than a tick, this process was stopped (SIGSTOP): at most two ticks of it count.
     double const time = now(), stopped = std::max(time - last - 2 * tick, 0.0);
     last = time;
     stopped_.store(stopped_.load(std::memory_order_relaxed) + stopped, std::memory_order_relaxed);
     auto const* const what = what_.load(std::memory_order_acquire);
     double const begin = begin_.load(std::memory_order_relaxed), running = running_time();
-    if (what != nullptr && running >= end_.load(std::memory_order_relaxed)) end(what, running - begin);
+    if (what != nullptr && running >= end_.load(std::memory_order_relaxed)) end_process(what, running - begin);
   }
 }
 
-CONSTRAIN_INLINE void watchdog::end(char const* what, double waited) const {
+CONSTRAIN_INLINE void watchdog::end_process(char const* what, double waited) const {
   char line[512];
   int const length = std::snprintf(
       line, sizeof line,

@@ -31,21 +31,21 @@ struct fit_options {
                                               // is a corpus, else `&examples`; null: no evaluation
   std::vector<named_validation> further_validation{}; // more data to evaluate each time `.validation` is evaluated;
                                                       // `.best`, `.patience` and `.plateau` ignore it
-  interval evaluate_every = 0; // when to evaluate, besides the end; 0: only at the end. If a signal ends
-                               // the run, there is no evaluation at the end
+  interval evaluate_every = 0; // when to evaluate `.validation` (needed), besides the end; 0: only at the end. If a
+                               // signal ends the run, there is no evaluation at the end
   std::string directory{};     // directory to save the run in; empty: the run is not saved
-  interval save_every = 0;     // when to save to `.directory`, besides the end; 0: only at the end
+  interval save_every = 0;     // when to save to `.directory` (needed), besides the end; 0: only at the end
   std::FILE* log = stdout;     // stream for the header and the progress lines; null: silent
   interval log_every = 1;      // when to print a progress line; 0: never. `.records` has every step
-  std::int64_t keep_last = 0;  // number of saved runs to keep, at least 0, each in directory/step-<n>; 0: one, in the
-                               // directory itself
+  std::int64_t keep_last = 0;  // number of saved runs to keep, at least 0, each in directory/step-<n>; needs
+                               // `.directory`; 0: one, in the directory itself
   std::string best{};          // directory to save the run in after each evaluation with a lower loss; needs
                                // `.validation`; empty: not saved
   bool load_best = false;      // at the end of the run, load the weights saved in `.best`, if any; needs `.best`
   std::int64_t patience = 0;   // end the run after this many (at least 0) evaluations in a row without a lower loss;
-                               // needs `.validation`; 0: never
+                               // needs `.evaluate_every`; 0: never
   std::int64_t plateau = 0;    // scale the learning rate each time this many (at least 0) evaluations in a row had no
-                               // lower loss; needs `.validation`; 0: never
+                               // lower loss; needs `.evaluate_every`; 0: never
   double plateau_factor = 0.1; // factor by which `.plateau` scales the learning rate, in (0, 1)
   data::tail tail = data::tail::carry; // what happens to an epoch's last samples if they do not fill a batch
   std::string records{}; // directory for steps.jsonl, steps.csv, summary.json, report.html and events; empty: none

@@ -27,12 +27,12 @@ public:
   blocked_size_signal(blocked_size_signal const&) = delete;
   blocked_size_signal& operator=(blocked_size_signal const&) = delete;
   ~blocked_size_signal() {
-    auto const number = errno;
+    int const error_number = errno;
     // Consumes the signal that the failed write left pending: once unblocked, the signal would end the process.
     timespec const no_time{};
-    if (number == EFBIG && ::sigismember(&before_, SIGXFSZ) == 0) ::sigtimedwait(&only_, nullptr, &no_time);
+    if (error_number == EFBIG && ::sigismember(&before_, SIGXFSZ) == 0) ::sigtimedwait(&only_, nullptr, &no_time);
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    errno = number;
+    errno = error_number;
   }
 
 private:
@@ -86,14 +86,14 @@ private:
                                                     struct stat* status) {
   // Without O_NONBLOCK, opening a pipe would wait for a writer.
   descriptor file(::open(system_path(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  auto const refuse = [&](std::string const& rest) { return error({what, " '", path, "' ", rest}); };
-  if (!file && errno == ENOENT) throw refuse("does not exist; check the path");
-  if (!file && errno == EWOULDBLOCK) throw refuse("is under another process's lease; wait until the lease ends");
-  if (!file) throw refuse(concat({"cannot be opened (", reason(), "); check the path and its permissions"}));
+  auto const refusal = [&](std::string const& rest) { return error({what, " '", path, "' ", rest}); };
+  if (!file && errno == ENOENT) throw refusal("does not exist; check the path");
+  if (!file && errno == EWOULDBLOCK) throw refusal("is under another process's lease; wait until the lease ends");
+  if (!file) throw refusal(concat({"cannot be opened (", reason(), "); check the path and its permissions"}));
   struct stat found {};
-  if (::fstat(file.get(), &found) != 0) throw refuse(concat({"cannot be examined (", reason(), "); check the disk"}));
-  if (S_ISDIR(found.st_mode)) throw refuse("is a directory; give the path of a file");
-  if (!S_ISREG(found.st_mode)) throw refuse("is not a regular file; give the path of one");
+  if (::fstat(file.get(), &found) != 0) throw refusal(concat({"cannot be examined (", reason(), "); check the disk"}));
+  if (S_ISDIR(found.st_mode)) throw refusal("is a directory; give the path of a file");
+  if (!S_ISREG(found.st_mode)) throw refusal("is not a regular file; give the path of one");
   if (status) *status = found;
   return file;
 }

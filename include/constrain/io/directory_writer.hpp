@@ -34,9 +34,9 @@ public:
 
   /// Begins a save to `path`, or to the directory that the symbolic link `path` refers to. Creates missing parent
   /// directories. If an interrupted save left '.<name>.previous' instead of that directory, restores it first. Throws
-  /// `error` if `path` exists and is neither an empty nor a saved directory of this user, if `path` is any other broken
-  /// link or does not end in a name, if `path` is or contains the working directory, or if a parent directory or the
-  /// temporary directory cannot be created.
+  /// `error` if `path` exists and is neither an empty nor a saved directory of this user, if `path` is a link that is
+  /// broken even after that or does not end in a name, if `path` is or contains the working directory, or if a parent
+  /// directory or the temporary directory cannot be created.
   explicit directory_writer(std::string const& path, exchange way = exchange::yes);
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;
@@ -61,9 +61,9 @@ public:
 
   /// Writes the manifest, replaces the target with the new directory and removes the saved files of the old directory.
   /// If other files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if no save
-  /// is in progress, if the save fails (the target is then unchanged, or is '.<name>.previous', where readers find it,
-  /// if both the second rename and undoing the first failed), or if the parent directory cannot be synced after the
-  /// replacement.
+  /// is in progress, if the save fails, or if the parent directory cannot be synced after the replacement. A failed
+  /// save leaves the target unchanged; if neither the second of two renames nor the undoing of the first succeeds, the
+  /// target is left as '.<name>.previous', where readers find it.
   [[gnu::cold]] void commit();
 
 private:
@@ -115,6 +115,7 @@ private:
 
   [[gnu::cold]] void put(std::string const& name, filler const& fill);
 
+  /// Puts the temporary directory in the place of the target, and removes the old directory.
   void replace(detail::old_directory const& old);
 
   /// Removes the replaced directory, now called `name`, if it is the old directory that was checked, or one that
@@ -125,7 +126,8 @@ private:
   /// directory.
   [[gnu::cold]] std::string move();
 
-  /// `old_content`: a phrase for errors that says where the old content is.
+  /// Throws the error for a failed replacement, with the reason from `errno`. `old_content`: a phrase that says where
+  /// the old content is.
   [[noreturn]] void fail(std::string const& old_content = "the old content is unchanged") const;
 
   /// Removes the temporary directory, if any, and ends the save.

@@ -44,7 +44,7 @@ private:
   }
 
   /// Appends a call whose output 0 is divided, with the shapes of one rank.
-  constexpr void append_part(node n) {
+  constexpr void append_divided(node n) {
     if (n.op->has_divide) {
       division d{ranks_, p_.values[n.inputs[0].value].shape.rank, calls_.parts_of(n.inputs[0])};
       n.op->divide(n.attributes, d);
@@ -85,21 +85,22 @@ private:
   }
   /// The value that the call at node i reads instead of `r`: the all-gathered features if `r` is divided;
   /// otherwise the result of an op::tensor_copy. The calls in one loop body share this value.
-  constexpr ref copy_of(ref r, int i) {
-    for (auto const& c : copies_)
-      if (c.of == r && c.loop == nest_.parent[i]) return c.copy;
+  constexpr ref replacement_of(ref r, int i) {
+    for (auto const& known : replacements_)
+      if (known.replaced == r && known.loop == nest_.parent[i]) return known.result;
     int const line = p_.nodes[i].line;
-    ref const copy =
+    ref const result =
         calls_.is_divided(r) ? gathered(r, line) : out_.call<op::tensor_copy>({r}, {}, {}, line).outputs[0];
-    if (!copies_.push_back({r, nest_.parent[i], copy}))
-      out_.program.fail({why::program_too_large, p_.nodes[i].line, 0, copies_.capacity, copies_.capacity + 1});
-    return copy;
+    if (!replacements_.push_back({r, nest_.parent[i], result}))
+      out_.program.fail(
+          {why::program_too_large, p_.nodes[i].line, 0, replacements_.capacity, replacements_.capacity + 1});
+    return result;
   }
 
-  struct shared_copy {
-    ref of;        // the value
-    int loop = -1; // the innermost loop around the calls that read the copy
-    ref copy;      // the result of `copy_of`
+  struct replacement {
+    ref replaced;  // the value that the calls read in `p_`
+    int loop = -1; // the innermost loop around these calls; nest::root: none
+    ref result;    // the value that they read instead: all-gathered features, or a copy
   };
 
   program const& p_;
@@ -107,10 +108,9 @@ private:
   int ranks_;
   calls_to_divide calls_;
   builder out_;
-  fixed_vector<shared_copy, 64> copies_;
+  fixed_vector<replacement, 64> replacements_;
 };
 
-// Defined after the class: clang 14 evaluates member templates only after their definition.
 constexpr program dividing::run() {
   if (!out_.program.failure.ok()) return out_.program;
   rewrite_nodes(out_, p_, 0, p_.nodes.size(), [&](builder&, node n, int i) {
@@ -126,11 +126,11 @@ constexpr program dividing::run() {
         // An op with `divide` needs no copies: its undivided inputs (lengths, positions, tables) have no gradient.
         if (calls_.dimension_of(i, k, rule.outputs.inner_of(0)) < 0 && !n.op->has_divide &&
             !calls_.is_divided(n.inputs[k]))
-          n.inputs[k] = copy_of(n.inputs[k], i);
-      return append_part(n);
+          n.inputs[k] = replacement_of(n.inputs[k], i);
+      return append_divided(n);
     case how::gathers:
       for (auto& input : n.inputs)
-        if (calls_.is_divided(input)) input = copy_of(input, i);
+        if (calls_.is_divided(input)) input = replacement_of(input, i);
       return out_.program.add_node(n);
     case how::replaced:
       if (calls_.is_vocabulary(n.inputs[0])) divide_parameter(n.inputs[0], 0);
@@ -160,7 +160,7 @@ constexpr program dividing::run() {
 /// layer is divided if no other node reads its parameters, if all ops up to the next linear layer name the features by
 /// a letter in their `layouts` and draw no random numbers, and if `ranks` divides the numbers of features and of heads.
 /// Refused: a model in which no layer and no vocabulary can be divided, a call that the `divide` of its op refuses, and
-/// more than 64 values that calls share as copies.
+/// a model whose calls need more than 64 all-gathered or copied values.
 constexpr program divide(program const& p, int ranks) {
   if (ranks <= 1 || !p.failure.ok()) return p;
   return detail::dividing(p, ranks).run();

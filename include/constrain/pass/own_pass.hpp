@@ -36,9 +36,9 @@ template <class policy> constexpr program run_own_pass(program p) {
   return p;
 }
 
-/// Whether the policies' passes after `at` are constant expressions.
-template <class policies, pass_name at, program const& before> concept constant_passes = requires {
-  typename std::bool_constant<(static_cast<void>(policies::template run<at>(before)), true)>;
+/// Whether the policies' passes after `at` are constant expressions. `passes`: the `own_passes` of the policies.
+template <class passes, pass_name at, program const& before> concept constant_passes = requires {
+  typename std::bool_constant<(static_cast<void>(passes::template run<at>(before)), true)>;
 };
 
 } // namespace detail
@@ -69,7 +69,7 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
   }
 
   /// Calls f(name, program) with the result of the library's pass `at`, then with the result of each policy's pass that
-  /// follows `at`.
+  /// follows `at`. `name`: the name of the library's pass, then of each policy.
   template <pass_name at, class function> static void report(function const& f, program const& before) {
     f(name_of(at), before);
     program p = before;

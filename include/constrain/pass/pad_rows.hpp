@@ -23,7 +23,7 @@ public:
       if (info.view) may_be_padded_[info.view.of.value] = false;
     for (auto const& n : p.nodes) {
       for (int k = 0; k < n.inputs.size(); ++k)
-        record_operand(n.inputs[k].value, n.op->strided_inputs >> k, is_operand(n, k));
+        record_operand(n.inputs[k].value, n.op->strided_inputs >> k, is_gemm_operand(n, k));
       for (int j = 0; j < n.outputs.size(); ++j)
         record_operand(n.outputs[j].value, n.op->strided_outputs >> j, n.op->gemm_operands != 0 && j == 0);
     }
@@ -42,11 +42,11 @@ public:
     auto info = p_.values[v];
     info.overwritten_by = {};
     info.shape.extent[info.shape.rank - 1] = padded_features(info.shape.features(), info.type);
-    ref const whole{p_.add_value(info), at::current};
+    ref const padded{p_.add_value(info), at::current};
     for (int w = v; w >= 0;) {
       int const after = next(w);
       p_.values[w].overwritten_by = {};
-      p_.values[w].view = {.of = whole, .dimension = info.shape.rank - 1};
+      p_.values[w].view = {.of = padded, .dimension = info.shape.rank - 1};
       w = after;
     }
   }
@@ -66,7 +66,7 @@ private:
   /// The value that overwrites `v`; -1: none.
   constexpr int next(int v) const { return p_.values[v].overwritten_by ? p_.values[v].overwritten_by.value : -1; }
   /// Whether input k of the call n is an operand of a GEMM.
-  static constexpr bool is_operand(node const& n, int k) { return (n.op->gemm_operands >> k & 1u) != 0; }
+  static constexpr bool is_gemm_operand(node const& n, int k) { return (n.op->gemm_operands >> k & 1u) != 0; }
   /// Whether the value is a floating-point activation of several rows whose length is not a multiple of 16 bytes, and
   /// is not loop-carried, an accumulator or a view.
   static constexpr bool has_rows_to_pad(value_info const& info) {

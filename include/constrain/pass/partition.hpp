@@ -315,7 +315,6 @@ private:
   fixed_vector<contributions, maximum_exchanges> contributions_;
 };
 
-// `run` is defined after the class, because clang 14 evaluates member templates only after their definition.
 constexpr program partitioning::run() {
   if (!out_.program.failure.ok()) return out_.program;
   rewrite_nodes(out_, in_, 0, in_.nodes.size(), [&](builder&, node n, int i) {

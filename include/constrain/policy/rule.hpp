@@ -9,8 +9,9 @@ template <class...> struct rule_list {};
 
 // clang-format off
 /// Defines `rule`: a condition on the values of one or more slots, with the sentence that compilers print if the
-/// condition is false. The sentence states what is wrong, where, and what to write instead. `parameters`: const
-/// references to the slots that the condition reads, or to `said<slot>` if the condition counts policies:
+/// condition is false. The sentence (`text`) states what is wrong, where, and what to write instead. `parameters`, in
+/// parentheses: const references to the slots that the condition reads, or to `said<slot>` if the condition counts
+/// policies:
 ///
 ///     CONSTRAIN_RULE(graph_on_cuda, (slot_of::launching const& l, slot_of::device const& d), !l.captures || d.is_cuda,
 ///                    "launch::graph: only a CUDA device captures graphs; write ...")

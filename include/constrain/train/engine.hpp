@@ -44,8 +44,10 @@ public:
     if constexpr (is_distributed_cuda) device_ = runner_type::device_for(given, world);
     else device_ = given;
   }
-  /// Connects the devices of the ranks after `allocate`. `data`: the ranks that train on different data. `zero`: the
-  /// ranks that together hold the shards of a tensor. Throws `error` if NCCL fails. Collective.
+  /// Connects the devices of the ranks with NCCL; does nothing without a parallel policy or on the CPU. Call this
+  /// function after `allocate`. `data`: the ranks that train on different data. `zero`: the ranks that together hold
+  /// the shards of a tensor. `o`: its fields `deadline` and `reduce` are used. Throws `error` if NCCL fails.
+  /// Collective.
   void connect([[maybe_unused]] communicator& data, [[maybe_unused]] communicator& zero,
                [[maybe_unused]] run_options const& o) {
     if constexpr (is_distributed_cuda) runner_->connect(data, zero, o.deadline, o.reduce == reduce::ordered);
@@ -61,7 +63,7 @@ public:
       runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch, device_, o.cuda_stream);
       runner_->context().use_tf32(policy_set::precision::value.tf32);
     }
-    valid_labels_.resize(micro_batches); // after the arena, whose error names the size
+    valid_labels_.resize(micro_batches); // after the arena, whose error for a lack of memory names the size
     if (o.measure_memory) arena().fill_pattern(bytes(entries::buffers_end));
   }
 
@@ -93,8 +95,8 @@ public:
     return into_arena.labels(ports<planned_entry>, labels, {valid_labels_.data(), counts});
   }
 
-  /// Passes a number of valid labels to the next run of an entry. In a step, this is the number in the batch of all
-  /// ranks; in an evaluation, the number in the micro-batch.
+  /// Passes the number of valid labels, at least 1, to the next run of an entry, unless no node reads it. In a step,
+  /// this is the number in the batch of all ranks; in an evaluation, the number in the micro-batch.
   template <class planned_entry> void write_label_count(std::int64_t valid_labels) {
     constexpr auto const& to = planned_entry::value.inverse_label_count;
     double const inverse = 1.0 / static_cast<double>(valid_labels);
@@ -122,8 +124,8 @@ public:
     runner_->template run<planned_entry>(parameters, checks);
   }
 
-  /// Begins to enqueue the entry `step`; see `runner::enqueuing`. An asynchronous device then copies inputs without
-  /// waiting.
+  /// Begins to enqueue the entry `step`. Returns a `runner::enqueuing`; until it ends, an asynchronous device copies
+  /// inputs without waiting.
   template <class step> auto enqueuing() { return typename runner_type::template enqueuing<step>(*runner_); }
 
   /// Element i of the result `from`, converted to double from any floating-point dtype.

@@ -21,15 +21,16 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return concat({extent, " is not a multiple of 8 (next: ", next(8), ") or 64 (next: ", next(64), ")"});
 }
 
-/// Lists the GEMM dimensions of a program that are not multiples of 64, one per line: dimensions of weights, and
-/// numbers of rows of the other operands. The list is empty if all dimensions are multiples of 64.
+/// Lists GEMM dimensions of a program that are not multiples of 64, one per line: the dimensions of weights, and the
+/// numbers of rows of other operands, such as activations, gradients, and weights that are all-gathered from shards.
+/// The list is empty if all these dimensions are multiples of 64.
 [[gnu::noinline, gnu::cold]] inline std::string tensor_core_dimensions(program const& p) {
   std::string text;
   bool noted[program::maximum_values]{};
   std::int64_t rows_noted = 0;
   auto const note = [&](std::string const& name, std::int64_t extent) {
-    auto const wanted = dimension_note(extent);
-    if (!wanted.empty()) text += formatted("  %-34s %s\n", name.c_str(), wanted.c_str());
+    auto const advice = dimension_note(extent);
+    if (!advice.empty()) text += formatted("  %-34s %s\n", name.c_str(), advice.c_str());
   };
   for (auto const& n : p.nodes) {
     if (n.kind != node_kind::call || n.op->gemm_operands == 0) continue;
@@ -45,7 +46,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
         for (int d = 0; d < s.rank; ++d) note(printable(std::string(p.text(p.values[owner].name))), s.extent[d]);
       } else if (auto const rows = info.shape.rows(); rows != rows_noted) {
         rows_noted = rows;
-        note("rows of a micro-batch", rows);
+        note("rows of an operand", rows);
       }
     }
   }

@@ -188,9 +188,9 @@ TEST_CASE("a leading dimension shorter than its row is refused in a sentence") {
     return "";
   };
   CHECK(message(3, 4, 3) ==
-        "gemm: the rows of A hold 4 elements but have a leading dimension of 3; pass one of at least 4");
+        "gemm: the leading dimension of A is 3, but its rows have 4 elements; pass a leading dimension of at least 4");
   CHECK(message(4, 3, 3) ==
-        "gemm: the rows of B hold 4 elements but have a leading dimension of 3; pass one of at least 4");
+        "gemm: the leading dimension of B is 3, but its rows have 4 elements; pass a leading dimension of at least 4");
   CHECK(message(4, 4, 2) ==
-        "gemm: the rows of C hold 3 elements but have a leading dimension of 2; pass one of at least 3");
+        "gemm: the leading dimension of C is 2, but its rows have 3 elements; pass a leading dimension of at least 3");
 }

@@ -36,16 +36,17 @@ namespace detail {
 /// Throws `error` if the leading dimension of matrix `name` is smaller than the length of a stored row.
 inline void check_leading_dimension(char const* name, std::int64_t leading, std::int64_t columns) {
   if (leading < columns)
-    throw error({"gemm: the rows of ", name, " hold ", counted(columns, "element"), " but have a leading dimension of ",
-                 leading, "; pass one of at least ", columns});
+    throw error({"gemm: the leading dimension of ", name, " is ", leading, ", but its rows have ",
+                 counted(columns, "element"), "; pass a leading dimension of at least ", columns});
 }
 
 } // namespace detail
 
 /// C = alpha op(A) op(B) + beta C, row-major: op(A) [m, k], op(B) [k, n], C [m, n]; op transposes its matrix if the
-/// flag is `transpose::yes`. lda, ldb, ldc: leading dimensions, elements from one stored row to the next. C is not read
-/// if beta is 0. Sums are accumulated in float for 16-bit elements, else in the elements' type. Does nothing if C is
-/// empty. Throws `error` if a leading dimension is smaller than the length of a stored row, or if the provider fails.
+/// flag is `transpose::yes`. lda, ldb, ldc: leading dimensions, the numbers of elements from the start of one stored
+/// row to the start of the next. C is not read if beta is 0. Sums are accumulated in float for 16-bit elements, else in
+/// the elements' type. Does nothing if C is empty. Throws `error` if a leading dimension is smaller than the length of
+/// a stored row, or if the provider fails.
 template <class a_type, class b_type, class c_type>
 void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
           std::type_identity_t<arithmetic<c_type>> alpha, a_type const* a, std::int64_t lda, b_type const* b,

@@ -87,12 +87,12 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   auto const part_of_b = [&](std::int64_t p, std::int64_t j) {
     auto const length = std::min(blocking::along_k, k - p),
                width = std::min<std::int64_t>(blocking::tile_columns, columns - j);
-    bool const across = b_transposed == transpose::yes;
+    bool const transposed = b_transposed == transpose::yes;
     constexpr auto size = static_cast<std::int64_t>(sizeof(b_type));
-    return gemm_ahead{.row = reinterpret_cast<char const*>(across ? b + j * ldb + p : b + p * ldb + j),
-                      .rows = across ? width : length,
+    return gemm_ahead{.row = reinterpret_cast<char const*>(transposed ? b + j * ldb + p : b + p * ldb + j),
+                      .rows = transposed ? width : length,
                       .stride = ldb * size,
-                      .row_bytes = (across ? length : width) * size};
+                      .row_bytes = (transposed ? length : width) * size};
   };
   for (std::int64_t top = 0; top < rows; top += tile_rows) {
     auto const height = std::min(tile_rows, rows - top);

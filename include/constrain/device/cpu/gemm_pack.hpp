@@ -114,12 +114,12 @@ void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, s
   constexpr int vectors = (width - 1) / lanes + 1;
   static_assert(vectors <= 2);
   auto const one_by_one = [&](std::int64_t first, std::int64_t begin, std::int64_t end) {
-    constexpr auto across = [](std::int64_t step) { return along_extent ? step : 1; };
+    std::int64_t const k_stride = along_extent ? stride : 1, row_stride = along_extent ? 1 : stride;
     for (std::int64_t p = begin; p < end; ++p)
       for (std::int64_t i = first; i < first + width; ++i) {
-        auto const* const from = source + p * elements * across(stride) + i * (along_extent ? 1 : stride);
+        auto const* const from = source + p * elements * k_stride + i * row_stride;
         out[first * depth + p * width + i - first] =
-            i < extent ? load_packed<packed>(from, across(stride), k - p * elements) : packed{};
+            i < extent ? load_packed<packed>(from, k_stride, k - p * elements) : packed{};
       }
   };
   if constexpr (along_extent) {

@@ -4,9 +4,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// op::correct_predictions for logits whose classes are divided over the ranks of a tensor group. For each row, each
-/// rank finds the maximum logit among its classes, and the ranks exchange the maxima and their classes. Output 0, the
-/// number of correct predictions, is the same on every rank. Output 1 is the exchange buffer.
+/// op::correct_predictions for logits whose classes are divided over the ranks of a tensor group: logits [..., classes
+/// of one rank], labels [...]. For each row, each rank finds the maximum logit among its classes, and the ranks
+/// exchange the maxima and their classes. Output 0 (+)= the number of correct predictions, as in
+/// op::correct_predictions; it is the same on every rank. Output 1 is the exchange buffer, [ranks, rows, 2], fp64.
 struct correct_predictions_parts {
   using options = class_range_options;
   static constexpr char const* name = "correct_predictions_parts";

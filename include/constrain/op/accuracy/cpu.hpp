@@ -42,10 +42,10 @@ template <> struct kernel<op::correct_predictions, cpu> {
 };
 
 template <> struct kernel<op::correct_predictions_parts, cpu> {
-  /// The data that each rank sends for each row: the maximum logit of the rank's classes, and the class of this logit;
-  /// -1 if all are NaN.
-  struct best {
-    double logit, label;
+  /// The data that each rank sends for each row.
+  struct local_maximum {
+    double logit;       // the maximum logit of the rank's classes
+    double class_index; // the class of this logit; -1: all logits of the rank are NaN
   };
 
   template <class stored>
@@ -54,14 +54,14 @@ template <> struct kernel<op::correct_predictions_parts, cpu> {
     auto& group = *c.parameters.tensor;
     auto const columns = logits.features(), rows = labels.count;
     class_range const mine(group.rank(), columns, c.options.classes);
-    auto* const all = reinterpret_cast<best*>(buffer.data);
+    auto* const all = reinterpret_cast<local_maximum*>(buffer.data);
     auto* const own = all + group.rank() * rows;
     parallel_chunks(rows, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         stored const* x = logits.data + row * columns;
         auto const at = argmax(x, mine.count);
-        own[row] =
-            at == mine.count ? best{0, -1} : best{static_cast<double>(x[at]), static_cast<double>(mine.first + at)};
+        own[row] = at == mine.count ? local_maximum{0, -1}
+                                    : local_maximum{static_cast<double>(x[at]), static_cast<double>(mine.first + at)};
       }
     });
     detail::gather_equal_counts(group, own, rows, all);
@@ -71,9 +71,9 @@ template <> struct kernel<op::correct_predictions_parts, cpu> {
       auto winner = all[row];
       for (int rank = 1; rank < group.size(); ++rank)
         if (auto const& other = all[rank * rows + row];
-            other.label >= 0 && (winner.label < 0 || other.logit > winner.logit))
+            other.class_index >= 0 && (winner.class_index < 0 || other.logit > winner.logit))
           winner = other;
-      count += winner.label == labels[row] ? 1 : 0;
+      count += winner.class_index == labels[row] ? 1 : 0;
     }
     correct[0] = c.add_to(0) ? correct[0] + static_cast<double>(count) : static_cast<double>(count);
   }

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class functor> struct kernel<op::elementwise_gradient_bias<functor>, cpu> {
   using op = op::elementwise_gradient_bias<functor>;
 
-  // The inputs are dy, then those of x and y that the derivative uses.
+  // The inputs are dy, then x and y, each only if the derivative uses it.
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<stored> dx, tensor<accumulate> dbias,
                   tensor<accumulate> partial) {

@@ -6,7 +6,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Computes and stores n consecutive elements of dx, and passes the rounded elements to `sum_columns`. `input`:
-/// pointers to dy and to those of x and y that the derivative uses.
+/// pointers to dy, then x and y, each only if the derivative uses it.
 template <int n, class functor, class stored, int inputs> struct gradient_packs {
   stored const* input[inputs];
   stored* dx;

@@ -21,10 +21,10 @@ template <class functor> constexpr bool derivative_uses_output() {
   else return true;
 }
 
-/// elementwise_gradient fused with linear_bias_gradient: computes dx, and db (+)= the sum of the rows of dx, [..., out]
-/// -> [out]. The rows are added in chunks that depend only on the shape. (+)=: the first write in a run of the program
-/// overwrites db; later writes add to it. On the CPU, output 2 is scratch for the sums of the chunks. The pass `fuse`
-/// inserts this op.
+/// elementwise_gradient fused with linear_bias_gradient. Inputs: as for elementwise_gradient. Outputs 0 and 1: dx, and
+/// db (+)= the sum of the rows of dx, [..., out] -> [out], or [parts, out] if row_sum_options::parts is not 0. The rows
+/// are added in chunks that depend only on the shape. (+)=: the first write in a run of the program overwrites db;
+/// later writes add to it. On the CPU, output 2 is scratch for the sums of the chunks. The pass `fuse` inserts this op.
 template <class functor> struct elementwise_gradient_bias {
   using options = row_sum_options;
   static constexpr char const* name = "elementwise_gradient_bias";
@@ -41,7 +41,7 @@ template <class functor> struct elementwise_gradient_bias {
   }
 };
 
-/// dx = functor::gradient(x, y, dy), element by element. Inputs: dy, then those of x and y that the derivative uses.
+/// dx = functor::gradient(x, y, dy), element by element. Inputs: dy, then x and y, each only if the derivative uses it.
 template <class functor> struct elementwise_gradient {
   static constexpr char const* name = "elementwise_gradient";
   static constexpr bool uses_input = derivative_uses_input<functor>();
@@ -83,7 +83,7 @@ template <class functor> struct elementwise {
 ///   };
 ///
 /// If `gradient` does not use x, the member `static constexpr bool derivative_uses_input = false` avoids keeping x for
-/// the backward pass. `derivative_uses_output` does the same for y. Refused: token ids.
+/// the backward pass: `gradient` gets 0 as x. `derivative_uses_output` does the same for y. Refused: token ids.
 template <class functor> constexpr value elementwise(value x, int line = __builtin_LINE()) {
   return emit<op::elementwise<functor>>({x}, {}, line);
 }

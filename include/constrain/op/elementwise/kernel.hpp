@@ -16,8 +16,7 @@ template <class functor, class device> struct kernel<op::elementwise<functor>, d
   }
 };
 
-/// dx for one element, from dy and those of x and y that the derivative uses. The functor gets 0 for a value that it
-/// does not use.
+/// dx for one element, from dy, x and y. The functor gets 0 for an x or y that the derivative does not use.
 template <class functor> struct gradient_of {
   template <class real> CT_HOST_DEVICE real operator()(real dy) const {
     return functor::gradient(real(0), real(0), dy);
@@ -31,7 +30,7 @@ template <class functor> struct gradient_of {
   }
 };
 
-// The inputs are dy, then those of x and y that the derivative uses.
+// The inputs are dy, then x and y, each only if the derivative uses it.
 template <class functor, class device> struct kernel<op::elementwise_gradient<functor>, device> {
   template <class stored> static void run(call const& c, tensor<stored const> dy, tensor<stored> dx) {
     map_elements(device{}, c, dx.count, gradient_of<functor>{}, dx.data, dy.data);

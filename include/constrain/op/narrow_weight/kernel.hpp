@@ -24,9 +24,9 @@ CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t rando
 /// the full tensor, or in the concatenation of the ranks' ranges (see op::round_stochastically).
 struct round_stochastically_elements {
   float const* x;
-  double const* clip; // [norm, scale]
+  double const* clip; // [norm, scale]; if scale is 0, y keeps its value
   bfloat16* y;
-  std::int64_t first, count; // index of x[0]; number of elements
+  std::int64_t first, count; // index of x[0] in this tensor or concatenation; number of elements of x
   int node;                  // random key of the parameter
   std::uint64_t iteration;   // index of the iteration, counted over all enclosing loops
   step_parameters const* parameters;
@@ -51,10 +51,10 @@ template <class device> struct kernel<op::round_stochastically, device> {
   static void run(call_of<op::round_stochastically> const& c, tensor<float const> x, tensor<double const> clip,
                   tensor<bfloat16> y) {
     constexpr int first_key = 0x800000; // the random keys of dropout nodes are lower
-    auto const stored = x.shape().elements(), full = c.options.elements;
-    auto const of_group = stored == full ? 0 : c.parameters.group->rank() * stored;
-    auto const of_tensor = c.options.divided ? c.parameters.tensor->rank() * full : 0;
-    auto const first = of_group + of_tensor;
+    auto const in_shard = x.shape().elements(), in_range = c.options.elements; // numbers of elements
+    auto const shard_begin = in_shard == in_range ? 0 : c.parameters.group->rank() * in_shard;
+    auto const range_begin = c.options.divided ? c.parameters.tensor->rank() * in_range : 0;
+    auto const first = range_begin + shard_begin;
     for_elements(device{}, c, (first + y.count + 7) / 8 - first / 8,
                  round_stochastically_elements{x.data, clip.data, y.data, first, y.count,
                                                first_key + c.options.parameter, c.iteration,

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class stored> struct select_token_elements {
   stored const* x;
   stored* y;
-  std::int64_t tokens, width, index;
+  std::int64_t tokens, width, index; // tokens per sequence; elements per token; index of the selected token
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = x[(i / width * tokens + index) * width + i % width]; }
 };
@@ -26,7 +26,7 @@ template <class device> struct kernel<op::select_token, device> {
 template <class stored> struct select_token_gradient_elements {
   stored const* dy;
   stored* dx;
-  std::int64_t tokens, width, index;
+  std::int64_t tokens, width, index; // tokens per sequence; elements per token; index of the selected token
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
     bool const selected = i / width % tokens == index;

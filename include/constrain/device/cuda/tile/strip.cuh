@@ -10,24 +10,25 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A lane's elements of 16 rows and 8 columns of a strip: row g: two columns; row g + 8: two columns.
+/// One lane's four elements of a block of 16 rows and 8 columns of a `strip`: two adjacent elements of row g, then two
+/// of row g + 8, where g = lane / 4.
 template <class real> struct strip_block { real of[4]{}; };
 
-/// A matrix [rows, columns] in the registers of a warp. Every 16 rows have the layout of a result of tensor cores
-/// (mma.sync.m16n8k16): with g = lane / 4 and t = lane % 4, a lane holds the elements of rows g, g + 8, g + 16, ...
-/// (its lines) in the columns whose remainder modulo 8 is 2t or 2t + 1.
+/// A matrix [rows, columns] in the registers of a warp. Every block of 16 rows and 8 columns has the layout of an
+/// accumulator fragment of mma.sync.m16n8k16: with g = lane / 4 and t = lane % 4, a lane holds the elements of rows g,
+/// g + 8, g + 16, ... (its lines) in the columns whose remainder modulo 8 is 2t or 2t + 1.
 template <class real_, int rows_, int columns_> struct strip {
   using real = real_;
   static constexpr int rows = rows_, columns = columns_;
   static constexpr int lines = rows / 8; // rows of which a lane holds elements
 
-  real values[rows / 16][columns / 8][4]; // [16 rows][8 columns][row g: two columns; row g + 8: two columns]
+  real values[rows / 16][columns / 8][4]; // [block of 16 rows][block of 8 columns][as in strip_block]
 
   /// The row of this lane's line `line`.
   __device__ static int row(int line) { return static_cast<int>(threadIdx.x % 32) / 4 + 8 * line; }
   /// The column of this lane's element `i` in a line. Each lane has columns / 4 elements of a line.
   __device__ static int column(int i) { return i / 2 * 8 + static_cast<int>(threadIdx.x % 4) * 2 + i % 2; }
-  /// This lane's element in a line and a column.
+  /// This lane's element in line `line` and column `column`, which must be one of this lane's columns.
   __device__ real& at(int line, int column) { return values[line / 2][column / 8][line % 2 * 2 + column % 2]; }
 
   /// Sets all elements to 0.
@@ -39,7 +40,8 @@ template <class real_, int rows_, int columns_> struct strip {
     auto const& x = values[m][n];
     return {x[0], x[1], x[2], x[3]};
   }
-  /// Sets each block (m, n), as in `block`, to start(m, n).
+  /// Sets each block (m, n), as in `block`, to start(m, n). Calls `start` once per element, so it must give the same
+  /// block each time.
   template <class function> __device__ void begin_with(function const& start) {
     CT_UNROLL
     for (int i = 0; i < rows / 16 * (columns / 8) * 4; ++i) {
@@ -60,13 +62,13 @@ template <class real_, int rows_, int columns_> struct strip {
     using element = typename tile::element;
     if constexpr (sizeof(element) == 2) {
       static_assert(columns <= tile::columns);
-      // The four pairs of 8 columns are in one unit.
-      int const pair = tile::offset(first + row(0), 0) + static_cast<int>(threadIdx.x % 4) * 4;
+      // The elements of 8 columns, two per lane, fill one 16-byte unit.
+      int const offset = tile::offset(first + row(0), 0) + static_cast<int>(threadIdx.x % 4) * 4;
       CT_UNROLL
       for (int i = 0; i < lines * (columns / 8); ++i) {
         int const line = i % lines, n = i / lines;
         auto const* const x = &values[line / 2][n][line % 2 * 2];
-        *reinterpret_cast<std::uint32_t*>(to.bytes + tile::moved(pair, 8 * line, n)) =
+        *reinterpret_cast<std::uint32_t*>(to.bytes + tile::moved(offset, 8 * line, n)) =
             ptx::pair_of<element>(x[0], x[1]);
       }
     } else
@@ -76,7 +78,8 @@ template <class real_, int rows_, int columns_> struct strip {
   }
 };
 
-/// Reduces one value per lane over the four lanes that hold a row of a strip. All lanes of the warp must take part.
+/// Reduces one value per lane over the four lanes that hold a row of a strip. All four get the result. `combine` must
+/// be commutative. All lanes of the warp must take part.
 template <class real, class function> __device__ real over_row(real x, function const& combine) {
   x = combine(x, __shfl_xor_sync(ptx::twin::all_lanes, x, 1));
   return combine(x, __shfl_xor_sync(ptx::twin::all_lanes, x, 2));
