@@ -318,6 +318,7 @@ TEST_CASE("saved runs with weights in several files are resumed, and their weigh
     CHECK(std::filesystem::exists(directory / name + "/model.safetensors.index.json"));
     CHECK_FALSE(std::filesystem::exists(directory / name + "/model.safetensors"));
   }
+  CHECK_FALSE(std::filesystem::exists(directory / "run/step-1"));
   tuned.load_pretrained(directory / "run/step-3");
   best.load(directory / "best");
   CHECK(weights_of(tuned) == weights_of(first));
