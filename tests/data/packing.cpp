@@ -6,15 +6,32 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <map>
+#include <new>
 #include <random>
 #include <vector>
 
 namespace ct = constrain;
 namespace data = constrain::data;
 using ct::ignored_label, ct::test::copy_of, ct::test::sentence;
+
+namespace {
+
+std::size_t allocated = 0; // bytes, by operator new
+
+} // namespace
+
+void* operator new(std::size_t size) {
+  allocated += size;
+  if (auto* const memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -149,6 +166,15 @@ TEST_CASE("packed rows waste little") {
   auto const packed = data::pack(all, {.length = 1024});
   auto const used = static_cast<double>(all.all_tokens()) / static_cast<double>(packed.inputs()[0].size());
   CHECK(used > 0.99); // padded to 1024 tokens, it would be 0.44
+}
+
+TEST_CASE("long rows take no memory but their own") {
+  auto const all = of_lengths({3, 1, 6, 2});
+  constexpr std::size_t length = 1'000'000;
+  auto const before = allocated;
+  auto const packed = data::pack(all, {.length = length});
+  CHECK(allocated - before < 3 * sizeof(std::int32_t) * length + 10'000);
+  CHECK(packed.inputs()[0].size() == length);
 }
 
 TEST_CASE("a trainer takes packed documents") {

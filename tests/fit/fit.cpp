@@ -299,6 +299,36 @@ TEST_CASE("the last checkpoints are kept, and the newest whole one is taken") {
   CHECK(third.steps() == 0);
 }
 
+TEST_CASE("saved runs with weights in several files are resumed, and their weights are loaded") {
+  temporary_directory const directory;
+  auto const text = corpus();
+  trainer whole, first, second, best, tuned;
+  ct::fit(whole, text, {.steps = 5, .log = nullptr});
+  ct::fit(first, text,
+          {.steps = 3,
+           .validation = &text,
+           .evaluate_every = 3,
+           .directory = directory / "run",
+           .save_every = 1,
+           .log = nullptr,
+           .keep_last = 2,
+           .max_shard_size = ct::bytes(4000),
+           .best = directory / "best"});
+  for (auto const* const name : {"run/step-2", "run/step-3", "best"}) {
+    CHECK(std::filesystem::exists(directory / name + "/model.safetensors.index.json"));
+    CHECK_FALSE(std::filesystem::exists(directory / name + "/model.safetensors"));
+  }
+  CHECK_FALSE(std::filesystem::exists(directory / "run/step-1"));
+  tuned.load_pretrained(directory / "run/step-3");
+  best.load(directory / "best");
+  CHECK(weights_of(tuned) == weights_of(first));
+  CHECK(weights_of(best) == weights_of(first));
+  REQUIRE(second.resume(directory / "run"));
+  ct::fit(second, text, {.steps = 5, .directory = directory / "last", .log = nullptr});
+  CHECK(weights_of(second) == weights_of(whole));
+  CHECK(std::filesystem::exists(directory / "last/model.safetensors"));
+}
+
 TEST_CASE("a run that died in its first save begins anew") {
   temporary_directory const directory;
   std::filesystem::create_directories(directory / "run/.step-2.partial-1");

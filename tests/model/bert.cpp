@@ -88,6 +88,45 @@ TEST_CASE("bert: what is behind the length changes nothing") {
   CHECK(u.step(u.batch({a.tokens, a.segments, a.lengths}, a.labels)).loss == loss);
 }
 
+namespace {
+
+constexpr bert longer{
+    .layers = 2, .heads = 2, .width = 8, .hidden = 12, .vocabulary = 13, .context = 9, .types = 2, .classes = 3};
+
+/// The logits and all gradients of sequences that are padded to so many tokens.
+template <int tokens, class... policies> std::vector<double> padded_to(arrays const& a) {
+  auto const pad = [](std::vector<std::int32_t> const& six) {
+    std::vector<std::int32_t> all;
+    for (std::size_t s = 0; s < 4; ++s)
+      for (std::size_t i = 0; i < tokens; ++i) all.push_back(i < 6 ? six[s * 6 + i] : 0);
+    return all;
+  };
+  auto const padded = pad(a.tokens), segments = pad(a.segments);
+  ct::trainer<ct::task<longer, ct::classification, ct::micro_batch{.sequences = 4, .tokens = tokens}>, policies...> t;
+  auto const logits = t.predict({padded, segments, a.lengths}).logits;
+  std::vector<double> all(logits.begin(), logits.end());
+  t.step(t.batch({padded, segments, a.lengths}, a.labels));
+  for (auto const& p : t.parameters()) {
+    std::vector<double> gradient(static_cast<std::size_t>(p.size()));
+    t.gradient(p.name).copy_to(std::span(gradient));
+    all.insert(all.end(), gradient.begin(), gradient.end());
+  }
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("bert: more padding changes results within rounding only") {
+  fixture const f("bert.safetensors");
+  arrays const a(f);
+  using namespace ct::precision;
+  using ct::test::relative_error;
+  CHECK(relative_error(padded_to<9, fp64>(a), padded_to<6, fp64>(a)) < 1e-13);
+  CHECK(relative_error(padded_to<9, fp32>(a), padded_to<6, fp32>(a)) < 1e-5);
+  CHECK(relative_error(padded_to<9, fp32, ct::attention::flash>(a), padded_to<6, fp32>(a)) < 1e-5);
+  CHECK(relative_error(padded_to<9, bf16>(a), padded_to<6, bf16>(a)) < 2e-2);
+}
+
 TEST_CASE("bert: gradients, sequences without any token among them") { ct::test::check_gradients<task>(); }
 
 TEST_CASE_TEMPLATE("bert learns", precision, ct::precision::fp32, ct::precision::bf16) {

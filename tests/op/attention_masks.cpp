@@ -184,7 +184,7 @@ struct packed_model {
   int window, key_value_heads, layers = 1;
   static constexpr ct::port_spec inputs[] = {{.name = "tokens"}, {.name = "positions"}};
   constexpr ct::value operator()(ct::value tokens, ct::value positions) const {
-    auto x = ct::embedding("token", tokens, {.vocabulary = 24, .width = 8});
+    auto x = ct::embedding("token", tokens, {.vocabulary = 80, .width = 8});
     x = x + ct::embedding("position", positions, {.vocabulary = 40, .width = 8});
     auto const angles = ct::rotary_table(x, {.head_width = 2});
     x = ct::repeat("block", layers, x, [&](ct::value h) {
@@ -228,20 +228,21 @@ TEST_CASE_TEMPLATE("masks: gradients", algorithm, ct::attention::reference, ct::
 
 namespace {
 
-// The logits, and the gradient of the embeddings of tokens 0 to 7, which occur only in the first document.
-template <class trainer> struct seen_by_first_document {
+// What a step computes of one of two documents in each of two rows: of 25 and of 15 tokens.
+template <class trainer> struct seen_by_document {
+  int begin, end; // of the document, in both rows
   std::vector<float> logits;
-  std::vector<double> gradient;
+  std::vector<double> gradient; // of the embeddings. The document has each token once: 0 to 24, and 25 to 49
 
-  // `other`: which other document the sequences hold after the first, of 25 tokens.
-  explicit seen_by_first_document(int other) {
+  // `kept`: whether the document is the first or the second. `other`: which other document the rows hold.
+  seen_by_document(int kept, int other) : begin(kept == 0 ? 0 : 25), end(kept == 0 ? 25 : 40) {
     std::vector<std::int32_t> tokens, labels, positions;
     for (int i = 0; i < 2 * 40; ++i) {
       int const t = i % 40;
-      bool const first = t < 25;
-      tokens.push_back(first ? (i * 5 + 1) % 8 : 8 + (i * (3 + other) + other) % 16);
-      labels.push_back((first ? i : i + other) % 24);
-      positions.push_back(first ? t : t - 25);
+      bool const is_kept = t >= begin && t < end;
+      tokens.push_back(is_kept ? i / 40 * 25 + t - begin : 50 + (i * (3 + other) + other) % 30);
+      labels.push_back((is_kept ? i : i + other) % 24);
+      positions.push_back(t < 25 ? t : t - 25);
     }
     trainer t;
     logits = t.predict({tokens, positions}).logits;
@@ -250,10 +251,12 @@ template <class trainer> struct seen_by_first_document {
     gradient.resize(static_cast<std::size_t>(view.size()));
     view.copy_to(std::span<double>(gradient));
   }
-  bool operator==(seen_by_first_document const& b) const {
-    for (std::size_t i = 0; i < logits.size(); ++i)
-      if (i / 24 % 40 < 25 && std::memcmp(&logits[i], &b.logits[i], sizeof(float)) != 0) return false;
-    return std::memcmp(gradient.data(), b.gradient.data(), 8 * 8 * sizeof(double)) == 0;
+  bool operator==(seen_by_document const& b) const {
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      auto const t = static_cast<int>(i / 24 % 40);
+      if (t >= begin && t < end && std::memcmp(&logits[i], &b.logits[i], sizeof(float)) != 0) return false;
+    }
+    return std::memcmp(gradient.data(), b.gradient.data(), 50 * 8 * sizeof(double)) == 0;
   }
 };
 
@@ -264,9 +267,13 @@ TEST_CASE_TEMPLATE("masks: another document moves no bit of the logits and of th
                    ct::trainer<packed<true, 0, 40, 2>, ct::attention::flash>,
                    ct::trainer<packed<false, 7, 40, 2>, ct::attention::flash, ct::precision::bf16>,
                    ct::trainer<packed<true, 7, 40, 2>, ct::attention::reference, ct::precision::fp16>) {
-  seen_by_first_document<trainer> const before(0), after(1);
-  CHECK(before == after);
-  CHECK(before.logits != after.logits);
+  for (int const kept : {0, 1}) {
+    CAPTURE(kept);
+    seen_by_document<trainer> const before(kept, 0), after(kept, 1);
+    CHECK(before == after);
+    CHECK(before.logits != after.logits);
+    CHECK(before.gradient[0] != 0);
+  }
 }
 
 TEST_CASE("masks: a position beyond the tokens is refused") {

@@ -204,6 +204,10 @@ TEST_CASE("numbers of fit, compare and generate") {
   CHECK(fit({.evaluate_every = -2}) == below("evaluate_every", -2));
   CHECK(fit({.save_every = -2}) == below("save_every", -2));
   CHECK(fit({.keep_last = -3}) == below("keep_last", -3));
+  CHECK(fit({.max_shard_size = ct::bytes(-5)}) ==
+        "fit_options: .max_shard_size is -5 bytes; give at least 1 byte, or 0 for one file");
+  CHECK(fit({.max_shard_size = ct::bytes(5)}) ==
+        "fit: .max_shard_size splits the weights of saved runs, but .directory and .best are empty; name a directory");
   CHECK(fit({.patience = -4}) == below("patience", -4));
   CHECK(fit({.plateau = -5}) == below("plateau", -5));
   CHECK(fit({.save_every = ct::part_of_run{1, 0}}) ==

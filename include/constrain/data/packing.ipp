@@ -8,9 +8,9 @@
 #include "constrain/data/memory_check.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -38,35 +38,21 @@ struct document_chunk {
 /// The rows that are not full, by their room: the number of tokens that still fit.
 class open_rows {
 public:
-  /// `most`: the room of an empty row.
-  explicit open_rows(std::int64_t most) : of_(index(most) + 1), words_(index(most) / 64 + 1) {}
-
   /// Adds a row.
-  void add(std::int64_t row, std::int64_t room) {
-    of_[index(room)].push_back(row);
-    words_[index(room) / 64] |= std::uint64_t{1} << room % 64;
-  }
-  /// The smallest room of any row that is at least `needed`; -1: no row has that much room.
-  std::int64_t least(std::int64_t needed) const {
-    auto word = index(needed) / 64;
-    auto bits = words_[word] >> needed % 64 << needed % 64;
-    while (bits == 0 && ++word < words_.size()) bits = words_[word];
-    return bits == 0 ? -1 : static_cast<std::int64_t>(64 * word) + std::countr_zero(bits);
-  }
-  /// Removes the row that was last added with this room, and returns it.
-  std::int64_t take(std::int64_t room) {
-    auto& rows = of_[index(room)];
-    auto const row = rows.back();
-    rows.pop_back();
-    if (rows.empty()) words_[index(room) / 64] &= ~(std::uint64_t{1} << room % 64);
+  void add(std::int64_t row, std::int64_t room) { of_[room].push_back(row); }
+  /// Removes, of the rows with the smallest room that is at least `needed`, the one that was last added, and returns
+  /// it; -1: no row has that much room.
+  std::int64_t take(std::int64_t needed) {
+    auto const best = of_.lower_bound(needed);
+    if (best == of_.end()) return -1;
+    auto const row = best->second.back();
+    best->second.pop_back();
+    if (best->second.empty()) of_.erase(best);
     return row;
   }
 
 private:
-  static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-  std::vector<std::vector<std::int64_t>> of_; // rows, by room
-  std::vector<std::uint64_t> words_;          // bit i: some row has room i
+  std::map<std::int64_t, std::vector<std::int64_t>> of_{}; // rows, by room. An array would be as long as a row may be
 };
 
 /// `rows` x `length`; on overflow, the largest multiple of `length` that fits into 64 bits.
@@ -105,15 +91,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
     throw error("packing_options: .labels is not next_tokens or same_tokens, but a row holds several documents; give "
                 "one of these, or use group_by_length");
   if (all.size() == 0) throw error("pack: there are no documents; add at least one");
-  detail::check_memory("a row", options.length, sizeof(std::int32_t) + sizeof(std::vector<std::int64_t>));
   auto const chunks = detail::chunks_of(all, options.length);
   std::vector<std::int64_t> row_of, at; // by chunk: its row, and the index of its first token in the row
   std::vector<std::int64_t> used;       // by row: number of tokens
-  detail::open_rows open(options.length);
+  detail::open_rows open;
   for (auto const& chunk : chunks) {
-    auto const room = open.least(chunk.length);
-    row_of.push_back(room < 0 ? static_cast<std::int64_t>(used.size()) : open.take(room));
-    if (room < 0) used.push_back(0);
+    auto const row = open.take(chunk.length);
+    row_of.push_back(row < 0 ? static_cast<std::int64_t>(used.size()) : row);
+    if (row < 0) used.push_back(0);
     auto& tokens = used[static_cast<std::size_t>(row_of.back())];
     at.push_back(tokens);
     tokens += chunk.length;

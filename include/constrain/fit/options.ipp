@@ -6,6 +6,7 @@
 #include "constrain/base/error.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/io/utf8.hpp"
+#include "constrain/train/saved/saved_run.hpp"
 
 #include <cstddef>
 
@@ -37,6 +38,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   options.save_every.check("fit_options", ".save_every");
   options.log_every.check("fit_options", ".log_every");
   check_count("fit_options", ".keep_last", options.keep_last, 0);
+  check_max_shard_size("fit_options", options.max_shard_size);
   check_count("fit_options", ".patience", options.patience, 0);
   check_count("fit_options", ".plateau", options.plateau, 0);
   check_number("fit_options", ".plateau_factor", options.plateau_factor, number_range::above_zero_below_one);
@@ -59,6 +61,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   if (options.directory.empty() && (!options.save_every.is_never() || options.keep_last > 0))
     throw error(
         "fit: .save_every and .keep_last save the run in .directory, but .directory is empty; name a directory");
+  if (options.max_shard_size != bytes{} && options.directory.empty() && options.best.empty())
+    throw error("fit: .max_shard_size splits the weights of saved runs, but .directory and .best are empty; name a "
+                "directory");
   if (options.load_best && options.best.empty())
     throw error({"fit: .load_best loads the saved run in .best, but .best is empty; name a directory"});
 }

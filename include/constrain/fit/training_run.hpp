@@ -255,7 +255,7 @@ private:
   }
 
   [[gnu::noinline, gnu::cold]] void save(std::string const& directory) {
-    t_.save(directory);
+    t_.save(directory, {.max_shard_size = options_.max_shard_size});
     context_.saved = directory;
     call(callbacks_.save);
     end_if_asked();

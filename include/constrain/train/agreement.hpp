@@ -94,6 +94,7 @@ fingerprint fingerprint_of_fit(options const& o, data::dataset_pointer const& d,
   };
   describe(" of .evaluate_every", o.evaluate_every), describe(" of .save_every", o.save_every);
   all.add(".directory", o.directory), all.add(".keep_last", o.keep_last);
+  all.add(".max_shard_size", o.max_shard_size.count());
   all.add(".best", o.best), all.add(".load_best", o.load_best);
   all.add(".patience", o.patience), all.add(".plateau", o.plateau), all.add(".plateau_factor", o.plateau_factor);
   all.add(".tail", static_cast<int>(o.tail));

@@ -74,7 +74,10 @@ template <class task> void check_saved(std::string const& name) {
   ct::trainer<task, ct::precision::bf16, ct::optimizer::sgd> other;
   other.load_pretrained(directory / "checkpoint");
   // To be opened by make_bert_checkpoints.py --open.
-  if (auto const* const kept = std::getenv("CONSTRAIN_KEEP_CHECKPOINT")) t.save(std::string(kept) + "/" + name);
+  if (auto const* const kept = std::getenv("CONSTRAIN_KEEP_CHECKPOINT")) {
+    t.save(std::string(kept) + "/" + name);
+    t.save(std::string(kept) + "/" + name + "_in_shards", {.max_shard_size = ct::kibibytes(6)});
+  }
 }
 
 /// The error of load_pretrained for a copy of a directory with a different config.json.

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,7 @@ std::string refusal(std::string const& from, std::string const& to) {
 
 } // namespace
 
-TEST_CASE("packed documents of a GPT-2 of Transformers have the logits of each alone") {
+TEST_CASE("packed documents of a GPT-2 of Transformers have the logits and gradients of each alone") {
   constexpr auto packed = [] {
     auto m = model;
     m.packed = true;
@@ -68,6 +69,16 @@ TEST_CASE("packed documents of a GPT-2 of Transformers have the logits of each a
   std::vector<std::int32_t> const positions{0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5};
   auto const expected = alone.predict(tokens).logits;
   CHECK(ct::test::relative_error(t.predict({tokens, positions}).logits, {expected.begin(), expected.end()}) < 1e-14);
+  std::vector<std::int32_t> const labels{3, 1, ct::ignored_label, 4, 10, 5, 9, 2, 6, 5, 3, 5};
+  t.step(t.batch({tokens, positions}, labels));
+  alone.step(alone.batch(tokens, labels));
+  for (auto const& p : t.parameters()) {
+    CAPTURE(std::string(p.name));
+    std::vector<double> got(static_cast<std::size_t>(p.size())), of_alone(got.size());
+    t.gradient(p.name).copy_to(std::span(got));
+    alone.gradient(p.name).copy_to(std::span(of_alone));
+    CHECK(ct::test::relative_error(got, of_alone) < 1e-13);
+  }
 }
 
 TEST_CASE("a GPT-2 of Transformers gives its logits here") {

@@ -88,10 +88,11 @@ template <ct::llama m, class... policies> void check_model(std::string const& na
   ct::array_list const inputs(std::span<ct::array_view const>(both).first(m.packed ? 2 : 1));
   auto const logits = t.predict(inputs).logits;
   CHECK(relative_error(logits, results.reals("logits")) < bound);
-  // With the casts of Transformers to fp32.
-  CHECK(relative_error(logits, results.reals("logits_with_casts")) < 1e-5);
   CHECK(std::abs(t.step(t.batch(inputs, labels)).loss - results.reals("loss")[0]) < bound);
   check_gradients_of_transformers<ct::llama>(t, results, m.layers, bound);
+  // With the casts of Transformers to fp32.
+  CHECK(relative_error(logits, results.reals("logits_with_casts")) < 1e-5);
+  check_gradients_of_transformers<ct::llama>(t, results, m.layers, 1e-5, "gradient_with_casts.");
 }
 
 /// The error of load_pretrained for a copy of a fixture with a different config.json.

@@ -35,6 +35,9 @@ struct save_options {
 
 namespace detail {
 
+/// Throws `error` if `.max_shard_size` is negative. `where`: what has the option, for the error.
+void check_max_shard_size(std::string_view where, bytes max_shard_size);
+
 /// A shape as text, for example "[3, 4]".
 [[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);
 

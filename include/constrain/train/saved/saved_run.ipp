@@ -19,6 +19,12 @@ inline constexpr char const* saved_optimizer = "optimizer.safetensors";
 inline constexpr char const* saved_state = "state.json";
 inline constexpr int saved_version = 2; // of the format; version 1 named the optimizer's state fields by index
 
+[[gnu::cold]] CONSTRAIN_INLINE void check_max_shard_size(std::string_view where, bytes max_shard_size) {
+  if (max_shard_size.count() < 0)
+    throw error({where, ": .max_shard_size is ", counted(max_shard_size.count(), "byte"),
+                 "; give at least 1 byte, or 0 for one file"});
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE std::string shape_text(std::vector<std::int64_t> const& shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) text += concat({(i > 0 ? ", " : ""), shape[i]});
@@ -140,11 +146,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                              communicator& world, communicator& group) {
   agree(world, joint_call::save); // all ranks must be in `save` before the first all-gather
   together(world, joint_call::save, [&] {
-    agreed(world, joint_call::save, [&] {
-      if (options.max_shard_size.count() < 0)
-        throw error({"save: .max_shard_size is ", counted(options.max_shard_size.count(), "byte"),
-                     "; give at least 1 byte, or 0 for one file"});
-    });
+    agreed(world, joint_call::save, [&] { detail::check_max_shard_size("save", options.max_shard_size); });
     // Rank 0 writes full tensors, so that the files do not depend on the number of ranks.
     gathered_tensors const weights(weight_tensors(list, format.names), memory, group);
     gathered_tensors const states(state_tensors(list), memory, group);
