@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/dtype.hpp"
+#include "constrain/op/update/update.hpp"
 #include "constrain/policy/optimizer/is_optimizer.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -8,10 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The type that `optimizer`, or an optimizer that it wraps, sets for its states with optimizer::states_in; `otherwise`
 /// if there is no states_in.
 template <class optimizer> constexpr dtype given_state_type(dtype otherwise) {
-  if constexpr (requires { optimizer::state_type; }) return optimizer::state_type;
-  else if constexpr (requires { typename optimizer::base; })
-    return given_state_type<typename optimizer::base>(otherwise);
-  else return otherwise;
+  return op::state_type<optimizer>(otherwise);
 }
 
 namespace optimizer {
