@@ -190,7 +190,7 @@ void print_refused_alone() {
   refused(type<ct::optimizer::quantized<ct::optimizer::adafactor>>{},
           "`optimizer::quantized<O>` of an optimizer `O` with a rule");
   refused(type<ct::optimizer::muon<ct::optimizer::averaged<ct::optimizer::adamw>>>{},
-          "`optimizer::muon` of `averaged` or `muon`, and `optimizer::states_in` of `states_in`");
+          "`optimizer::muon` around `averaged`, and `averaged`, `muon` or `states_in` inside itself");
   refused(type<ct::optimizer::states_in<ct::dtype::i32, ct::optimizer::adamw>>{},
           "`optimizer::states_in<type, O>` with another type than fp32 or bf16");
   refused(type<ct::optimizer::muon<ct::optimizer::adamw, 0>>{},

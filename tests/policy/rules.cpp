@@ -68,7 +68,7 @@ template <class slot> judged_values<slot> values_of() {
   if constexpr (requires { typename slot::refused; }) append(all, typename slot::refused{}, false);
   if constexpr (std::is_same_v<slot, slot_of::optimizer>)
     append(all,
-           policy_list<no_state, no_update, optimizer::quantized<optimizer::adamw_8bit>,
+           policy_list<no_state, no_update, optimizer::quantized<optimizer::adafactor>,
                        optimizer::states_in<dtype::i32, optimizer::adamw>, optimizer::muon<optimizer::muon<>>,
                        optimizer::muon<optimizer::adamw, 0>,
                        optimizer::averaged<optimizer::in_backward<optimizer::adamw>>>{},
@@ -134,6 +134,8 @@ static_assert(broken(composition_of<float>()) == "known_policies");
 static_assert(broken(composition_of<optimizer::muon<optimizer::averaged<optimizer::adamw>>>()) == "optimizer_nesting");
 static_assert(broken(composition_of<optimizer::averaged<optimizer::muon<optimizer::muon<>>>>()) == "optimizer_nesting");
 static_assert(broken(composition_of<optimizer::averaged<optimizer::muon<>>>()) == "");
+static_assert(broken(composition_of<optimizer::averaged<optimizer::averaged<optimizer::adamw>>>()) ==
+              "optimizer_nesting");
 static_assert(broken(composition_of<optimizer::muon<optimizer::adamw, 0>>()) == "muon_steps");
 static_assert(broken(composition_of<optimizer::averaged<optimizer::muon<optimizer::adamw, 100>>>()) == "muon_steps");
 using states_twice = optimizer::states_in<dtype::bf16, optimizer::states_in<dtype::f32, optimizer::adamw>>;

@@ -1,4 +1,4 @@
-// refused: optimizer: the O of muon<O> is averaged or muon, or the O of states_in<type, O> is states_in; write averaged
+// refused: optimizer: a wrapper is given twice or in the wrong order; write each at most once, in the order
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

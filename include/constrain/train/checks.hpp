@@ -84,12 +84,18 @@ void check_first_updates(typename optimizer::hyper const& h, std::string const& 
   step const given[] = {step(h, {1}), step(h, {2}), step(h, {3})};
   step const others[] = {step(defaults, {1}), step(defaults, {2}), step(defaults, {3})};
   check_updates<optimizer, real>({&given[0], &given[1], &given[2]}, {&others[0], &others[1], &others[2]}, name);
-  if constexpr (requires { optimizer::for_each_role(h, [](auto const&) {}); })
-    optimizer::for_each_role(
-        h, [&](auto const& of_role) { check_first_updates<typename optimizer::base, real>(of_role, name); });
-  else if constexpr (requires { typename optimizer::base; })
-    check_first_updates<typename optimizer::base, real>(op::base_hyperparameters<optimizer, real>::hyper_of_base(h),
-                                                        name);
+  if constexpr (requires { typename optimizer::base; }) {
+    using base = typename optimizer::base;
+    auto const check_base = [&](typename base::hyper const& of_base) {
+      check_first_updates<base, real>(of_base, name);
+    };
+    // A wrapper with the hyperparameters of its base may inherit `for_each_role` from it.
+    constexpr bool has_roles = !std::is_same_v<typename optimizer::hyper, typename base::hyper> && requires {
+      optimizer::for_each_role(h, check_base);
+    };
+    if constexpr (has_roles) optimizer::for_each_role(h, check_base);
+    else check_base(op::base_hyperparameters<optimizer, real>::hyper_of_base(h));
+  }
 }
 
 /// If the optimizer has a static function `check(hyper)`, calls this function, which may throw `error`. Throws `error`

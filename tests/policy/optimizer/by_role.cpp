@@ -1,3 +1,4 @@
+#include "policy/optimizer/elementwise_wrapper.hpp"
 #include "policy/small_gpt.hpp"
 #include "sentence.hpp"
 #include "temporary_directory.hpp"
@@ -82,6 +83,32 @@ TEST_CASE("by_role: SGD in fp64, each role with its own learning rate and weight
     }
     CHECK(apart < 1e-15);
   }
+}
+
+TEST_CASE("by_role: the factors reach an optimizer inside an element-wise one") {
+  trainer<by_role<adamw>> plain(different);
+  trainer<by_role<scaled<adamw>>> wrapped({.base = {.base = different.base},
+                                           .weight = different.weight,
+                                           .bias = different.bias,
+                                           .norm = different.norm,
+                                           .embedding = different.embedding,
+                                           .head = different.head});
+  for (int i = 0; i < 3; ++i) step(plain, i), step(wrapped, i);
+  CHECK(weights(wrapped) == weights(plain));
+  by_role<scaled<adamw>>::hyper too_large{.head = {.learning_rate = 1e38f}};
+  too_large.base.base.learning_rate = 1e3f;
+  CHECK(sentence([&] {
+          trainer<by_role<scaled<adamw>>> t(too_large);
+        }).starts_with("by_role: .head.learning_rate times the same field of .base is "));
+}
+
+TEST_CASE("by_role: biases and norms do not decay in an optimizer inside an element-wise one") {
+  trainer<adamw> plain({.learning_rate = 0.01f, .weight_decay = 0.5f});
+  trainer<scaled<adamw>> wrapped({.base = {.learning_rate = 0.01f, .weight_decay = 0.5f}});
+  trainer<by_role<scaled<adamw>>> grouped({.base = {.base = {.learning_rate = 0.01f, .weight_decay = 0.5f}}});
+  for (int i = 0; i < 3; ++i) step(plain, i), step(wrapped, i), step(grouped, i);
+  CHECK(weights(wrapped) == weights(plain));
+  CHECK(weights(grouped) == weights(plain));
 }
 
 TEST_CASE("by_role: a resumed run is the uninterrupted run; averages of it follow it") {

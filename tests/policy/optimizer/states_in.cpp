@@ -1,3 +1,4 @@
+#include "policy/optimizer/elementwise_wrapper.hpp"
 #include "policy/small_gpt.hpp"
 #include "sentence.hpp"
 #include "temporary_directory.hpp"
@@ -20,6 +21,7 @@ template <class... policies> using trainer = ct::trainer<small_gpt, policies...>
 
 static_assert(ct::is_optimizer<in_bf16> && !ct::has_update_rule<in_bf16>);
 static_assert(std::is_same_v<in_bf16::hyper, adamw::hyper>);
+static_assert(trainer<scaled<in_bf16>>::memory.optimizer_state == trainer<in_bf16>::memory.optimizer_state);
 static_assert(2 * trainer<in_bf16>::memory.optimizer_state == trainer<adamw>::memory.optimizer_state);
 static_assert(trainer<states_in<dtype::f32, adamw>>::memory.optimizer_state == trainer<adamw>::memory.optimizer_state);
 static_assert(trainer<states_in<dtype::f32, adamw>, ct::precision::fp64>::memory.optimizer_state ==
@@ -95,14 +97,16 @@ TEST_CASE("states_in: bit-identical with checkpointing, in other optimizers, and
   trainer<in_bf16, ct::checkpoint::every<2>> segments;
   trainer<ct::optimizer::averaged<in_bf16>> averaged;
   trainer<ct::optimizer::by_role<in_bf16>> by_role;
+  trainer<scaled<in_bf16>> wrapped;
   temporary_directory const directory;
   for (int i = 0; i < 4; ++i) {
     plain.save(directory / "run" + std::to_string(i));
-    step(plain, i), step(segments, i), step(averaged, i), step(by_role, i);
+    step(plain, i), step(segments, i), step(averaged, i), step(by_role, i), step(wrapped, i);
   }
   auto const expected = bytes_of(plain);
   CHECK(bytes_of(segments) == expected);
   CHECK(bytes_of(by_role) == expected);
+  CHECK(bytes_of(wrapped) == expected);
   CHECK(weights(averaged) == weights(plain));
   for (int i = 0; i < 4; ++i) {
     trainer<in_bf16> resumed;

@@ -36,14 +36,24 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
   /// The hyperparameters of step `now`, from the optimizer's `hyper`.
   step_hyperparameters(typename optimizer::hyper hyper, optimizer_step now)
       : base_hyperparameters<optimizer, real>(hyper, now), decaying(prepare(hyper, now)), other(decaying), step(now) {
-    if constexpr (requires { hyper.weight_decay; }) {
-      hyper.weight_decay = 0;
+    // An update rule reads the hyperparameters of its base from `base`.
+    constexpr bool is_elementwise = requires { typename optimizer::template state<real>; };
+    constexpr bool updates_with_base = is_elementwise && requires { hyper.base; };
+    if constexpr (updates_with_base || requires { hyper.weight_decay; }) {
+      remove_decay<updates_with_base>(hyper);
       other = prepare(hyper, now);
     }
   }
 
   /// The hyperparameters with weight decay if `yes`, otherwise without.
   CT_HOST_DEVICE prepared const& decays(bool yes) const { return yes ? decaying : other; }
+
+private:
+  /// Sets the weight decay to 0; if `of_base`, also in the hyperparameters of the base optimizer.
+  template <bool of_base, class hyperparameters> static void remove_decay(hyperparameters& hyper) {
+    if constexpr (requires { hyper.weight_decay; }) hyper.weight_decay = 0;
+    if constexpr (of_base && requires { hyper.base; }) remove_decay<true>(hyper.base);
+  }
 };
 
 /// The specialization for an `optimizer` with a base optimizer, its member type `base`. The hyperparameters of the base

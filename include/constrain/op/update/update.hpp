@@ -41,10 +41,11 @@ template <class optimizer> constexpr std::string_view state_name(int i) {
   }
 }
 
-/// The dtype in which `update` stores the fields of an optimizer's state: the optimizer's `state_type`, or `weights`,
-/// the type in which the weights are updated, if the optimizer has no `state_type`.
+/// The dtype in which `update` stores the fields of an optimizer's state: the `state_type` of the optimizer, or of an
+/// optimizer that it wraps; `weights`, the type in which the weights are updated, if none has a `state_type`.
 template <class optimizer> constexpr dtype state_type(dtype weights) {
   if constexpr (requires { optimizer::state_type; }) return optimizer::state_type;
+  else if constexpr (requires { typename optimizer::base; }) return state_type<typename optimizer::base>(weights);
   else return weights;
 }
 

@@ -17,6 +17,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 /// bytes in fp32.
 template <class optimizer> struct averaged {
   using base = optimizer;
+  /// The place in the order of nested wrappers.
+  using nests_at = constrain::detail::nesting<averaged, constrain::detail::nesting_level::averaged>;
   static constexpr char const* name = "averaged";
 
   /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.

@@ -18,7 +18,8 @@ template <bool decays> struct role_factors {
 
 /// Gives the element-wise optimizer `O` a separate learning rate and weight decay for each role (program/role.hpp), as
 /// parameter groups do in torch.optim. The factors of a role multiply `base.learning_rate`, after the schedule, and
-/// `base.weight_decay`. With the default factors, training gives the same weights as with `O`, bit for bit.
+/// `base.weight_decay`, and, if `O` wraps an optimizer, the same fields of `base.base`. With the default factors,
+/// training gives the same weights as with `O`, bit for bit.
 ///
 ///     using optimizer = ct::optimizer::by_role<ct::optimizer::adamw>;
 ///     optimizer::hyper h{.base = {.learning_rate = 1e-3f, .weight_decay = 0.1f},
@@ -28,6 +29,8 @@ template <bool decays> struct role_factors {
 template <class O> struct by_role {
   static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else a compile-time error
   using base = O; // in prints and saved runs, the name is "by_role<...>" with the name of the base
+  /// The place in the order of nested wrappers.
+  using nests_at = constrain::detail::nesting<by_role, constrain::detail::nesting_level::by_role_or_quantized>;
   static constexpr char const* name = "by_role";
 
   /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
@@ -46,9 +49,7 @@ template <class O> struct by_role {
     auto const both = [&h](char const* rate, char const* decay, auto const& factors) {
       check_number(name, rate, factors.learning_rate, number_range::from_zero);
       check_number(name, decay, factors.weight_decay, number_range::from_zero);
-      auto const product = multiplied(h.base, factors);
-      if constexpr (requires { product.learning_rate; }) check_product(rate, product.learning_rate);
-      if constexpr (requires { product.weight_decay; }) check_product(decay, product.weight_decay);
+      check_products(rate, decay, multiplied(h.base, factors));
     };
     both(".weight.learning_rate", ".weight.weight_decay", h.weight);
     both(".bias.learning_rate", ".bias.weight_decay", h.bias);
@@ -123,11 +124,22 @@ private:
                    "; make one of them smaller"});
   }
 
-  /// `h` with the factors of a role applied to the fields `learning_rate` and `weight_decay`, if `h` has them.
+  /// Calls `check_product` for the fields `learning_rate` and `weight_decay` of the hyperparameters, and of those of
+  /// the base, if there are any.
+  template <class hyper_of_base>
+  static void check_products(char const* rate, char const* decay, hyper_of_base const& products) {
+    if constexpr (requires { products.learning_rate; }) check_product(rate, products.learning_rate);
+    if constexpr (requires { products.weight_decay; }) check_product(decay, products.weight_decay);
+    if constexpr (requires { products.base; }) check_products(rate, decay, products.base);
+  }
+
+  /// `h` with the factors of a role applied to the fields `learning_rate` and `weight_decay`, if `h` has them, and to
+  /// those of `h.base`.
   template <class hyper_of_base, class factors>
   static hyper_of_base multiplied(hyper_of_base h, factors const& of_role) {
     if constexpr (requires { h.learning_rate; }) h.learning_rate *= of_role.learning_rate;
     if constexpr (requires { h.weight_decay; }) h.weight_decay *= of_role.weight_decay;
+    if constexpr (requires { h.base; }) h.base = multiplied(h.base, of_role);
     return h;
   }
 };

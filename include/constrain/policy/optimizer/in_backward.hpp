@@ -10,17 +10,9 @@ template <class optimizer> concept updates_in_backward = requires { optimizer::u
 
 namespace detail {
 
-/// Whether an optimizer, or one that it wraps, updates in the backward pass.
-template <class optimizer> constexpr bool has_in_backward() {
-  if constexpr (updates_in_backward<optimizer>) return true;
-  else if constexpr (requires { typename optimizer::base; }) return has_in_backward<typename optimizer::base>();
-  else return false;
-}
-
 /// Whether an optimizer wraps one that updates in the backward pass.
 template <class optimizer> constexpr bool has_in_backward_inside() {
-  if constexpr (requires { typename optimizer::base; }) return has_in_backward<typename optimizer::base>();
-  else return false;
+  return !holds_inside<optimizer>([]<class each>(std::type_identity<each>) { return !updates_in_backward<each>; });
 }
 
 } // namespace detail

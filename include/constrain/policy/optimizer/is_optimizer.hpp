@@ -3,6 +3,7 @@
 #include "constrain/base/units.hpp"
 #include "constrain/op/update/update_rule.hpp"
 
+#include <cstdint>
 #include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -51,6 +52,42 @@ namespace detail {
 
 /// Whether an optimizer can wrap the type, that is, whether the type has hyperparameters.
 template <class type> concept can_be_wrapped = requires { typename type::hyper; };
+
+/// Whether `holds` is true for each optimizer inside `optimizer`: for its `base`, for the base of this one, and so on.
+/// `holds` gets a std::type_identity of an optimizer.
+template <class optimizer, class predicate> constexpr bool holds_inside(predicate const& holds) {
+  if constexpr (requires { typename optimizer::base; }) {
+    using base = typename optimizer::base;
+    return holds(std::type_identity<base>{}) && holds_inside<base>(holds);
+  } else {
+    return true;
+  }
+}
+
+/// Whether `holds` is true for the optimizer and for each optimizer inside it.
+template <class optimizer, class predicate> constexpr bool holds_throughout(predicate const& holds) {
+  return holds(std::type_identity<optimizer>{}) && holds_inside<optimizer>(holds);
+}
+
+/// The order in which the library's wrappers must be nested, from the outside. in_backward has a separate rule: it must
+/// be outside every other optimizer.
+enum class nesting_level : std::uint8_t { averaged, muon, by_role_or_quantized, states_in };
+
+/// The member type `nests_at` of the wrapper `type`: its level. A class that inherits the member does not count as a
+/// second wrapper, because `type` stays the wrapper.
+template <class type, nesting_level of_type> struct nesting { static constexpr nesting_level level = of_type; };
+
+/// Whether the wrapper `inner` may be inside the wrapper `outer`, also with other optimizers between them. True if one
+/// of the two is not a wrapper of the library.
+template <class inner, class outer> constexpr bool may_be_inside() {
+  if constexpr (requires {
+                  typename inner::nests_at;
+                  typename outer::nests_at;
+                })
+    return std::is_same_v<typename inner::nests_at, typename outer::nests_at> ||
+           inner::nests_at::level > outer::nests_at::level;
+  else return true;
+}
 
 /// The base class of an optimizer that wraps a type without hyperparameters. With this base class, the compiler reports
 /// only the error of `base_fits`.

@@ -38,6 +38,8 @@ enum class muon_rate : std::uint8_t {
 /// kernels, so the number is part of the type.
 template <class O = adamw, int steps = 5> struct muon {
   using base = O; // in prints and saved runs, the name is "muon<...>" with the name of the base
+  /// The place in the order of nested wrappers.
+  using nests_at = constrain::detail::nesting<muon, constrain::detail::nesting_level::muon>;
   static constexpr char const* name = "muon";
   static constexpr int newton_schulz_steps = steps; // number of Newton-Schulz steps
 

@@ -18,41 +18,32 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether the optimizer, and each optimizer inside it, can wrap its `base`, if it has one.
-template <class optimizer> constexpr bool bases_fit() {
-  if constexpr (requires { optimizer::base_fits; })
-    if (!optimizer::base_fits) return false;
-  if constexpr (requires { typename optimizer::base; }) return bases_fit<typename optimizer::base>();
-  return true;
-}
-
-/// Whether an optimizer can wrap its `base`, for pairs of the library's wrappers. muon cannot wrap averaged, because
-/// muon does not update the average. muon and states_in cannot wrap themselves.
-template <class type> inline constexpr bool nests_one = true;
-template <class O, int n, int m> inline constexpr bool nests_one<optimizer::muon<optimizer::muon<O, n>, m>> = false;
-template <class O, int n> inline constexpr bool nests_one<optimizer::muon<optimizer::averaged<O>, n>> = false;
-template <dtype outer, dtype inner, class O>
-inline constexpr bool nests_one<optimizer::states_in<outer, optimizer::states_in<inner, O>>> = false;
-/// Whether `nests_one` is true for the optimizer and for each optimizer inside it.
-template <class type> constexpr bool nests() {
-  if constexpr (requires { typename type::base; }) return nests_one<type> && nests<typename type::base>();
+/// Whether the optimizer can wrap its `base`, if it has one.
+template <class optimizer> constexpr bool base_fits() {
+  if constexpr (requires { optimizer::base_fits; }) return optimizer::base_fits;
   else return true;
 }
 
-/// Whether the optimizer, and each optimizer inside it, has the `state_type` bf16 or fp32, or has none.
-template <class optimizer> constexpr bool state_types_fit() {
+/// Whether the optimizer has the `state_type` bf16 or fp32, or has none.
+template <class optimizer> constexpr bool state_type_fits() {
   if constexpr (requires { optimizer::state_type; })
-    if (optimizer::state_type != dtype::bf16 && optimizer::state_type != dtype::f32) return false;
-  if constexpr (requires { typename optimizer::base; }) return state_types_fit<typename optimizer::base>();
-  return true;
+    return optimizer::state_type == dtype::bf16 || optimizer::state_type == dtype::f32;
+  else return true;
 }
 
-/// Whether the optimizer, and each optimizer inside it, has from 1 to 99 Newton-Schulz steps (muon), or has none.
+/// Whether the optimizer has from 1 to 99 Newton-Schulz steps (muon), or has none.
 template <class optimizer> constexpr bool steps_fit() {
   if constexpr (requires { optimizer::newton_schulz_steps; })
-    if (optimizer::newton_schulz_steps < 1 || optimizer::newton_schulz_steps > 99) return false;
-  if constexpr (requires { typename optimizer::base; }) return steps_fit<typename optimizer::base>();
-  return true;
+    return optimizer::newton_schulz_steps >= 1 && optimizer::newton_schulz_steps <= 99;
+  else return true;
+}
+
+/// Whether the library's wrappers in `optimizer` are in the order of `nesting_level`, each once. Between two of them
+/// may be other optimizers.
+template <class optimizer> constexpr bool nests() {
+  return holds_throughout<optimizer>([]<class outer>(std::type_identity<outer>) {
+    return holds_inside<outer>([]<class inner>(std::type_identity<inner>) { return may_be_inside<inner, outer>(); });
+  });
 }
 
 } // namespace detail
@@ -66,7 +57,7 @@ struct optimizer {
   bool has_update = true;   // false: an element-wise optimizer with `state` lacks an `update` that can be called
   bool base_fits = true;    // false: the optimizer, or one inside it, cannot wrap its `base`
   bool type_fits = true;    // false: the optimizer, or one inside it, has a `state_type` other than bf16 and fp32
-  bool nests = true;        // false: muon or states_in is inside itself, or averaged inside muon
+  bool nests = true;        // false: one of the library's wrappers is given twice or in the wrong order
   bool steps_fit = true;    // false: the optimizer, or one inside it, has a wrong number of Newton-Schulz steps
   bool in_backward = false; // whether parameters are updated in the backward pass
   bool is_outermost = true; // false: the optimizer wraps one that updates in the backward pass
@@ -76,10 +67,13 @@ struct optimizer {
   /// is reported.
   template <class policy> static constexpr optimizer of() {
     optimizer o{.in_backward = updates_in_backward<policy>, .is_outermost = !detail::has_in_backward_inside<policy>()};
-    o.base_fits = detail::bases_fit<policy>();
-    o.type_fits = detail::state_types_fit<policy>();
+    o.base_fits =
+        detail::holds_throughout<policy>([]<class one>(std::type_identity<one>) { return detail::base_fits<one>(); });
+    o.type_fits = detail::holds_throughout<policy>(
+        []<class one>(std::type_identity<one>) { return detail::state_type_fits<one>(); });
     o.nests = detail::nests<policy>();
-    o.steps_fit = detail::steps_fit<policy>();
+    o.steps_fit =
+        detail::holds_throughout<policy>([]<class one>(std::type_identity<one>) { return detail::steps_fit<one>(); });
     if constexpr (!requires { policy::base_fits; } && !has_update_rule<policy>) {
       o.has_state = constrain::has_state<policy>;
       o.has_update = !o.has_state || constrain::has_update<policy>;
@@ -113,8 +107,9 @@ struct optimizer {
                  "optimizer::states_in<type, O>: `type` must be dtype::bf16 or dtype::f32; write for example "
                  "states_in<dtype::bf16, O>");
   CONSTRAIN_RULE(optimizer_nesting, (optimizer const& o), o.nests,
-                 "optimizer: the O of muon<O> is averaged or muon, or the O of states_in<type, O> is states_in; write "
-                 "averaged outside, as in averaged<muon<adamw>>, and muon and states_in once");
+                 "optimizer: a wrapper is given twice or in the wrong order; write each at most once, in the order "
+                 "averaged, muon, by_role or quantized, states_in, as in "
+                 "averaged<muon<states_in<dtype::bf16, adamw>>>");
   CONSTRAIN_RULE(muon_steps, (optimizer const& o), o.steps_fit,
                  "optimizer::muon<O, steps>: `steps`, the number of Newton-Schulz steps, must be from 1 to 99; write "
                  "for example muon<O, 5>, the default");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/dtype.hpp"
+#include "constrain/op/update/update.hpp"
 #include "constrain/policy/optimizer/is_optimizer.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -8,10 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The type that `optimizer`, or an optimizer that it wraps, sets for its states with optimizer::states_in; `otherwise`
 /// if there is no states_in.
 template <class optimizer> constexpr dtype given_state_type(dtype otherwise) {
-  if constexpr (requires { optimizer::state_type; }) return optimizer::state_type;
-  else if constexpr (requires { typename optimizer::base; })
-    return given_state_type<typename optimizer::base>(otherwise);
-  else return otherwise;
+  return op::state_type<optimizer>(otherwise);
 }
 
 namespace optimizer {
@@ -26,6 +24,8 @@ namespace optimizer {
 template <dtype type, class O> struct states_in : O {
   static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // false: compile-time error
   using base = O; // its name follows `name` in prints and saved runs: "states_in_bf16<adamw>"
+  /// The place in the order of nested wrappers.
+  using nests_at = constrain::detail::nesting<states_in, constrain::detail::nesting_level::states_in>;
   static constexpr char const* name = type == dtype::bf16 ? "states_in_bf16" : "states_in_fp32";
   static constexpr dtype state_type = type; // the stored type of the states
 };
