@@ -7,8 +7,8 @@
 #include "stand_in/warp.hpp"
 
 template <class T> T __shfl_sync(unsigned mask, T x, int source, int width = 32) {
-  auto const lane = static_cast<int>(threadIdx.x % 32);
-  return on_host::take_from_lane(mask, x, lane / width * width + (source % width + width) % width);
+  auto const lane = static_cast<int>(threadIdx.x % 32), in_group = width - 1; // the width is a power of two
+  return on_host::take_from_lane(mask, x, (lane & ~in_group) | (source & in_group));
 }
 template <class T> T __shfl_xor_sync(unsigned mask, T x, int other, int width = 32) {
   auto const lane = static_cast<int>(threadIdx.x % 32), source = lane ^ other;

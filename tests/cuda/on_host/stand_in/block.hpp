@@ -49,14 +49,14 @@ public:
     auto& order = order_; // of the threads that have not ended
     order.resize(threads);
     for (std::size_t i = 0; i < threads; ++i) order[i] = i;
-    while (!order.empty()) {
+    for (bool first = true; !order.empty(); first = false) {
       shuffle(order);
       bool some_ran = false;
       for (auto& i : order) {
         if (!waits_[i].over()) continue;
         waits_[i] = {};
         index_ = i;
-        place(shape, i);
+        if (first) place(shape, i); // later, a thread finds its place itself (`meet`)
         team[i]->resume();
         if (team[i]->finished) i = ended;
         some_ran = true;

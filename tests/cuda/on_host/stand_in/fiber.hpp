@@ -4,14 +4,13 @@
 
 #include <ucontext.h>
 
-#include <csetjmp>
 #include <cstddef>
 #include <memory>
 
 namespace on_host {
 
 /// A CUDA thread: a stack of its own, which runs `body` again and again, to the end or to a pause. Without a sanitizer
-/// it begins by way of its own context and changes by jumps, which need no call of the system.
+/// it begins by way of its own context and changes by jumps, which need no call of the system and keep three registers.
 class fiber {
 public:
   explicit fiber(void (*body)()) : body_(body) {}
@@ -22,7 +21,7 @@ public:
   bool finished = false;
 
   /// From the scheduler: runs the fiber until it pauses or finishes.
-  ON_HOST_UNSEEN void resume() {
+  [[gnu::noinline]] ON_HOST_UNSEEN void resume() {
     running = this;
     finished = false;
 #if defined(ON_HOST_TSAN)
@@ -37,14 +36,13 @@ public:
     swapcontext(&scheduler_, &context_);
     __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #else
-    if (_setjmp(scheduler_) != 0) return;
-    if (started_) _longjmp(place_, 1);
+    if (__builtin_setjmp(scheduler_) != 0) return;
+    if (started_) jump(place_);
     begin();
-    setcontext(&context_);
 #endif
   }
   /// From the fiber: back to the scheduler.
-  ON_HOST_UNSEEN void pause() {
+  [[gnu::noinline]] ON_HOST_UNSEEN void pause() {
 #if defined(ON_HOST_TSAN)
     __tsan_switch_to_fiber(scheduler_self_, __tsan_switch_to_fiber_no_sync);
     swapcontext(&context_, &scheduler_);
@@ -54,7 +52,7 @@ public:
     swapcontext(&context_, &scheduler_);
     __sanitizer_finish_switch_fiber(fake, &scheduler_stack_, &scheduler_bytes_);
 #else
-    if (_setjmp(place_) == 0) _longjmp(scheduler_, 1);
+    if (__builtin_setjmp(place_) == 0) jump(scheduler_);
 #endif
   }
 
@@ -69,11 +67,22 @@ private:
     if (started_) return;
     started_ = true;
     stack_.reset(new char[stack_bytes]); // pages that no thread touches cost nothing
-    getcontext(&context_);
-    context_.uc_stack.ss_sp = stack_.get();
-    context_.uc_stack.ss_size = stack_bytes;
-    context_.uc_link = nullptr;
-    makecontext(&context_, &fiber::live, 0);
+#if defined(ON_HOST_ASAN) || defined(ON_HOST_TSAN)
+    prepare(context_);
+#else
+    ucontext_t context;
+    prepare(context);
+    setcontext(&context);
+#endif
+  }
+  void prepare(ucontext_t& context) {
+    static std::size_t made = 0;
+    getcontext(&context);
+    context.uc_stack.ss_sp = stack_.get();
+    // Stacks begin a multiple of pages apart: without the difference, all threads' frames would share few cache lines.
+    context.uc_stack.ss_size = stack_bytes - made++ * 832 % 16384;
+    context.uc_link = nullptr;
+    makecontext(&context, &fiber::live, 0);
   }
   ON_HOST_UNSEEN static void live() {
 #if defined(ON_HOST_ASAN)
@@ -88,19 +97,22 @@ private:
 
   void (*body_)();
   std::unique_ptr<char[]> stack_;
-  ucontext_t context_{};
   bool started_ = false;
 #if defined(ON_HOST_TSAN)
+  ucontext_t context_{};
   void* self_ = __tsan_create_fiber(0);
   static inline void* scheduler_self_ = nullptr;
   static inline ucontext_t scheduler_;
 #elif defined(ON_HOST_ASAN)
+  ucontext_t context_{};
   static inline ucontext_t scheduler_;
   static inline void const* scheduler_stack_ = nullptr;
   static inline std::size_t scheduler_bytes_ = 0;
 #else
-  std::jmp_buf place_;
-  static inline std::jmp_buf scheduler_;
+  // A function of its own: g++ loses the place if one function sets a place and jumps.
+  [[noreturn, gnu::noinline]] static void jump(void** to) { __builtin_longjmp(to, 1); }
+  void* place_[5];
+  static inline void* scheduler_[5];
 #endif
 };
 
