@@ -2,6 +2,10 @@
 #include <constrain/train/tensor_core_dimensions.hpp>
 #include <doctest/doctest.h>
 
+#include <set>
+#include <sstream>
+#include <string>
+
 // Which dimensions of GEMMs tensor cores do not want.
 
 namespace ct = constrain;
@@ -27,4 +31,11 @@ TEST_CASE("tensor_core_dimensions: what is no multiple of 8 or 64") {
   CHECK(narrow.find("block.attention.qkv.weight         36 is not a multiple of 8 (next: 40) or 64 (next: 64)\n") !=
         std::string::npos);
   CHECK(narrow.find("block.attention.qkv.weight         108 is not a multiple of 8") != std::string::npos);
+}
+
+TEST_CASE("tensor_core_dimensions: a square weight has one line, and so have equal numbers of rows") {
+  std::istringstream lines(dimensions<36, 250, ct::precision::bf16, ct::accumulate<2>>());
+  std::set<std::string> distinct;
+  for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(distinct.insert(line).second, line);
+  CHECK(distinct.size() > 3);
 }

@@ -26,11 +26,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// The list is empty if all these dimensions are multiples of 64.
 [[gnu::noinline, gnu::cold]] inline std::string tensor_core_dimensions(program const& p) {
   std::string text;
-  bool noted[program::maximum_values]{};
-  std::int64_t rows_noted = 0;
   auto const note = [&](std::string const& name, std::int64_t extent) {
     auto const advice = dimension_note(extent);
-    if (!advice.empty()) text += formatted("  %-34s %s\n", name.c_str(), advice.c_str());
+    if (advice.empty()) return;
+    auto const line = formatted("  %-34s %s\n", name.c_str(), advice.c_str());
+    if (text.find(line) == std::string::npos) text += line; // an operand may be used often
   };
   for (auto const& n : p.nodes) {
     if (n.kind != node_kind::call || n.op->gemm_operands == 0) continue;
@@ -40,13 +40,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
       auto const& info = p.values[value];
       int const owner = info.role == role::compute_copy ? info.belongs_to : value;
       if (is_parameter(p.values[owner].role)) {
-        if (noted[owner]) continue;
-        noted[owner] = true;
         auto const& s = info.shape;
         for (int d = 0; d < s.rank; ++d) note(printable(std::string(p.text(p.values[owner].name))), s.extent[d]);
-      } else if (auto const rows = info.shape.rows(); rows != rows_noted) {
-        rows_noted = rows;
-        note("rows of an operand", rows);
+      } else {
+        note("rows of an operand", info.shape.rows());
       }
     }
   }
