@@ -28,7 +28,7 @@ struct all_gather {
 /// per rank]. A short shard is padded with zeros (shard_map).
 struct local_shard {
   struct options {
-    std::int64_t shards = 1;         // number of shards, which is the number of ranks in a group
+    std::int64_t shards = 1;         // number of shards, which is the number of ranks in the group
     std::int64_t chunk = norm_chunk; // `chunk` of the tensor's shard_map
   };
   static constexpr char const* name = "local_shard";
@@ -45,7 +45,7 @@ struct local_shard {
 /// (shard_map). Output 1 is the exchange buffer.
 struct reduce_scatter {
   struct options {
-    std::int64_t shards = 1; // number of shards, which is the number of ranks in a group
+    std::int64_t shards = 1; // number of shards, which is the number of ranks in `step_parameters::group`
   };
   static constexpr char const* name = "reduce_scatter";
   static constexpr unsigned accumulating = 0b1;
@@ -75,7 +75,7 @@ struct all_reduce {
 /// Stacks the tensors of all ranks of `step_parameters::group`, in rank order: x [...] -> [ranks, ...].
 struct gather_ranks {
   struct options {
-    std::int64_t ranks = 1; // number of ranks in a group
+    std::int64_t ranks = 1; // number of ranks in the group
   };
   static constexpr char const* name = "gather_ranks";
   static constexpr layout_change change{layout::flat, layout::replicated};

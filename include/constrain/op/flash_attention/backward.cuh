@@ -27,7 +27,7 @@ struct flash_iterations {
 
   /// Whether the object refers to an iteration; false after the last one.
   __device__ bool has_next() const { return head_in_group < heads; }
-  /// Goes to the next iteration. `tokens`: tokens of an inner tile.
+  /// Advances to the next iteration. `tokens`: tokens of an inner tile.
   template <int tokens> __device__ void advance() {
     if (++chunk < chunks) return;
     chunk = 0;

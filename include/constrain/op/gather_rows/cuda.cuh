@@ -40,7 +40,8 @@ template <int n, class stored> struct add_rows_packs {
   }
 };
 
-/// Calls f(std::integral_constant<int, n>), where n is the number of elements per access for rows of `width` elements.
+/// Calls f(std::integral_constant<int, n>), where n is the number of elements per access for rows of `width` elements
+/// in both arrays.
 template <class stored, class function>
 void with_row_packs(std::int64_t width, stored const* all, stored const* some, function const& f) {
   if (takes_packs<stored>(width, all, some)) f(std::integral_constant<int, pack_of<stored>>{});
