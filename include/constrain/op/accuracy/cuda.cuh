@@ -10,7 +10,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 // The index of the largest of the `classes` logits of the block's row; of equal logits, the first. NaN is smaller than
-// all numbers. `classes` if all logits are NaN. Every thread gets the result.
+// all numbers. `classes` if all logits are NaN. All threads of the block must take part, and every thread gets the
+// result. `classes` must fit an int.
 template <class stored> static __device__ int block_argmax(stored const* x, std::int64_t classes) {
   using accumulate = arithmetic<stored>;
   __shared__ typename block_reduction<accumulate>::memory shared;

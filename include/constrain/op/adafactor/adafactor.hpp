@@ -8,9 +8,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 struct adafactor_step {
   double rate;                  // learning rate, or relative step size
   double beta1;                 // coefficient of the first moment's average; 0 without a first moment
-  double beta2;                 // coefficient of the second moment's average: 1 - t^decay_rate
+  double beta2;                 // coefficient of the second moment's average; in step t = 1, 2, ...: 1 - t^decay_rate
   double epsilon1;              // added to the squared gradient
-  double epsilon2;              // lower bound of a parameter's root mean square
+  double epsilon2;              // lower bound of a parameter's root mean square; read only if scale_parameter is 1
   double clip_threshold;        // upper bound of an update's root mean square
   double weight_decay;          // decoupled
   std::int64_t scale_parameter; // 1: the root mean square of the parameter multiplies the rate; 0: it does not
@@ -21,7 +21,7 @@ struct adafactor_step {
 /// op::tensor_scale), the `step_hyperparameters` of `optimizer` as bytes, the parameter, the row averages [..., rows]
 /// and column averages [..., columns] (moving averages of the squared gradient's mean over each row and each column),
 /// and the first moment, if there is one. Outputs: the new parameter, the new row and column averages, scratch [...,
-/// columns], and the new first moment.
+/// columns], and the new first moment, if there is one. op::assign stores the outputs, unless scale is 0.
 template <class optimizer> struct adafactor_factored {
   using options = update_options;
   static constexpr char const* name = "adafactor_factored";
@@ -39,7 +39,7 @@ template <class optimizer> struct adafactor_factored {
 
 /// Adafactor for a parameter with fewer than two dimensions: one second moment per element. Inputs: the first three as
 /// for adafactor_factored, then the parameter, the second moment, and the first moment, if there is one. Outputs: the
-/// new parameter and the new moments.
+/// new parameter, the new second moment, and the new first moment, if there is one.
 template <class optimizer> struct adafactor_unfactored {
   using options = update_options;
   static constexpr char const* name = "adafactor_unfactored";

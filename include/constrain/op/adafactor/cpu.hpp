@@ -15,8 +15,8 @@ namespace detail {
 /// Elements per task of a thread. With fewer elements, starting the task would take longer than the work.
 inline constexpr std::int64_t adafactor_chunk = 4096;
 
-/// The sum of `term(begin, end)` over the chunks [0, chunk), [chunk, 2 * chunk), ... of [0, count). The terms are added
-/// in this order for any number of threads.
+/// The sum of `term(begin, end)` over the chunks [0, chunk), [chunk, 2 * chunk), ... of [0, count). Several threads
+/// call `term`, but the terms are added in this order for any number of threads.
 template <class function> double sum_of_chunks(std::int64_t count, std::int64_t chunk, function const& term) {
   constexpr std::int64_t capacity = 1024; // size of `terms`, which is on the stack, since kernels must not allocate
   double terms[capacity];
@@ -31,7 +31,7 @@ template <class function> double sum_of_chunks(std::int64_t count, std::int64_t 
   return total;
 }
 
-/// The root mean square of `term(i)` over [0, count).
+/// The root mean square of `term(i)` over [0, count); count >= 1. Several threads call `term`.
 template <class function> double root_mean_square(std::int64_t count, function const& term) {
   return math::sqrt(sum_of_chunks(count, adafactor_chunk,
                                   [&](std::int64_t begin, std::int64_t end) {
@@ -51,7 +51,7 @@ template <class real> double adafactor_rate(op::adafactor_step const& h, tensor<
   return h.rate * std::max(h.epsilon2, root_mean_square(weight.count, [=](std::int64_t i) { return double(w[i]); }));
 }
 
-/// The factor that limits the root mean square of an update to `clip_threshold`.
+/// The factor that limits the root mean square of an update, `update_rms`, to `clip_threshold`.
 inline double adafactor_clip(op::adafactor_step const& h, double update_rms) {
   return 1 / std::max(1.0, update_rms / h.clip_threshold);
 }
@@ -101,11 +101,11 @@ template <class real> struct adafactor_matrix {
     return ordered_sum<double>(0, rows, [=](std::int64_t i) { return static_cast<double>(r[i]); }) /
            static_cast<double>(rows);
   }
-  /// The factor that multiplies row r of the update.
+  /// The factor of row r of the update, which is gradient * `factor` * this factor. `mean`: the result of `mean()`.
   double row_factor(std::int64_t r, double mean) const {
     return scale / math::sqrt(static_cast<double>(new_row[r]) / mean);
   }
-  /// The sum of the squares of the update's elements.
+  /// The sum of the squares of the update's elements, before the multiplication by `size` in `update`.
   double sum_of_squares() const {
     double const mean_of_rows = mean();
     return sum_of_chunks(rows, rows_per_chunk(columns), [=, m = *this](std::int64_t begin, std::int64_t end) {
@@ -123,7 +123,8 @@ template <class real> struct adafactor_matrix {
       return total;
     });
   }
-  /// Calls `store(index, update)` for each element of the matrix, with the element's update times `size`.
+  /// Calls `store(index, update)` for each element of the matrix, with the element's update times `size`. Several
+  /// threads call `store`.
   template <class function> void update(double size, function const& store) const {
     double const mean_of_rows = mean();
     parallel_chunks(rows, rows_per_chunk(columns), [=, m = *this](std::int64_t begin, std::int64_t end) {
@@ -153,6 +154,7 @@ template <class real, bool first_moment> struct adafactor_store {
   real *new_weight, *new_average;
   real keep, beta1; // keep: 1 - rate * weight_decay
 
+  /// Stores new weight i. `update`: the element's update times the step size.
   void operator()(std::int64_t i, real update) const {
     if constexpr (first_moment) {
       update = beta1 * average[i] + (1 - beta1) * update;

@@ -21,7 +21,7 @@ template <class real> struct adafactor_vectors {
   real* new_squares;
   double const* clip;
   op::adafactor_step const* hyper;
-  double *of_weights, *of_update; // [parts]: sums of squares
+  double *of_weights, *of_update; // [parts]: sums of the squares of the weights, and of the update
   adafactor_sizes* sizes;
 
   /// Element i of the update, before the multiplication by `adafactor_sizes::size`.
@@ -32,8 +32,8 @@ template <class real> struct adafactor_vectors {
 
 } // namespace detail
 
-// The new second moments, and for each part the sum of the squares of the weights and of the update. One block per
-// part.
+// Computes the new second moments and, for each part, the sum of the squares of the weights and of the update. One
+// block per part.
 template <class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_moments_kernel(detail::adafactor_vectors<real> arrays, std::int64_t count) {
@@ -55,7 +55,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) arrays.of_weights[part] = of_weights, arrays.of_update[part] = of_update;
 }
 
-// The new weights and, if `first_moment`, the new first moment.
+// Computes the new weights and, if `first_moment`, the new first moment.
 template <bool first_moment, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_unfactored_kernel(detail::adafactor_vectors<real> arrays, std::int64_t count) {

@@ -17,7 +17,7 @@ struct adafactor_extents {
     return {matrices, row.count / matrices, columns};
   }
   /// The number of parts, ranges of rows, in which the columns of each matrix are summed. The parts of all matrices are
-  /// in one dimension of a grid.
+  /// in one dimension of a grid, so they are at most 65535 (with more matrices, one part per matrix).
   constexpr std::int64_t parts() const {
     auto const most = 65535 / matrices, wanted = row_parts(rows);
     return most < 1 ? 1 : most < wanted ? most : wanted;
@@ -40,7 +40,8 @@ template <class real> struct adafactor_arrays {
   adafactor_sizes* sizes;
 };
 
-/// A moving average of the squared gradient.
+/// The new moving average of the squared gradient, from the average before this step and the mean of the squared
+/// gradient in this step.
 template <class real> __device__ real adafactor_average(op::adafactor_step const& h, real before, double mean) {
   return static_cast<real>(h.beta2 * static_cast<double>(before) + (1 - h.beta2) * (mean + h.epsilon1));
 }
@@ -62,8 +63,8 @@ template <int n, class real> struct adafactor_squares {
 
 } // namespace detail
 
-// The new average of each row, and the sum of the squares of the row's weights; one warp per row of all matrices, n
-// elements per access.
+// Computes the new average of each row, and the sum of the squares of the row's weights; one warp per row of all
+// matrices, n elements per access.
 template <int n, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_rows_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {
@@ -86,8 +87,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   arrays.of_weights[row] = of_weights;
 }
 
-// The new average of each column and its factor, from the column's sums over the parts. The first block of each matrix
-// also computes the mean of the matrix's new row averages. blockIdx.y is the index of the matrix.
+// Computes the new average of each column and its factor, from the column's sums over the parts. The first block of
+// each matrix also computes the mean of the matrix's new row averages. blockIdx.y is the index of the matrix.
 template <class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_columns_kernel(detail::adafactor_arrays<real> arrays, detail::adafactor_extents e, std::int64_t parts) {
@@ -112,8 +113,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) arrays.mean[matrix] = sum / static_cast<double>(e.rows);
 }
 
-// The factor of each row of the update, and the sum of the squares of the update's elements in the row. One warp per
-// row, n elements per access; blockIdx.y is the index of the matrix.
+// Computes the factor of each row of the update, and the sum of the squares of the update's elements in the row. One
+// warp per row, n elements per access; blockIdx.y is the index of the matrix.
 template <int n, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_squares_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {
@@ -133,8 +134,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   arrays.of_update[row] = of_row * of_row * sum;
 }
 
-// The new weights and, if `first_moment`, the new first moment. One warp per row, n elements per access; blockIdx.y is
-// the index of the matrix.
+// Computes the new weights and, if `first_moment`, the new first moment. One warp per row, n elements per access;
+// blockIdx.y is the index of the matrix.
 template <int n, bool first_moment, class real>
 static __global__ void __launch_bounds__(cuda_threads, 2)
     adafactor_factored_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {

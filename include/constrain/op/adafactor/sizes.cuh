@@ -16,7 +16,8 @@ op::adafactor_step const* adafactor_step_in(tensor<std::uint8_t const> bytes, bo
   return decays ? &both->decaying : &both->other;
 }
 
-/// The step size of a parameter, and the step size times the factor that limits the update's root mean square.
+/// `rate`: the step size of a parameter. `size`: the step size times the factor that limits the update's root mean
+/// square.
 struct adafactor_sizes {
   double rate, size;
 };
@@ -27,8 +28,9 @@ template <class real> struct adafactor_elements {
   real const *weight, *average;
   real *new_weight, *new_average;
 
-  /// Stores n consecutive elements: the decayed weight minus its update or, with a first moment, minus the moving
-  /// average of the updates.
+  /// Stores n consecutive weights from element i on: the decayed weight minus its update or, with a first moment, minus
+  /// the moving average of the updates. `update`: the updates times the step size; overwritten if there is a first
+  /// moment.
   template <bool first_moment, int n>
   __device__ void store(std::int64_t i, op::adafactor_step const& h, double rate, real (&update)[n]) const {
     auto const keep = static_cast<real>(1 - rate * h.weight_decay), beta1 = static_cast<real>(h.beta1);
@@ -48,8 +50,8 @@ template <class real> struct adafactor_elements {
 
 } // namespace detail
 
-// to[0] = the sizes of a parameter of `count` elements, from partial sums of the squares of its weights and of its
-// update. One block.
+// to[0] = the sizes of a parameter of `count` elements, from `parts` partial sums of the squares of its weights and of
+// its update. One block.
 template <class sum>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_sizes_kernel(op::adafactor_step const* hyper, sum const* of_weights, sum const* of_update,

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The result for one element.
+/// a + b for one element, before it is rounded to the type of y.
 struct sum_of {
   template <class real> CT_HOST_DEVICE real operator()(real a, real b) const { return a + b; }
 };

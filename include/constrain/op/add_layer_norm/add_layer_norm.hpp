@@ -6,8 +6,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// add and layer_norm fused, row by row: a, b [..., width], weight and bias [width] -> sum = a + b, y = layer_norm(sum,
-/// weight, bias), and the mean and rstd of each row of `sum`. The options are the same as for layer_norm. The pass
-/// `fuse` inserts this op.
+/// weight, bias), and the mean and rstd of each row of `sum`, [rows]. The options are the same as for layer_norm. The
+/// pass `fuse` inserts this op.
 struct add_layer_norm {
   using options = layer_norm_options;
   static constexpr char const* name = "add_layer_norm";
@@ -27,9 +27,9 @@ struct add_layer_norm {
   }
 };
 
-/// layer_norm_gradient fused with the addition of the residual stream's gradient: dx = dresidual + the dx of
-/// layer_norm_gradient(dy, x, weight, mean, rstd), with dresidual [..., width]. The other outputs are the same as for
-/// layer_norm_gradient. The pass `fuse` inserts this op.
+/// layer_norm_gradient fused with the addition of the residual stream's gradient. Inputs: dresidual [..., width], then
+/// the inputs of layer_norm_gradient (dy, x, weight, mean, rstd). dx = dresidual + the dx of layer_norm_gradient; the
+/// other outputs are the same as for layer_norm_gradient. The pass `fuse` inserts this op.
 struct layer_norm_gradient_add {
   using options = row_sum_options;
   static constexpr char const* name = "layer_norm_gradient_add";

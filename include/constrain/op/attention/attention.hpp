@@ -21,7 +21,8 @@ namespace detail {
 constexpr int key_value_heads(attention_options const& o) {
   return o.key_value_heads == 0 ? o.heads : o.key_value_heads;
 }
-/// The fraction of the scores that the mask keeps, without regard to lengths and documents.
+/// The approximate fraction of the scores that the mask keeps, without regard to lengths and documents. `tokens`: the
+/// number of tokens of a sequence.
 constexpr double attended_part(attention_options const& o, std::int64_t tokens) {
   bool const is_narrow = o.window > 0 && o.window < tokens;
   double const window = is_narrow ? static_cast<double>(o.window) / static_cast<double>(tokens) : 1;
@@ -94,25 +95,28 @@ struct attention {
                           "width], with the sequences, the tokens and the head width of the queries; the number of "
                           "dimensions or an extent is `got` instead of `expected`");
   };
-  /// Refused: lengths that do not have one integer per sequence.
+  /// Refused: lengths that are not i32 or not of shape [sequences]. `expected`: the number of sequences. `got`: the
+  /// number of integers.
   template <diagnosis d> struct lengths_do_not_fit {
     static_assert(d.ok(),
                   "ct::self_attention: lengths must be integers of shape [sequences]; declare the model's "
                   "input as {.name = \"lengths\", .each = ct::per::sequence} and pass it; if you pass positions "
                   "of tokens in documents, set .documents");
   };
-  /// Refused: positions that do not have one integer per token. `expected` and `got`: the numbers of integers.
+  /// Refused: positions that are not i32 or not of shape [sequences, tokens], and `.documents` without positions.
+  /// `expected` and `got`: the numbers of integers.
   template <diagnosis d> struct positions_do_not_fit {
     static_assert(d.ok(), "ct::self_attention: with .documents, the positions of the tokens in their documents must be "
                           "integers of shape [sequences, tokens]; declare the model's input as {.name = \"positions\"} "
                           "and pass it after the queries, keys and values");
   };
-  /// Refused: a window below 0.
+  /// Refused: a window below 0. `got`: the window.
   template <diagnosis d> struct window_is_negative {
     static_assert(d.ok(), "ct::self_attention: .window is `got`, but must be the number of tokens that a token attends "
                           "to in one direction, itself included, or 0, which means no window");
   };
-  /// Refused: a number of heads that is below 1 or does not divide the width.
+  /// Refused: a number of heads that is below 1 or does not divide the width. `expected`: the width of the queries.
+  /// `got`: the number of heads.
   template <diagnosis d> struct heads_do_not_divide_the_width {
     static_assert(d.ok(), "ct::self_attention: the number of heads is `got`, but must be a positive divisor of the "
                           "width, `expected`");
@@ -143,7 +147,8 @@ struct attention {
     return inferred::one(in[0].type, s)
         .and_also(accumulator_of(in[0].type), shape(s.extent[0], o.heads, s.extent[1], s.extent[1]));
   }
-  /// Refuses lengths or positions whose type or shape does not fit q [sequences, tokens, width].
+  /// Refuses lengths or positions whose type or shape does not fit q [sequences, tokens, width], and `.documents`
+  /// without positions. Otherwise, the result's reason is `nothing`.
   static constexpr inferred mask_operand(operand_types const& in, options const& o) {
     auto const& q = in[0].shape;
     if (!o.documents) {
@@ -161,8 +166,8 @@ struct attention {
     result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
   }
-  /// Changes the options for one rank, which computes a range of the heads. Returns false if the heads cannot be
-  /// divided evenly over the ranks, or if input 0 has several parts.
+  /// Changes the options for one rank, which computes a range of the heads. Returns false if the query heads or the
+  /// key-value heads cannot be divided evenly over the ranks, or if input 0 has several parts.
   static constexpr bool divide(options& o, division& d) {
     if (o.heads < d.ranks) return d.refuse<fewer_heads_than_ranks>(d.ranks, o.heads);
     bool const is_possible = d.parts.extents.size() == 1 && o.heads % d.ranks == 0 && o.key_value_heads % d.ranks == 0;
@@ -186,7 +191,8 @@ struct attention_inputs {
   value q, k, v;
 };
 
-/// Types and shapes of queries, keys and values that are side by side in qkv, the operand `in[0]`.
+/// Types and shapes of queries, keys and values that are side by side in qkv, the operand `in[0]`; or why qkv is
+/// refused.
 constexpr inferred shapes_in_qkv(operand_types const& in, attention_options const& o) {
   if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
   auto const& s = in[0].shape;
@@ -214,7 +220,7 @@ constexpr void limit_mask(value q, value mask, attention_options const& o) {
 }
 
 /// Splits qkv into queries, keys and values. Refuses the program if qkv holds token ids, or if its shape does not fit
-/// the options.
+/// the options; all three results are then qkv.
 constexpr attention_inputs cut_qkv(value qkv, attention_options const& options, int line) {
   auto& owner = qkv.owner();
   operand_types in;
@@ -236,8 +242,8 @@ constexpr attention_inputs cut_qkv(value qkv, attention_options const& options, 
 /// query heads, head h of q uses head h / (heads / key_value_heads) of k and v, as in PyTorch's
 /// scaled_dot_product_attention with enable_gqa=True. The policy `attention::...` chooses the algorithm. Refused: token
 /// ids, a q that does not have three dimensions, a number of heads that is below 1 or does not divide the width of q, a
-/// number of key_value_heads that is below 0 or does not divide the heads, a k or v of any other shape, and a window
-/// below 0.
+/// number of key_value_heads that is below 0 or does not divide the heads, a k or v of any other shape, a window below
+/// 0, and `.documents` without a mask.
 constexpr value self_attention(value q, value k, value v, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({q, k, v}, options, line);
 }

@@ -12,20 +12,21 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// The matrices of all heads in `x` [sequences, tokens, heads * head width], for batched GEMMs. `group`: number of
-/// query heads that share one head of x.
+/// query heads that share one head of x. `transposed`: whether the GEMM reads each matrix as [head width, tokens].
 template <class T>
 matrix_batch heads_in(tensor<T> const& x, attention_heads const& h, std::int64_t group = 1, bool transposed = false) {
   return {x.row_stride(), transposed, h.heads / group, h.head_width, h.tokens * x.row_stride(), group};
 }
-/// The matrices of the scores, [sequences, heads, tokens, tokens], for batched GEMMs.
+/// The matrices of the scores, [sequences, heads, tokens, tokens], for batched GEMMs. `transposed`: whether the GEMM
+/// reads each matrix as [keys, queries].
 inline matrix_batch scores_of(attention_heads const& h, bool transposed = false) {
   return {h.tokens, transposed, 1, 0, h.tokens * h.tokens};
 }
 
 } // namespace detail
 
-// p = softmax(p) over the keys that the row's query attends to, 0 elsewhere; one block per row. `rows`: of a sequence.
-// Without keys, a row is 0.
+// p = softmax(p) over the keys that the row's query attends to, 0 elsewhere; one block per row of p [sequences, heads,
+// tokens, tokens]. `rows`: number of rows of one sequence. If the query attends to no key, the row becomes 0.
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     softmax_kernel(accumulate* p, detail::attention_masks<std::int64_t> masks, std::int64_t rows) {

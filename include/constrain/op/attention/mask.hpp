@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 template <class index> struct token_range {
   index begin, end;
 
-  /// Whether a range that is not empty contains a token of [first, first + count).
+  /// Whether the range contains a token of [first, first + count). For an empty range, the result may be true.
   CT_HOST_DEVICE bool meets(index first, index count) const { return first < end && first + count > begin; }
   /// Whether the range contains all tokens of [first, first + count).
   CT_HOST_DEVICE bool holds(index first, index count) const { return first >= begin && first + count <= end; }
@@ -19,7 +19,8 @@ template <class index> struct token_range {
 
 template <class index, bool documents = true> class attention_mask;
 
-/// The masks of the sequences of a call to attention.
+/// The masks of the sequences of a call to attention. `operand`: the operand of the mask, which becomes `values`; it is
+/// not copied. `has_documents`: whether `values` holds positions.
 template <class index> struct attention_masks {
   index tokens; // of a sequence; the tokens of all sequences must fit `index` too
   index reach;  // how far back a query attends: the distance of the furthest token in the window
@@ -32,15 +33,16 @@ template <class index> struct attention_masks {
         reach(o.window == 0 || o.window > tokens_of_sequence ? tokens : static_cast<index>(o.window - 1)),
         ahead(o.causal ? 0 : reach), has_documents(o.documents && operand != nullptr), values(operand) {}
 
-  /// The mask of a sequence, which refers to this object. `documents`: as in `attention_mask`.
+  /// The mask of sequence `sequence`. It refers to this object, which must outlive it. `documents`: as in
+  /// `attention_mask`.
   template <bool documents = true> CT_HOST_DEVICE attention_mask<index, documents> of(index sequence) const {
     return {*this, sequence};
   }
 };
 
-/// Which keys each query of one sequence attends to. With every kind of mask, a query attends to one range of keys, one
-/// range of queries attends to a key, and the ends of these ranges never decrease from one token to the next. So the
-/// first and the last token of a tile determine the range for the tile.
+/// Describes which keys each query of one sequence attends to. With every kind of mask, a query attends to one range of
+/// keys, one range of queries attends to a key, and the ends of these ranges never decrease from one token to the next.
+/// So the first and the last token of a tile determine the range for the tile.
 ///
 /// A token reaches back to token `first(token)`, which its document and the window determine. A query attends to a key
 /// if the later of the two tokens reaches the other. With a causal mask, the query must not be earlier than the key.
@@ -79,13 +81,14 @@ public:
     return high;
   }
 
-  /// The keys to which queries from `first_query` to `last_query` attend.
+  /// The keys to which at least one query from `first_query` to `last_query` attends. An empty range may have end <
+  /// begin.
   CT_HOST_DEVICE token_range<index> keys(index first_query, index last_query) const {
     index const last = masks.ahead == 0 ? last_query + 1 : end(last_query);
     return {first(first_query), last < length ? last : length};
   }
   CT_HOST_DEVICE token_range<index> keys(index query) const { return keys(query, query); }
-  /// The queries that attend to keys from `first_key` to `last_key`.
+  /// The queries that attend to at least one key from `first_key` to `last_key`.
   CT_HOST_DEVICE token_range<index> queries(index first_key, index last_key) const {
     if (first_key >= length) return {0, 0};
     return {first_query_of(first_key), end(last_key < length ? last_key : length - 1)};
@@ -104,9 +107,10 @@ public:
   CT_HOST_DEVICE bool attends_in_window(index query, index key) const {
     return key < length && query - key <= masks.reach && key - query <= masks.ahead;
   }
-  /// Whether two tokens are in the same document, if there are documents.
+  /// Whether the later of two tokens reaches the earlier one: whether both are in one document, if there are documents,
+  /// and at most `reach` apart.
   CT_HOST_DEVICE bool same_document(index a, index b) const { return a < b ? first(b) <= a : first(a) <= b; }
-  /// Whether a query attends to no key. Its result is 0.
+  /// Whether a query attends to no key. The result of such a query is 0.
   CT_HOST_DEVICE bool is_fully_masked(index query) const { return first(query) >= length; }
 
 private:

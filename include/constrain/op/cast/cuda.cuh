@@ -11,22 +11,23 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// One tensor of a multi-tensor cast.
+/// One tensor of a multi-tensor cast: `count` elements. `first_block`: index of the tensor's first block.
 template <class from, class to> struct cast_entry {
   from const* x;
   to* y;
   std::int64_t count;
-  unsigned first_block = 0, unused = 0; // so that the struct has no padding
+  unsigned first_block = 0, unused = 0; // unused: so that the struct has no padding
 };
 
-/// Packs that a thread casts: its loads are in flight together.
+/// Packs that a thread casts; their loads are in flight together.
 inline constexpr int cast_packs = 4;
 /// Elements that a block casts, with n elements per pack.
 template <int n> inline constexpr int cast_chunk = cast_packs* n* cuda_threads;
 
 } // namespace detail
 
-/// Casts several tensors, n elements per access; each block handles a chunk of one tensor.
+/// Casts several tensors, n elements per access; each block handles a chunk of one tensor. If n > 1, all tensors must
+/// be aligned (are_aligned).
 template <int n, class from, class to>
 static __global__ void __launch_bounds__(cuda_threads)
     cast_kernel(__grid_constant__ multi_tensor<detail::cast_entry<from, to>> const tensors) {

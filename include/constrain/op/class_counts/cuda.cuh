@@ -5,7 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// predictions[row] = the argmax of the row's logits, or -1 if the row's label is ignored; one block per row.
+// predictions[row] = the argmax of the row's logits (block_argmax), or -1 if the row's label is ignored; one block per
+// row.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     predictions_kernel(stored const* logits, std::int64_t stride, std::int32_t const* labels, std::int64_t classes,
@@ -15,7 +16,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) predictions[row] = labels[row] == ignored_label ? -1 : argmax;
 }
 
-// The three counts of op::class_counts for one class per block. If `adds`, they are added to `counts`.
+// Computes the three counts of op::class_counts for one class per block. If `adds`, they are added to `counts`;
+// otherwise, they overwrite it.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     class_counts_kernel(std::int32_t const* predictions, std::int32_t const* labels, std::int64_t rows,

@@ -8,8 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// Number of elements of an exchange buffer. Ops with an exchange buffer exchange larger tensors in several slices.
 inline constexpr std::int64_t exchange_elements = 1 << 18;
 
-/// Gathers the full tensor from its shards on the ranks of a group (the ranks that together hold all shards of a
-/// tensor): shard [elements per rank] -> full tensor of shape `full`.
+/// Gathers the full tensor from its shards on the ranks of `step_parameters::group`, which together hold all shards:
+/// shard [elements per rank] -> full tensor of shape `full`. The padding of short shards (shard_map) is dropped.
 struct all_gather {
   struct options {
     shape full;                      // shape of the full tensor
@@ -24,10 +24,11 @@ struct all_gather {
   }
 };
 
-/// This rank's shard of a full tensor that is the same on all ranks of a group: x -> shard [elements per rank].
+/// This rank's shard of a full tensor that is the same on all ranks of `step_parameters::group`: x -> shard [elements
+/// per rank]. A short shard is padded with zeros (shard_map).
 struct local_shard {
   struct options {
-    std::int64_t shards = 1;         // number of shards, which is the number of ranks in a group
+    std::int64_t shards = 1;         // number of shards, which is the number of ranks in the group
     std::int64_t chunk = norm_chunk; // `chunk` of the tensor's shard_map
   };
   static constexpr char const* name = "local_shard";
@@ -40,10 +41,11 @@ struct local_shard {
 
 /// gradient [...] -> shard [elements per rank]: shard (+)= this rank's shard of the gradient, summed over the ranks of
 /// `step_parameters::world`, in rank order (on CUDA devices, only with the run option reduce::ordered). (+)=: the first
-/// write in a run of the program overwrites the shard; later writes add to it. Output 1 is the exchange buffer.
+/// write in a run of the program overwrites the shard; later writes add to it. A short shard is padded with zeros
+/// (shard_map). Output 1 is the exchange buffer.
 struct reduce_scatter {
   struct options {
-    std::int64_t shards = 1; // number of shards, which is the number of ranks in a group
+    std::int64_t shards = 1; // number of shards, which is the number of ranks in `step_parameters::group`
   };
   static constexpr char const* name = "reduce_scatter";
   static constexpr unsigned accumulating = 0b1;
@@ -70,10 +72,10 @@ struct all_reduce {
   }
 };
 
-/// Stacks the tensors of all ranks of a group, in rank order: x [...] -> [ranks, ...].
+/// Stacks the tensors of all ranks of `step_parameters::group`, in rank order: x [...] -> [ranks, ...].
 struct gather_ranks {
   struct options {
-    std::int64_t ranks = 1; // number of ranks in a group
+    std::int64_t ranks = 1; // number of ranks in the group
   };
   static constexpr char const* name = "gather_ranks";
   static constexpr layout_change change{layout::flat, layout::replicated};
@@ -86,8 +88,8 @@ struct gather_ranks {
   }
 };
 
-/// all_reduce for a tensor of a few elements: every rank gathers the tensors of all ranks and adds them in rank order.
-/// Output 1 is scratch for the gathered tensors.
+/// all_reduce for a tensor of a few elements, also in place: every rank gathers the tensors of all ranks and adds them
+/// in rank order. Output 1 is scratch for the gathered tensors.
 struct all_reduce_small {
   static constexpr char const* name = "all_reduce_small";
   static constexpr unsigned workspace = 0b10;

@@ -13,7 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Copies `count` elements in device memory, in stream order. Throws `error` if CUDA fails.
+/// Copies `count` elements in device memory, in stream order. Does nothing if `from` is `to`. Throws `error` if CUDA
+/// fails.
 template <class stored>
 void copy_on_device(cuda_context const& context, stored const* from, std::int64_t count, stored* to) {
   if (count == 0 || from == to) return;
@@ -45,7 +46,7 @@ template <class architecture> struct kernel<op::local_shard, cuda<architecture>>
 namespace detail {
 
 /// to[i] = own[i] plus parts[r * stride + i] of every other rank r; if `add`, this sum is added to to[i] instead. The
-/// terms are added in rank order, so that the sums are bit-identical on all ranks.
+/// terms are added in rank order, so that the sums are bit-identical on all ranks. `rank`: this rank.
 template <class stored> struct sum_in_rank_order {
   stored const *own, *parts;
   std::int64_t stride;

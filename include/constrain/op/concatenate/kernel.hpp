@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: writes element i of one input to its position in y.
+/// Loop body of the kernel: writes element i of one input to its position in y. `map`: the input as a slice of y.
 template <class stored> struct concatenate_elements {
   stored const* x;
   stored* y;

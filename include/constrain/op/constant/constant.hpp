@@ -15,8 +15,8 @@ struct constant_like {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };
 
-/// y has the type and shape of x, and every element equals the scalar s, like torch.full_like(x, s). Inputs: x and s.
-/// The elements of x are not read.
+/// y has the type and shape of x, and every element equals the scalar s, converted to this type, like
+/// torch.full_like(x, s). Inputs: x and s. The elements of x are not read.
 struct full_like {
   static constexpr char const* name = "full_like";
   static constexpr char const* layouts = "#, - -> -";

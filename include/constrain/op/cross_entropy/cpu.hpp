@@ -11,7 +11,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The loss of one row of logits, [classes]: log_sum_exp - logits[label] = -log softmax(logits)[label]; 0 for an
-/// ignored label.
+/// ignored label. `label` must be in [0, classes) or `ignored_label`.
 template <class stored>
 double cross_entropy_of(stored const* logits, std::int32_t label, arithmetic<stored> log_sum_exp) {
   using accumulate = arithmetic<stored>;
@@ -20,7 +20,8 @@ double cross_entropy_of(stored const* logits, std::int32_t label, arithmetic<sto
 }
 
 /// dlogits = `scale` times the gradient of the loss of one row with respect to the row's logits; 0 for an ignored
-/// label. logits and dlogits [classes] may share memory.
+/// label. The label `classes` is in none of the columns, as in one rank's range of the classes. logits and dlogits
+/// [classes] may share memory.
 template <class stored, class accumulate = arithmetic<stored>>
 void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::int32_t label, accumulate log_sum_exp,
                                std::type_identity_t<accumulate> scale, stored* dlogits) {

@@ -35,7 +35,8 @@ struct cross_entropy {
   static constexpr unsigned label_inputs = 0b10;
   static constexpr unsigned strided_inputs = 0b1;
 
-  /// Refused: labels that are not i32, or not of shape [...] for logits of shape [..., classes].
+  /// Refused: labels that are not i32, or not of shape [...] for logits of shape [..., classes]. `expected` and `got`:
+  /// the numbers of labels.
   template <diagnosis d> struct labels_do_not_fit_the_logits {
     static_assert(d.ok(), "ct::cross_entropy needs one integer label per row of logits: logits [..., classes], labels "
                           "[...]");

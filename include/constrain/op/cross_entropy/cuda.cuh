@@ -8,7 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Rows of logits and their labels, one block per row, n logits per access; and the loss's options.
+/// The rows of logits that a kernel reads, their labels, and the options of the loss. Each block handles one row, with
+/// n logits per access.
 template <int n, class stored> struct loss_rows {
   using accumulate = arithmetic<stored>;
 
@@ -20,9 +21,9 @@ template <int n, class stored> struct loss_rows {
   /// The logits and the label of the block's row.
   __device__ stored const* row() const { return logits + static_cast<std::int64_t>(blockIdx.x) * stride; }
   __device__ std::int32_t label() const { return labels[blockIdx.x]; }
-  /// Calls f(i, pack) for this thread's packs of n elements, then f(i, rest) with an array of one element, if this
-  /// thread has an element after the last pack; i is the index of the first element. Except in fp64, two packs are
-  /// loaded before the first is used.
+  /// Calls f(i, values) for this thread's packs of n elements, then f(i, last) with an array of one element, if this
+  /// thread has an element after the last pack; i is the index of the first element of the array. Except in fp64, two
+  /// packs are loaded before the first is used.
   template <class function> __device__ void for_each_pack(function const& f) const {
     auto const whole = classes - classes % n;
     accumulate values[n], last[1];
@@ -55,12 +56,13 @@ template <class real> inline constexpr real lowest = std::numeric_limits<real>::
 
 /// The statistics of a row of logits from which the loss of the row is computed.
 template <class accumulate> struct logit_statistics {
-  accumulate log_sum_exp, sum, at_label; // sum: of the logits, if needed; at_label: the label's logit
+  accumulate log_sum_exp, sum, at_label; // sum: of the logits, 0 if not needed; at_label: the label's logit
 };
 
 /// The statistics of the block's row, in one pass over the logits: exponents are relative to the maximum so far, and
 /// the sum of the exponentials is rescaled when the maximum grows (Milakov & Gimelshein 2018). The sum of the logits is
-/// computed only if label smoothing needs it.
+/// computed only if label smoothing needs it. All threads of the block must take part, and every thread gets the
+/// result.
 template <int n, class stored, class accumulate = arithmetic<stored>>
 __device__ logit_statistics<accumulate> statistics_of_row(loss_rows<n, stored> const& rows,
                                                           typename block_reduction<accumulate>::memory& shared) {
@@ -87,7 +89,7 @@ __device__ logit_statistics<accumulate> statistics_of_row(loss_rows<n, stored> c
   return {row_max + math::log(exponents), sum, at_label};
 }
 
-/// The loss of the block's row; 0 for an ignored label.
+/// The loss of the block's row from the row's statistics; 0 for an ignored label.
 template <int n, class stored, class accumulate>
 __device__ double loss_of_row(loss_rows<n, stored> const& rows, logit_statistics<accumulate> const& row) {
   if (rows.label() == ignored_label) return 0;
@@ -100,7 +102,7 @@ __device__ double loss_of_row(loss_rows<n, stored> const& rows, logit_statistics
 }
 
 /// to = the gradient of the loss of the block's row with respect to the row's logits, times `scale`; 0 for an ignored
-/// label.
+/// label. `to`: the row of dlogits, which may be the row of logits. All threads of the block must take part.
 template <int n, class stored, class accumulate>
 __device__ void write_gradient_of_row(loss_rows<n, stored> const& rows, accumulate log_sum_exp, double scale,
                                       stored* to) {
@@ -124,7 +126,7 @@ __device__ void write_gradient_of_row(loss_rows<n, stored> const& rows, accumula
 
 } // namespace detail
 
-// The logsumexp and the loss of each row.
+// Computes the logsumexp and the loss of each row. One block per row.
 template <int n, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     cross_entropy_kernel(loss_rows<n, stored> rows, accumulate* log_sum_exp, double* loss) {
@@ -135,7 +137,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   loss[blockIdx.x] = detail::loss_of_row(rows, row);
 }
 
-// dlogits, with `stride` elements from one row to the next.
+// Computes dlogits, which has `stride` elements from one row to the next. One block per row.
 template <int n, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     cross_entropy_gradient_kernel(loss_rows<n, stored> rows, accumulate const* log_sum_exp, double const* dloss,
@@ -144,7 +146,7 @@ static __global__ void __launch_bounds__(cuda_threads)
                                 dlogits + static_cast<std::int64_t>(blockIdx.x) * stride);
 }
 
-// loss[0] = the sum of the rows' losses, times `inverse_count`. If `add`, the result is added to loss[0] instead. One
+// loss[0] = the sum of the rows' losses, times inverse_count[0]. If `add`, the result is added to loss[0] instead. One
 // block.
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
@@ -157,8 +159,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) loss[0] = add ? loss[0] + sum : sum;
 }
 
-/// Calls f(rows) with the rows of logits for a kernel. `packs`: whether the kernel's other arrays allow accesses of
-/// several elements.
+/// Calls f(rows) with the rows of logits for a kernel, a `loss_rows`. `packs`: whether the kernel's other arrays allow
+/// accesses of several elements; if the logits do not, `rows` has one logit per access.
 template <class stored, class function>
 void with_loss_rows(tensor<stored const> logits, tensor<std::int32_t const> labels,
                     cross_entropy_options const& options, bool packs, function const& f) {
@@ -177,7 +179,8 @@ void with_gradient_rows(tensor<stored const> logits, tensor<std::int32_t const> 
   with_loss_rows(logits, labels, options, takes_packs<stored>(dlogits.row_stride(), dlogits.data), f);
 }
 
-/// Computes the loss, the logsumexp of each row, and the loss of each row.
+/// Computes the loss, the logsumexp of each row, and the loss of each row. If `c` adds to output 0, the loss is added
+/// to loss[0].
 template <class stored, class accumulate>
 void run_cross_entropy(call const& c, cross_entropy_options const& options, tensor<stored const> logits,
                        tensor<std::int32_t const> labels, tensor<double const> inverse_count, tensor<double> loss,

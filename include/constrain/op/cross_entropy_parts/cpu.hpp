@@ -9,7 +9,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The range of classes whose logits a rank holds.
+/// The range of classes whose logits a rank holds (class_range_options).
 struct class_range {
   std::int64_t first = 0; // first class of the range
   std::int64_t count = 0; // number of classes in the range; columns of the logits beyond `count` are unused
@@ -34,8 +34,8 @@ template <class real> struct row_statistics {
   real target;  // the label's logit if this rank has it, otherwise 0
 };
 
-/// The logsumexp of a full row of logits, from the statistics of all ranks: of[r * stride] holds the statistics of rank
-/// r.
+/// The logsumexp of a full row of logits, from the statistics of all ranks for this row: of[r * stride] holds the
+/// statistics of rank r.
 template <class real> real log_sum_exp(row_statistics<real> const* of, std::int64_t stride, int ranks) {
   real maximum = of[0].maximum, sum = 0;
   for (int rank = 1; rank < ranks; ++rank) maximum = std::max(maximum, of[rank * stride].maximum);

@@ -9,13 +9,14 @@ struct cross_entropy;
 
 /// Options of ops that read logits whose classes are divided over the ranks of a tensor group. Each rank's logits have
 /// c columns, where c is the same on all ranks. Rank r has the classes [r * c, (r + 1) * c). If `classes` < `ranks` *
-/// c, the columns beyond the last class are unused.
+/// c, the last rank has fewer classes, but at least one, and its other columns are unused.
 struct class_range_options {
   std::int64_t classes = 1; // number of classes of all ranks together
   std::int64_t ranks = 1;   // number of ranks in the group
 };
 
-/// The node `n`, with the class_range_options of its logits (input 0) as options.
+/// The node `n`, with the class_range_options of its logits (input 0) as options. `out`: the program of `n`, in which
+/// the logits are already divided.
 constexpr node with_class_range(builder const& out, node n) {
   auto const& logits = out.program.values[n.inputs[0].value];
   std::int64_t const ranks = out.program.tensor_ranks;
@@ -23,8 +24,8 @@ constexpr node with_class_range(builder const& out, node n) {
   return n;
 }
 
-/// The gradient of op::cross_entropy_parts: like cross_entropy_gradient, but for this rank's range of the classes, and
-/// 0 in unused columns.
+/// The gradient of op::cross_entropy_parts: like cross_entropy_gradient, with the same inputs, but for this rank's
+/// range of the classes, and 0 in unused columns.
 struct cross_entropy_parts_gradient {
   using options = class_range_options;
   static constexpr char const* name = "cross_entropy_parts_gradient";
@@ -35,10 +36,11 @@ struct cross_entropy_parts_gradient {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
-/// op::cross_entropy for logits whose classes are divided over the ranks of a tensor group. The loss, the logsumexp of
-/// each row and the loss of each row are the same on every rank. For each row, every rank sends three values: the
-/// maximum of its logits, the sum of exp(logit - maximum), and the logit of the label, or 0 if the rank does not have
-/// this logit (Shoeybi et al. 2019, section 3). The values are combined in rank order. Output 3 is the exchange buffer.
+/// op::cross_entropy, with the same inputs, for logits whose classes are divided over the ranks of a tensor group.
+/// Outputs 0 to 2, the loss ((+)=), the logsumexp of each row and the loss of each row, are the same on every rank. For
+/// each row, every rank sends three values: the maximum of its logits, the sum of exp(logit - maximum), and the logit
+/// of the label, or 0 if the rank does not have this logit (Shoeybi et al. 2019, section 3). The values are combined in
+/// rank order. Output 3 is the exchange buffer, [ranks, rows, 3].
 struct cross_entropy_parts {
   using written_as = cross_entropy;
   using options = class_range_options;

@@ -8,8 +8,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// y = finish(i, dropout(x[i], rate)) for every element i of x [samples, ...], where finish gets the rounded result.
-/// The four random words of a draw are for four consecutive elements of one sample; the last draw of a sample may cover
-/// fewer.
+/// Several threads call `finish`. `rate`: the probability with which an element becomes 0. The four random words of a
+/// draw are for four consecutive elements of one sample; the last draw of a sample may cover fewer.
 template <class stored, class function>
 void dropout_elements(call const& c, tensor<stored const> x, double rate, tensor<stored> y, function const& finish) {
   if (rate == 0) return for_elements(y.count, [=](std::int64_t i) { y[i] = finish(i, x[i]); });

@@ -7,7 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Dropout of a tensor [samples, ...], in one thread.
+/// Dropout of a tensor [samples, ...], in one thread. `per_sample` divides by `sample_elements`, the number of elements
+/// of a sample. `first_sample`: index of the tensor's first sample in the global batch. `scale`: 1 / (1 - probability).
 template <class stored> struct dropout_of_thread {
   random_stream stream;
   divisor per_sample;
@@ -15,8 +16,8 @@ template <class stored> struct dropout_of_thread {
   float probability;
   arithmetic<stored> scale;
 
-  /// Applies dropout to the n consecutive elements that begin at element i of the tensor. If n is a multiple of 4, it
-  /// must divide i and the number of elements per sample. The results are rounded to `stored`.
+  /// Applies dropout to the n consecutive elements of one sample that begin at element i of the tensor. If n is a
+  /// multiple of 4, it must divide i and the number of elements per sample. The results are rounded to `stored`.
   template <int n> __device__ void apply(std::int64_t i, arithmetic<stored> (&x)[n]) const {
     if (probability == 0) return;
     auto const sample = per_sample.quotient(i), element = i - sample * sample_elements;
@@ -43,7 +44,7 @@ private:
   }
 };
 
-/// Dropout of a tensor x [samples, ...], as a kernel argument.
+/// Dropout of a tensor x [samples, ...], as a kernel argument. `rate` and `parameters` point to device memory.
 template <class stored> struct dropout_argument {
   double const* rate;
   step_parameters const* parameters;
@@ -76,7 +77,8 @@ private:
   }
 };
 
-// y = dropout(x), or residual + dropout(x) if `adds`; n elements per access; n divides the number of elements.
+// y = dropout(x), or residual + dropout(x) if `adds`; n elements per access; n divides the number of elements, `count`.
+// `residual` is read only if `adds`.
 template <int n, bool adds, class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     dropout_kernel(std::int64_t count, dropout_argument<stored> argument, stored const* residual, stored const* x,
@@ -98,7 +100,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   }
 }
 
-/// y = dropout(x, rate), or residual + dropout(x, rate) if `adds`.
+/// y = dropout(x, rate), or residual + dropout(x, rate) if `adds`; otherwise, `residual` is not read and may be null.
 template <bool adds, class stored>
 void run_dropout(call const& c, stored const* residual, tensor<stored const> x, tensor<double const> rate,
                  tensor<stored> y) {
@@ -120,7 +122,8 @@ template <class architecture> struct kernel<op::dropout, cuda<architecture>> {
   }
 };
 
-/// Computes and stores n consecutive elements of dx = dropout(dy), and passes the rounded elements to `sum_columns`.
+/// The `f` of `sum_columns` that computes and stores n consecutive elements of dx = dropout(dy), and passes on the
+/// rounded elements.
 template <int n, class stored> struct dropout_packs {
   dropout_argument<stored> argument;
   stored const* dy;

@@ -9,9 +9,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dropout fused with linear_bias_gradient: dy [..., out], p -> dx = dropout(dy, p), and db (+)= the sum of the rows of
-/// dx, [..., out] -> [out]. (+)=: the first write in a run of the program overwrites db; later writes add to it. The
-/// pass `fuse` inserts this op.
+/// dropout fused with linear_bias_gradient: dy [..., out], p (fp64, a scalar) -> dx = dropout(dy, p), and db (+)= the
+/// sum of the rows of dx, [out], or [parts, out] if row_sum_options::parts is not 0. (+)=: the first write in a run of
+/// the program overwrites db; later writes add to it. The pass `fuse` inserts this op.
 struct dropout_bias_gradient {
   using options = row_sum_options;
   static constexpr char const* name = "dropout_bias_gradient";
@@ -25,7 +25,7 @@ struct dropout_bias_gradient {
   }
 };
 
-/// x, p -> y: zeroes each element of x with probability p (fp64, a scalar), and multiplies the other elements by
+/// x, p -> y: zeroes each element of x with probability p (fp64, a scalar in [0, 1)), and multiplies the others by
 /// 1 / (1 - p) (Srivastava et al. 2014). A counter-based generator (Philox: Salmon et al. 2011) computes the mask from
 /// the seed, the optimizer step, a key that the node shares with its gradient and its recomputation, the iterations of
 /// the loops around the node (except the loop over micro-batches), and the position of the element in the batch.
@@ -46,9 +46,9 @@ struct dropout {
 
 } // namespace op
 
-/// Dropout on x [sequences, ...]; the probability is the setting "dropout", whose initial value is the run option
-/// `.dropout` (0 by default). Only `step` applies dropout: in `evaluate`, `predict` and `generate` the result is x.
-/// Refused: token ids.
+/// Dropout on x [sequences, ...]; the probability is the setting "dropout", in [0, 1), whose initial value is the run
+/// option `.dropout` (0 by default). Only `step` applies dropout: in `evaluate`, `predict` and `generate` the result is
+/// x. Refused: token ids.
 constexpr value dropout(value x, int line = __builtin_LINE()) {
   return emit<op::dropout>({x, detail::setting_of(x, detail::dropout_setting)}, {}, line);
 }

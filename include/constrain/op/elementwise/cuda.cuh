@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Computes and stores n consecutive elements of dx, and passes the rounded elements to `sum_columns`. `input`:
-/// pointers to dy, then x and y, each only if the derivative uses it.
+/// The `f` of `sum_columns` that computes and stores n consecutive elements of dx, and passes on the rounded elements.
+/// `input`: pointers to dy, then x and y, each only if the derivative uses it.
 template <int n, class functor, class stored, int inputs> struct gradient_packs {
   stored const* input[inputs];
   stored* dx;
@@ -45,7 +45,7 @@ template <class functor, class architecture> struct kernel<op::elementwise_gradi
   static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const& out) {
     return needs_of_sum_columns(in[0].rows(), in[0].features(), out[1]);
   }
-  // The inputs are dy, then those of x and y that the derivative uses.
+  // The inputs are dy, then x and y, each only if the derivative uses it.
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<stored> dx, tensor<accumulate> dbias,
                   tensor<accumulate>) {

@@ -9,8 +9,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dtable[token] (+)= the sum of dy [..., width] over all positions with that token, added in the order of the
-/// positions. (+)=: the first write in a run of the program overwrites the output; later writes add to it.
+/// dtable[token] (+)= the sum of dy [..., width] over all positions of tokens [...] (i32) with that token (0 if there
+/// are none), added in the order of the positions. dtable is [vocabulary, width], in the accumulator type. (+)=: the
+/// first write in a run of the program overwrites the output; later writes add to it.
 struct embedding_gradient {
   struct options {
     std::int64_t vocabulary = 1; // rows of the table
@@ -23,7 +24,8 @@ struct embedding_gradient {
   }
 };
 
-/// y[..., :] = table[tokens[...], :]: table [vocabulary, width], tokens [...] (i32) -> [..., width].
+/// y[..., :] = table[tokens[...], :]: table [vocabulary, width], tokens [...] (i32, in [0, vocabulary)) -> [...,
+/// width].
 struct embedding {
   static constexpr char const* name = "embedding";
 
@@ -44,7 +46,8 @@ struct embedding {
     b.emit<embedding_gradient>({b.gradient(), b.input(1)}, {0}, {.vocabulary = b.input(0).shape().extent[0]});
   }
 
-  /// The form for a table whose rows are divided over the ranks of a tensor group: the sum of the results of all ranks.
+  /// Appends the form of node `n` for a table whose rows are divided over the ranks of a tensor group: the results of
+  /// all ranks are summed.
   static constexpr void divided_form(builder& out, node const& n) {
     ref const part = out.call<embedding_part>({n.inputs[0], n.inputs[1]}, {}, {}, n.line).outputs[0];
     out.call<tensor_sum>({part}, {n.outputs[0]}, {}, n.line);
@@ -55,8 +58,8 @@ struct embedding {
 
 /// Options of `embedding`.
 struct embedding_options {
-  int vocabulary = 0;   // rows of the table; token ids are below this number
-  int width = 0;        // features of a token (columns of the table)
+  int vocabulary = 0;   // rows of the table, at least 1; token ids are below this number
+  int width = 0;        // features of a token (columns of the table), at least 1
   double stddev = 0.02; // standard deviation of the initial table (normal distribution with mean 0)
 };
 

@@ -8,12 +8,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-inline constexpr int embedding_warps = cuda_threads / 32;
+inline constexpr int embedding_warps = cuda_threads / 32;              // warps of a block
 inline constexpr int embedding_loads = 16;                             // positions that a lane checks per round
 inline constexpr int embedding_round = cuda_threads * embedding_loads; // positions that a block checks per round
-inline constexpr int many_rows = 32; // one warp adds up to this many rows of a token in a round; all warps add more
+inline constexpr int many_rows = 32; // up to this many rows of a token in a round are added by one warp, more by all
 
-/// The number of set bits, and the index of the lowest one.
+/// The number of set bits, and the index of the lowest one, for an `x` that is not 0.
 __device__ inline int count_bits(unsigned x) {
 #if defined(__CUDA_ARCH__)
   return __popc(x);
@@ -36,7 +36,7 @@ struct token_buckets {
   int bits;
 
   /// Chooses `bits`: enough buckets that each block finds few rows, and that the other bits of a token and a position
-  /// in a round fit into 32 bits together.
+  /// in a round fit into 32 bits together. `t`: `count` tokens, which must outlive this object.
   token_buckets(std::int32_t const* t, std::int64_t count, std::int64_t vocabulary)
       : tokens(t), positions(count), bits(0) {
     while ((bits < 7 && count >> bits > 64) || vocabulary >> bits >= (std::int64_t{1} << 32) / embedding_round) ++bits;
@@ -50,11 +50,13 @@ struct token_buckets {
 struct embedding_matches {
   unsigned found[embedding_round]; // the token's upper bits, times embedding_round, plus the position in the round
   int counts[2][embedding_warps];  // matches per warp; two sets in alternation, so that one barrier per round is enough
-  int many[embedding_warps];       // per warp: number of its tokens with many rows; below: the first match of each
+  int many[embedding_warps];       // per warp: number of its tokens with many rows
+  /// Per warp: the first match of each of its tokens with many rows.
   int first_of_many[embedding_warps][embedding_round / many_rows];
 
-  /// Finds the matches of the round that begins at position `from`, in ascending order, and returns their number.
-  /// `parity`: 0 and 1 in alternate rounds. All threads of the block must take part.
+  /// Finds the matches of the round that begins at position `from`, in ascending order, and returns their number. The
+  /// matches can be read after the next __syncthreads. `parity`: 0 and 1 in alternate rounds. All threads of the block
+  /// must take part.
   __device__ int find(token_buckets const& buckets, unsigned bucket, std::int64_t from, int parity) {
     int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
     int const begin = warp * 32 * embedding_loads + lane;
@@ -83,19 +85,20 @@ struct embedding_matches {
     }
     return all;
   }
-  /// A mask of the matches with this token, out of the 32 matches from `batch` on. `token`: its upper bits. All lanes
-  /// of a warp must take part.
+  /// A mask of the matches with this token, out of the 32 matches from `batch` on. `token`: its upper bits. `count`:
+  /// the number of matches. All lanes of a warp must take part.
   __device__ unsigned of_token(unsigned token, int batch, int count) const {
     int const i = batch + static_cast<int>(threadIdx.x % 32);
     return __ballot_sync(0xFFFFFFFF, i < count && found[i] / embedding_round == token);
   }
+  /// The upper bits of a match's token, and the match's position in the round.
   __device__ unsigned token(int match) const { return found[match] / embedding_round; }
   __device__ int position(int match) const { return static_cast<int>(found[match] % embedding_round); }
 };
 
 /// Adds the rows of dy for one token in a round to the sums; `match`: the token's first match. One warp, n columns per
-/// lane. `to`: the lane's columns of the sums. Lanes beyond the last column (`stores` is false) get the addresses of
-/// other columns.
+/// lane. `count`: the number of matches. `dy`: the lane's columns of the round's first row. `to`: the lane's columns of
+/// the sums. Lanes beyond the last column (`stores` is false) get the addresses of other columns.
 template <int n, class stored, class accumulate>
 __device__ void add_rows_of_token(embedding_matches const& matches, int match, int count, stored const* dy,
                                   std::int64_t width, accumulate* to, bool stores) {
@@ -154,7 +157,7 @@ __device__ void add_many_rows(embedding_matches const& matches, int match, int c
 
 // dtable[token] += the sum of dy over the positions of the token. Block (i, j) handles the tokens of bucket i, and 32 n
 // columns. It adds the rows in the order of the positions, without atomics, so that all runs give bit-identical
-// results. One warp adds the rows of a token; all warps do if a round has more than `many_rows` of them.
+// results. One warp adds the rows of a token; if a round has more than `many_rows` rows of the token, all warps do.
 template <int n, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, sizeof(stored) < 4 ? 3 : 1)
     embedding_gradient_kernel(stored const* dy, detail::token_buckets buckets, std::int64_t width, accumulate* dtable) {

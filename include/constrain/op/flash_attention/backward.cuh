@@ -27,6 +27,7 @@ struct flash_iterations {
 
   /// Whether the object refers to an iteration; false after the last one.
   __device__ bool has_next() const { return head_in_group < heads; }
+  /// Advances to the next iteration. `tokens`: tokens of an inner tile.
   template <int tokens> __device__ void advance() {
     if (++chunk < chunks) return;
     chunk = 0;
@@ -81,6 +82,7 @@ public:
         some_(own_range(false)),
         all_(own_range(true)), inner_{source(of_keys ? x.q : x.k), source(of_keys ? x.dy : x.v)} {}
 
+  /// Computes and stores the gradients of the tile.
   __device__ void run() {
     int const last = c_.last_of(first_, tiling::rows);
     auto const inner = of_keys ? mask_.queries(first_, last) : mask_.keys(first_, last);
@@ -106,8 +108,8 @@ private:
   }
   /// Heads per sequence whose gradients the kernel computes: key-value heads for dk and dv, query heads for dq.
   __device__ int heads() const { return of_keys ? c_.heads / c_.group : c_.heads; }
-  /// The inner tokens that, according to the mask, form a pair of query and key with some or, if `of_all`, with all of
-  /// this warp's rows.
+  /// The inner tokens that the mask pairs, as query and key, with at least one of this warp's rows or, if `of_all`,
+  /// with all of them.
   __device__ token_range<int> own_range(bool of_all) const {
     int const first = first_ + row_, last = c_.last_of(first, warp_rows);
     if constexpr (of_keys) return of_all ? mask_.common_queries(first, last) : mask_.queries(first, last);
@@ -169,6 +171,7 @@ private:
     }
     __syncthreads();
   }
+  /// Begins to load the inner tiles of an iteration into stage `stage`, and the values of the queries if `of_keys`.
   __device__ void begin_stage(flash_iterations const& iteration, int stage) {
     begin_inner(shared_.inner[stage], iteration, 0);
     if constexpr (of_keys) {
@@ -231,6 +234,7 @@ private:
     queries_.distribute(log2_sum, minus_row_sum);
   }
 
+  /// Begins to load the outer tiles, or one of them: the columns from `column` on.
   __device__ void begin_outer(int column) {
     begin_outer(shared_.outer[0], of_keys ? x_.k : x_.q, column);
     auto const& second = of_keys ? x_.v : x_.dy;
@@ -315,22 +319,23 @@ private:
   flash_gradient_operands<stored, accumulate> const& x_;
   memory& shared_;
   flash_chunks<width, tiling::is_narrow> chunks_;
-  int sequence_, head_, row_; // this warp's first row in the tile
+  int sequence_, head_, row_; // head_: as in `heads`; row_: this warp's first row in the tile
   attention_mask<int, takes_documents> mask_;
   int first_;                   // the tile's first row
   token_range<int> some_, all_; // own_range(false) and own_range(true)
   tile_source<flash_threads, inner_tile> inner_[2];
   flash_query_sums<of_keys, accumulate, warp_rows, part> queries_;
-  strip<accumulate, warp_rows, part> p_, ds_;                // of the current part
+  strip<accumulate, warp_rows, part> p_, ds_;                // probabilities and gradients of scores, of the part
   strip<accumulate, warp_rows, width> dscored_;              // dk, or dq
   strip<accumulate, warp_rows, of_keys ? width : 8> dvalue_; // dv
 };
 
 } // namespace detail
 
-// The gradients of flash attention (Dao 2023, algorithm 2), without atomic additions: each block computes complete rows
-// of its results. `of_keys`: dk and dv of a tile of keys, summed over the query heads that share them, in the order of
-// these heads; otherwise dq of a tile of queries, and -sum(dy y) of each of these queries.
+// Computes the gradients of flash attention (Dao 2023, algorithm 2), without atomic additions: each block computes
+// complete rows of its results. With `of_keys`, they are dk and dv of a tile of keys, summed over the query heads that
+// share them, in the order of these heads. Without, they are dq of a tile of queries, and -sum(dy y) of each of these
+// queries, which the kernel with `of_keys` reads.
 template <bool of_keys, class stored, class accumulate, int width>
 static __global__ void __launch_bounds__(detail::flash_threads, 2)
     flash_gradient_kernel(detail::flash_call<accumulate> c, detail::flash_gradient_operands<stored, accumulate> x) {

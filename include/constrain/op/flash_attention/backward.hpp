@@ -27,7 +27,8 @@ public:
   static constexpr std::int64_t queries = 96; // queries per tile
   static_assert(queries % panel == 0 && keys <= queries);
 
-  /// `mask`: of the sequence.
+  /// `mask`: the mask of the sequence; its attention_masks must outlive this object. `operands`: the arrays of the
+  /// head, which are not copied.
   flash_backward(attention_mask<std::int64_t> const& mask, std::int64_t head_width,
                  flash_backward_operands<stored, accumulate> const& operands)
       : mask_(mask), head_width_(head_width), operands_(operands),
@@ -97,7 +98,8 @@ public:
 private:
   std::int64_t query_count() const { return std::min(queries, mask_.masks.tokens - query_); }
   std::int64_t key_count() const { return std::min(keys, mask_.length - key_); }
-  // The keys of the current tile to which at least one of `count` queries attends, from query i of the tile of queries.
+  // The keys of the current tile, as a range in the tile, to which at least one of `count` queries attends. `i`: the
+  // first of these queries, counted from the first query of the current tile.
   depth_range seen(std::int64_t i, std::int64_t count) const {
     return tile::seen(mask_, query_ + i, count, key_, key_count());
   }
@@ -187,7 +189,7 @@ private:
   };
 
   /// Unless the current tile of queries is already loaded, loads this tile and the same rows of dy, logsumexp and
-  /// row_sums, and transposes the tiles of q and dy.
+  /// row_sums, and transposes the tiles of q and dy. `chunk`: the first column; `depth`: the number of columns.
   void load_queries(std::int64_t chunk, std::int64_t depth) {
     if (query_at_ == place{query_, chunk}) return;
     query_at_ = {query_, chunk};
@@ -202,7 +204,7 @@ private:
     }
   }
 
-  /// Loads the current tile of keys and the same rows of v, unless both are already loaded.
+  /// Loads the current tile of keys and the same rows of v, unless both are already loaded; as in `load_queries`.
   void load_keys(std::int64_t chunk, std::int64_t depth) {
     if (key_at_ == place{key_, chunk}) return;
     key_at_ = {key_, chunk};

@@ -12,7 +12,7 @@
 /// Definitions that the CUDA kernels of flash attention share.
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-inline constexpr int flash_threads = 128;
+inline constexpr int flash_threads = 128; // threads of a block
 inline constexpr double log2_of_e = 1.4426950408889634;
 
 /// The largest number of columns of a tile: 256 bytes. With this number, the tiles of a block fit into 48 KiB of shared
@@ -53,7 +53,7 @@ template <class accumulate> struct flash_call {
 
   /// The scale that turns scores into exponents of 2.
   __device__ accumulate log2_scale() const { return scale * accumulate(log2_of_e); }
-  /// The last token of the sequence in [first, first + count).
+  /// The last token of the sequence in [first, first + count); the sequence's last token if `first` is after it.
   __device__ int last_of(int first, int count) const { return (first + count < tokens ? first + count : tokens) - 1; }
 
 private:
@@ -71,7 +71,7 @@ template <class T> struct flash_operand {
 
   flash_operand(tensor<T> const& x) : data(x.data), stride(x.row_stride()) {}
 
-  /// Tokens [token, end) and columns [column, ...) of one head.
+  /// Tokens [token, end) and columns [column, head width) of one head of one sequence.
   template <class accumulate>
   __device__ matrix_view<T> view(flash_call<accumulate> const& c, int sequence, int head, int token, int column,
                                  int end) const {
@@ -135,8 +135,8 @@ __device__ void for_each_hidden(strip<real, rows, columns>& x, attention_mask<in
   }
 }
 
-/// Launches `kernel` with blocks for all chunks of all heads: blockIdx is {sequence * heads + head, tile, chunk}.
-/// `heads`: heads of a sequence.
+/// Launches `kernel` with blocks for all chunks of all heads: blockIdx is {sequence * heads + head, tile, chunk}. A
+/// block computes `rows` rows and `width` columns of a head. `heads`: heads of a sequence.
 template <int rows, int width, class... parameters>
 void flash_launch(cuda_context& context, attention_heads const& h, std::int64_t heads, void (*kernel)(parameters...),
                   std::type_identity_t<parameters>... arguments) {

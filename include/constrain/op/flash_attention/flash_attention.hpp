@@ -64,7 +64,7 @@ struct flash_attention {
     result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
   }
-  /// Changes the options as `attention::divide` does.
+  /// Changes the options for one rank, as `attention::divide` does, with the same result.
   static constexpr bool divide(options& o, division& d) { return attention::divide(o, d); }
   static constexpr void gradient(backward& b) {
     auto const emit = [&](std::initializer_list<value> inputs) {
@@ -90,7 +90,8 @@ constexpr value flash_attention(value q, value k, value v, value mask, attention
   return emit<op::flash_attention>({q, k, v, mask}, options, line);
 }
 
-/// `flash_attention` of queries, keys and values that are side by side in qkv, as for `self_attention`.
+/// `flash_attention` of queries, keys and values that are side by side in qkv, as for `self_attention`. Also refused: a
+/// qkv of a different width.
 constexpr value flash_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   auto const [q, k, v] = detail::cut_qkv(qkv, options, line);
   return flash_attention(q, k, v, options, line);

@@ -14,7 +14,7 @@ namespace detail {
 /// only if a score exceeds it by more than `slack`, so most tiles do not rescale the sums (the conditional rescaling of
 /// FlashAttention-4, Zadouri et al. 2026).
 template <class real, int rows> struct online_softmax {
-  static constexpr int lines = rows / 8;
+  static constexpr int lines = rows / 8; // rows of which a lane holds scores
   // Finite, so that scores of -infinity have probability 0 if others are larger; its product with `scale` is finite.
   static constexpr real lowest = std::numeric_limits<real>::lowest() / 2;
   static constexpr real slack = 8; // exponent of 2; 2^8 is far below the largest fp16 value
@@ -47,7 +47,7 @@ template <class real, int rows> struct online_softmax {
       sum[line] += x;
     });
   }
-  /// The sum of the exponentials of a row, after the last tile.
+  /// The sum of the exponentials of a row, after the last tile. All lanes of the warp must take part.
   __device__ real total(int line) const {
     return over_row(sum[line], [](real a, real b) { return a + b; });
   }
@@ -105,6 +105,7 @@ public:
         k_(x.k.of_head(c, sequence_, head_ / c.group, mask_.length)),
         v_(x.v.of_head(c, sequence_, head_ / c.group, mask_.length)) {}
 
+  /// Computes and stores the results of the block's queries.
   __device__ void run() {
     auto const keys = mask_.keys(first_, c_.last_of(first_, tiling::rows));
     sums_.clear();
@@ -142,6 +143,7 @@ private:
       stage = 1 - stage;
     }
   }
+  /// Begins to load the tiles of keys and values from token `key` on into stage `stage`.
   __device__ void begin_stage(int stage, int key) {
     k_.begin(shared_.stages[stage].k, key, 0);
     v_.begin(shared_.stages[stage].v, key, 0);
@@ -159,6 +161,7 @@ private:
     if (key + tiling::keys < keys.end) begin_scores(key + tiling::keys, 0, chunks_.count > 1);
     multiply(sums_, scores, shared_.stages[0].v);
   }
+  /// Begins to load the columns of the queries from `column` on.
   __device__ void begin_queries(int column) {
     tile_source<flash_threads, query_tile>(x_.q.of_head(c_, sequence_, head_, c_.tokens))
         .begin(shared_.q, first_, column);
@@ -196,6 +199,7 @@ private:
     for_each_hidden<false>(scores, mask_, first_ + row_, key,
                            [](accumulate& x, int, int) { x = -math::infinity<accumulate>; });
   }
+  /// Stores the results of this warp's queries and, in the blocks of the first chunk, the logsumexp of the queries.
   __device__ void store() {
     constexpr int lines = warp_rows / 8;
     accumulate factor[lines];
@@ -221,7 +225,7 @@ private:
   flash_operands<stored, accumulate> const& x_;
   memory& shared_;
   flash_chunks<width, tiling::is_narrow> chunks_;
-  int sequence_, head_, row_; // this warp's first query in the tile
+  int sequence_, head_, row_; // row_: this warp's first query in the tile
   attention_mask<int> mask_;
   int first_;                   // the tile's first query
   token_range<int> some_, all_; // the keys to which some, and all, of this warp's queries attend

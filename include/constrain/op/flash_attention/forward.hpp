@@ -16,7 +16,8 @@ public:
   static constexpr std::int64_t queries = 192; // queries per block
   static_assert(queries % panel == 0);
 
-  /// `mask`: of the sequence. `q`, `k`, `v`: queries, keys and values of the head, each [tokens, head width].
+  /// `mask`: the mask of the sequence; its attention_masks must outlive this object. `q`, `k`, `v`: queries, keys and
+  /// values of the head, each [tokens, head width], which are not copied.
   flash_forward(attention_mask<std::int64_t> const& mask, std::int64_t head_width, head_matrix<stored const> q,
                 head_matrix<stored const> k, head_matrix<stored const> v)
       : mask_(mask), head_width_(head_width), q_(q), k_(k), v_(v) {}
@@ -98,7 +99,8 @@ private:
     }
   }
 
-  /// Loads a chunk of columns of a panel of queries, transposed and scaled, unless this chunk is already loaded.
+  /// Loads a chunk of columns of a panel of queries, transposed and scaled, unless this chunk is already loaded. The
+  /// panel begins at `query`, which is row `i` of the block. `chunk`: the first column; `depth`: the number of columns.
   void load_queries(std::int64_t query, std::int64_t i, std::int64_t chunk, std::int64_t depth) {
     if (query_chunk_[i / panel] == chunk) return;
     query_chunk_[i / panel] = chunk;
@@ -115,7 +117,8 @@ private:
   };
 
   /// Loads a chunk of columns of a tile of the keys or values `from` into `to`, unless `to` already holds this chunk.
-  /// `at`: the contents of `to`.
+  /// The tile has `count` tokens from `key` on. `chunk`: the first column; `depth`: the number of columns; `at`: the
+  /// contents of `to`.
   void load(head_matrix<stored const> from, std::int64_t key, std::int64_t count, std::int64_t chunk,
             std::int64_t depth, accumulate* to, place& at) {
     if (at == place{key, chunk}) return;

@@ -7,11 +7,12 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Values of each query of a strip [rows, columns] that the gradient needs: the logsumexp of the scores, as an exponent
-/// of 2, and -sum(dy y). `of_columns`: whether the queries are the columns of the strip, or its rows.
+/// of 2, and -sum(dy y). `of_columns`: whether the queries are the columns of the strip; otherwise, they are its rows.
 template <bool of_columns, class real, int rows, int columns> struct flash_query_sums {
-  static constexpr int count = of_columns ? columns / 4 : rows / 8;
+  static constexpr int count = of_columns ? columns / 4 : rows / 8; // queries of which a lane holds values
   real log2_sums[count]{}, minus_row_sums[count]{};
 
+  /// The index, in the two arrays, of the query of this lane's element in line `line` and column `column` of the strip.
   __device__ static int index(int line, int column) { return of_columns ? column / 8 * 2 + column % 2 : line; }
   /// The column of this lane's query `i`, if the queries are columns.
   __device__ static int column(int i) { return i / 2 * 8 + static_cast<int>(threadIdx.x % 4) * 2 + i % 2; }
@@ -41,7 +42,8 @@ template <bool of_columns, class real, int rows, int columns> struct flash_query
 };
 
 /// sum(dy y) over a head's columns of row `row`, 0 beyond the last row. Two lanes whose indices differ only in the
-/// lowest bit compute the sum together. `width`: columns of a tile.
+/// lowest bit pass the same row, compute the sum together, and both get it. All lanes of the warp must take part.
+/// `width`: columns of a tile.
 template <int width, class accumulate, class stored>
 __device__ accumulate sum_of_row(matrix_view<stored const> const& dy, matrix_view<stored const> const& y, int row) {
   constexpr int in_unit = pack_of<stored>;

@@ -57,7 +57,7 @@ template <class accumulate> struct flash_tile {
   }
 
   /// Where a query does not attend to a key, sets the score to the lowest finite value. `scores` [rows, panel]: a row
-  /// per key, a column per query. `step`: elements from one row to the next.
+  /// per key from `first_key` on, a column per query from `first_query` on. `step`: elements from one row to the next.
   static void hide(attention_mask<std::int64_t> const& mask, std::int64_t first_query, std::int64_t first_key,
                    std::int64_t rows, accumulate* scores, std::int64_t step) {
     auto const count = std::min(panel, mask.masks.tokens - first_query);

@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: replaces the loss of a row, the plain cross-entropy, with the focal loss. Rounding of the
-/// logsumexp can make the cross-entropy negative.
+/// Loop body of the kernel: replaces the loss of a row, the plain cross-entropy, with the focal loss. A cross-entropy
+/// below 0, which rounding of the logsumexp can cause, counts as 0.
 struct focal_rows {
   double* loss;
   double gamma;
@@ -34,8 +34,8 @@ template <class architecture> struct kernel<op::focal_loss, cuda<architecture>> 
   }
 };
 
-/// Loop body of the kernel: the factor that multiplies the gradient of the cross-entropy of a row; 0 for an ignored
-/// label.
+/// Loop body of the kernel: factor[row] = the factor that multiplies the gradient of the cross-entropy of the row; 0
+/// for an ignored label.
 template <class stored, class accumulate> struct focal_factors {
   double const* dloss;
   stored const* logits;
@@ -57,8 +57,8 @@ template <class stored, class accumulate> struct focal_factors {
   }
 };
 
-// dlogits = the gradient of the loss with respect to the logits; may overwrite the logits. One block per row, n
-// elements per access.
+// dlogits = the gradient of the loss with respect to the logits, from the factors of focal_factors; may overwrite the
+// logits. One block per row, n elements per access.
 template <int n, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     focal_loss_gradient_kernel(stored const* logits, std::int32_t const* labels, accumulate const* log_sum_exp,

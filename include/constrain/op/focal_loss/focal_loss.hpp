@@ -39,7 +39,8 @@ struct focal_loss {
   static constexpr unsigned accumulating = 0b1;
   static constexpr unsigned workspace = 0b100;
 
-  /// Refused: labels that are not i32, or not of shape [...] for logits of shape [..., classes].
+  /// Refused: labels that are not i32, or not of shape [...] for logits of shape [..., classes]. `expected` and `got`:
+  /// the numbers of labels.
   template <diagnosis d> struct labels_do_not_fit_the_logits {
     static_assert(d.ok(), "ct::focal_loss needs one integer label per row of logits: logits [..., classes], labels "
                           "[...]");

@@ -8,7 +8,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Calls f(a, b) for each i < `rows.count`, where a points to row i of `some`, and b to row rows[i] of `all`. A row has
-/// `width` elements.
+/// `width` elements. Several threads call `f`, so if it writes to b, the indices in `rows` must be distinct.
 template <class some_type, class all_type, class function>
 void for_rows(some_type* some, all_type* all, tensor<std::int32_t const> rows, std::int64_t width, function const& f) {
   constexpr std::int64_t elements = 16384; // per chunk, as in for_elements

@@ -6,7 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: copies pack i of y, n elements, from x; row r of y is row rows[r] of x.
+/// Loop body of the kernel: copies pack i of y, n elements, from x; row r of y is row rows[r] of x. `per_row` divides
+/// by `packs`.
 template <int n, class stored> struct gather_rows_packs {
   stored const* x;
   std::int32_t const* rows;
@@ -19,7 +20,8 @@ template <int n, class stored> struct gather_rows_packs {
     store_stored(load_stored<n>(x + (rows[row] * packs + (i - row * packs)) * n), y + i * n);
   }
 };
-/// Loop body of the kernel for later writes: adds pack i of dy to dx; row r of dy is added to row rows[r] of dx.
+/// Loop body of the kernel for later writes: adds pack i of dy to dx; row r of dy is added to row rows[r] of dx. The
+/// indices in `rows` must be distinct.
 template <int n, class stored> struct add_rows_packs {
   stored const* dy;
   std::int32_t const* rows;
@@ -38,14 +40,15 @@ template <int n, class stored> struct add_rows_packs {
   }
 };
 
-/// Calls f(std::integral_constant<int, n>), where n is the number of elements per access for rows of `width` elements.
+/// Calls f(std::integral_constant<int, n>), where n is the number of elements per access for rows of `width` elements
+/// in both arrays.
 template <class stored, class function>
 void with_row_packs(std::int64_t width, stored const* all, stored const* some, function const& f) {
   if (takes_packs<stored>(width, all, some)) f(std::integral_constant<int, pack_of<stored>>{});
   else f(std::integral_constant<int, 1>{});
 }
 
-/// y[i] = x[rows[i]], for the rows of y.
+/// y[i] = x[rows[i]], for the rows of y. `rows` must not be empty.
 template <class architecture, class stored>
 void gather_rows(cuda<architecture> device, call const& c, stored const* x, tensor<std::int32_t const> rows,
                  tensor<stored> y) {

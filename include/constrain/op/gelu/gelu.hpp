@@ -41,6 +41,7 @@ struct gelu_tanh {
 private:
   static constexpr double slope = 2 * 0.79788456080286535588, curve = slope * 0.044715; // 2u = slope x + curve x^3
 
+  /// sigmoid(2u). `square`: x^2.
   template <class real> CT_HOST_DEVICE static real gate(real x, real square) {
     return math::gate(x * (real(slope) + real(curve) * square));
   }

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-inline constexpr int square_warps = cuda_threads / 32;
+inline constexpr int square_warps = cuda_threads / 32;   // warps of a block; each sums one chunk at a time
 inline constexpr int chunks_of_block = 4 * square_warps; // chunks that a block of square_chunks_kernel handles
 
 /// One gradient of a multi-tensor launch.
@@ -61,7 +61,7 @@ template <class stored> __device__ double sum_of_squares(stored const* tensor, s
 } // namespace detail
 
 // entry.sums[k] = the sum of the squares of chunk k of a gradient; one warp per chunk. If this is the first write in a
-// run, sets `squares` to 0; gradient_norm_squared_kernel then writes its elements.
+// run, sets the `gradients` elements of `squares` to 0; gradient_norm_squared_kernel then writes some of them.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     square_chunks_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* squares, std::int64_t gradients) {
@@ -168,7 +168,7 @@ template <class architecture> struct kernel<op::chunk_squares, cuda<architecture
 // squares[index] = the sum of the chunk sums of all shards, [shards, tensors, chunks], in the order of
 // gradient_norm_squared_kernel: each thread of the single block adds the same chunks of the full tensor as there.
 // Chunks beyond the last element are 0. `zeroes`: whether this is the first write in a run, which must define all
-// elements of `squares`.
+// `gradients` elements of `squares`.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     chunk_sum_kernel(stored const* sums, int shards, std::int64_t tensors, int chunks, bool zeroes, std::int64_t index,

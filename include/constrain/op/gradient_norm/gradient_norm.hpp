@@ -7,13 +7,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// Options of the ops that write one of the squared norms.
 struct squared_norm_options {
-  std::int64_t index = 0;     // index of the gradient
+  std::int64_t index = 0;     // index of the gradient in the output
   std::int64_t gradients = 1; // number of gradients, which is the extent of the output
 };
 
 /// First half of gradient_norm_squared for a sharded gradient: the sum of the squares of each chunk of this rank's
 /// shard, [tensors, chunks of a shard], fp64. Padding is not summed, since an op that works on shards may write to the
-/// padding.
+/// padding. The sums of chunks after the shard's last element are 0.
 struct chunk_squares {
   struct options {
     std::int64_t tensors = 1;        // number of tensors in the stack
@@ -31,7 +31,8 @@ struct chunk_squares {
 };
 
 /// Second half of gradient_norm_squared for a sharded gradient: squares[index] from the chunk sums of all shards,
-/// [shards, tensors, chunks of a shard], added in the same order as in gradient_norm_squared.
+/// [shards, tensors, chunks of a shard], added in the same order as in gradient_norm_squared. The other elements of
+/// `squares` are as in gradient_norm_squared.
 struct chunk_sum {
   using options = squared_norm_options;
   static constexpr char const* name = "chunk_sum";
@@ -42,8 +43,8 @@ struct chunk_sum {
   }
 };
 
-/// The squared norm of a gradient that is divided over the ranks of a tensor group: sums squares[index] over these
-/// ranks, in place and in rank order.
+/// Computes the squared norm of a gradient that is divided over the ranks of a tensor group: sums squares[index] over
+/// these ranks, in place (`squares` is input 0 and output 0) and in rank order.
 struct tensor_norm_squared {
   using options = squared_norm_options;
   static constexpr char const* name = "tensor_norm_squared";
@@ -52,10 +53,10 @@ struct tensor_norm_squared {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };
 
-/// squares[index] = the squared norm of one gradient. squares is [number of gradients], fp64. A gradient is a stack of
-/// tensors, one per iteration of the loops that its parameter is stacked over. The squares are summed in chunks of
-/// `norm_chunk` elements, the chunks' sums are added up per tensor, and the tensors' sums give the squared norm. The
-/// order is fixed.
+/// squares[index] = the squared norm of one gradient. squares is [number of gradients], fp64; the first op that writes
+/// to it in a run of the program sets its other elements to 0. A gradient is a stack of tensors, one per iteration of
+/// the loops that its parameter is stacked over. The squares are summed in chunks of `norm_chunk` elements, the chunks'
+/// sums are added up per tensor, and the tensors' sums give the squared norm. The order is fixed.
 struct gradient_norm_squared {
   using options = squared_norm_options;
   static constexpr char const* name = "gradient_norm_squared";
@@ -65,8 +66,8 @@ struct gradient_norm_squared {
     return inferred::one(dtype::f64, shape(o.gradients));
   }
 
-  /// The form for a sharded gradient. Each rank sums the chunks of its shard, the chunk sums are gathered, and every
-  /// rank adds all of them in order, so the result has the same bits as for the full gradient.
+  /// Appends the form of node `n` for a sharded gradient. Each rank sums the chunks of its shard, the chunk sums are
+  /// gathered, and every rank adds all of them in order, so the result has the same bits as for the full gradient.
   static constexpr void flat_form(builder& out, node const& n) {
     auto& values = out.program.values;
     auto const& gradient = values[n.inputs[0].value];
@@ -85,7 +86,8 @@ struct gradient_norm_squared {
     out.append(info_of<chunk_sum>, sum);
   }
 
-  /// The form for a gradient that is divided over the ranks of a tensor group: the sum of the ranks' squared norms.
+  /// Appends the form of node `n` for a gradient that is divided over the ranks of a tensor group: the squared norms of
+  /// the ranks are summed.
   static constexpr void divided_form(builder& out, node const& n) {
     out.program.add_node(n);
     out.call<tensor_norm_squared>({n.outputs[0]}, {n.outputs[0]}, unpack<options>(n.attributes), n.line);
