@@ -11,7 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A list of named values that must be equal on all ranks.
+/// A list of named values that must be equal on all ranks. All ranks must add the same names in the same order. Errors
+/// show the names.
 class fingerprint {
 public:
   /// Adds a string. Neither `name` nor `value` may contain '\0'.

@@ -121,7 +121,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
                    is[i], "; pass the tokens as labels"});
 }
 
-/// The object that a `sample_set` of examples holds.
+/// The object that a `sample_set` of examples holds. `labels`, `view`, `copy` and `pad` are as in `sample_set`.
 struct example_samples {
   data::examples examples;
   example_arrays arrays;
@@ -130,6 +130,7 @@ struct example_samples {
 
   bool shifts() const { return examples.which() == constrain::labels::shift; }
   std::size_t inputs() const { return examples.inputs().size(); }
+  /// The elements of a sample in the array `of`.
   array_view part(example_array const& of, std::int64_t sample) const {
     return of.all.slice(static_cast<std::size_t>(index(sample)) * of.elements, of.elements);
   }
