@@ -88,7 +88,7 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
   using evaluate = planned<evaluate_program, step, target>;
   using predict = planned<predict_program, step, target>;
   using generate = planned<generate_program, step, target>;
-  /// The first failure of an entry other than `step`.
+  /// The first failure of an entry other than `step`; none if `step` is refused.
   static constexpr diagnosis failure_without_gradients = !step::failure.ok()       ? diagnosis{}
                                                          : !evaluate::failure.ok() ? evaluate::failure
                                                          : !predict::failure.ok()  ? predict::failure
@@ -109,7 +109,7 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
                       device_plan_of<predict, target>.scratch, device_plan_of<generate, target>.scratch);
   /// The end of the arena, after all buffers: step parameters and scratch memory.
   static constexpr device_reserve reserve{target::parameters + scratch, target::alignment};
-  /// The planned bytes of all entries on one rank, by part.
+  /// How the trainer uses its memory on one rank; see `memory_plan` for the entries that each field covers.
   static constexpr memory_plan memory =
       step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, reserve) : memory_plan{};
   /// The error if `memory.peak` exceeds the limit of checkpoint::budget. `trainer` reports this error.

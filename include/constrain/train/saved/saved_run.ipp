@@ -15,6 +15,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+// Names of the files of a saved run besides the weights and the configuration.
 inline constexpr char const* saved_optimizer = "optimizer.safetensors";
 inline constexpr char const* saved_state = "state.json";
 inline constexpr int saved_version = 2; // of the format; version 1 named the optimizer's state fields by index
