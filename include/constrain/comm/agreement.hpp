@@ -114,8 +114,8 @@ public:
   /// Returns once all ranks have passed their checks; throws on all ranks if a check has failed on any rank. `content`:
   /// a hash of the data read, which must be equal on all ranks. Collective.
   void all_can(std::uint64_t content = 0);
-  /// Calls a function that must call `all_can()` once. An exception before that call makes all ranks throw. A later
-  /// exception is thrown only on the rank where it occurs.
+  /// Calls `checks_and_changes` with this object; the function must call `all_can()` once. An exception before that
+  /// call makes all ranks throw. A later exception is thrown only on the rank where it occurs.
   void run(function_ref<void(agreement&)> checks_and_changes);
 
 private:

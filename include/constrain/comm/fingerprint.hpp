@@ -43,7 +43,8 @@ private:
 
 /// Throws the same `error` on every rank unless all ranks have the same fingerprint and are in the same call (`where`).
 /// If fingerprints differ, the error contains the name of the first value that differs between rank 0 and another rank,
-/// and both values, and says what to do in this call. Collective: one all-gather, or two if fingerprints differ.
+/// and both values, and says what to do in this call. `mine`: this rank's fingerprint. Does nothing with a single rank.
+/// Collective: one all-gather, or two if fingerprints differ.
 void check_ranks_agree(communicator& world, joint_call where, fingerprint const& mine);
 
 } // namespace constrain

@@ -81,7 +81,8 @@ private:
   void check(int status, char const* what) const;
   /// Throws `error` if `bytes` is too large for MPI's counts, which are 32-bit integers.
   static void check_count(std::int64_t bytes);
-  /// Converts lengths and offsets to MPI's 32-bit integers. Throws `error` if one is too large.
+  /// Converts `lengths` and `offsets` to MPI's 32-bit integers `counts` and `starts`; all four arrays have `size()`
+  /// elements. Throws `error` if a length or an offset is too large.
   void fill(int* counts, int* starts, std::int64_t const* lengths, std::int64_t const* offsets) const;
 
   static inline MPI_Comm meeting_ = MPI_COMM_NULL; // all processes; used only by `meet`

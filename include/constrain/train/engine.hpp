@@ -37,9 +37,9 @@ public:
   template <class planned_entry>
   static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens};
 
-  /// Chooses the CUDA device for `allocate`. `given`: its index; -1: the current device. With a parallel policy, calls
-  /// `device_of_rank` and throws its errors: -1 then means a different device for each rank on a node, and the call is
-  /// collective.
+  /// Chooses the CUDA device for `allocate`. `given`: its index; -1: the current device. `world`: all ranks. With a
+  /// parallel policy, calls `device_of_rank` and throws its errors: -1 then means a different device for each rank on a
+  /// node, and the call is collective.
   void choose_device([[maybe_unused]] int given, [[maybe_unused]] communicator& world) {
     if constexpr (is_distributed_cuda) device_ = runner_type::device_for(given, world);
     else device_ = given;

@@ -35,7 +35,8 @@ struct example_array {
 using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
 
 /// Matches the arrays of examples to the ports of a task. Throws `error` unless each port has an array of the right
-/// type, each port can be divided into examples, and each array holds complete examples.
+/// type, each port can be divided into examples, and each array holds complete examples. `where`, `needed`,
+/// `sequences`: as in `samples_in`.
 [[gnu::cold]] CONSTRAIN_INLINE example_arrays cut(char const* where, data::examples const& examples,
                                                   batch_needs const& needed, std::size_t sequences) {
   check_types(where, needed.ports, port_kind::input, examples.inputs());

@@ -47,8 +47,8 @@ public:
   std::int64_t operator()(plan_port const& to, array_view from) const;
   /// Copies arrays to all ports of `kind`. Returns the result for the first of these ports.
   std::int64_t operator()(plan_ports to, port_kind kind, array_list const& from) const;
-  /// Copies arrays to all label ports. Sets valid[i] to the number of labels other than `ignored_label` in micro-batch
-  /// i of the first label port. Returns the sum.
+  /// Copies `from`, one array for each label port, to these ports. Sets valid[i] to the number of labels other than
+  /// `ignored_label` in micro-batch i of the first label port. Returns the sum.
   std::int64_t labels(plan_ports to, array_list const& from, std::span<std::int64_t> valid) const;
 
 private:

@@ -56,10 +56,10 @@ public:
   static constexpr std::int64_t batch_tokens =
       entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step on one rank
 
-  /// `h`: the optimizer's hyperparameters. Throws `error` for a value out of range, for a `.clip_norm` other than 0
-  /// with optimizer::in_backward, for a `.dropout` other than 0 without ct::dropout, if the device cannot be used, if
-  /// the arena cannot be allocated, if the world size does not fit the parallelism policy, or if the program, the
-  /// options or the hyperparameters differ between ranks.
+  /// `h`: the optimizer's hyperparameters. `run`: all other options. Throws `error` for a value out of range, for a
+  /// `.clip_norm` other than 0 with optimizer::in_backward, for a `.dropout` other than 0 without ct::dropout, if the
+  /// device cannot be used, if the arena cannot be allocated, if the world size does not fit the parallelism policy, or
+  /// if the program, the options or the hyperparameters differ between ranks.
   explicit trainer(hyper const& h = {}, run_options const& run = {}) : base(run), hyper_(h) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
@@ -183,10 +183,10 @@ public:
   /// Loads only weights, from a directory or safetensors file of Hugging Face Transformers or from another trainer's
   /// saved run of the same model. With {.strict = false}, weights that are not stored keep their values: for example,
   /// `std::puts(t.load_pretrained("bert", {.strict = false}).text().c_str())` loads a pretrained body for a new head,
-  /// and prints the names of the tensors that were not loaded. Averages (optimizer::averaged) become copies of the new
-  /// weights, and compensations (optimizer::states_in with precision::pure_bf16) become 0; other states keep their
-  /// values. Throws `error`, with nothing changed, if the weights cannot be read, or if names, shapes or configuration
-  /// do not match.
+  /// and prints the result, the names of the tensors that were not loaded. Averages (optimizer::averaged) become copies
+  /// of the new weights, and compensations (optimizer::states_in with precision::pure_bf16) become 0; other states keep
+  /// their values. Throws `error`, with nothing changed, if the weights cannot be read, or if names, shapes or
+  /// configuration do not match.
   loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
     settle();
     auto const result = constrain::load_pretrained(path, options, table(), format(), engine_.arena(), *ranks_.world,

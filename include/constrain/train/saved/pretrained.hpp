@@ -43,7 +43,8 @@ struct loaded_weights {
 [[gnu::cold]] loaded_weights load_pretrained(std::string const& path, pretrained_options const& options,
                                              parameter_list const& list, weight_format const& format, arena& memory,
                                              communicator& group, agreement& ranks);
-/// `load_pretrained` within an `agreement` over `world`: throws on all ranks if a check fails on one. Collective.
+/// `load_pretrained` within an `agreement` over `world`: throws on all ranks if a check fails on one. Other arguments:
+/// as above. Collective.
 [[gnu::cold]] loaded_weights load_pretrained(std::string const& path, pretrained_options const& options,
                                              parameter_list const& list, weight_format const& format, arena& memory,
                                              communicator& world, communicator& group);
