@@ -25,7 +25,7 @@ public:
     ~wait();
 
   private:
-    char const* before_; // name of the outer wait whose deadline comes first; null: no outer wait
+    char const* before_;               // name of the outer wait whose deadline comes first; null: no outer wait
     double before_begin_, before_end_; // `begin_` and `end_` of the outer wait
   };
 
