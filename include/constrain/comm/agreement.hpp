@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The library's collective calls in which ranks exchange outcomes. Each rank also sends its current call, so that
 /// ranks in different calls are detected.
 enum class joint_call : std::int64_t {
-  construction,
-  step,
+  construction, // of a trainer or an inference object
+  step,         // step and enqueue
   evaluate,
   predict,
   generate,
@@ -26,7 +26,7 @@ enum class joint_call : std::int64_t {
   resume,
   pretrained, // load_pretrained
   fit,
-  set, // the value of a setting
+  set, // changes a setting
   scale_learning_rate,
   question // in_any_rank
 };
@@ -43,7 +43,7 @@ constexpr char const* name_of(joint_call c) {
 namespace detail {
 
 /// All-gather of one value per rank: all[r] becomes rank r's value. `all` has `world.size()` elements; the caller must
-/// have set all[world.rank()].
+/// have set all[world.rank()]. `type` must be trivially copyable.
 template <class type> void gather(communicator& world, type* all) {
   std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
   for (int rank = 0; rank < world.size(); ++rank) {
@@ -57,10 +57,11 @@ template <class type> void gather(communicator& world, type* all) {
 /// `lengths`: the length of each rank's string in bytes; `world.size()` elements.
 std::string gather_texts(communicator& world, std::string_view mine, std::int64_t const* lengths);
 
-/// FNV-1a hash, 64 bits.
+/// The 64-bit FNV-1a hash of the bytes of `text`.
 std::uint64_t hash_of(std::string_view text);
 
-/// Throws `error` and records that all ranks agreed to throw it. The caller must ensure that every rank throws.
+/// Throws an `error` with the text `message`, and records for `rethrow_or_end_job` that all ranks agreed to throw it.
+/// The caller must ensure that every rank throws.
 [[noreturn, gnu::cold]] void throw_agreed(std::string message);
 
 /// The data that each rank sends in `agree`. `check_ranks_agree` uses `length` and `hash` for the text of a fingerprint
@@ -74,7 +75,7 @@ struct vote {
 
 /// Throws the error for `votes` that are not unanimous: ranks are in different calls, have different `content`, or
 /// failed. `votes`: the votes of all ranks, `world.size()` elements. `failure`: this rank's exception, or null.
-/// `message`: the message of `failure`. Collective.
+/// `message`: the message of `failure`; empty if `failure` is null. Collective.
 [[noreturn, gnu::cold]] void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
                                        std::string const& message);
 
@@ -113,8 +114,8 @@ public:
   /// Returns once all ranks have passed their checks; throws on all ranks if a check has failed on any rank. `content`:
   /// a hash of the data read, which must be equal on all ranks. Collective.
   void all_can(std::uint64_t content = 0);
-  /// Calls a function that must call `all_can()` once. An exception before that call makes all ranks throw. A later
-  /// exception is thrown only on the rank where it occurs.
+  /// Calls `checks_and_changes` with this object; the function must call `all_can()` once. An exception before that
+  /// call makes all ranks throw. A later exception is thrown only on the rank where it occurs.
   void run(function_ref<void(agreement&)> checks_and_changes);
 
 private:
@@ -129,7 +130,7 @@ private:
 /// rethrows. `where`: the library call, for the message.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
 
-/// Calls `f`, which may communicate. If `f` throws, calls `rethrow_or_end_job`.
+/// Calls `f`, which may communicate. If `f` throws, calls `rethrow_or_end_job`. `where`: as there.
 void together(communicator& world, joint_call where, function_ref<void()> f);
 
 } // namespace constrain

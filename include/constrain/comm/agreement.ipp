@@ -37,7 +37,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return hash;
 }
 
-/// An exception's `what()`, or a fixed text if the exception is not a std::exception.
+/// The `what()` of an exception (not null), or a fixed text if the exception is not a std::exception.
 [[gnu::cold]] CONSTRAIN_INLINE std::string message_of(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);

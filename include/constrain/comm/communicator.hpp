@@ -21,7 +21,7 @@ public:
   communicator& operator=(communicator const&) = delete;
   virtual ~communicator() = default;
 
-  /// This process's rank.
+  /// This process's rank, from 0 to `size()` - 1.
   virtual int rank() const = 0;
   /// The number of ranks.
   virtual int size() const = 0;
@@ -34,17 +34,19 @@ public:
   /// must be equal on all ranks.
   virtual void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) = 0;
   /// All-to-all: sends bytes [send_offsets[r], send_offsets[r] + send_lengths[r]) of `send` to rank r. Data from rank r
-  /// arrives at byte r * length of `receive`. `send_offsets` and `send_lengths` have `size()` elements. `send_lengths`
-  /// must be equal on all ranks: every rank sends `send_lengths[q]` bytes, at most `length`, to rank q.
+  /// arrives at byte r * length of `receive`, which has `size()` * length bytes. `send_offsets` and `send_lengths` have
+  /// `size()` elements. `send_lengths` must be equal on all ranks: every rank sends `send_lengths[q]` bytes, at most
+  /// `length`, to rank q.
   virtual void all_to_all(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
                           std::byte* receive, std::int64_t length) = 0;
   /// Waits until all ranks of this communicator have called `barrier`.
   virtual void barrier() = 0;
-  /// Splits the communicator into groups of `ranks` consecutive ranks and returns this rank's group. `size()` must be a
-  /// multiple of `ranks`.
+  /// Splits the communicator into groups of `ranks` consecutive ranks, which keep their order, and returns this rank's
+  /// group. `ranks` must be at least 1 and divide `size()`; this is not checked.
   virtual std::unique_ptr<communicator> groups_of(int ranks) = 0;
-  /// Splits the communicator into `stride` groups and returns this rank's group: all ranks r with r % stride ==
-  /// rank() % stride. `size()` must be a multiple of `stride`.
+  /// Splits the communicator into `stride` groups and returns this rank's group: the ranks that have the same remainder
+  /// modulo `stride` as this rank, in the same order. `stride` must be at least 1 and divide `size()`; this is not
+  /// checked.
   virtual std::unique_ptr<communicator> every(int stride) = 0;
 
   /// Ends the job, that is, all processes that were started together. This process exits with status `status`.
@@ -54,7 +56,7 @@ public:
   /// possible.
   virtual bool all_failed_or_exited() = 0;
   /// Sets the name of the current library call. The name must be a string literal. The error of a rank that waits too
-  /// long for other ranks shows the name.
+  /// long for other ranks shows the name. By default, this function does nothing.
   virtual void entered(char const*) {}
 
   /// The maximum number of ranks of a communicator.

@@ -11,7 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A list of named values that must be equal on all ranks.
+/// A list of named values that must be equal on all ranks. All ranks must add the same names in the same order. Errors
+/// show the names.
 class fingerprint {
 public:
   /// Adds a string. Neither `name` nor `value` may contain '\0'.
@@ -42,7 +43,8 @@ private:
 
 /// Throws the same `error` on every rank unless all ranks have the same fingerprint and are in the same call (`where`).
 /// If fingerprints differ, the error contains the name of the first value that differs between rank 0 and another rank,
-/// and both values, and says what to do in this call. Collective: one all-gather, or two if fingerprints differ.
+/// and both values, and says what to do in this call. `mine`: this rank's fingerprint. Does nothing with a single rank.
+/// Collective: one all-gather, or two if fingerprints differ.
 void check_ranks_agree(communicator& world, joint_call where, fingerprint const& mine);
 
 } // namespace constrain

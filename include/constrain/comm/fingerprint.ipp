@@ -23,7 +23,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return field;
 }
 
-/// What to do if ranks have different fingerprints in a call.
+/// The end of the error if ranks have different fingerprints in the call `where`: what the user can do.
 [[gnu::cold]] CONSTRAIN_INLINE char const* agreement_remedy(joint_call where) {
   if (where == joint_call::set) return "set the same setting to the same value on all ranks";
   if (where == joint_call::scale_learning_rate) return "pass the same factor on all ranks";

@@ -19,15 +19,17 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A communicator over MPI, for the processes that mpirun or srun started. If the program has not initialized MPI, this
-/// class initializes it, and finalizes it at exit. A process that waits for other processes longer than `deadline`
-/// seconds (in the constructor: at least 60 seconds) ends with an error (see watchdog.hpp). A process that exits with a
-/// nonzero status (detected only with glibc) ends the job, unless the other processes exit too within a few seconds.
-/// Throws `error` for an offset or length above 2^31 - 1 bytes, and if an MPI call returns an error code (by default,
-/// MPI aborts the job instead).
+/// class initializes it (MPI_THREAD_FUNNELED: only the thread that constructs the first object may then use this
+/// class), and finalizes it at exit. A process that waits for other processes longer than `deadline` seconds (in the
+/// constructor: at least 60 seconds) ends with an error (see watchdog.hpp). A process that exits with a nonzero status
+/// (detected only with glibc) ends the job, unless the other processes exit too within a few seconds. Throws `error`
+/// for an offset or length above 2^31 - 1 bytes, and if an MPI call returns an error code (by default, MPI aborts the
+/// job instead). The destructor of a group, the result of `groups_of` or `every`, is collective over the group.
 class mpi final : public communicator {
 public:
-  /// The communicator of all processes of the job. `deadline`: maximum wait for other processes, in seconds. Throws
-  /// `error` if there are more than `maximum_size` processes.
+  /// The communicator of all processes of the job. `deadline`: maximum wait for other processes, in seconds; must be
+  /// above 0, which is not checked. Throws `error` if there are more than `maximum_size` processes. The first
+  /// construction in a program is collective.
   explicit mpi(double deadline = 1800) : mpi(all_processes(deadline), deadline) {}
   ~mpi() override;
 
@@ -46,10 +48,11 @@ public:
   void entered(char const* call) override { watchdog::instance().call(call); }
 
 private:
+  /// The communicator of `processes`. Throws `error` as the public constructor does.
   mpi(MPI_Comm processes, double deadline);
 
-  // The number of seconds that a failing rank waits for the other ranks to fail or exit too. This is less than the
-  // deadline of the other ranks, so that the failing rank prints its error before their watchdogs print theirs.
+  /// The number of seconds that a failing rank waits for the other ranks to fail or exit too. This is less than the
+  /// deadline of the other ranks, so that the failing rank prints its error before their watchdogs print theirs.
   static double patience(double deadline) { return std::min(deadline / 2, 3.0); }
 
   /// Initializes MPI if needed. Returns the MPI communicator of all processes of the job.
@@ -78,7 +81,8 @@ private:
   void check(int status, char const* what) const;
   /// Throws `error` if `bytes` is too large for MPI's counts, which are 32-bit integers.
   static void check_count(std::int64_t bytes);
-  /// Converts lengths and offsets to MPI's 32-bit integers. Throws `error` if one is too large.
+  /// Converts `lengths` and `offsets` to MPI's 32-bit integers `counts` and `starts`; all four arrays have `size()`
+  /// elements. Throws `error` if a length or an offset is too large.
   void fill(int* counts, int* starts, std::int64_t const* lengths, std::int64_t const* offsets) const;
 
   static inline MPI_Comm meeting_ = MPI_COMM_NULL; // all processes; used only by `meet`

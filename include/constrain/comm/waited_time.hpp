@@ -8,7 +8,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Measures how long a thread has polled for other processes. The time between two calls to `seconds` counts as half a
-/// second at most, so that a stop of this process (SIGSTOP) does not use up a deadline.
+/// second at most, so that a stop of this process (SIGSTOP) does not use up a deadline. The thread must call `seconds`
+/// at least twice per second.
 class waited_time {
 public:
   /// Seconds since the construction, on the monotonic clock, without most of the time in which this process was

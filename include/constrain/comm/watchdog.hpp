@@ -18,18 +18,19 @@ public:
   class wait {
   public:
     /// `what`: the wait's name in the error, a string literal. `deadline`: seconds until the watchdog ends the process.
-    /// Waits may be nested. Each keeps its own deadline: an inner wait does not change the outer wait's.
+    /// Waits may be nested, on one thread. Each keeps its own deadline: an inner wait does not change the outer wait's.
     wait(char const* what, double deadline);
     wait(wait const&) = delete;
     wait& operator=(wait const&) = delete;
     ~wait();
 
   private:
-    char const* before_; // name of the outer wait whose deadline comes first; null: no outer wait
-    double before_begin_, before_end_;
+    char const* before_;               // name of the outer wait whose deadline comes first; null: no outer wait
+    double before_begin_, before_end_; // `begin_` and `end_` of the outer wait
   };
 
-  /// Starts the thread unless it is already running. If no thread can be created, waits have no deadline.
+  /// Starts the thread unless it is already running. Before this call, or if no thread can be created, waits have no
+  /// deadline.
   void start();
   /// Lets the thread end, within a quarter of a second. A run of a single process needs no watchdog.
   void stop() { running_ = false; }

@@ -63,7 +63,7 @@ CONSTRAIN_INLINE void watchdog::watch() {
     double const tick = std::clamp(deadline / 20, 0.005, 0.25);
     std::timespec const pause{0, static_cast<long>(tick * 1e9)};
     ::nanosleep(&pause, nullptr);
-    // If a pause takes much longer than a tick, this process was stopped (SIGSTOP): at most two ticks of it count.
+    // If a pause took more than two ticks, this process was probably stopped (SIGSTOP): two ticks of the pause count.
     double const time = now(), stopped = std::max(time - last - 2 * tick, 0.0);
     last = time;
     stopped_.store(stopped_.load(std::memory_order_relaxed) + stopped, std::memory_order_relaxed);

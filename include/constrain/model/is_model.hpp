@@ -33,9 +33,9 @@ inline constexpr bool takes_several = takes_some<type, std::make_integer_sequenc
 
 } // namespace detail
 
-/// A model: a constexpr function on values, from tokens [sequences, tokens] to logits [sequences, tokens, classes] or
-/// [sequences, classes]. A value (ct::value) represents a tensor of the program that is being built. Layers are
-/// functions on values too, from any shape to any shape.
+/// A model: a constexpr function on values, from tokens [sequences, tokens] to logits, usually [sequences, tokens,
+/// classes] or [sequences, classes]. A value (ct::value) represents a tensor of the program that is being built. Layers
+/// are functions on values too, from any shape to any shape.
 ///
 ///     constexpr ct::value operator()(ct::value tokens) const;
 ///

@@ -9,10 +9,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
+/// Whether `list` is a range of `port_spec`.
 template <class list> concept lists_ports = requires(list const& l) {
   requires std::is_convertible_v<decltype(*std::begin(l)), port_spec const&>;
 };
 
+/// The first `maximum_ports` ports of a range.
 template <class list> constexpr port_specs copy_ports(list const& from) {
   port_specs out;
   for (port_spec const& each : from) out.push_back(each);
@@ -33,6 +35,7 @@ constexpr bool are_valid(port_specs const& ports, bool of_model) {
   return !ports.empty();
 }
 
+/// Whether a model has a function `inputs` that returns a list of ports, or a list `inputs`.
 template <class model> concept computes_inputs = requires(model const& m) {
   requires lists_ports<decltype(m.inputs())>;
 };

@@ -177,7 +177,7 @@ private:
     return added;
   }
 
-  /// Copies `v` to the value with index `result`, which the host reads.
+  /// Copies `v` to the value with index `result`, which the host reads. Returns a reference to the copy.
   static constexpr ref observe(value v, int result) {
     ref const out{result, at::current};
     v.owner().check_reach(v.where(), v.info().line);
@@ -187,7 +187,8 @@ private:
 };
 
 /// A type that ct::trainer accepts as its task: ct::task, or another type with the members below. The optional member
-/// `architecture` is the model; saved runs use the model's weight format.
+/// `architecture` is the model; saved runs use the model's weight format. The optional member `evaluation_sequences` is
+/// the number of sequences in a micro-batch of `evaluate`; by default, `sequences`.
 template <class type> concept is_task = requires(entry e, dtype real) {
   typename type::objective;
   type::sequences + type::tokens;

@@ -15,7 +15,7 @@ class json;
 /// The name of a parameter in files that other programs read and write.
 struct stored_name {
   std::string_view name;   // name in this library, such as "block.mlp.up.weight"
-  std::string_view stored; // name in files; '*': the iteration of a repeat, which has one tensor per iteration
+  std::string_view stored; // name in files; '*': the iteration (from 0) of a repeat, with one tensor per iteration
   bool transposed = false; // whether each matrix is [in, out] in files; in this library it is [out, in]
 };
 

@@ -56,6 +56,8 @@ using advised = decltype(
 /// Whether a type is a policy of the device slot.
 template <class type> concept is_device = requires { requires std::is_same_v<typename type::slot, slot_of::device>; };
 
+/// Appends the estimates and names of the strategies `sets` to `a`. `memory`: as in `advise`. Compile-time error if a
+/// rate that a strategy needs is missing.
 template <class task, class... sets> void append_estimates(advice& a, set_list<sets...>, bytes memory) {
   (with_rates_of<typename sets::target, estimated<task, sets>::is_rated>(0), ...);
   (a.table.push_back(estimated<task, sets>::within(memory)), ...);
@@ -65,8 +67,8 @@ template <class task, class... sets> void append_estimates(advice& a, set_list<s
 /// Throws `error` if `memory` is below 1 byte.
 [[gnu::cold]] void check_memory(bytes memory);
 
-/// Chooses the fastest strategy that fits, and writes the text. `sequences`: the number of sequences in a micro-batch.
-/// `largest`: bytes of the largest parameter and its gradient.
+/// Chooses the fastest strategy of `a.table` that fits, and sets the other fields of `a`. `memory`: as in `advise`.
+/// `sequences`: the number of sequences in a micro-batch. `largest`: bytes of the largest parameter and its gradient.
 [[gnu::cold]] void finish_advice(advice& a, bytes memory, int sequences, bytes largest);
 
 /// Bytes of a task's largest parameter and its gradient, both in fp32. A parameter that is stacked over the layers of a
@@ -81,11 +83,11 @@ template <class task> constexpr bytes largest_parameter_and_gradient() {
 
 } // namespace detail
 
-/// Compares combinations of a precision, an optimizer, recomputation and fusion. Finds the combinations whose step fits
-/// into `memory` bytes of one device, and the fastest of these by the cost model. If none fits, the text states how
-/// many bytes are missing and what to do. Throws `error` if `memory` is below 1 byte. The plans are made at compile
-/// time; no kernel is compiled. Compile-time error if a strategy needs a rate that is unknown (0) or out of range
-/// (device/rates.hpp).
+/// Compares combinations of a precision (fp32, bf16, pure_bf16), a variant of AdamW, recomputation and fusion on one
+/// device. Finds the combinations whose step fits into `memory` bytes, the memory of the device, and the fastest of
+/// these by the cost model. If none fits, the text states how many bytes are missing and what to do. Throws `error` if
+/// `memory` is below 1 byte. The plans are made at compile time; no kernel is compiled. Compile-time error if a
+/// strategy needs a rate that is unknown (0) or out of range (device/rates.hpp).
 ///
 ///     std::puts(ct::advise<task>(ct::device::cpu{}, ct::gibibytes(16)).text.c_str());
 template <class task, class device> advice advise(device, bytes memory) {

@@ -27,12 +27,13 @@ public:
   batch_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences,
                std::int64_t tokens, data::tail tail, int rank, int ranks);
 
-  /// Fills `out` with the next batch. Skips batches in which no rank has a valid label. Throws as `sample_set::copy`
-  /// does.
+  /// Fills `out` with this rank's rows of the next batch. Skips batches in which no rank has a valid label. Throws as
+  /// `sample_set::copy` does.
   void operator()(batch_buffer& out);
 
-  /// Skips the batches that begin before epoch number `epoch`, at most `limit` batches. Returns the number of batches
-  /// skipped. Batches in which no rank has a valid label count neither towards `limit` nor towards the result.
+  /// Skips the batches that begin before epoch number `epoch` (counted from 0), at most `limit` batches. Returns the
+  /// number of batches skipped. Batches in which no rank has a valid label count neither towards `limit` nor towards
+  /// the result.
   std::int64_t count_before(std::int64_t epoch, std::int64_t limit);
 
 private:
@@ -63,7 +64,7 @@ public:
   public:
     using value_type = batch;
     using difference_type = std::ptrdiff_t;
-    /// An iterator at the current batch of `owner`.
+    /// An iterator at the current batch of `owner`, which must outlive it.
     explicit iterator(batch_range& owner) : owner_(&owner) {}
     batch const& operator*() const { return owner_->current_; }
     iterator& operator++();

@@ -18,7 +18,7 @@ template <class task, class... list> class trainer;
 
 /// A compile-time estimate of a strategy (a set of policies). No kernel is compiled.
 struct strategy_estimate {
-  bytes peak;                   // of the step's plan; equals the trainer's peak unless another entry needs more
+  bytes peak;                   // bytes of the step's plan; equals the trainer's peak unless another entry needs more
   double seconds = 0;           // estimate for a step (`estimated_seconds` with `rates_of` the device)
   double tokens_per_second = 0; // estimate for one rank
   bool fits = false;            // whether the peak is within the limits of the caller and of checkpoint::budget
@@ -53,9 +53,11 @@ template <class task, class set> struct estimated {
   static constexpr bool tf32 = set::precision::value.tf32, is_rated = has_rates(step::final, rates, tf32);
   // 1 if the program is refused or a rate is missing; `sound` or `with_rates_of` reports the error.
   static constexpr double seconds = step::failure.ok() && is_rated ? estimated_seconds(step::final, rates, tf32) : 1;
+  // Tokens in one step of one rank.
   static constexpr double tokens =
       static_cast<double>(set::accumulation::value.micro_batches * task::sequences * task::tokens);
 
+  /// The estimate, whose `fits` is for `limit` bytes.
   static constexpr strategy_estimate within(bytes limit) {
     return {peak, seconds, tokens / seconds, peak <= limit_with_budget<set>(limit)};
   }
@@ -93,7 +95,8 @@ template <bytes limit, bytes missing> constexpr int strategy_with_missing_bytes(
   return found;
 }
 
-/// The rows of a table of estimates as text, under a line of column names.
+/// The rows of a table of estimates as text, under a line of column names. `rows`, `names`: arrays of `size` elements.
+/// `chosen`: the index of the row that gets a star; -1: none.
 [[gnu::noinline, gnu::cold]] inline std::string estimates_text(strategy_estimate const* rows, std::string const* names,
                                                                int size, int chosen) {
   int width = 60; // of the column of names

@@ -19,8 +19,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Throws `error` for an option out of range; the error names the option. `on_cuda`: whether the device is
-/// device::cuda. (With MPI, `find_ranks` checks `.deadline` first. `cuda_device` checks that the device `.cuda_device`
-/// exists.)
+/// device::cuda. (With MPI, `find_ranks` checks `.deadline` first. The class `cuda_device` checks that the device with
+/// this index exists.)
 void check_run(run_options const& o, bool on_cuda);
 
 /// For optimizers that update before the norm of all gradients is known: throws `error` if `.clip_norm` is not 0.
@@ -50,7 +50,8 @@ void check_prepared(op::step_hyperparameters<optimizer, real> const& step, std::
 template <class optimizer, class real>
 using three_steps = std::array<op::step_hyperparameters<optimizer, real> const*, 3>;
 
-/// The value of a weight, initially 1, after three updates with the gradient 1. The optimizer must be element-wise.
+/// The value of a weight, initially 1, after three updates with the gradient 1. `steps`: the hyperparameters of these
+/// updates. The optimizer must be element-wise.
 template <class optimizer, class real> real updated_weight(three_steps<optimizer, real> const& steps) {
   real weight = 1;
   typename optimizer::template state<real> state{};

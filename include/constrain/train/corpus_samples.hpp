@@ -13,8 +13,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 void copy_sample(data::corpus const& corpus, std::int64_t sample, std::int64_t tokens, std::int32_t* inputs,
                  std::int32_t* labels);
 
-/// Fills inputs and labels [sequences, tokens] with the samples `first`, `first` + 1, ... of a corpus that has
-/// `samples` samples. Rows past the last sample get token 0 and `ignored_label`. Throws as `data::corpus::copy` does.
+/// Overwrites inputs and labels [sequences, tokens] with the samples `first`, `first` + 1, ... of a corpus that has
+/// `samples` samples. Both vectors must already have the same size, a multiple of `tokens`. Rows past the last sample
+/// get token 0 and `ignored_label`. Throws as `data::corpus::copy` does.
 void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t samples, std::int64_t tokens,
                   std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels);
 

@@ -29,7 +29,7 @@ CONSTRAIN_INLINE void copy_samples(data::corpus const& corpus, std::int64_t firs
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The data of a corpus's `sample_set`.
+/// The object that a `sample_set` of a corpus holds. The functions are as in `sample_set`.
 struct corpus_samples {
   data::corpus corpus;
   std::int64_t tokens;

@@ -22,7 +22,8 @@ sample_set samples_of(char const*, data::corpus const& corpus, char const* = nul
 }
 
 /// The samples that a trainer or an evaluator reads from examples. Throws the errors of `samples_in`
-/// (example_samples.hpp), which begin with `where`. `remedy`: as in `samples_in`.
+/// (example_samples.hpp), which begin with `where`. `remedy`: as in `samples_in`. The unnamed template parameter is
+/// `trains`, which has no effect here.
 template <class trainer, bool>
 sample_set samples_of(char const* where, data::examples const& examples,
                       char const* remedy = "split with another validation_fraction") {

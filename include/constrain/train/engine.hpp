@@ -37,9 +37,9 @@ public:
   template <class planned_entry>
   static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens};
 
-  /// Chooses the CUDA device for `allocate`. `given`: its index; -1: the current device. With a parallel policy, calls
-  /// `device_of_rank` and throws its errors: -1 then means a different device for each rank on a node, and the call is
-  /// collective.
+  /// Chooses the CUDA device for `allocate`. `given`: its index; -1: the current device. `world`: all ranks. With a
+  /// parallel policy, calls `device_of_rank` and throws its errors: -1 then means a different device for each rank on a
+  /// node, and the call is collective.
   void choose_device([[maybe_unused]] int given, [[maybe_unused]] communicator& world) {
     if constexpr (is_distributed_cuda) device_ = runner_type::device_for(given, world);
     else device_ = given;
@@ -53,8 +53,9 @@ public:
     if constexpr (is_distributed_cuda) runner_->connect(data, zero, o.deadline, o.reduce == reduce::ordered);
   }
   /// Allocates the arena. With `checked`, each kernel call checks its reads and its first output (see run/checked.hpp).
-  /// With `measure_memory`, fills the buffers with a pattern, so that `used` can find the bytes written. Throws `error`
-  /// if the memory cannot be allocated, or if the device cannot be used.
+  /// With `measure_memory`, fills the buffers with a pattern, so that `used` can find the bytes written. On a CUDA
+  /// device, `cuda_stream` is the stream; null: a new stream. Throws `error` if the memory cannot be allocated, or if
+  /// the device cannot be used.
   void allocate(run_options const& o) {
     checked_ = o.checked;
     if constexpr (std::is_same_v<target, cpu>)
@@ -67,7 +68,7 @@ public:
     if (o.measure_memory) arena().fill_pattern(bytes(entries::buffers_end));
   }
 
-  /// The arena.
+  /// The arena. Valid after `allocate`.
   constrain::arena& arena() const { return runner_->arena(); }
   /// Bytes of the arena up to the last byte written so far, plus the bytes after all buffers (step parameters, scratch
   /// memory). Valid only after `allocate` with `measure_memory`.
@@ -82,9 +83,9 @@ public:
   /// Sets `gradients_kept` to false, for use after loading weights: the gradients belong to the old weights.
   void drop_gradients() { gradients_kept_ = false; }
 
-  /// Prepares a run of an entry: copies its inputs and labels into the arena and counts the valid labels of each
-  /// micro-batch. Returns the number of valid labels. Throws `error`, which begins with `where`, for a token or label
-  /// out of range.
+  /// Prepares a run of an entry: copies its inputs and labels into the arena, counts the valid labels of each
+  /// micro-batch, and sets `gradients_kept` to false. Returns the number of valid labels; 0 for an entry without
+  /// labels. Throws `error`, which begins with `where`, for a token or label out of range.
   template <class planned_entry>
   std::int64_t begin(char const* where, array_list const& inputs, array_list const& labels = {}) {
     gradients_kept_ = false; // inputs may share memory with gradients
@@ -103,8 +104,9 @@ public:
     if (to.elements > 0) arena().write(to.offset, &inverse, sizeof inverse);
   }
 
-  /// Runs an entry. `passes`: the passes that made the entry's program; checked mode needs the program's values.
-  /// In checked mode, throws `error` if a check fails. `may_overflow`: see `checked_hooks`.
+  /// Runs an entry. `parameters`: all but `valid_labels`, which this function sets. `passes`: the passes that made the
+  /// entry's program; checked mode needs the program's values. In checked mode, throws `error` if a check fails.
+  /// `may_overflow`: see `checked_hooks`.
   template <class planned_entry, class passes> void run(step_parameters parameters, bool may_overflow = false) {
     // Instantiates the compile-time error for a missing kernel.
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);

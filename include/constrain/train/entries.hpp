@@ -88,6 +88,7 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
   using evaluate = planned<evaluate_program, step, target>;
   using predict = planned<predict_program, step, target>;
   using generate = planned<generate_program, step, target>;
+  /// The first failure of an entry other than `step`; none if `step` is refused.
   static constexpr diagnosis failure_without_gradients = !step::failure.ok()       ? diagnosis{}
                                                          : !evaluate::failure.ok() ? evaluate::failure
                                                          : !predict::failure.ok()  ? predict::failure
@@ -106,7 +107,9 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
   static constexpr std::int64_t scratch =
       detail::largest(device_plan_of<step, target>.scratch, device_plan_of<evaluate, target>.scratch,
                       device_plan_of<predict, target>.scratch, device_plan_of<generate, target>.scratch);
+  /// The end of the arena, after all buffers: step parameters and scratch memory.
   static constexpr device_reserve reserve{target::parameters + scratch, target::alignment};
+  /// How the trainer uses its memory on one rank; see `memory_plan` for the entries that each field covers.
   static constexpr memory_plan memory =
       step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, reserve) : memory_plan{};
   /// The error if `memory.peak` exceeds the limit of checkpoint::budget. `trainer` reports this error.
@@ -117,12 +120,15 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
                 has_aligned_buffers(predict::final, predict::where, target::alignment) &&
                 has_aligned_buffers(generate::final, generate::where, target::alignment));
   static_assert(scratch == 0 || (memory.peak.count() - scratch) % target::alignment == 0);
+  /// The work of one step on one rank.
   static constexpr work_plan work = work_of(step_program::final, [](int node) {
     return step::failure.ok() ? device_plan_of<step, target>.steps[node].launches : 1;
   });
   static constexpr auto parameters =
       make_parameter_table<count_parameters(step_program::final)>(step_program::final, step::where);
+  /// Number of ranks over which ZeRO shards a tensor; 1: not sharded.
   static constexpr std::int64_t shards = policy_set::parallelism::value.shards;
+  /// Elements of all parameters.
   static constexpr std::int64_t parameter_count = count_elements(parameters);
 
   /// Whether evaluation counts correct predictions. It does if the first labels are one class per row of logits.

@@ -54,9 +54,10 @@ public:
   }
 
   /// The loss and accuracy over the caller's arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list of
-  /// arrays; here, `sequences` is `.evaluation_sequences` of the micro-batch, if this field is set. Labels: the same
-  /// shape, [n, sequences] for classification, or a list of arrays. Throws `error` as `trainer::batch` does, and if no
-  /// label is valid.
+  /// arrays; here, `sequences` is `.evaluation_sequences` of the micro-batch, if this field is set. Labels: for
+  /// causal_lm the shape of the inputs, for classification [n, sequences], or a list of arrays. `which`: labels::shift
+  /// if the labels are the inputs themselves, which are then shifted by one token. Throws `error` as `trainer::batch`
+  /// does, and if no label is valid.
   evaluation evaluate(array_list const& inputs, array_list const& labels,
                       constrain::labels which = constrain::labels::shifted) {
     constexpr auto ports = engine::template ports<typename entries::evaluate>;
@@ -85,9 +86,10 @@ public:
     return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
 
-  /// Returns the prompt and `count` sampled tokens. Each token costs a full forward pass over the last `task::tokens`
-  /// tokens (no key-value cache). Throws `error` for an empty prompt, a negative `count`, tokens or options out of
-  /// range, or logits that `sampler` refuses.
+  /// Returns the prompt, followed by `count` sampled tokens. Each token costs a full forward pass over the last
+  /// `task::tokens` tokens (no key-value cache). Throws `error` for an empty prompt, a negative `count`, tokens or
+  /// options out of range, or logits that `sampler` refuses. Compile-time error unless tokens are the model's only
+  /// input and there are logits for each token.
   [[gnu::cold]] std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
                                                    generate_options const& options = {}) {
     [[maybe_unused]] generates_tokens<entries::takes_tokens, entries::logits.rank == 3> const checked;
@@ -110,8 +112,8 @@ public:
     return tokens;
   }
 
-  /// `generate` for text, with one token per byte. The model must have a vocabulary of 256. Throws as `generate` for
-  /// tokens does.
+  /// `generate` for text, with one token per byte. Compile-time error unless the model's vocabulary is 256. Throws as
+  /// `generate` for tokens does.
   std::string generate(std::string_view prompt, std::int64_t count, generate_options const& options = {}) {
     [[maybe_unused]] tokens_are_bytes<entries::vocabulary> const checked;
     auto const tokens = detail::tokens_of(prompt);
@@ -146,8 +148,8 @@ public:
   bool in_any_rank(bool here) const { return agree(world(), joint_call::question, here ? 1 : 0) > 0; }
   /// The communicator of all ranks.
   communicator& world() const { return *ranks_.world; }
-  /// Bytes of the arena up to the last byte written to a buffer, plus step parameters and scratch memory. Needs
-  /// `.measure_memory`.
+  /// Bytes of the arena up to the last byte written to a buffer, plus step parameters and scratch memory. Without
+  /// `.measure_memory`, which is not checked, the result has no meaning.
   bytes used_bytes() const {
     settle();
     return engine_.used();
@@ -176,8 +178,10 @@ protected:
     return n;
   }
 
+  /// The parameters, optimizer states and settings.
   static parameter_list table() { return entries::parameters.view(); }
   detail::named_tensors tensors() const { return {table(), engine_.arena(), *ranks_.storage_group}; }
+  /// The weight format of the model; the default format for a task without `architecture`.
   static weight_format format() {
     if constexpr (requires { task::architecture; })
       return weight_format_of<std::remove_cvref_t<decltype(task::architecture)>>::make(task::architecture);
@@ -185,7 +189,7 @@ protected:
   }
 
   /// Waits until at most `open` enqueued steps are incomplete. Updates the training state with the results of all
-  /// complete steps.
+  /// complete steps. Throws the `error` of a step that failed on the device.
   void settle([[maybe_unused]] int open = 0) const {
     if constexpr (engine::is_asynchronous)
       for (; open_steps_.must_settle(open); open_steps_.pop()) take_result(open_steps_.oldest().wait());
@@ -207,6 +211,7 @@ protected:
 private:
   static constexpr bool has_metrics = entries::evaluate::value.result("class_counts").elements > 0;
 
+  /// Evaluates one micro-batch and adds its sums to `sum`; adds nothing if no label is valid.
   [[gnu::cold]] void evaluate_one(array_list const& inputs, array_list const& labels, detail::evaluation_sums& sum) {
     auto const valid = engine_.template begin<typename entries::evaluate>("evaluate", inputs, labels);
     if (valid == 0) return;

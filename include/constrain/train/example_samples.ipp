@@ -35,7 +35,8 @@ struct example_array {
 using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
 
 /// Matches the arrays of examples to the ports of a task. Throws `error` unless each port has an array of the right
-/// type, each port can be divided into examples, and each array holds complete examples.
+/// type, each port can be divided into examples, and each array holds complete examples. `where`, `needed`,
+/// `sequences`: as in `samples_in`.
 [[gnu::cold]] CONSTRAIN_INLINE example_arrays cut(char const* where, data::examples const& examples,
                                                   batch_needs const& needed, std::size_t sequences) {
   check_types(where, needed.ports, port_kind::input, examples.inputs());
@@ -121,7 +122,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
                    is[i], "; pass the tokens as labels"});
 }
 
-/// The object that a `sample_set` of examples holds.
+/// The object that a `sample_set` of examples holds. `labels`, `view`, `copy` and `pad` are as in `sample_set`.
 struct example_samples {
   data::examples examples;
   example_arrays arrays;
@@ -130,6 +131,7 @@ struct example_samples {
 
   bool shifts() const { return examples.which() == constrain::labels::shift; }
   std::size_t inputs() const { return examples.inputs().size(); }
+  /// The elements of a sample in the array `of`.
   array_view part(example_array const& of, std::int64_t sample) const {
     return of.all.slice(static_cast<std::size_t>(index(sample)) * of.elements, of.elements);
   }

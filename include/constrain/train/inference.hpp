@@ -42,7 +42,7 @@ public:
   using typename base::entries, typename base::task, typename base::policy_set, typename base::real;
   using base::rank, base::world;
 
-  static constexpr memory_plan memory = entries::memory;                    // planned bytes, by part
+  static constexpr memory_plan memory = entries::memory;                    // planned bytes of one rank, by part
   static constexpr std::int64_t parameter_count = entries::parameter_count; // elements of all parameters
   static constexpr double flops = entries::work.flops;                      // of evaluating one micro-batch on one rank
 
@@ -67,9 +67,9 @@ public:
   /// Loads weights: from a directory or safetensors file of Hugging Face Transformers, from a trainer's saved run, or
   /// from the newest run saved in path/step-<n>. If this newest run cannot be loaded, rank 0 prints the error to
   /// stderr, and the next older run is tried. The weights are rounded to the type in which they are stored. If a saved
-  /// run has averaged weights (optimizer::averaged), loads the weights, not the averages. `options`: as for a trainer.
-  /// Throws `error`, with nothing changed, if the weights cannot be read, or if names, shapes or configuration do not
-  /// match.
+  /// run has averaged weights (optimizer::averaged), loads the weights, not the averages. `options`, result: as for
+  /// `trainer::load_pretrained`. Throws `error`, with nothing changed, if the weights cannot be read, or if names,
+  /// shapes or configuration do not match.
   loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
     auto parameters = table();
     parameters.owner = "an inference object";

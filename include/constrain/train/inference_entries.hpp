@@ -42,6 +42,7 @@ struct inference_entries
   using evaluate = planned<evaluate_program, void, target>;
   using predict = planned<predict_program, evaluate, target>;
   using generate = planned<generate_program, evaluate, target>;
+  /// The first failure of an entry.
   static constexpr diagnosis failure = !evaluate::failure.ok()  ? evaluate::failure
                                        : !predict::failure.ok() ? predict::failure
                                                                 : generate::failure;
@@ -58,6 +59,7 @@ struct inference_entries
   static constexpr std::int64_t scratch =
       detail::largest(device_plan_of<evaluate, target>.scratch, device_plan_of<predict, target>.scratch,
                       device_plan_of<generate, target>.scratch);
+  /// How the inference object uses its memory on one rank; see `memory_plan` for the entries that each field covers.
   static constexpr memory_plan memory = failure.ok() ? memory_of(evaluate_program::final, evaluate::where, buffers_end,
                                                                  {target::parameters + scratch, target::alignment})
                                                      : memory_plan{};

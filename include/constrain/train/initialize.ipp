@@ -13,8 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Writes the initial values of a tensor's elements [begin_element, end_element) to `data`, which has elements of
-/// type `info.type`.
+/// Writes the initial values of a tensor's elements [begin_element, end_element), counted through all iterations, to
+/// `data`, which has elements of type `info.type`. `index`: as in `initialize`.
 CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, std::uint64_t seed,
                                           std::int64_t begin_element, std::int64_t end_element, std::byte* data) {
   constexpr std::uint32_t purpose = 0x696e6974; // "init": keeps these draws distinct from other draws with this seed

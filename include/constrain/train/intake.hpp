@@ -12,21 +12,23 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The requirements of an entry program (step, evaluate, ...) for the caller's arrays.
 struct batch_needs {
-  plan_ports ports;         // of the entry program
-  std::int64_t tokens = 0;  // in a sequence
+  plan_ports ports;         // ports of the entry program
+  std::int64_t tokens = 0;  // tokens in a sequence
   bool next_tokens = false; // whether the only labels are the next tokens of the only input
 };
 
-/// A batch that views the user's arrays, whose lengths must have been checked. `which`: whether to shift the labels
-/// (into a copy). Throws `error` for invalid values, for labels that should be shifted but are not, and for labels that
-/// cannot be shifted as requested.
+/// A batch that views the caller's arrays, whose number, types and lengths must have been checked. `where`: the first
+/// words of every error. `which`: whether to shift the labels (into a copy). Throws `error` for invalid values, for
+/// labels that should be shifted but are not, and for labels that cannot be shifted as requested.
 batch own_arrays(char const* where, array_list const& inputs, array_list const& labels, constrain::labels which,
                  batch_needs const& needed);
 
-/// `own_arrays` for one step. Also throws `error` for arrays that do not fit their ports.
+/// `own_arrays` for one step. Also throws `error` if the number of arrays is wrong, or if an array has the wrong type
+/// or length.
 batch own_batch(array_list const& inputs, array_list const& labels, constrain::labels which, batch_needs const& needed);
 
-/// The arrays of micro-batch `index`. `ports`: the ports of one micro-batch.
+/// The arrays of micro-batch `index`, as views of the arrays `all`: one array of several micro-batches for each port of
+/// `kind`. `ports`: the ports of one micro-batch.
 array_list micro_batch_of(plan_ports ports, port_kind kind, array_list const& all, std::size_t index);
 
 /// Throws `error` unless batch `b` has the arrays that a step needs and a valid ticket.
@@ -45,8 +47,8 @@ public:
   std::int64_t operator()(plan_port const& to, array_view from) const;
   /// Copies arrays to all ports of `kind`. Returns the result for the first of these ports.
   std::int64_t operator()(plan_ports to, port_kind kind, array_list const& from) const;
-  /// Copies arrays to all label ports. Sets valid[i] to the number of labels other than `ignored_label` in micro-batch
-  /// i of the first label port. Returns the sum.
+  /// Copies `from`, one array for each label port, to these ports. Sets valid[i] to the number of labels other than
+  /// `ignored_label` in micro-batch i of the first label port. Returns the sum.
   std::int64_t labels(plan_ports to, array_list const& from, std::span<std::int64_t> valid) const;
 
 private:

@@ -46,7 +46,8 @@ public:
                             "part_of_run{1, 10}");
   }
 
-  /// Calls f(name, value) for each value of the interval, so that ranks can compare their intervals.
+  /// Calls f(name, value) for each value of the interval, so that ranks can compare their intervals. `name`: what the
+  /// value is, a string literal.
   template <class function> constexpr void describe(function const& f) const {
     f("the kind", of_run_ ? 1 : 0), f("the number of steps", steps_), f("the numerator", part_.numerator),
         f("the denominator", part_.denominator);

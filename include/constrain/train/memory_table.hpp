@@ -9,7 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Calls f(name, bytes) for every part of a memory plan, for the bytes that parts share, and for the peak.
+/// Calls f(name, bytes) for every part of a memory plan, for the bytes that parts share, and for the peak. `name`: the
+/// part's name in the table.
 [[gnu::noinline, gnu::cold]] inline void for_each_part(memory_plan const& m, function_ref<void(char const*, bytes)> f) {
   f("weights", m.weights), f("master weights", m.master_weights), f("gradients", m.gradients);
   f("optimizer state", m.optimizer_state), f("activations", m.activations), f("workspace", m.workspace);

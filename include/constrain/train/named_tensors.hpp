@@ -36,7 +36,8 @@ public:
   void put(std::string_view name, double x) const;
 
 private:
-  /// The arena offset of a setting; `call`: the first word of the error.
+  /// The arena offset of a setting; `call`: the first word of the error. Throws `error` if the model has no such
+  /// setting.
   std::int64_t offset_of_setting(std::string_view name, char const* call) const;
 
   parameter_list all_;

@@ -50,7 +50,7 @@ struct tensor_info {
   constexpr shard_map map() const { return {ranges().elements() / divisions(), shards, chunk}; }
   /// Elements stored on each rank for all iterations together, including padding.
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
-  /// Number of ranks that together hold the tensor; 1: every rank holds all of it.
+  /// Number of ranks that together hold the tensor, with ZeRO and tensor parallelism; 1: every rank holds all of it.
   constexpr std::int64_t holders() const { return shards * divisions(); }
   /// Calls f(run) for each run of elements that a rank stores, in order. `rank`: the rank's index in
   /// `ranks::storage_group`, where the ranks of a tensor group are consecutive. If there are more ranks than
@@ -185,7 +185,8 @@ constexpr void fill_gradient(parameter_info& out, program const& p, memory_layou
 
 } // namespace detail
 
-/// The parameter table of a planned program; empty if the program has a failure.
+/// The parameter table of a planned program, whose tensors lie in the arena as in `where`; empty if the program has a
+/// failure.
 template <parameter_counts counts>
 constexpr parameter_table<counts> make_parameter_table(program const& p, memory_layout const& where) {
   parameter_table<counts> table;

@@ -13,7 +13,7 @@ template <class task, class passes> struct port_facts {
   static constexpr std::int64_t vocabulary = first_input.limit; // tokens are below this number; 0: not checked
   static constexpr shape logits = passes::built.values[passes::built.result("logits").value].shape;
   static constexpr std::int64_t labels =
-      passes::built.values[first_label.where.value].shape.elements(); // elements in a micro-batch
+      passes::built.values[first_label.where.value].shape.elements(); // elements of the first label in a micro-batch
   /// Whether the only input is one array of tokens. A corpus and `generate` provide no other inputs.
   static constexpr bool takes_tokens =
       passes::built.count(port_kind::input) == 1 && first_input.spec == port_spec{.name = first_input.spec.name};

@@ -54,9 +54,10 @@ void form_groups(ranks& r, slot_of::parallelism const& p);
 } // namespace detail
 
 /// The communicators of this process. In a build without MPI, or if `p.distributed` is false, each has a single rank.
-/// Otherwise, this function uses MPI and throws the errors of `mpi`'s constructor. It also throws `error` if the world
-/// size is not a multiple of the number of ranks that hold a tensor together (without data parallelism: not equal to
-/// this number), or if `deadline` is not in (0, 1e9]. `deadline`: seconds to wait for other ranks.
+/// Otherwise, this function uses MPI, is collective, and throws the errors of `mpi`'s constructor. It also throws
+/// `error` if the world size is not a multiple of the number of ranks that hold a tensor together (without data
+/// parallelism: not equal to this number), or if `deadline` is not in (0, 1e9]. `deadline`: seconds to wait for other
+/// ranks.
 template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadline) {
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)

@@ -45,7 +45,7 @@ namespace detail {
 
 /// Sums over the valid labels of an evaluation.
 struct evaluation_sums {
-  double loss = 0, correct = 0;
+  double loss = 0, correct = 0;       // sum of the losses; number of correct predictions
   std::int64_t tokens = 0;            // number of valid labels
   std::vector<double> class_counts{}; // [3, classes], as op::class_counts gives them; empty: no metrics
 };

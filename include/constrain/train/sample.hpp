@@ -36,7 +36,7 @@ namespace detail {
 
 /// Text to tokens, one per byte.
 std::vector<std::int32_t> tokens_of(std::string_view text);
-/// Tokens to text, one byte per token.
+/// Tokens to text, one byte per token. Tokens must be in [0, 256).
 std::string text_of(std::vector<std::int32_t> const& tokens);
 
 /// Fills `context` with the last tokens, as many as fit, and then with token 0. Returns the number of tokens copied.
@@ -50,8 +50,9 @@ public:
   /// Throws `error` for a temperature that is negative or not finite, or a negative `top_k`.
   explicit sampler(generate_options const& options);
 
-  /// Draw number `n`, counted from 0: samples one of `classes` tokens. Among tokens with equal logits, the token with
-  /// the lower id ranks first. Throws `error` if a logit is NaN or +infinity, or if all are -infinity.
+  /// Draw number `n`, counted from 0: samples one of `classes` tokens, at least 1. `logits`: an array of `classes`
+  /// elements. Among tokens with equal logits, the token with the lower id ranks first. Throws `error` if a logit is
+  /// NaN or +infinity, or if all are -infinity.
   template <class stored> std::int32_t operator()(stored const* logits, std::size_t classes, std::int64_t n) {
     logits_.resize(classes);
     for (std::size_t i = 0; i < classes; ++i) logits_[i] = static_cast<double>(logits[i]);

@@ -38,7 +38,7 @@ public:
     bool pads = true;              ///< Whether padded rows leave all results unchanged.
   };
 
-  /// Refers to no data set.
+  /// Refers to no data set: `size()` is 0, and `labels`, `view`, `copy` and `pad` must not be called.
   sample_set() = default;
   /// `data`: an object with functions `labels`, `view`, `copy` and `pad`, like the functions below. (This class uses
   /// function pointers, because compilers generate code for virtual functions even if a program does not use the
@@ -70,12 +70,12 @@ public:
   bool every_sample_has_a_label() const;
 
   /// Makes `to.batch` a view of the arrays of `to` and sets `to.batch.valid_labels` to 0. `rows`: the number of rows of
-  /// the arrays. Allocates only in the first call for a buffer.
+  /// the arrays. All calls for a buffer must have the same `rows` and the same data set; only the first call allocates.
   void view(std::int64_t rows, batch_buffer& to) const { view_(data_.get(), rows, to); }
-  /// Copies a sample into a row. `to.epoch` determines the masks of masked examples. Throws `error` if the data cannot
-  /// be read.
+  /// Copies a sample into a row of `to`. Call `view` first. `to.epoch` determines the masks of masked examples. Throws
+  /// `error` if the data cannot be read.
   void copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const { copy_(data_.get(), sample, row, to); }
-  /// Fills a row with zeros, and with ignored labels where labels can be ignored.
+  /// Fills a row of `to` with zeros, and with ignored labels where labels can be ignored. Call `view` first.
   void pad(std::int64_t row, batch_buffer& to) const { pad_(data_.get(), row, to); }
 
 private:

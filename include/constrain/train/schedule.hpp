@@ -41,7 +41,8 @@ class any {
 public:
   /// A constant schedule: the full learning rate in every step.
   any() = default;
-  /// A schedule of the library, or a user's own function.
+  /// A schedule of the library, or a user's own function, which is copied. An empty function (null) is accepted here,
+  /// but refused by `check`.
   template <class chosen>
     requires(!std::same_as<chosen, any>)
   &&is_schedule<chosen> any(chosen const& s)

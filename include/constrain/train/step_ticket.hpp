@@ -29,7 +29,8 @@ step_result result_of_step(step_outputs const& outputs, std::int64_t tokens,
 /// A step that has been enqueued on a device. A trainer and a ticket share it.
 class open_step {
 public:
-  /// `results`: copies of `clip` and `loss` (one element each) and of `gradient_squares` (all elements).
+  /// `results`: copies of `clip` and `loss` (one element each) and of `gradient_squares` (all elements). `tokens`: the
+  /// number of valid labels in the batch.
   open_step(step_outputs const& outputs, std::int64_t tokens, std::shared_ptr<pending_results> results)
       : outputs_(outputs), results_(std::move(results)) {
     result_.tokens = tokens;

@@ -46,20 +46,20 @@ public:
   using hyper = typename optimizer::hyper;
   using base::rank, base::ranks, base::world;
 
-  static constexpr memory_plan memory = entries::memory;                         // planned bytes, by part
+  static constexpr memory_plan memory = entries::memory;                         // planned bytes of one rank, by part
   static constexpr std::int64_t parameter_count = entries::parameter_count;      // elements of all parameters
   static constexpr double flops = entries::work.flops;                           // of one step on one rank
   static constexpr double bytes_moved = entries::work.bytes_moved;               // by the kernels of one step
-  static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // of one step
-  static constexpr std::int64_t collectives = entries::work.collectives;         // of one step
+  static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // of one step on one rank
+  static constexpr std::int64_t collectives = entries::work.collectives;         // data exchanges in one step
   static constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches; // in one step
   static constexpr std::int64_t batch_tokens =
       entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step on one rank
 
-  /// `h`: the optimizer's hyperparameters. Throws `error` for a value out of range, for a `.clip_norm` other than 0
-  /// with optimizer::in_backward, for a `.dropout` other than 0 without ct::dropout, if the device cannot be used, if
-  /// the arena cannot be allocated, if the world size does not fit the parallelism policy, or if the program, the
-  /// options or the hyperparameters differ between ranks.
+  /// `h`: the optimizer's hyperparameters. `run`: all other options. Throws `error` for a value out of range, for a
+  /// `.clip_norm` other than 0 with optimizer::in_backward, for a `.dropout` other than 0 without ct::dropout, if the
+  /// device cannot be used, if the arena cannot be allocated, if the world size does not fit the parallelism policy, or
+  /// if the program, the options or the hyperparameters differ between ranks.
   explicit trainer(hyper const& h = {}, run_options const& run = {}) : base(run), hyper_(h) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
@@ -79,7 +79,8 @@ public:
   /// Runs one optimizer step: `enqueue` and `wait`. A non-finite gradient is not an error: see `step_result::skipped`.
   /// Throws `error`, with the weights and states unchanged, for a batch of the wrong shape, for one whose `batch_range`
   /// has advanced or ended, for a token or label out of range, for a learning rate that is negative or not finite after
-  /// the schedule, for different data sets on different ranks, or if no rank has a valid label.
+  /// the schedule, for different data sets on different ranks, or if no rank has a valid label. With `.checked`, also
+  /// throws if the check of a kernel call fails; by then, weights and states may have changed.
   [[gnu::cold]] step_result step(constrain::batch const& b) try { return start_step(b).wait(); } catch (...) {
     rethrow_or_end_job(world(), joint_call::step);
   }
@@ -118,7 +119,8 @@ public:
 
   /// An endless range of this rank's batches of a corpus or of examples, reshuffled every epoch. It begins at the
   /// position in the training state if `d` is the data that a step read last, else at epoch 0. A worker thread prepares
-  /// the next batch. Throws `error` if the data does not fit the model or the objective, or yields no batch.
+  /// the next batch. `tail`: see data/tail.hpp. The range shares the data of `d`, so arrays that examples view must
+  /// outlive the range. Throws `error` if the data does not fit the model or the objective, or yields no batch.
   template <data::is_dataset dataset> batch_range batches(dataset const& d, data::tail tail = data::tail::carry) const {
     return batches(detail::samples_of<trainer, true>("batches", d), tail);
   }
@@ -143,7 +145,8 @@ public:
     settle();
     return tensors().state(parameter, name);
   }
-  /// Records a validation loss in the training state. Returns whether the loss is the lowest so far.
+  /// Records a validation loss in the training state. Returns whether the loss is the lowest so far; a NaN is not. All
+  /// ranks must pass the same loss, which is not checked here.
   bool note_validation(double loss) {
     bool const best = loss < state_.best_validation_loss;
     if (best) state_.best_validation_loss = loss;
@@ -159,9 +162,10 @@ public:
   }
 
   /// Saves weights, optimizer states, settings and training state to a directory, atomically: only a complete saved run
-  /// replaces an existing one. Hugging Face Transformers can load the directory if the model is bert, gpt2 or llama.
-  /// With {.max_shard_size = ct::gibibytes(5)}, larger weights are split over several files. Throws `error` on all
-  /// ranks if a file cannot be written, or if `.max_shard_size` is negative.
+  /// replaces an existing one. Creates missing parent directories. Hugging Face Transformers can load the directory if
+  /// the model is bert, gpt2 or llama. With {.max_shard_size = ct::gibibytes(5)}, larger weights are split over several
+  /// files. Throws `error` on all ranks if a file cannot be written, if the directory exists and is neither empty nor
+  /// saved by this library and user, or if `.max_shard_size` is negative.
   void save(std::string const& directory, save_options const& options = {}) const {
     settle();
     save_run(directory, options, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world,
@@ -179,10 +183,10 @@ public:
   /// Loads only weights, from a directory or safetensors file of Hugging Face Transformers or from another trainer's
   /// saved run of the same model. With {.strict = false}, weights that are not stored keep their values: for example,
   /// `std::puts(t.load_pretrained("bert", {.strict = false}).text().c_str())` loads a pretrained body for a new head,
-  /// and prints the names of the tensors that were not loaded. Averages (optimizer::averaged) become copies of the new
-  /// weights, and compensations (optimizer::states_in with precision::pure_bf16) become 0; other states keep their
-  /// values. Throws `error`, with nothing changed, if the weights cannot be read, or if names, shapes or configuration
-  /// do not match.
+  /// and prints the result, the names of the tensors that were not loaded. Averages (optimizer::averaged) become copies
+  /// of the new weights, and compensations (optimizer::states_in with precision::pure_bf16) become 0; other states keep
+  /// their values. Throws `error`, with nothing changed, if the weights cannot be read, or if names, shapes or
+  /// configuration do not match.
   loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
     settle();
     auto const result = constrain::load_pretrained(path, options, table(), format(), engine_.arena(), *ranks_.world,
@@ -203,7 +207,8 @@ public:
   }
 
   /// The learning rate of the next step, scaled by the schedule and all calls to `scale_learning_rate`; 0 if the
-  /// optimizer has no learning rate.
+  /// optimizer has no learning rate. Throws `error` if the user's own schedule returns a factor that is negative or not
+  /// finite.
   double learning_rate() const {
     return detail::learning_rate_of(hyper_) * schedule::factor(run_.schedule, state_.steps) *
            state_.learning_rate_factor;

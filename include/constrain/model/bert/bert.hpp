@@ -45,7 +45,8 @@ struct bert {
     m.classes = n;
     return m;
   }
-  /// The logits.
+  /// The logits. `types_of_tokens`: from 0 to `types` - 1. `lengths`: the number of tokens of each sequence, without
+  /// padding; no token attends to the padding, which comes last.
   constexpr value operator()(value tokens, value types_of_tokens, value lengths) const {
     auto const table = parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.stddev = 0.02});
     auto const x = encoded(table, tokens, types_of_tokens, lengths);
@@ -64,7 +65,7 @@ private:
     return linear(name, x, features, {.stddev = 0.02});
   }
   constexpr value normalized(char const* name, value x) const { return layer_norm(name, x, {.epsilon = epsilon}); }
-  /// The encoder's output, [sequences, tokens, width].
+  /// The encoder's output, [sequences, tokens, width]. `table`: the token embedding. Other arguments: as above.
   constexpr value encoded(value table, value tokens, value types_of_tokens, value lengths) const {
     auto const of_types = embedding("type", types_of_tokens, {.vocabulary = types, .width = width});
     auto const x = position_embedding("position", embedding(table, tokens) + of_types, {.context = context});

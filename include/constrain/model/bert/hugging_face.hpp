@@ -55,7 +55,8 @@ template <> struct weight_format_of<bert> {
       ".position_ids",     "cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "pooler.dense.weight",
       "pooler.dense.bias", "cls.seq_relationship.weight",    "cls.seq_relationship.bias"};
 
-  /// The head of masked language modeling, and its bias.
+  /// Tied tensors that files may store a second time: the matrix of the head of masked language modeling, which is the
+  /// token embedding, and the head's bias.
   static constexpr stored_copy copies[] = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
                                            {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
 

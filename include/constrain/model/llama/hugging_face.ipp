@@ -12,7 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Writes the members of rope_parameters (Transformers 5) or rope_scaling (Transformers 4).
+/// Writes the members of rope_parameters (Transformers 5) or rope_scaling (Transformers 4), without theta, into the
+/// open object of `json`.
 [[gnu::cold]] CONSTRAIN_INLINE void write_rope(io::json_writer& json, rotary_options const& o) {
   bool const scales = o.factor != 1;
   json.member("rope_type", !scales ? "default" : o.original_context == 0 ? "linear" : "llama3");

@@ -77,11 +77,12 @@ struct llama {
   constexpr std::span<port_spec const> inputs() const {
     return std::span(detail::tokens_and_positions).first(packed ? 2 : 1);
   }
-  /// The number of key-value heads.
+  /// The number of key-value heads: `key_value_heads` or, if it is 0, `heads`.
   constexpr int key_value_head_count() const { return key_value_heads != 0 ? key_value_heads : heads; }
   /// The logits of every token.
   constexpr value operator()(value tokens) const { return logits(tokens, nullptr); }
-  /// The logits of every token of packed documents. `positions`: the position of each token in its document.
+  /// The logits of every token of packed documents. `positions`: the position of each token in its document [sequences,
+  /// tokens], below `context`.
   constexpr value operator()(value tokens, value positions) const { return logits(tokens, &positions); }
 
 private:

@@ -39,7 +39,7 @@ struct binary_f1 {
 
   /// Whether there are two classes.
   static constexpr bool applies(std::int64_t classes) { return classes == 2; }
-  /// The value.
+  /// The value. `c` must have at least two classes.
   static double of(class_counts const& c) { return detail::f1_of(c, 1); }
 };
 

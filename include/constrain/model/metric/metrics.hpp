@@ -59,7 +59,7 @@ template <is_metric... listed> struct metrics {
                 "ct::metrics: a metric has an empty name, the name of another metric, or the name loss, accuracy or "
                 "perplexity; give each metric a unique name");
 
-  /// The values of the metrics that apply to this number of classes.
+  /// The values of the metrics that apply to the number of classes of `counts`, in the order of the list.
   static metric_values of([[maybe_unused]] class_counts const& counts) {
     metric_values values;
     (add<listed>(counts, values), ...);

@@ -56,10 +56,11 @@ void check_field(std::string const& directory, std::string const& field, std::st
 } // namespace detail
 
 /// Saves weights, optimizer states, settings and the training state `s` to a directory, atomically: an older saved run
-/// in the directory stays intact until the new one is complete. `list`: the trainer's parameters. `format`: how other
-/// programs store the weights. `c` is saved too, and `load_run` checks it. `group`: the ranks that together hold the
-/// tensors. Throws the same `error` on every rank if `options.max_shard_size` is negative, if two tensors have the same
-/// name in files, or if a file cannot be written. Collective over `world`.
+/// in the directory stays intact until the new one is complete. Creates missing parent directories. `list`, `memory`:
+/// the trainer's parameters and arena. `format`: how other programs store the weights. `c` is saved too, and `load_run`
+/// checks it. `group`: the ranks that together hold the tensors. Throws the same `error` on every rank if
+/// `options.max_shard_size` is negative, if two tensors have the same name in files, if the directory exists and is
+/// neither empty nor saved by this library and user, or if a file cannot be written. Collective over `world`.
 void save_run(std::string const& directory, save_options const& options, parameter_list const& list,
               weight_format const& format, saved_configuration const& c, training_state const& s, arena& memory,
               communicator& world, communicator& group);
@@ -67,12 +68,13 @@ void save_run(std::string const& directory, save_options const& options, paramet
 /// Copies the tensors of a saved run into the arena and returns the training state. Every rank checks everything before
 /// the first byte is copied; `ranks` lets the ranks agree that all checks passed. Throws `error` if the directory is
 /// damaged, if its format version, configuration or tensors differ from the expected ones, or if its training state or
-/// a setting is out of range. `list`, `format`, `c`, `group`: as in `save_run`. Call this function within
+/// a setting is out of range. `list`, `format`, `c`, `memory`, `group`: as in `save_run`. Call this function within
 /// `agreement::run`.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& group, agreement& ranks);
-/// `load_run` within an `agreement` over `world`: throws on all ranks if loading fails on one. Collective.
+/// `load_run` within an `agreement` over `world`: throws on all ranks if loading fails on one. Other arguments: as
+/// above. Collective.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& world, communicator& group);

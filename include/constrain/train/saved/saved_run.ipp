@@ -15,6 +15,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+// Names of the files of a saved run besides the weights and the configuration.
 inline constexpr char const* saved_optimizer = "optimizer.safetensors";
 inline constexpr char const* saved_state = "state.json";
 inline constexpr int saved_version = 2; // of the format; version 1 named the optimizer's state fields by index
@@ -98,7 +99,8 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   return content;
 }
 
-/// Writes the files of a saved run, on the calling rank only.
+/// Writes the files of a saved run, on the calling rank only. `weights`, `states`: all tensors of the two kinds. Other
+/// arguments and errors: as for `save_run`.
 [[gnu::cold]] CONSTRAIN_INLINE void write_run(std::string const& directory, save_options const& options,
                                               gathered_tensors const& weights, gathered_tensors const& states,
                                               weight_format const& format, saved_configuration const& c,

@@ -52,7 +52,7 @@ public:
     std::size_t first = 0; // index of the first tensor
     std::size_t count = 0; // number of tensors
   };
-  /// The tensors in shards of at most `most` bytes; a larger tensor has its own shard.
+  /// Divides the tensors, in order, into shards of at most `most` bytes; a larger tensor has its own shard.
   [[gnu::cold]] std::vector<shard> shards(std::size_t most) const;
 
   /// Writes all tensors, or the tensors of one shard, as a safetensors file. Throws `error` if `out` cannot be written.
