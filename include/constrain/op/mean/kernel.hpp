@@ -17,7 +17,8 @@ struct around_dimension {
   }
 };
 
-/// Loop body of the kernel: y[i] = the mean of the elements of x over the dimension. `s`: the shape of x.
+/// Loop body of the kernel: y[i] = the mean of x over the dimension, at the outer and inner index of y[i]. `s`: the
+/// shape of x.
 template <class stored> struct mean_elements {
   stored const* x;
   stored* y;

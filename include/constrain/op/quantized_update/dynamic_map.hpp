@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The 256 values that 8-bit codes stand for, in ascending order: dynamic quantization (Dettmers 2016, "8-Bit
+/// The 256 values that 8-bit codes represent, in ascending order: dynamic quantization (Dettmers 2016, "8-Bit
 /// Approximations for Parallelism in Deep Learning"; Dettmers et al. 2022, "8-bit Optimizers via Block-wise
 /// Quantization", section 1.3). The values are 0, 1, and the midpoints of equal intervals of each decade [0.1, 1],
 /// [0.01, 0.1], ..., [1e-7, 1e-6]. A signed map has 64, 32, ..., 1 intervals in these decades, and also contains the

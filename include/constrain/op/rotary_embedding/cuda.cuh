@@ -12,9 +12,9 @@ template <int n, class stored, class accumulate> struct rotary_embedding_packs {
   accumulate const* table;
   std::int32_t const* positions; // of the rows; null: their indices in the sequences
   stored* y;
-  std::int64_t from_stride, to_stride; // elements from one row to the next
-  std::int64_t half, packs;            // half of the head width, in elements and in packs
-  std::int64_t heads, tokens;          // heads of a row; rows of a sequence
+  std::int64_t from_stride, to_stride;   // elements from one row to the next
+  std::int64_t half, packs;              // half of the head width, in elements and in packs
+  std::int64_t heads, tokens;            // heads of a row; rows of a sequence
   divisor by_packs, by_heads, by_tokens; // divide by `packs`, `heads` and `tokens`
   accumulate sign;                       // of the angles: 1, or -1 to rotate back
 

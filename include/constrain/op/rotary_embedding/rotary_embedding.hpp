@@ -11,7 +11,7 @@ struct rotary_options {
   int head_width = 0;       // elements of a head, an even number of at least 2; required
   double theta = 10000;     // base of the frequencies, from 1 to 1e30
   double factor = 1;        // divides low frequencies, from 1 to 1e30; 1: no change
-  int original_context = 0; // tokens per sequence in the first training, at least 0; 0: `factor` divides all frequencies
+  int original_context = 0; // tokens of the short sequences, at least 0; 0: `factor` divides all frequencies
                             // (Chen et al. 2023, "Extending Context Window ... via Positional Interpolation")
   // With `original_context`, as in Llama 3.1: the frequency of a pair that makes fewer than `low_freq_factor` turns in
   // the original context is divided by `factor`; with more than `high_freq_factor` turns, it does not change; in

@@ -36,7 +36,8 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
   /// The hyperparameters of step `now`, from the optimizer's `hyper`.
   step_hyperparameters(typename optimizer::hyper hyper, optimizer_step now)
       : base_hyperparameters<optimizer, real>(hyper, now), decaying(prepare(hyper, now)), other(decaying), step(now) {
-    // An update rule reads the hyperparameters of its base from `base`.
+    // An element-wise optimizer may read the hyperparameters of its base from `hyper.base`; an update rule reads them
+    // from the member `base`, which also holds them without weight decay.
     constexpr bool is_elementwise = requires { typename optimizer::template state<real>; };
     constexpr bool updates_with_base = is_elementwise && requires { hyper.base; };
     if constexpr (updates_with_base || requires { hyper.weight_decay; }) {
