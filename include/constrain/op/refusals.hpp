@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 // Refusals that several ops share.
 
-/// The epsilon of a normalization is negative, infinite in fp32 or not a number.
+/// The epsilon of a normalization is not in [0, 1e38].
 template <diagnosis d> struct epsilon_is_out_of_range {
   static_assert(d.ok(), "ct::layer_norm, ct::rms_norm: .epsilon is not in [0, 1e38]; give a number in this range, "
                         "for example 1e-5");
@@ -49,8 +49,8 @@ template <diagnosis d> struct widths_differ {
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// For ops on floating-point operands: refuses integers (token ids) among the first `count` operands. If none of these
-/// operands holds integers, the result's reason is `nothing`.
+/// For ops on floating-point operands: refuses integers (token ids) among the first `count` operands, which must exist.
+/// If none of these operands holds integers, the result's reason is `nothing`.
 constexpr inferred needs_reals(operand_types const& in, int count = 1) {
   for (int i = 0; i < count; ++i)
     if (in[i].type == dtype::i32) return inferred::failure<op::integers_instead_of_floats>(0, i);

@@ -7,7 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Computes layer_norm of one row, and the row's mean and rstd. `from`, `weight`, `bias` and `to`: [width].
+/// Computes layer_norm of one row, and the row's mean and rstd. `from`, `weight`, `bias` and `to`: [width]; `to` may be
+/// `from`.
 template <class stored, class accumulate>
 void layer_norm_row(stored const* from, std::int64_t width, accumulate const* weight, accumulate const* bias,
                     accumulate epsilon, stored* to, accumulate& mean, accumulate& rstd) {
@@ -22,8 +23,9 @@ void layer_norm_row(stored const* from, std::int64_t width, accumulate const* we
   rstd = r;
 }
 
-/// Computes dx of layer_norm_gradient for the rows in [begin, end), and the sums of dweight and dbias over chunks of
-/// these rows: partial [chunks, 2, width]. dx[i] = finish(i, g), where g is the gradient with respect to x[i].
+/// Computes dx of layer_norm_gradient for the rows in [begin, end), and the sums of dweight and dbias over each chunk
+/// of these rows: partial [chunks, 2, width], overwritten. dx[i] = finish(i, g), where i is the index of an element of
+/// x and g the gradient with respect to x[i].
 template <class stored, class accumulate, class function>
 void layer_norm_part_gradient(std::int64_t begin, std::int64_t end, tensor<stored const> dy, tensor<stored const> x,
                               tensor<accumulate const> weight, tensor<accumulate const> mean,
@@ -57,7 +59,9 @@ void layer_norm_part_gradient(std::int64_t begin, std::int64_t end, tensor<store
   });
 }
 
-/// Computes layer_norm_gradient of all rows. dx[i] = finish(i, g), where g is the gradient with respect to x[i].
+/// Computes layer_norm_gradient of all rows. dx[i] = finish(i, g), where i is the index of an element of x and g the
+/// gradient with respect to x[i]. `c` decides whether dweight (output 1) and dbias (output 2) are overwritten or added
+/// to. `partial` [chunks, 2, width] is scratch.
 template <class stored, class accumulate, class function>
 void layer_norm_rows_gradient(call const& c, tensor<stored const> dy, tensor<stored const> x,
                               tensor<accumulate const> weight, tensor<accumulate const> mean,

@@ -10,32 +10,36 @@ namespace detail {
 
 inline constexpr int norm_group = 4 * norm_warps; // rows that a block of the gradient's kernel handles at a time
 
-/// The arrays of layer_norm. If nothing is added, `b` and `sum` are null, and `a` is x.
+/// The arrays of layer_norm: a, b, sum and y [rows, width], weight and bias [width], mean and rstd [rows]. The row to
+/// normalize is a plus the addend, which is stored in `sum`. Without an addend, `b` and `sum` are null, and `a` is x.
 template <class stored, class accumulate> struct layer_norm_arrays {
   stored const *a, *b;
   accumulate const *weight, *bias;
   stored *sum, *y;
   accumulate *mean, *rstd;
 };
-/// The addend of layer_norm_kernel: nothing, b (`all_of_b`), or b after dropout (`dropout_argument`, which has the
-/// interface of `all_of_b`). The kernel normalizes a plus the addend.
+/// The addend of layer_norm_kernel: none (`nothing`), b (`all_of_b`), or b after dropout (`dropout_argument`, which has
+/// the interface of `all_of_b`). The kernel normalizes a plus the addend.
 struct nothing {};
 struct all_of_b {
   /// The object that one thread applies to its elements of b.
   __device__ all_of_b started() const { return *this; }
-  /// Changes the n consecutive elements that begin at element i of b; here, they keep their values.
+  /// apply(i, values): changes `values`, the n consecutive elements that begin at element i of b; here, they keep their
+  /// values.
   template <int n, class real> __device__ void apply(std::int64_t, real (&)[n]) const {}
   /// Whether a kernel may handle the elements in packs of 16 bytes.
   bool takes_packs() const { return true; }
 };
 
-/// A row that a warp normalizes: in registers, or, if `held` is 0, in memory.
+/// A row that a warp normalizes, in packs of n elements: in registers, `held` packs per lane, or, if `held` is 0, in
+/// memory.
 template <int n, int held, class addend, class stored, class accumulate> struct row_to_norm {
   static constexpr bool adds = !std::is_same_v<addend, nothing>;
 
   held_row<n, held, stored> x;
 
-  /// Loads the row or, with an addend, computes and stores it. Adds this lane's elements of the row to `sum`.
+  /// Loads row number `row` of `arrays.a`. With an addend, adds the addend to the row, and stores the result, rounded,
+  /// in `arrays.sum`. Adds this lane's elements of the row to `sum`.
   __device__ void load(layer_norm_arrays<stored, accumulate> const& arrays, addend const& argument, std::int64_t row,
                        int width, accumulate& sum) {
     x.load(arrays.a + row * width, width);
@@ -60,7 +64,8 @@ template <int n, int held, class addend, class stored, class accumulate> struct 
       for (int j = 0; j < n; ++j) sum += values[j];
     });
   }
-  /// Calls f(column, values) for this lane's packs.
+  /// Calls f(column, values) for this lane's packs: `column` is the first column of a pack, `values` has its n
+  /// elements.
   template <class function> __device__ void for_each_pack(int width, function const& f) const {
     x.for_each_pack(width, f);
   }
@@ -96,8 +101,9 @@ template <int n, class addend, class stored, class accumulate> struct row_to_nor
   }
 };
 
-/// Adds the terms of `count` rows to a block's sums of dweight and dbias, both [width]; if `starts`, overwrites the
-/// sums instead. `pair`: columns per access.
+/// Adds the terms of the first `count` rows of dy and x to a block's sums of dweight and dbias, both [width]; if
+/// `starts`, overwrites the sums instead. mean, rstd [count]: of these rows. `pair`: columns per access. All threads of
+/// the block must call this function.
 template <int pair, class stored, class accumulate>
 __device__ void add_norm_columns(stored const* dy, stored const* x, accumulate const* mean, accumulate const* rstd,
                                  int count, std::int64_t width, bool starts, accumulate* dweight, accumulate* dbias) {
@@ -151,7 +157,7 @@ static __global__ void __launch_bounds__(cuda_threads)
 // dx = layer_norm_gradient(dy, x, weight, mean, rstd), plus the residual's gradient if `adds`, and partial sums of
 // dweight and dbias. A block handles a part of the rows, in groups, in three passes: sums of each row, sums of each
 // column, and dx, which may overwrite dy or the residual's gradient. The later passes usually find the rows in a cache.
-// Rows that fit into registers have another kernel (held_gradient.cuh).
+// n: elements per access. Rows that fit into registers have another kernel (held_gradient.cuh).
 template <int n, bool adds, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, 2)
     layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, row_partition rows,
@@ -208,6 +214,8 @@ static __global__ void __launch_bounds__(cuda_threads, 2)
 
 namespace detail {
 
+/// Launches layer_norm_kernel with the arrays `x` and the addend `argument`. With aligned operands, the kernel accesses
+/// packs of 16 bytes, and, except in fp64, holds rows of up to 64 elements per lane in registers.
 template <class addend, class stored, class accumulate>
 void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& x, addend const& argument,
                     tensor<stored> y, double epsilon) {
@@ -225,6 +233,9 @@ void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& 
   else launch(&layer_norm_kernel<1, 0, addend, stored, accumulate>);
 }
 
+/// Launches the kernel of layer_norm_gradient with the arrays `x`, whose dweight and dbias this function sets. If the
+/// operand dweight is [parts, width], the kernel writes one part per block there; otherwise it writes the parts to the
+/// scratch memory, and a second kernel sums them, or adds the sums if `c` says so.
 template <bool adds, class stored, class accumulate>
 void run_layer_norm_gradient(call const& c, layer_norm_gradient_arrays<stored, accumulate> x, tensor<stored> dx,
                              tensor<accumulate> dweight, tensor<accumulate> dbias) {
@@ -250,7 +261,8 @@ void run_layer_norm_gradient(call const& c, layer_norm_gradient_arrays<stored, a
                   2);
 }
 
-/// The needs of layer_norm_gradient, with or without a residual.
+/// The needs of layer_norm_gradient, with or without a residual. `out`: dx, dweight and dbias. If dweight is
+/// [parts, width], the call needs no scratch memory.
 constexpr kernel_needs needs_of_norm_gradient(operand_extents const& out) {
   if (out[1].shape.rank == 2) return {};
   return {.scratch = row_parts(out[0].rows()) * 2 * out[0].features() * size_of(out[1].type), .launches = 2};

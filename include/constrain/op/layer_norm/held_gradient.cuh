@@ -7,9 +7,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-inline constexpr int norm_warps = cuda_threads / 32;
+inline constexpr int norm_warps = cuda_threads / 32; // warps of a block
 
-/// The arrays of layer_norm_gradient. Without a residual, `residual` is null.
+/// The arrays of layer_norm_gradient: residual (the residual's gradient), dy, x and dx [rows, width], weight [width],
+/// mean and rstd [rows]. Without a residual, `residual` is null.
 template <class stored, class accumulate> struct layer_norm_gradient_arrays {
   stored const *residual, *dy, *x;
   accumulate const *weight, *mean, *rstd;
@@ -17,12 +18,13 @@ template <class stored, class accumulate> struct layer_norm_gradient_arrays {
   accumulate *dweight, *dbias; // [parts, width]: the sums over the rows of each block
 };
 
-/// A lane's sums over rows, for the columns of a `held_row` that the lane holds.
+/// A lane's sums over rows, for the columns of a `held_row` that the lane holds: of[k][j] is the sum of column
+/// held_row::column(k) + j.
 template <int n, int held, class accumulate> struct held_sums {
   accumulate of[held][n];
 
-  /// to [width] = the sums over all warps of the block, added in the order of the warps. All threads must call this
-  /// function; `shared` may be used again after the call.
+  /// to [width] = the sums over all warps of the block, added in the order of the warps. `shared`: shared memory. All
+  /// threads of the block must call this function; `shared` may be used again after the call.
   __device__ void add_up(accumulate (&shared)[norm_warps][32 * held * n], int width, accumulate* to) const {
     int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
     CT_UNROLL
@@ -42,17 +44,17 @@ template <int n, int held, class accumulate> struct held_sums {
   }
 };
 
-/// Minimum number of blocks per multiprocessor, for __launch_bounds__: 2 if the registers suffice. `elements`: elements
-/// of a row per lane.
+/// Minimum number of blocks per multiprocessor, for __launch_bounds__: 2 if the registers suffice, otherwise 1.
+/// `elements`: elements of a row per lane.
 template <class stored> constexpr int held_gradient_blocks(int elements) {
   return sizeof(stored) < 4 && elements <= 24 ? 2 : 1;
 }
 
 } // namespace detail
 
-// The same as layer_norm_gradient_kernel, for rows that fit into the registers of a warp: a warp reads each of its rows
-// once, and each lane adds up its columns of dweight and dbias in registers. dx may overwrite dy or the residual's
-// gradient.
+// The same as layer_norm_gradient_kernel, for rows that fit into the registers of a warp, `held` packs of n elements
+// per lane: a warp reads each of its rows once, and each lane adds up its columns of dweight and dbias in registers. dx
+// may overwrite dy or the residual's gradient.
 template <int n, int held, bool adds, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, detail::held_gradient_blocks<stored>(held* n))
     held_layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, row_partition rows,

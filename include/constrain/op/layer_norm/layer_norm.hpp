@@ -13,10 +13,11 @@ struct layer_norm_options {
 
 namespace op {
 
-/// The gradient of op::layer_norm: computes dx, dweight [width] and dbias [width] from dy, x, weight, and the mean and
-/// rstd of each row. dweight and dbias are summed in chunks of rows that depend only on the shape. The first write in a
-/// run of the program overwrites dweight and dbias; later writes add to them. On the CPU, output 3 is scratch for the
-/// sums of the chunks.
+/// The gradient of op::layer_norm: computes dx, dweight and dbias from dy, x, weight, and the mean and rstd of each
+/// row. dweight and dbias are [width], or [parts, width] if row_sum_options::parts is not 0. They are summed in chunks
+/// of rows that depend only on the shape. The first write in a run of the program overwrites dweight and dbias; later
+/// writes add to them. On the CPU, output 3 [chunks, 2, width] is scratch for the sums of the chunks; CUDA kernels do
+/// not use it.
 struct layer_norm_gradient {
   using options = row_sum_options;
   static constexpr char const* name = "layer_norm_gradient";
@@ -37,8 +38,8 @@ struct layer_norm_gradient {
 };
 
 /// y = (x - mean) * rstd * weight + bias over the innermost dimension, with rstd = 1 / sqrt(variance + epsilon) (Ba et
-/// al. 2016): x [..., width], weight and bias [width]. Outputs 1 and 2, the mean and rstd of each row, are for the
-/// backward pass.
+/// al. 2016): x [..., width], weight and bias [width]. The variance is the mean of (x - mean)^2. Outputs 1 and 2, the
+/// mean and rstd of each row, both [rows], are for the backward pass.
 struct layer_norm {
   using options = layer_norm_options;
   static constexpr char const* name = "layer_norm";
@@ -61,8 +62,9 @@ struct layer_norm {
 } // namespace op
 
 /// Layer normalization (Ba et al. 2016): normalizes each row of x [..., width] to mean 0 and variance 1, then
-/// multiplies the row by the weight and adds the bias, element by element. Parameters "name.weight" (initially 1) and
-/// "name.bias" (initially 0), both [width]. Refused: token ids, and an epsilon outside [0, 1e38].
+/// multiplies the row by the weight and adds the bias, element by element. The result has the shape of x. Parameters
+/// "name.weight" (initially 1) and "name.bias" (initially 0), both [width]. Refused: token ids, an epsilon outside
+/// [0, 1e38], and everything that `parameter` refuses, such as a taken name.
 constexpr value layer_norm(std::string_view name, value x, layer_norm_options options = {},
                            int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

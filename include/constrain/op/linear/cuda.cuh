@@ -8,8 +8,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// y += bias, [rows, width] and [width], n elements per access, where the GEMM cannot add the bias. A block handles 32 n
-// columns; its warps take the rows in turn.
+// y += bias, with y [rows, width] and bias [width], where the GEMM cannot add the bias. `stride`: elements from one row
+// of y to the next. n: elements per access. Blocks with the same blockIdx.x handle 32 n columns; their warps take the
+// rows in turn.
 template <int n, class stored, class bias_type>
 static __global__ void __launch_bounds__(cuda_threads)
     add_bias_kernel(stored* y, std::int64_t stride, bias_type const* bias, std::int64_t rows, std::int64_t width) {
@@ -77,7 +78,7 @@ template <class architecture> struct kernel<op::linear, cuda<architecture>> {
   }
 
 private:
-  /// Whether the GEMM can add a bias of the type of its result.
+  /// Whether the GEMM can add a bias of the same type as its result. `type`: the type of the result.
   static constexpr bool gemm_adds_bias(gemm_extents const& extents, dtype type) {
     return allows_bias(transpose::no, transpose::yes, extents, size_of(type));
   }

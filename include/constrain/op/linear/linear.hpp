@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dx = dy W: dy [..., out], W [out, in] -> [..., in].
+/// The gradient of op::linear with respect to x: dx = dy W, with dy [..., out], W [out, in] -> [..., in].
 struct linear_input_gradient {
   static constexpr char const* name = "linear_input_gradient";
   static constexpr unsigned gemm_operands = 0b11;
@@ -26,8 +26,8 @@ struct linear_input_gradient {
   }
 };
 
-/// dW (+)= dy^T x: dy [..., out], x [..., in] -> [out, in]. (+)=: the first write in a run of the program overwrites
-/// the output; later writes add to it.
+/// The gradient of op::linear with respect to W: dW (+)= dy^T x, with dy [..., out], x [..., in] -> [out, in]. (+)=:
+/// the first write in a run of the program overwrites the output; later writes add to it.
 struct linear_weight_gradient {
   static constexpr char const* name = "linear_weight_gradient";
   static constexpr unsigned gemm_operands = 0b11;
@@ -45,8 +45,9 @@ struct linear_weight_gradient {
   }
 };
 
-/// db (+)= the sum of the rows of dy: dy [..., out] -> [out]. The order of the additions does not depend on the
-/// number of threads. (+)=: the first write in a run of the program overwrites the output; later writes add to it.
+/// The gradient of op::linear with respect to b: db (+)= the sum of the rows of dy, [..., out] -> [out], or
+/// [parts, out] if row_sum_options::parts is not 0. The order of the additions does not depend on the number of
+/// threads. (+)=: the first write in a run of the program overwrites the output; later writes add to it.
 struct linear_bias_gradient {
   using options = row_sum_options;
   static constexpr char const* name = "linear_bias_gradient";
@@ -97,9 +98,9 @@ struct linear {
 /// Options of `linear`.
 struct linear_options {
   bool bias = true;  // whether there is a bias; its initial value is 0
-  double stddev = 0; // standard deviation of the initial weight (normal distribution with mean 0); 0: 1/sqrt(in)
+  double stddev = 0; // standard deviation of the initial weight (normal, mean 0); 0: 1/sqrt(x.features())
   constrain::role role = constrain::role::weight; // role of the weight; the bias has role::bias
-  part_list parts{}; // features of each layer, if one matmul computes several layers; see `in_parts`
+  part_list parts{}; // features of each layer, if one matmul computes several (`in_parts`); empty: one layer
 };
 
 /// y = x W^T with an existing weight W [out, in]: x [..., in] -> [..., out]. For a head with tied weights, pass the
@@ -112,8 +113,9 @@ constexpr value linear(value x, value weight, int line = __builtin_LINE()) {
 /// y = x W^T + b: x [..., in] -> [..., features]. The parameters are W, "name.weight" [features, in], and b,
 /// "name.bias" [features]; with `.bias = false` there is no b. If one matmul computes several layers of x, such as
 /// queries, keys and values, `.parts` lists the features of each layer, for example {8, 2, 2}, so that optimizers treat
-/// W and b as several tensors (`in_parts`). Refused: token ids, a scalar x, fewer than one feature, parts that
-/// `in_parts` refuses, and everything else that `parameter` refuses, such as a `.stddev` outside [0, 1e30].
+/// W and b as several tensors (`in_parts`). The parts must add up to `features`. Refused: token ids, a scalar x, fewer
+/// than one feature, parts that `in_parts` refuses, and everything else that `parameter` refuses, such as a `.stddev`
+/// outside [0, 1e30].
 constexpr value linear(std::string_view name, value x, std::int64_t features, linear_options options = {},
                        int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

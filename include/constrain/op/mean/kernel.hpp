@@ -5,19 +5,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The shape of a tensor as [outer, extent, inner], around one dimension.
+/// The shape of a tensor as [outer, extent, inner], where `extent` is the extent of one dimension.
 struct around_dimension {
   std::int64_t outer = 1;  // product of the extents before the dimension
   std::int64_t extent = 1; // extent of the dimension
   std::int64_t inner = 1;  // product of the extents after the dimension
 
-  /// The shape `s` around dimension `dimension`, counted from 0.
+  /// Splits the shape `s` at the dimension with index `dimension`; 0: the outermost.
   around_dimension(shape const& s, std::int64_t dimension) {
     for (int i = 0; i < s.rank; ++i) (i < dimension ? outer : i == dimension ? extent : inner) *= s.extent[i];
   }
 };
 
-/// Loop body of the kernel: y[i] = the mean over the dimension.
+/// Loop body of the kernel: y[i] = the mean of x over the dimension, at the outer and inner index of y[i]. `s`: the
+/// shape of x.
 template <class stored> struct mean_elements {
   stored const* x;
   stored* y;
@@ -37,7 +38,8 @@ template <class device> struct kernel<op::mean, device> {
   }
 };
 
-/// Loop body of the kernel: dx[i] = the gradient with respect to x[i].
+/// Loop body of the kernel: dx[i] = the gradient with respect to x[i], which is the element of dy with the same outer
+/// and inner index, divided by `s.extent`. `s`: the shape of dx.
 template <class stored> struct mean_gradient_elements {
   stored const* dy;
   stored* dx;

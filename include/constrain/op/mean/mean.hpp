@@ -5,7 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A dimension of an activation [sequences, tokens, features], for `mean`.
+/// A dimension of an activation [sequences, tokens, features], for `mean`. The enumerator's value is the index of the
+/// dimension.
 enum class axis { tokens = 1, features = 2 };
 
 namespace op {
@@ -13,8 +14,8 @@ namespace op {
 /// The gradient of op::mean: dx is dy, divided by the extent of the dimension and repeated along it.
 struct mean_gradient {
   struct options {
-    int dimension = 0;       // index of the dimension that the mean was taken over
-    std::int64_t extent = 1; // extent of that dimension
+    int dimension = 0;       // index, in x, of the dimension that the mean was taken over; 0: the outermost
+    std::int64_t extent = 1; // extent of x in this dimension
   };
   static constexpr char const* name = "mean_gradient";
 
@@ -29,7 +30,7 @@ struct mean_gradient {
 /// The mean over one dimension; the result does not have this dimension.
 struct mean {
   struct options {
-    int dimension = 0; // index of the dimension to take the mean over
+    int dimension = 0; // index of the dimension to take the mean over; 0: the outermost
   };
   static constexpr char const* name = "mean";
 
@@ -54,7 +55,7 @@ struct mean {
 
 } // namespace op
 
-/// The mean over tokens or features: x [sequences, tokens, width] -> [sequences, width] for axis::tokens, or
+/// The mean of x over tokens or features: x [sequences, tokens, width] -> [sequences, width] for axis::tokens, or
 /// [sequences, tokens] for axis::features. Refused: token ids, and an x that does not have three dimensions; for such
 /// an x, use `emit<op::mean>`.
 constexpr value mean(value x, axis over, int line = __builtin_LINE()) {

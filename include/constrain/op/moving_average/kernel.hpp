@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The decay of this step: 0 for the first update, which copies the weight.
+/// The decay of this step: 0 in update number 1, which copies the weight, otherwise the hyperparameter `decay`.
 template <class optimizer, class stored>
 CT_HOST_DEVICE stored decay_of_step(op::step_hyperparameters<optimizer, stored> const& hyper) {
   return hyper.step.number == 1 ? stored(0) : static_cast<stored>(hyper.other.decay);
@@ -27,7 +27,7 @@ template <class stored> struct moving_average_elements {
 };
 
 /// `moving_average_elements` for devices whose memory the host cannot read: the kernel reads the scale and the
-/// hyperparameters. If the scale is 0, the average keeps its value.
+/// hyperparameters. If the scale in `clip` is 0, the average keeps its value.
 template <class optimizer, class stored> struct guarded_moving_average_elements {
   stored const* weight;
   double const* clip; // [norm, scale]

@@ -4,11 +4,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// The exponential moving average of a parameter, computed after each update of the parameter:
-/// average = decay * average + (1 - decay) * weight. After the first update, average = weight. Inputs: weight, clip
-/// [norm, scale] (op::clip_coefficient or op::tensor_scale), and the `step_hyperparameters` of `optimizer` as bytes;
-/// the hyperparameters must have the field `decay`. The output, the average, is also read. If scale is 0, the average
-/// keeps its value.
+/// The exponential moving average of a parameter, computed after each update of the parameter: average = decay *
+/// average + (1 - decay) * weight. After update number 1, average = weight. Inputs: weight, clip [norm, scale]
+/// (op::clip_coefficient or op::tensor_scale), and the `step_hyperparameters` of `optimizer` as bytes; the
+/// hyperparameters must have the field `decay`. The output, the average, has the type and shape of the weight, and is
+/// also read. If scale is 0, the average keeps its value.
 template <class optimizer> struct moving_average {
   static constexpr char const* name = "moving_average";
   static constexpr unsigned accumulating = 0b1; // the output is also read

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The result for one element.
+/// a * b, the result for one element.
 struct product_of {
   template <class real> CT_HOST_DEVICE real operator()(real a, real b) const { return a * b; }
 };

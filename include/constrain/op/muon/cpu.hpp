@@ -27,8 +27,10 @@ template <class real> double frobenius_norm(tensor<real> matrix) {
   return math::sqrt(total);
 }
 
-/// One Newton-Schulz step: next = a X + b A X + c A A X with A = X X^T. If X has more rows than columns, uses the
-/// equivalent form X (a I + b A + c A A) with A = X^T X, whose GEMMs are smaller. `gram` and `polynomial` are scratch.
+/// One Newton-Schulz step: next = a X + b A X + c A A X with A = X X^T, where X and next are [rows, columns] and do not
+/// overlap, and a, b and c are fields of `h`. If X has more rows than columns, uses the equivalent form X (a I + b A +
+/// c A A) with A = X^T X, whose GEMMs are smaller. `gram` and `polynomial` are scratch, [side, side], where side is the
+/// smaller of rows and columns.
 template <class real, class prepared>
 void newton_schulz_step(prepared const& h, tensor<real> x, tensor<real> gram, tensor<real> polynomial,
                         tensor<real> next) {

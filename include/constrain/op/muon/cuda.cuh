@@ -20,7 +20,8 @@ constexpr std::int64_t muon_parts(std::int64_t elements) {
   return parts < cuda_threads ? parts : cuda_threads;
 }
 
-/// The arrays of muon's element-wise kernels.
+/// The arrays of muon's element-wise kernels, each with `count` elements unless noted otherwise. x is the matrix X of
+/// the Newton-Schulz iteration. `decays`: whether weight decay applies. clip is [norm, scale].
 template <class real> struct muon_arrays {
   real const *gradient, *weight, *momentum;
   real *new_momentum, *x;
@@ -30,7 +31,10 @@ template <class real> struct muon_arrays {
   bool decays;
 };
 
-/// The GEMMs of a Newton-Schulz step for a matrix [rows, columns].
+/// The GEMMs of a Newton-Schulz step for a matrix X [rows, columns]. If X is tall, the step uses X^T X instead of X
+/// X^T. `left` and `right` are the transpositions of X in this GEMM. `gram`, `square` and `next` are the extents of the
+/// three GEMMs, in this order: the Gram matrix, its square, and the new X. `side`: rows and columns of the first two
+/// results.
 struct muon_gemms {
   std::int64_t rows, columns;
 
@@ -41,7 +45,7 @@ struct muon_gemms {
   constexpr gemm_extents gram() const { return {side(), side(), tall() ? rows : columns}; }
   constexpr gemm_extents square() const { return {side(), side(), side()}; }
   constexpr gemm_extents next() const { return {rows, columns, side()}; }
-  /// The number of kernels that a step launches.
+  /// The number of kernels that a step launches; a cuBLASLt GEMM counts as one.
   constexpr int launches() const {
     return 1 + gemm_parts(left(), right(), gram()) + gemm_parts(transpose::no, transpose::no, square()) +
            gemm_parts(transpose::no, transpose::no, next());
@@ -50,8 +54,8 @@ struct muon_gemms {
 
 } // namespace detail
 
-// The new momentum, x before its division by its norm, and the sum of the squares of each part of x. One block per
-// part.
+// Computes the new momentum, x before its division by its norm, and the sum of the squares of each part of x. One block
+// per part.
 template <class optimizer, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     muon_momentum_kernel(detail::muon_arrays<real> arrays, op::step_hyperparameters<optimizer, real> const* hyper) {
@@ -73,7 +77,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) arrays.squares[part] = squares;
 }
 
-// x /= max(|x|, epsilon).
+// x /= max(|x|, epsilon), with the Frobenius norm |x|. Every block adds up the sums of squares of all `parts`.
 template <class optimizer, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     muon_norm_kernel(detail::muon_arrays<real> arrays, std::int64_t parts,
@@ -102,7 +106,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   }
 }
 
-// new_weight = (1 - lr weight_decay) weight - rate x, where rate is lr times the factor for the matrix's shape.
+// new_weight = (1 - lr weight_decay) weight - rate x, where rate is lr times the factor for the shape [rows, columns].
+// If weight decay does not apply, weight_decay is 0.
 template <class optimizer, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     muon_weight_kernel(detail::muon_arrays<real> arrays, real* new_weight, std::int64_t rows, std::int64_t columns,
@@ -155,7 +160,7 @@ template <class optimizer, class architecture> struct kernel<op::muon<optimizer>
   }
 
 private:
-  /// As on the CPU (op/muon/cpu.hpp); the GEMMs never round to TF32.
+  /// Launches one Newton-Schulz step, as on the CPU (op/muon/cpu.hpp): next from x. The GEMMs never round to TF32.
   template <class real>
   static void newton_schulz_step(call const& c, detail::muon_gemms const& gemms,
                                  op::step_hyperparameters<optimizer, real> const* hyper, real const* x, real* gram,

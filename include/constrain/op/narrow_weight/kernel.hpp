@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Rounds x to one of the two nearest bf16 values: away from zero with probability f / 2^16, otherwise toward zero.
 /// Here f is the integer in the lower 16 bits of x, which bf16 drops. The lower 16 bits of `random` must be uniform
-/// random bits. Finite values stay finite.
+/// random bits; the other bits are ignored. Finite values stay finite, infinity stays infinity, and NaN stays NaN.
 CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t random) {
   auto const bits = __builtin_bit_cast(std::uint32_t, x);
   constexpr std::uint32_t exponent = 0x7F800000u;
@@ -20,8 +20,9 @@ CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t rando
   return y;
 }
 
-/// Loop body of the kernel: rounds the elements of one draw of random bits. A draw covers eight consecutive indices in
-/// the full tensor, or in the concatenation of the ranks' ranges (see op::round_stochastically).
+/// Loop body of the kernel: rounds x [count] into y [count], where iteration i rounds the elements of one draw of
+/// random bits, draw number first / 8 + i. A draw covers eight consecutive indices in the full tensor, or in the
+/// concatenation of the ranks' ranges (see op::round_stochastically); indices outside of x are skipped.
 struct round_stochastically_elements {
   float const* x;
   double const* clip; // [norm, scale]; if scale is 0, y keeps its value

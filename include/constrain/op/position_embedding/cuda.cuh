@@ -6,13 +6,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel, like `position_embedding_elements`, for packs of n elements.
+/// Loop body of the kernel, like `position_embedding_elements`, for packs of n elements: i is the index of a pack.
 template <int n, class stored> struct position_embedding_packs {
   stored const* x;
   stored const* table;
   stored* y;
-  std::int64_t packs; // per sequence
-  divisor per_sequence;
+  std::int64_t packs;   // per sequence
+  divisor per_sequence; // divides by `packs`
 
   __device__ void operator()(std::int64_t i) const {
     arithmetic<stored> values[n], others[n];
@@ -36,7 +36,8 @@ template <class architecture> struct kernel<op::position_embedding, cuda<archite
   }
 };
 
-/// Loop body of the kernel, like `position_embedding_gradient_elements`, for packs of n elements.
+/// Loop body of the kernel, like `position_embedding_gradient_elements`, for packs of n elements: i is the index of a
+/// pack of dtable.
 template <int n, class stored, class accumulate> struct position_embedding_gradient_packs {
   stored const* dy;
   accumulate* dtable;

@@ -9,8 +9,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dtable[t, :] (+)= the sum over sequences of dy[:, t, :]. For positions that dy does not have, the sum is 0. (+)=:
-/// the first write in a run of the program overwrites the output; later writes add to it.
+/// dtable[t, :] (+)= the sum over sequences of dy[:, t, :]: dy [sequences, tokens, width] -> [rows, width], with at
+/// least as many rows as tokens. For positions that dy does not have, the sum is 0. (+)=: the first write in a run of
+/// the program overwrites the output; later writes add to it.
 struct position_embedding_gradient {
   struct options {
     std::int64_t rows = 1; // rows of the table
@@ -28,7 +29,7 @@ struct position_embedding {
   static constexpr char const* name = "position_embedding";
   static constexpr unsigned in_place = 0b1;
 
-  /// Refused: more tokens than the table has rows.
+  /// Refused: more tokens, `got`, than the table has rows, `expected`.
   template <diagnosis d> struct sequence_longer_than_context {
     static_assert(d.ok(), "ct::position_embedding: a sequence of `got` tokens is longer than the context of `expected` "
                           "tokens; lower micro_batch::tokens or raise the model's context");
@@ -53,13 +54,14 @@ struct position_embedding {
 
 /// Options of `position_embedding`.
 struct position_embedding_options {
-  int context = 0;      // maximum number of tokens of a sequence; also the number of rows of the table
-  double stddev = 0.02; // standard deviation of the initial table (normal distribution with mean 0)
+  int context = 0;      // rows of the table, at least 1: the maximum number of tokens of a sequence
+  double stddev = 0.02; // standard deviation of the initial table (normal distribution with mean 0), in [0, 1e30]
 };
 
-/// Adds a learned vector per position, as GPT-2 does: x [sequences, tokens, width] -> the same shape. Parameter
-/// "name.weight" [context, width]. Refused: token ids, an x that does not have three dimensions, more tokens than
-/// `context`, a `context` below 1, and everything else that `parameter` refuses.
+/// Adds a learned vector per position, as GPT-2 does: x [sequences, tokens, width] -> the same shape. The position of a
+/// token is its index in the sequence. Parameter "name.weight" [context, width]. Refused: token ids, an x that does not
+/// have three dimensions, more tokens than `context`, a `context` below 1, and everything else that `parameter`
+/// refuses.
 constexpr value position_embedding(std::string_view name, value x, position_embedding_options options,
                                    int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
@@ -69,9 +71,9 @@ constexpr value position_embedding(std::string_view name, value x, position_embe
 }
 
 /// `position_embedding` of tokens whose positions are not their indices: positions [sequences, tokens] (i32, at least 0
-/// and below `context`), as for `self_attention` with `.documents`. There may be more tokens than `context`. Refused:
-/// token ids as x, positions of a different type or shape, a `context` below 1, and everything else that `parameter`
-/// refuses.
+/// and below `context`), as for `self_attention` with `.documents`. The trainer checks the values of positions that are
+/// an input of the model. There may be more tokens than `context`. Refused: token ids as x, positions of a different
+/// type or shape, a `context` below 1, and everything else that `parameter` refuses.
 constexpr value position_embedding(std::string_view name, value x, value positions, position_embedding_options options,
                                    int line = __builtin_LINE()) {
   return add(

@@ -13,8 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The largest magnitude among x[0], ..., x[count - 1]; the largest float if an element is inf or NaN. Compares the
-/// magnitudes as integers: the compiler may reorder, and so vectorize, an integer maximum.
+/// The largest magnitude among x[0], ..., x[count - 1], or the largest float if an element is inf or NaN; 0 if `count`
+/// is 0. Compares the magnitudes as integers: the compiler may reorder, and so vectorize, an integer maximum.
 inline float largest_magnitude(float const* x, int count) {
   std::int32_t max_bits = 0;
   CONSTRAIN_OMP(simd reduction(max : max_bits))
@@ -23,7 +23,8 @@ inline float largest_magnitude(float const* x, int count) {
                             std::min(max_bits, __builtin_bit_cast(std::int32_t, std::numeric_limits<float>::max())));
 }
 
-/// One field of the optimizer state of a block, in 8 bits per element.
+/// One field of the optimizer state of a quantization block, in 8 bits per element. Refers to the memory of the codes
+/// and of the scale.
 struct quantized_block {
   static constexpr int capacity = 256; // maximum number of elements of a block
 
@@ -31,14 +32,14 @@ struct quantized_block {
   float* scale;        // [1]
   int count;           // number of elements of the block, without padding
 
-  /// Decodes the field into `to`.
+  /// Decodes the field into `to` [count]: scale * the map's value for each code. `map`: the field's map.
   template <class stored> void read(dynamic_map const& map, stored* to) const {
     auto const* const values = map.values();
     auto const* const from = codes;
     auto const factor = *scale;
     simd_loop(count, [=](std::int64_t i) { to[i] = static_cast<stored>(values[from[i]] * factor); });
   }
-  /// Sets the scale and the codes from the field's new values `x`.
+  /// Sets the scale and the codes from the field's new values `x` [count].
   template <class stored> void write(dynamic_map const& map, stored const* x) const {
     float numbers[capacity];
     std::int32_t nearest_codes[capacity];
@@ -90,7 +91,7 @@ template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
   }
 
 private:
-  /// Updates blocks; the members are the same for all blocks.
+  /// Updates quantization blocks; the members are the same for all blocks.
   template <class stored> struct block_update {
     typename constrain::op::step_hyperparameters<optimizer, stored>::prepared prepared;
     optimizer_step step;

@@ -12,8 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The operands of quantized_update. `elements`: stored elements of one tensor on this rank, with the padding of its
-/// shard; `used`: without that padding; `instances`: number of tensors in the stack.
+/// The operands of quantized_update; codes[i] and scales[i] belong to field i of the state. `elements`: stored elements
+/// of one tensor on this rank, with the padding of its shard; `used`: without that padding; `instances`: number of
+/// tensors in the stack.
 template <class stored, int fields> struct quantized_operands {
   stored const* gradient;
   stored* weight;
@@ -49,17 +50,20 @@ struct quantized_lanes {
   static constexpr int each = 8; // elements per lane
   int count;                     // elements of the quantization block, at most 256
 
+  /// The index, in the quantization block, of this lane's element j.
   __device__ static int at(int j) { return static_cast<int>(threadIdx.x % 32) + 32 * j; }
 
-  /// Decodes a field with the values of its map, [256].
+  /// Decodes this lane's elements of a field with the values of the field's map, [256]. Elements at or beyond `count`
+  /// are 0. `codes`: the codes of the quantization block, here and in `write`.
   template <class stored>
   __device__ void read(std::uint8_t const* codes, float scale, float const* values, stored (&to)[each]) const {
     CT_UNROLL
     for (int j = 0; j < each; ++j)
       to[j] = at(j) < count ? static_cast<stored>(values[codes[at(j)]] * scale) : stored(0);
   }
-  /// Sets the scale and the codes from the field's new values `x`. As integers, inf and NaN compare greater than every
-  /// finite magnitude, so that they make the scale the largest finite float.
+  /// Sets the scale and the codes from the field's new values `x` in all lanes; `nearest` is the search in the field's
+  /// map. As integers, inf and NaN compare greater than every finite magnitude, so that they make the scale the largest
+  /// finite float. All lanes of the warp must call this function.
   template <class stored>
   __device__ void write(stored const (&x)[each], dynamic_map::search const& nearest, std::uint8_t* codes,
                         float* scale) const {
@@ -86,8 +90,9 @@ struct quantized_lanes {
 
 } // namespace detail
 
-// The update of one parameter with 8-bit states. A warp handles quantization blocks of 256 elements. Thread blocks with
-// the same blockIdx.y handle the tensors blockIdx.y, blockIdx.y + gridDim.y, ... of a stack.
+// Updates one parameter with 8-bit states. A warp handles quantization blocks of 256 elements. Thread blocks with the
+// same blockIdx.y handle the tensors blockIdx.y, blockIdx.y + gridDim.y, ... of a stack. `decays`: whether weight decay
+// applies.
 template <class optimizer, class stored, int... field>
 static __global__ void __launch_bounds__(cuda_threads)
     quantized_update_kernel(detail::quantized_operands<stored, sizeof...(field)> x,

@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The 256 values that 8-bit codes stand for, in ascending order: dynamic quantization (Dettmers 2016, "8-Bit
+/// The 256 values that 8-bit codes represent, in ascending order: dynamic quantization (Dettmers 2016, "8-Bit
 /// Approximations for Parallelism in Deep Learning"; Dettmers et al. 2022, "8-bit Optimizers via Block-wise
 /// Quantization", section 1.3). The values are 0, 1, and the midpoints of equal intervals of each decade [0.1, 1],
 /// [0.01, 0.1], ..., [1e-7, 1e-6]. A signed map has 64, 32, ..., 1 intervals in these decades, and also contains the
@@ -18,20 +18,21 @@ class dynamic_map {
 public:
   static constexpr int codes = 256; // number of codes
 
-  /// The code of the value 0.
+  /// The code of the value 0 in the signed or the unsigned map.
   static constexpr int zero(bool is_signed) { return is_signed ? 127 : 0; }
-  /// The map for values in [-1, 1] if `is_signed`, else in [0, 1].
+  /// The map for values in [-1, 1] if `is_signed`, else in [0, 1]: one constant object per map, in host memory.
   static dynamic_map const& of(bool is_signed);
 
-  /// The value of each code.
+  /// The value of each code, [codes].
   CT_HOST_DEVICE float const* values() const { return values_; }
 
   /// Finds the code of the value nearest to x. A loop that uses a local copy of this object can keep the copy in
   /// registers.
   class search {
   public:
-    /// The code of the value nearest to x. If x is very close to the midpoint of two adjacent values (within 1e-4
-    /// times their distance), the result may be the code of either value.
+    /// The code of the value nearest to x. If x is very close to the midpoint of two adjacent values (within 1e-4 times
+    /// their distance), the result may be the code of either value. An x outside the range of the map gives the code of
+    /// the nearest end, and NaN the code of 0.
     CT_HOST_DEVICE int operator()(float x) const { return find(x, std::make_integer_sequence<int, zones>{}); }
 
   private:

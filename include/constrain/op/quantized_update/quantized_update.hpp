@@ -18,7 +18,7 @@ template <class optimizer> constexpr bool has_sign_per_field() {
 }
 
 /// Whether field `i` of an optimizer's state may be negative: `state_signed[i]`, or true if the optimizer has no
-/// `state_signed`.
+/// `state_signed` with one value per field.
 template <class optimizer> constexpr bool state_is_signed(int i) {
   if constexpr (requires { optimizer::state_signed; } && has_sign_per_field<optimizer>())
     return optimizer::state_signed[i];
@@ -27,7 +27,7 @@ template <class optimizer> constexpr bool state_is_signed(int i) {
 
 namespace detail {
 
-/// "<field>_scale": the name of the scales of a field.
+/// "<field>_scale": the name of the scales of a field, whose name has at most 250 characters.
 class scale_name {
 public:
   constexpr explicit scale_name(std::string_view field) {
@@ -46,19 +46,20 @@ private:
 /// Options of `quantized_update`.
 struct quantized_update_options {
   bool decays = false;       // whether weight decay applies to the parameter
-  std::int64_t elements = 0; // elements of the full tensor; of one layer, if layers are stacked
+  std::int64_t elements = 0; // elements of one full tensor (used_elements.hpp): of one layer, if layers are stacked,
+                             // and of this rank's range, if a tensor group divides the parameter
 };
 
 /// The update of one parameter, element by element, with 8-bit states (Dettmers et al. 2022, "8-bit Optimizers via
 /// Block-wise Quantization"). Each block of 256 elements of a tensor has one scale per field of the state: the field's
-/// largest magnitude in the block, at most the largest finite float. An element of the field is scale * map[code], with
-/// the signed or unsigned `dynamic_map` (`state_is_signed`). `optimizer::update` computes with the decoded values, in
-/// the type of the weight. The new weight is computed from the new state before the state is rounded to the nearest
-/// codes.
+/// largest magnitude in the block, or the largest finite float if an element is not finite in fp32. An element of the
+/// field is scale * map[code], with the signed or unsigned `dynamic_map` (`state_is_signed`). `optimizer::update`
+/// computes with the decoded values, in the type of the weight. The new weight is computed from the new state before
+/// the state is rounded to the nearest codes.
 ///
 /// Inputs: gradient, clip [norm, scale] (op::clip_coefficient or op::tensor_scale), and `step_hyperparameters` as
-/// bytes. Outputs, which are also read: the weight, the codes of each field, and the scales of each field. If the scale
-/// in clip is 0, the outputs keep their values.
+/// bytes. Outputs, which are also read: the weight, the codes of each field (u8, in the shape of the weight), and the
+/// scales of each field (f32, one per block). If the scale in clip is 0, the outputs keep their values.
 template <class optimizer> struct quantized_update {
   using options = quantized_update_options;
   static constexpr char const* name = "quantized_update";
@@ -96,8 +97,9 @@ constexpr void update_quantized(update_rule& rule, std::integer_sequence<int, i.
 
 } // namespace detail
 
-/// Appends a parameter's update with 8-bit states. Each field of the state of `optimizer` is stored in two
-/// tensors: the codes, with the field's name, and the scales, named "<field>_scale".
+/// Appends a parameter's update with 8-bit states. Each field of the state of `optimizer` is stored in two tensors: the
+/// codes, with the field's name, and the scales, named "<field>_scale". Before the first step, the field is 0. Refused:
+/// a `rule` that refers to a part of a parameter.
 template <class optimizer> constexpr void update_quantized(update_rule& rule) {
   detail::update_quantized<optimizer>(rule, std::make_integer_sequence<int, state_fields<optimizer>()>{});
 }

@@ -5,17 +5,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The regularized loss of a row of logits, and its gradient. Without regularization, the results are bit-identical to
-/// the results of `cross_entropy_of` and `cross_entropy_gradient_of`.
+/// The regularized loss of a row of logits, and its gradient (see op::regularized_cross_entropy). In the members, x and
+/// dlogits are [classes], and `label` is in [0, classes) or `ignored_label`. Without regularization, the results are
+/// bit-identical to the results of `cross_entropy_of` and `cross_entropy_gradient_of`.
 template <class stored> class regularized_loss {
 public:
   using accumulate = arithmetic<stored>;
 
-  /// `classes`: logits of a row. `scale`: multiplies the gradient.
+  /// `classes`: number of logits of a row. `scale`: multiplies the gradient, but not the loss.
   regularized_loss(cross_entropy_options const& options, std::int64_t classes, double scale)
       : options_(options), classes_(classes), scale_(static_cast<accumulate>(scale)) {}
 
-  /// The loss of a row with the logsumexp `log_sum`; 0 for an ignored label.
+  /// The loss of the row x, whose logsumexp is `log_sum`; 0 for an ignored label.
   double loss(stored const* x, std::int32_t label, accumulate log_sum) const {
     double const plain = cross_entropy_of(x, label, log_sum);
     if (is_plain() || label == ignored_label) return plain;
@@ -25,7 +26,8 @@ public:
     double const uniform = wide - sum / static_cast<double>(classes_); // the mean of -log softmax
     return (1 - smoothing) * plain + smoothing * uniform + options_.z_loss * wide * wide;
   }
-  /// dlogits = the gradient of the row's loss, times the scale; 0 for an ignored label. x and dlogits may share memory.
+  /// dlogits = the gradient of the loss with respect to the row x, whose logsumexp is `log_sum`, times the scale; 0 for
+  /// an ignored label. x and dlogits may share memory.
   void gradient(stored const* x, std::int32_t label, accumulate log_sum, stored* dlogits) const {
     if (is_plain()) return cross_entropy_gradient_of(x, classes_, label, log_sum, scale_, dlogits);
     auto const on_label = static_cast<accumulate>(1 - options_.label_smoothing);

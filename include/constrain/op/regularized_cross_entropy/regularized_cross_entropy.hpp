@@ -14,7 +14,8 @@ struct cross_entropy_options {
 namespace op {
 
 /// The gradient of op::regularized_cross_entropy from dloss, logits, labels, the logsumexp of each row, and
-/// `inverse_label_count`. With q = softmax(logits), s = label_smoothing and z = z_loss:
+/// `inverse_label_count`. dlogits has the shape of logits. With q = softmax(logits), s = label_smoothing and z =
+/// z_loss:
 ///
 ///     dlogits = (q (1 + 2 z logsumexp) - (1 - s) one_hot(label) - s / classes) * dloss * inverse_label_count
 ///
@@ -72,8 +73,9 @@ struct regularized_cross_entropy {
 } // namespace op
 
 /// `cross_entropy` with label smoothing (Szegedy et al. 2016, section 7) as in torch.nn.functional.cross_entropy, and
-/// z-loss (Chowdhery et al. 2022, "PaLM", section 5), which keeps the logsumexp of the logits near 0. Refused:
-/// everything that `cross_entropy` refuses, and an option out of range.
+/// z-loss (Chowdhery et al. 2022, "PaLM", section 5), which keeps the logsumexp of the logits near 0. If both options
+/// are 0, the same as `cross_entropy` without options. Refused: everything that `cross_entropy` refuses, and an option
+/// out of range.
 constexpr value cross_entropy(value logits, value labels, cross_entropy_options options, int line = __builtin_LINE()) {
   if (options.label_smoothing == 0 && options.z_loss == 0) return cross_entropy(logits, labels, line);
   labels.owner().program.limit(labels.where(), logits.features(), true);

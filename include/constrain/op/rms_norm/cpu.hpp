@@ -41,8 +41,8 @@ template <> struct kernel<op::rms_norm_gradient, cpu> {
   }
 
 private:
-  /// Computes dx for the rows in [begin, end), and the sums of dweight over chunks of these rows: partial [chunks,
-  /// width].
+  /// Computes dx for the rows in [begin, end), and the sums of dweight over each chunk of these rows: partial
+  /// [chunks, width], overwritten.
   template <class stored, class accumulate>
   static void run_part(std::int64_t begin, std::int64_t end, tensor<stored const> dy, tensor<stored const> x,
                        tensor<accumulate const> weight, tensor<accumulate const> rstd, tensor<stored> dx,

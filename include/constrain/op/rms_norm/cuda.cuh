@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The arrays of rms_norm_gradient.
+/// The arrays of rms_norm_gradient: dy, x and dx [rows, width], weight [width], rstd [rows].
 template <class stored, class accumulate> struct rms_norm_gradient_arrays {
   stored const *dy, *x;
   accumulate const *weight, *rstd;
@@ -15,8 +15,9 @@ template <class stored, class accumulate> struct rms_norm_gradient_arrays {
   accumulate* dweight; // [parts, width]: the sums over the rows of each block
 };
 
-/// Adds the terms of `count` rows to a block's sums of dweight, `sums` [width]; if `starts`, overwrites the sums
-/// instead. `pair`: columns per access.
+/// Adds the terms of the first `count` rows of dy and x to a block's sums of dweight, `sums` [width]; if `starts`,
+/// overwrites the sums instead. rstd [count]: of these rows. `pair`: columns per access. All threads of the block must
+/// call this function.
 template <int pair, class stored, class accumulate>
 __device__ void add_rms_norm_columns(stored const* dy, stored const* x, accumulate const* rstd, int count,
                                      std::int64_t width, bool starts, accumulate* sums) {
@@ -60,7 +61,7 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 // dx = rms_norm_gradient(dy, x, weight, rstd), and partial sums of dweight. A block handles a part of the rows, in
-// groups, in three passes, as in layer_norm_gradient_kernel; dx may overwrite dy.
+// groups, in three passes, as in layer_norm_gradient_kernel; dx may overwrite dy. n: elements per access.
 template <int n, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, 2)
     rms_norm_gradient_kernel(detail::rms_norm_gradient_arrays<stored, accumulate> arrays, row_partition rows,

@@ -13,9 +13,10 @@ struct rms_norm_options {
 
 namespace op {
 
-/// The gradient of op::rms_norm: computes dx and dweight [width] from dy, x, weight and the rstd of each row. dweight
-/// is summed in chunks of rows that depend only on the shape. The first write in a run of the program overwrites
-/// dweight; later writes add to it. On the CPU, output 2 is scratch for the sums of the chunks.
+/// The gradient of op::rms_norm: computes dx and dweight from dy, x, weight and the rstd of each row. dweight is
+/// [width], or [parts, width] if row_sum_options::parts is not 0. It is summed in chunks of rows that depend only on
+/// the shape. The first write in a run of the program overwrites dweight; later writes add to it. On the CPU, output 2
+/// [chunks, width] is scratch for the sums of the chunks; CUDA kernels do not use it.
 struct rms_norm_gradient {
   using options = row_sum_options;
   static constexpr char const* name = "rms_norm_gradient";
@@ -38,7 +39,7 @@ struct rms_norm_gradient {
 };
 
 /// y = x * rstd * weight: x [..., width], weight [width]. rstd = 1 / sqrt(mean(x^2) + epsilon) is the reciprocal root
-/// mean square of a row (Zhang & Sennrich 2019). Output 1, the rstd of each row, is for the backward pass.
+/// mean square of a row (Zhang & Sennrich 2019). Output 1, the rstd of each row, [rows], is for the backward pass.
 struct rms_norm {
   using options = rms_norm_options;
   static constexpr char const* name = "rms_norm";
@@ -64,8 +65,9 @@ struct rms_norm {
 } // namespace op
 
 /// RMS normalization (Zhang & Sennrich 2019), like torch.nn.RMSNorm: divides each row of x [..., width] by the row's
-/// root mean square, and multiplies the result by the weight, element by element. Parameter "name.weight" (initially
-/// 1), [width]. Refused: token ids, and an epsilon outside [0, 1e38].
+/// root mean square, and multiplies the result by the weight, element by element. The result has the shape of x.
+/// Parameter "name.weight" (initially 1), [width]. Refused: token ids, an epsilon outside [0, 1e38], and everything
+/// that `parameter` refuses, such as a taken name.
 constexpr value rms_norm(std::string_view name, value x, rms_norm_options options = {}, int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
   auto const weight = parameter(x, "weight", shape(x.features()), role::norm, {.constant = 1}, line);

@@ -6,17 +6,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: rotates n pairs, whose first elements are adjacent.
+/// Loop body of the kernel: iteration i rotates n pairs, whose first elements are adjacent.
 template <int n, class stored, class accumulate> struct rotary_embedding_packs {
   stored const* x;
   accumulate const* table;
   std::int32_t const* positions; // of the rows; null: their indices in the sequences
   stored* y;
-  std::int64_t from_stride, to_stride; // elements from one row to the next
-  std::int64_t half, packs;            // half of the head width, in elements and in packs
-  std::int64_t heads, tokens;          // heads of a row; rows of a sequence
-  divisor by_packs, by_heads, by_tokens;
-  accumulate sign;
+  std::int64_t from_stride, to_stride;   // elements from one row to the next
+  std::int64_t half, packs;              // half of the head width, in elements and in packs
+  std::int64_t heads, tokens;            // heads of a row; rows of a sequence
+  divisor by_packs, by_heads, by_tokens; // divide by `packs`, `heads` and `tokens`
+  accumulate sign;                       // of the angles: 1, or -1 to rotate back
 
   __device__ void operator()(std::int64_t i) const {
     auto const head_of_all = by_packs.quotient(i);

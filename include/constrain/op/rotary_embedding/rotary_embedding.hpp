@@ -8,14 +8,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Options of `rotary_table`. The fields after `theta` change the frequencies of a model that was trained on short
 /// sequences, so that the model can process longer ones.
 struct rotary_options {
-  int head_width = 0;       // elements of a head, an even number of at least 2
+  int head_width = 0;       // elements of a head, an even number of at least 2; required
   double theta = 10000;     // base of the frequencies, from 1 to 1e30
   double factor = 1;        // divides low frequencies, from 1 to 1e30; 1: no change
-  int original_context = 0; // tokens of the sequences of the first training; 0: `factor` divides all frequencies
+  int original_context = 0; // tokens of the short sequences, at least 0; 0: `factor` divides all frequencies
                             // (Chen et al. 2023, "Extending Context Window ... via Positional Interpolation")
   // With `original_context`, as in Llama 3.1: the frequency of a pair that makes fewer than `low_freq_factor` turns in
   // the original context is divided by `factor`; with more than `high_freq_factor` turns, it does not change; in
-  // between, the change is linear in the number of turns. 0 < low_freq_factor < high_freq_factor <= 1e30.
+  // between, the change is linear in the number of turns. Always, 0 < low_freq_factor < high_freq_factor <= 1e30.
   double low_freq_factor = 1, high_freq_factor = 4;
 };
 
@@ -30,12 +30,12 @@ struct rotary_table {
   static constexpr char const* name = "rotary_table";
   static constexpr char const* layouts = "# -> -";
 
-  /// Refused: a head width that is odd or below 2.
+  /// Refused: a head width, `got`, that is odd or below 2.
   template <diagnosis d> struct head_width_is_odd {
     static_assert(d.ok(), "ct::rotary_table: .head_width is `got`, but must be even and at least 2, since the elements "
                           "of a head are turned in pairs");
   };
-  /// Refused: options that make no finite, positive frequencies.
+  /// Refused: frequency options outside the ranges that `rotary_options` gives.
   template <diagnosis d> struct frequencies_are_out_of_range {
     static_assert(d.ok(), "ct::rotary_table: .theta and .factor must be from 1 to 1e30, .original_context at least 0, "
                           "and 0 < .low_freq_factor < .high_freq_factor <= 1e30");
@@ -66,7 +66,7 @@ struct rotary_table {
 /// Face Transformers, not adjacent elements as in the paper. The gradient rotates back.
 struct rotary_embedding {
   struct options {
-    int head_width = 1; // the width of the table
+    int head_width = 1; // elements of a head, equal to the width of the table
     bool back = false;  // whether to rotate by the negative angles
   };
   static constexpr char const* name = "rotary_embedding";
@@ -75,12 +75,12 @@ struct rotary_embedding {
   static constexpr unsigned strided_inputs = 0b1;
   static constexpr unsigned strided_outputs = 0b1;
 
-  /// Refused: a width that is not a multiple of the table's head width.
+  /// Refused: a width of x, `got`, that is not a multiple of the table's head width, `expected`.
   template <diagnosis d> struct heads_do_not_fit_the_table {
     static_assert(d.ok(), "ct::rotary_embedding: the width of x, `got`, is not a multiple of the table's head width, "
                           "`expected`; make .head_width of ct::rotary_table the width of one head");
   };
-  /// Refused: a table of odd width. (`rotary_table` makes none.)
+  /// Refused: a table of odd width, `got`. (`rotary_table` makes no such table.)
   template <diagnosis d> struct table_width_is_odd {
     static_assert(d.ok(), "ct::rotary_embedding: the width of the table is `got`, but must be even, since it holds as "
                           "many cosines as sines; make the table with ct::rotary_table");
@@ -90,13 +90,14 @@ struct rotary_embedding {
     static_assert(d.ok(), "ct::rotary_embedding: the table has `got` dimensions, but must be a matrix [tokens, width]; "
                           "make the table with ct::rotary_table");
   };
-  /// Refused: more tokens than the table has rows.
+  /// Refused: more tokens, `got`, than the table has rows, `expected`.
   template <diagnosis d> struct table_is_too_short {
     static_assert(d.ok(), "ct::rotary_embedding: x has `got` tokens, but the table has only `expected`; make the table "
                           "of a value with as many tokens");
   };
 
-  /// Refused: positions that do not have one integer per token. `expected` and `got`: the numbers of integers.
+  /// Refused: positions that are not i32 of shape [sequences, tokens]. `expected`: sequences * tokens. `got`: the
+  /// number of elements of the positions, which may be equal to `expected`.
   template <diagnosis d> struct positions_do_not_fit {
     static_assert(d.ok(), "ct::rotary_embedding: positions must be integers of shape [sequences, tokens]; declare the "
                           "model's input as {.name = \"positions\"} and pass it");
@@ -156,8 +157,9 @@ constexpr value rotary_embedding(value x, value table, int line = __builtin_LINE
 }
 
 /// `rotary_embedding` of tokens whose positions are not their indices: positions [sequences, tokens] (i32, at least 0
-/// and below the number of rows of the table), as for `self_attention` with `.documents`. x may have more tokens than
-/// the table has rows. Also refused: positions of a different type or shape.
+/// and below the number of rows of the table), as for `self_attention` with `.documents`. The trainer checks the values
+/// of positions that are an input of the model. x may have more tokens than the table has rows. Also refused: positions
+/// of a different type or shape.
 constexpr value rotary_embedding(value x, value table, value positions, int line = __builtin_LINE()) {
   if (table.shape().rank == 2) positions.owner().program.limit(positions.where(), table.shape().extent[0]);
   return emit<op::rotary_embedding>({x, table, positions}, {.head_width = static_cast<int>(table.shape().features())},

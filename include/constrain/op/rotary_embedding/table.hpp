@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Frequency j of rotary position embeddings, in turns per token; see `rotary_options`.
+/// Frequency j of rotary position embeddings, for j in [0, head width / 2), in turns per token; see `rotary_options`.
 CT_HOST_DEVICE inline double rotary_frequency(rotary_options const& o, std::int64_t j) {
   double const frequency = math::pow(o.theta, -2.0 * static_cast<double>(j) / o.head_width) / 6.283185307179586;
   double const slow = frequency / o.factor;
@@ -23,7 +23,8 @@ CT_HOST_DEVICE inline double rotary_frequency(rotary_options const& o, std::int6
 
 } // namespace detail
 
-/// Loop body of the kernel: the cosine and the sine of pair i.
+/// Loop body of the kernel: stores the cosine and the sine of pair i in `table` [tokens, head width]. Pair i has
+/// frequency i % half at position i / half, where half is head width / 2.
 template <class accumulate> struct rotary_table_elements {
   rotary_options options;
   accumulate* table;

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The kernel's function: x, rounded to 10 mantissa bits.
+/// The kernel's function: x, rounded to TF32 (see op::round_to_tf32).
 struct rounded_to_tf32 {
   CT_HOST_DEVICE float operator()(float x) const {
     constexpr std::uint32_t dropped = 0x1FFFu; // the 13 lowest bits

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: y[i] is an element of the selected token of sequence i / width.
+/// Loop body of the kernel: y[i] = element i % width of the selected token of sequence i / width.
 template <class stored> struct select_token_elements {
   stored const* x;
   stored* y;
@@ -22,7 +22,8 @@ template <class device> struct kernel<op::select_token, device> {
   }
 };
 
-/// Loop body of the kernel: dx[i] is an element of dy if i belongs to the selected token, else 0.
+/// Loop body of the kernel: dx[i] = the element of dy for the same sequence and feature, if element i belongs to the
+/// selected token of a sequence, else 0.
 template <class stored> struct select_token_gradient_elements {
   stored const* dy;
   stored* dx;

@@ -7,10 +7,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dx[b, index, :] = dy[b, :]; 0 for the other tokens.
+/// The gradient of op::select_token: dx[b, index, :] = dy[b, :], and dx is 0 for the other tokens. dy
+/// [sequences, width] -> [sequences, tokens, width].
 struct select_token_gradient {
   struct options {
-    int index = 0;           // index of the token, counted from 0
+    int index = 0;           // index of the selected token in a sequence, counted from 0
     std::int64_t tokens = 0; // tokens of a sequence
   };
   static constexpr char const* name = "select_token_gradient";
@@ -20,14 +21,14 @@ struct select_token_gradient {
   }
 };
 
-/// y[b, :] = x[b, index, :].
+/// y[b, :] = x[b, index, :]: x [sequences, tokens, width] -> [sequences, width].
 struct select_token {
   struct options {
-    int index = 0; // index of the token, counted from 0
+    int index = 0; // index of the selected token in a sequence, counted from 0
   };
   static constexpr char const* name = "select_token";
 
-  /// Refused: an index outside of [0, tokens).
+  /// Refused: an index outside of [0, tokens). `expected`: the number of tokens. `got`: the index.
   template <diagnosis d> struct no_such_token {
     static_assert(d.ok(), "ct::select_token: there is no token `got` in sequences of `expected` tokens; pass an index "
                           "from 0 to `expected` - 1");

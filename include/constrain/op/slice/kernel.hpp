@@ -15,7 +15,9 @@ struct slice_map {
   std::int64_t features;   // elements of a row of `rows`
   std::int64_t row_stride; // elements from one row of `rows` to the next
 
-  /// `part`: shape of the slice. `rows`: the full tensor or the slice, whichever may be strided.
+  /// `part`: shape of the slice. `dimension`: index of the sliced dimension. `full_extent`: extent of the full tensor
+  /// in this dimension. `first`: index of the slice's first element in this dimension. `rows`: the full tensor or the
+  /// slice, whichever may be strided.
   template <class T>
   slice_map(shape const& part, int dimension, std::int64_t full_extent, std::int64_t first, tensor<T> const& rows)
       : inner(1), extent(part.extent[dimension]), full(full_extent), begin(first), features(rows.features()),
@@ -23,12 +25,12 @@ struct slice_map {
     for (int d = dimension + 1; d < part.rank; ++d) inner *= part.extent[d];
   }
 
-  /// Index in the full tensor of element i of the slice.
+  /// Index, in the full tensor, of element i of the slice.
   CT_HOST_DEVICE std::int64_t in_full(std::int64_t i) const {
     auto const block = inner * extent;
     return (i / block * full + begin) * inner + i % block;
   }
-  /// Offset in memory of element i of `rows`, in elements.
+  /// Offset in memory, in elements, of element i of `rows`.
   CT_HOST_DEVICE std::int64_t in_rows(std::int64_t i) const { return i / features * row_stride + i % features; }
 };
 

@@ -28,7 +28,8 @@ struct pad {
 };
 
 /// The elements of x whose index in one dimension is in [begin, begin + extent). With several `iterations`, the slice
-/// moves: in iteration i of the innermost loop around the call, the slice begins at begin + i * extent.
+/// moves: in iteration i of the innermost loop around the call, the slice begins at begin + i * extent. Only the pass
+/// `loop_over_rows` inserts moving slices, after differentiation: the gradient rule ignores `iterations`.
 struct slice {
   struct options {
     int dimension = 0;           // index of the sliced dimension; 0: the outermost
@@ -68,7 +69,7 @@ struct slice {
     s.extent[o.dimension] = o.extent;
     return inferred::one(in[0].type, s);
   }
-  /// Changes the options to those of one rank, and `d.parts` to the parts of the result. Returns false if a slice of
+  /// Changes the options to one rank's options, and `d.parts` to the parts of the result. Returns false if a slice of
   /// the innermost dimension moves or does not consist of full parts.
   static constexpr bool divide(options& o, division& d) {
     if (o.dimension != d.dimensions - 1) return true;

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Options of `op::soft_cap`.
+/// Options of op::soft_cap and op::soft_cap_gradient.
 struct soft_cap_options {
   double cap = 30; // upper bound of |y|, from 1e-37 to 1e38
 };

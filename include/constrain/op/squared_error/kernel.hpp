@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body: partial[part] = the sum of the squared differences in one part of the elements.
+/// Loop body: partial[part] = the sum of the squared differences in one part of the `count` elements.
 template <class stored, class label> struct squared_error_parts {
   stored const* prediction;
   label const* target;
@@ -25,8 +25,8 @@ template <class stored, class label> struct squared_error_parts {
   }
 };
 
-/// Body of a loop with one iteration: loss[0] = the sum of `partial`, times `inverse_count`; if `add`, the result is
-/// added to loss[0] instead.
+/// Body of a loop with one iteration: loss[0] = the sum of `partial` [parts], times inverse_count[0]; if `add`, the
+/// result is added to loss[0] instead.
 struct squared_error_sum {
   double const* partial;
   double const* inverse_count;
@@ -52,7 +52,8 @@ template <class device> struct kernel<op::squared_error, device> {
   }
 };
 
-/// Loop body: computes dprediction[i]. dprediction may share the memory of prediction.
+/// Loop body: dprediction[i] = 2 (prediction[i] - target[i]) * dloss[0] * inverse_count[0]. dprediction may share the
+/// memory of prediction.
 template <class stored, class label> struct squared_error_gradient_elements {
   double const* dloss;
   stored const* prediction;

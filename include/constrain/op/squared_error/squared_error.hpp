@@ -9,7 +9,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace op {
 
 /// The gradient of op::squared_error from dloss, prediction, target and `inverse_label_count`: dprediction = 2
-/// (prediction - target) * dloss * `inverse_label_count`, element by element.
+/// (prediction - target) * dloss * `inverse_label_count`, element by element. dloss and `inverse_label_count` are
+/// scalars in fp64.
 struct squared_error_gradient {
   static constexpr char const* name = "squared_error_gradient";
   static constexpr unsigned in_place = 0b10;
@@ -17,10 +18,10 @@ struct squared_error_gradient {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
 };
 
-/// From prediction, target and `inverse_label_count`: loss (+)= `inverse_label_count` * the sum of
-/// (prediction - target)^2. (+)=: the first write in a run of the program overwrites the output; later writes add to
-/// it. Output 1 is scratch: the sums of the squares in fixed parts of the elements. With these parts, the squares are
-/// added in the same order for any number of threads.
+/// From prediction, target (of the same shape) and `inverse_label_count` (a scalar in fp64): loss (+)=
+/// `inverse_label_count` * the sum of (prediction - target)^2, a scalar in fp64. (+)=: the first write in a run of the
+/// program overwrites the output; later writes add to it. Output 1 [parts] is scratch: the sums of the squares in fixed
+/// parts of the elements. With these parts, the squares are added in the same order for any number of threads.
 struct squared_error {
   static constexpr char const* name = "squared_error";
   static constexpr unsigned accumulating = 0b1;

@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// The gradient of op::tensor_gather: dy [..., features] (the same on every rank) -> [..., columns] (this rank's
-/// range of the features). Columns beyond the last feature are 0.
+/// The gradient of op::tensor_gather: dy [..., features] (the same on every rank) -> [..., columns] (this rank's range
+/// of the features), with columns = features / ranks, rounded up. Columns beyond the last feature are 0.
 struct tensor_gather_gradient {
   struct options {
     std::int64_t ranks = 1; // number of ranks in the group
@@ -20,9 +20,9 @@ struct tensor_gather_gradient {
   }
 };
 
-/// Gathers all features of x, which are divided over the ranks of a tensor group: x [..., columns] -> [..., features],
-/// the same on every rank. Every rank has the same number of columns; columns beyond the last feature are unused.
-/// Output 1 is the exchange buffer.
+/// Gathers all features of x, which are divided over the ranks of a tensor group (`step_parameters::tensor`): x
+/// [..., columns] -> [..., features], the same on every rank. Every rank has the same number of columns: column i of
+/// rank r is feature r * columns + i. Columns beyond the last feature are unused. Output 1 is the exchange buffer.
 struct tensor_gather {
   struct options {
     std::int64_t features = 1; // number of features of all ranks together

@@ -6,14 +6,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Body of the kernel's loop, which has one iteration. The first call in a run sets all elements of `squares` to 0
-/// before it adds to one of them, since the first write of an accumulator must define all its elements.
+/// Body of the kernel's loop, which has one iteration. The first call in a run of the program sets all elements of
+/// `squares` to 0 before it adds to one of them, since the first write of an accumulator must define all its elements.
 struct tensor_scale_element {
   double const* squared_norm;
   double* clip; // [norm, scale]
   double* squares;
   std::int64_t gradients, index; // number of elements of `squares`; index of the element to add to
-  bool zeroes;                   // whether this is the first call in a run
+  bool zeroes;                   // whether this is the first call in a run of the program
 
   CT_HOST_DEVICE void operator()(std::int64_t) const {
     if (zeroes)

@@ -6,9 +6,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// y = s + b, where s is the sum of x over the ranks of a tensor group, in rank order: x [..., features], b [features]
-/// or absent -> [..., features], the same on every rank. Output 1 is the exchange buffer. Like `g` in Megatron-LM
-/// (Shoeybi et al. 2019, section 3): the gradient of x is the gradient of y, which every rank has.
+/// y = s + b, where s is the sum of x over the ranks of a tensor group (`step_parameters::tensor`), in rank order: x
+/// [..., features], b [features] or absent -> [..., features]. b and y are the same on every rank. Output 1 is the
+/// exchange buffer. Like `g` in Megatron-LM (Shoeybi et al. 2019, section 3): the gradient of x is the gradient of y,
+/// which every rank has.
 struct tensor_sum {
   static constexpr char const* name = "tensor_sum";
   static constexpr unsigned in_place = 0b1;

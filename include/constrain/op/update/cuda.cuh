@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// One parameter of a multi-tensor launch.
+/// One parameter of a multi-tensor launch. gradient, weight and each of the fields have `count` elements.
 template <class stored, class state, int fields> struct update_entry {
   stored const* gradient;
   stored* weight;
@@ -18,10 +18,10 @@ template <class stored, class state, int fields> struct update_entry {
   unsigned first_block; // index of the parameter's first block
 };
 
-/// Number of elements that a block updates.
+/// Maximum number of elements that a block updates.
 inline constexpr std::int64_t update_chunk = 16 * cuda_threads;
 
-/// Updates n consecutive elements.
+/// Updates the n consecutive elements of a parameter that begin at element i. `scale`: multiplies the gradient.
 template <class optimizer, int n, class stored, class entry_type, class prepared, int... field>
 __device__ void update_pack(entry_type const& entry, std::int64_t i, stored scale, prepared const& hyper,
                             optimizer_step step, std::integer_sequence<int, field...>) {
@@ -37,7 +37,8 @@ __device__ void update_pack(entry_type const& entry, std::int64_t i, stored scal
 
 } // namespace detail
 
-/// The update of several parameters in one launch. A block updates `update_chunk` elements of a parameter.
+/// Updates several parameters in one launch. A block updates up to `update_chunk` elements of one parameter. Merged
+/// calls must have the same `clip` and `hyper`: the last call passes them.
 template <class optimizer, class stored, class state, int... field>
 static __global__ void __launch_bounds__(cuda_threads)
     update_kernel(multi_tensor<detail::update_entry<stored, state, sizeof...(field)>> tensors, double const* clip,

@@ -10,15 +10,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// The hyperparameters of the base optimizer, `optimizer::base`, which `optimizer` wraps; empty without a base.
 template <class optimizer, class real> struct base_hyperparameters {
-  /// Ignores the hyperparameters of `optimizer`: there is no base optimizer.
+  /// Ignores its arguments: `optimizer` has no base optimizer.
   template <class hyper> base_hyperparameters(hyper const&, optimizer_step) {}
 };
 
 /// The hyperparameters that kernels read in one step: the result of the optimizer's `prepare` for this step, once with
-/// and once without weight decay. The hyperparameters of the base optimizer come first, so that the kernels of the
-/// base optimizer find them at the beginning of the same operand.
+/// and once without weight decay. The hyperparameters of the base optimizer come first, so that the kernels of the base
+/// optimizer find them at the beginning of the same operand. `real`: the type in which the weights are updated.
 template <class optimizer, class real> struct step_hyperparameters : base_hyperparameters<optimizer, real> {
-  /// The result of the optimizer's `prepare`, or `hyper` itself if the optimizer has no `prepare`.
+  /// The result of the optimizer's `prepare` for step `step`, or `hyper` itself if the optimizer has no `prepare`.
   static auto prepare(typename optimizer::hyper const& hyper, optimizer_step step) {
     if constexpr (requires { optimizer::template prepare<real>(hyper, step); })
       return optimizer::template prepare<real>(hyper, step);
@@ -36,7 +36,8 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
   /// The hyperparameters of step `now`, from the optimizer's `hyper`.
   step_hyperparameters(typename optimizer::hyper hyper, optimizer_step now)
       : base_hyperparameters<optimizer, real>(hyper, now), decaying(prepare(hyper, now)), other(decaying), step(now) {
-    // An update rule reads the hyperparameters of its base from `base`.
+    // An element-wise optimizer may read the hyperparameters of its base from `hyper.base`; an update rule reads them
+    // from the member `base`, which also holds them without weight decay.
     constexpr bool is_elementwise = requires { typename optimizer::template state<real>; };
     constexpr bool updates_with_base = is_elementwise && requires { hyper.base; };
     if constexpr (updates_with_base || requires { hyper.weight_decay; }) {
@@ -63,7 +64,7 @@ template <class optimizer, class real>
 struct base_hyperparameters<optimizer, real> {
   step_hyperparameters<typename optimizer::base, real> base; // hyperparameters of the base optimizer
 
-  /// Takes the hyperparameters of the base optimizer from those of `optimizer`.
+  /// Takes the hyperparameters of the base optimizer from `hyper`, the hyperparameters of `optimizer`.
   base_hyperparameters(typename optimizer::hyper const& hyper, optimizer_step now) : base(hyper_of_base(hyper), now) {}
 
   /// The `hyper` of the base optimizer.
@@ -73,8 +74,9 @@ struct base_hyperparameters<optimizer, real> {
   }
 };
 
-/// The `step_hyperparameters` of `optimizer` in the operand `bytes`. The operand holds only these hyperparameters, or
-/// begins with them if an optimizer wraps `optimizer`. `real`: the type in which the weights are updated.
+/// The `step_hyperparameters` of `optimizer` in the operand `bytes`, as a reference into its memory. The operand holds
+/// only these hyperparameters, or begins with them if an optimizer wraps `optimizer`. `real`: the type in which the
+/// weights are updated.
 template <class optimizer, class real>
 step_hyperparameters<optimizer, real> const& hyperparameters_of(tensor<std::uint8_t const> bytes) {
   return *reinterpret_cast<step_hyperparameters<optimizer, real> const*>(bytes.data);

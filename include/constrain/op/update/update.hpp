@@ -28,8 +28,9 @@ template <class optimizer> constexpr int state_fields() {
   }
 }
 
-/// The name of field `i` of an optimizer's state: `state_names[i]`, or "state0", "state1", ... if the optimizer has no
-/// `state_names`. Compile-time error: a `state_names` whose length differs from the number of fields.
+/// The name of field `i` of an optimizer's state, with i < `state_fields`: `state_names[i]`, or "state0", "state1", ...
+/// if the optimizer has no `state_names`. Compile-time error: a `state_names` whose length differs from the number of
+/// fields.
 template <class optimizer> constexpr std::string_view state_name(int i) {
   if constexpr (requires { optimizer::state_names; }) {
     static_assert(std::size(optimizer::state_names) == state_fields<optimizer>(),
@@ -49,8 +50,8 @@ template <class optimizer> constexpr dtype state_type(dtype weights) {
   else return weights;
 }
 
-/// Updates one weight and the fields of its state, and rounds the fields to their stored type. `gradient` is already
-/// multiplied by the scale (see `update`).
+/// Updates one weight and the fields of its state, and rounds the fields to their stored type. `hyper`: the result of
+/// the optimizer's `prepare`. `gradient` is already multiplied by the scale (see `update`).
 template <class optimizer, class real, class prepared, class... fields>
 CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step step, real gradient, real& weight,
                                           fields&... field) {
@@ -97,7 +98,7 @@ template <class optimizer> struct update {
 /// Appends the update of a parameter by an optimizer: the nodes of the optimizer's rule, or, if the optimizer has no
 /// rule, one element-wise update. A rule is called once for each part of the parameter. The rule of an optimizer with a
 /// base optimizer is called only once, for the full parameter, since the base may be element-wise. This rule must call
-/// `update_by` for the base.
+/// `update_by` for the base. Refused: an optimizer without a rule, if `rule` refers to a part of a parameter.
 template <class optimizer> constexpr void update_by(update_rule& rule) {
   if constexpr (has_update_rule<optimizer> && requires { typename optimizer::base; }) optimizer::update(rule);
   else if constexpr (has_update_rule<optimizer>) rule.for_each_part([](update_rule& part) { optimizer::update(part); });

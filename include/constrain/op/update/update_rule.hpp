@@ -45,8 +45,8 @@ public:
                           "without an average");
   };
 
-  /// For the pass `update`, which makes one `update_rule` per parameter. `scale()` and `hyper()` return `scale` and
-  /// `hyper`.
+  /// For the pass `update`, which makes one `update_rule` per parameter. `out`: the builder of the program. `gradient`:
+  /// index of the value that holds the parameter's gradient. `scale()` and `hyper()` return `scale` and `hyper`.
   constexpr update_rule(builder& out, int gradient, ref scale, ref hyper)
       : out_(out), gradient_(gradient), parameter_(out.program.values[gradient].belongs_to),
         scale_(scale), working_copy_{out.program.values[gradient].belongs_to, at::current}, hyper_(hyper) {}
@@ -77,10 +77,11 @@ public:
   /// The hyperparameters of this step: bytes that hold an `op::step_hyperparameters` of the optimizer.
   constexpr value hyper() const { return {out_, hyper_}; }
 
-  /// A state of the parameter: a tensor that keeps its value from step to step and is saved. `name` must be unique
-  /// within the parameter, or within the part. `initial`: the value of all elements before the first step. `block`:
-  /// number of elements of the parameter that one element of the state describes. Each shard of a parameter begins at
-  /// the start of a block.
+  /// Adds a state of the parameter, and returns it: a tensor of shape `s` and type `type` that keeps its value from
+  /// step to step and is saved. `initial`: the value of all elements before the first step. `block`: number of elements
+  /// of the parameter that one element of the state describes. Each shard of a parameter begins at the start of a
+  /// block. Refused: a `name` that another state of the parameter, or of the part, has, and more names or values than
+  /// the program can hold.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
     for (auto const& other : program.values)
@@ -98,13 +99,13 @@ public:
     state.line = info().line;
     return {out_, {out_.add_checked(state), at::current}};
   }
-  /// A state of type `type()`.
+  /// Adds a state of type `type()`, initially 0.
   constexpr value state(std::string_view name, constrain::shape s) { return state(name, s, type()); }
-  /// A state with the parameter's shape and of type `type()`.
+  /// Adds a state with the parameter's shape and of type `type()`, initially 0.
   constexpr value state(std::string_view name) { return state(name, shape()); }
 
   /// If the gradient norm is finite, stores `source` in `target`, converted to the type of `target`. `target`: the
-  /// parameter, its gradient or a state. `target` and `source` must have the same shape.
+  /// result of `parameter`, `gradient` or `state`. `target` and `source` must have the same shape.
   constexpr void assign(value target, value source) {
     if (!out_.program.failure.ok()) return; // after a failure, `emit_all` returns no values
     if (part_ >= 0 && target.where() == new_parameter_.where()) return replace(new_parameter_, source);
@@ -144,6 +145,7 @@ public:
 
   /// Adds a state "average" with the parameter's shape and type, and returns it. It is initially a copy of the
   /// parameter; the rule must update it. `evaluate`, `predict` and `generate` read this state instead of the parameter.
+  /// Refused: a part of a parameter, a parameter stored in 16 bits, and a second call for the same parameter.
   constexpr value average() {
     needs_full_parameter();
     if (is_narrow(info().type)) out_.program.fail(diagnosis_with<average_without_masters>(info().line));
@@ -153,7 +155,8 @@ public:
     return average;
   }
 
-  /// Appends a call to a guarded op that updates parameters or states in place.
+  /// Appends a call to a guarded op that updates parameters or states in place. `inputs` and `outputs`: the operands,
+  /// in the kernel's order. Refused: an object that refers to a part of a parameter.
   template <class op>
   constexpr void update_in_place(std::initializer_list<value> inputs, std::initializer_list<value> outputs,
                                  options_of<op> const& options = {}) {

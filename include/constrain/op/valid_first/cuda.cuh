@@ -17,7 +17,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   __shared__ typename scan::TempStorage temporary;
   __shared__ block_reduction<int>::memory shared;
   auto const first = static_cast<std::int64_t>(blockIdx.x) * cuda_threads, row = first + threadIdx.x;
-  int before = 0, all = 0; // valid labels
+  int before = 0, all = 0; // numbers of valid labels: before row `first`, and in all rows
   CT_KEEP_LOOP
   for (auto from = static_cast<std::int64_t>(threadIdx.x); from < rows; from += loads_in_flight * cuda_threads) {
     integer loaded[loads_in_flight];
