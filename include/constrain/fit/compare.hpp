@@ -128,8 +128,8 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 ///
 ///     compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})
 ///
-/// The data is a corpus or examples. Throws `error` for an option out of range, and for too little data. Also throws
-/// the errors of `trainer`'s constructor, `batches`, `step` and `evaluate`.
+/// The data is a corpus or examples. Collective: all ranks call it. Throws `error` for an option out of range, and for
+/// too little data. Also throws the errors of `trainer`'s constructor, `batches`, `step` and `evaluate`.
 template <class task, class... sets, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options = {}) {
   static_assert(sizeof...(sets) > 0, "compare: there is no set of policies; write at least one, for example "

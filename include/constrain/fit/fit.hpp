@@ -21,7 +21,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// bit-identical results.
 ///
 /// The callback `called` runs on every rank. It is a function, an object with any of the members on_start, on_step,
-/// on_evaluation, on_save and on_end, or both. It is not copied. `fit` calls the function after every step with a
+/// on_evaluation, on_save and on_end, or both. `fit` does not copy it, and calls the function after every step with a
 /// `step_result const&` or a `fit_context&`; a result of false stops the run. Each of the members takes a
 /// `fit_context&`. on_save is called after every save, including saves to `.best`. on_end is called last, unless an
 /// exception ended the run.

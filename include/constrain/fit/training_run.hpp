@@ -108,7 +108,9 @@ private:
 
   /// Takes steps until `done_`, with the evaluations and the saves that are due.
   [[gnu::cold]] void train() {
-    stopwatch since_asked; // started when the next batch is requested, so that it includes the wait for data
+    // Started when the next batch is requested or, for a late result, when the result before it was read: includes the
+    // wait for data, but not callbacks, evaluation and saving.
+    stopwatch since_asked;
     [[maybe_unused]] std::optional<started_step> late; // the previous step, if its result has not been read
     for (auto const& batch : t_.batches(samples_, options_.tail)) {
       auto now = start_step(batch);

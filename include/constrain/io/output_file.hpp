@@ -22,8 +22,8 @@ error unwritable(std::string const& shown);
 /// Throws `error` for every failure, such as a full disk.
 class output_file {
 public:
-  /// Creates `path`, which must not exist. A relative path is relative to `from`, an open directory (AT_FDCWD: the
-  /// working directory). `shown`: the file's name in errors.
+  /// Creates `path`, which must not exist, with mode 0666 less the umask. A relative path is relative to `from`, an
+  /// open directory (AT_FDCWD: the working directory). `shown`: the file's name in errors.
   output_file(std::string const& path, std::string shown, int from = AT_FDCWD);
 
   /// Appends bytes or text. Not after `close`.
