@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// The text of a chat: each message is written as `begin`, its role, `after_role`, its content and `end`. The default
-/// is ChatML.
+/// The text of a chat: each message is written as `begin`, its role, `after_role`, its content and `end`. Each of the
+/// three texts may be empty. The default is ChatML.
 struct chat_format {
   std::string begin = "<|im_start|>"; // text before the role
   std::string after_role = "\n";      // text between the role and the content
@@ -18,10 +18,11 @@ struct chat_format {
 
 namespace detail {
 
-/// Calls `append(text, is_prompt)` for consecutive parts of a chat's text. Only the content of each assistant message
-/// and the `chat_format::end` after it have loss; all other parts are prompts. `messages`: an array of objects with the
-/// strings "role" and "content". `where`: the path and line number in errors. Throws `error` for malformed messages, if
-/// there is no message, or for a role other than system, developer, user, assistant and tool.
+/// Calls `append(text, is_prompt)` for consecutive parts of a chat's text; `text` is valid during the call. Only the
+/// content of each assistant message and the `chat_format::end` after it have loss; all other parts are prompts.
+/// `messages`: an array of objects with the strings "role" and "content". `where`: the path and line number in errors.
+/// Throws `error` for malformed messages, if there is no message, or for a role other than system, developer, user,
+/// assistant and tool.
 void append_chat(io::json const& messages, std::string const& where, chat_format const& format,
                  function_ref<void(std::string_view, bool)> append);
 

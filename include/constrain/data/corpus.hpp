@@ -27,14 +27,17 @@ public:
   /// nor as long as `bytes`.
   static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {});
 
-  /// Tokens in memory (`view`) that `storage` keeps alive: bytes, or little-endian integers of 16 or 32 bits. The
-  /// memory must not change while the corpus, a copy or a part exists. Throws `error` if there is no token, the last
-  /// token is incomplete, a token is above `largest_token` or the width is not 1, 2 or 4.
+  /// Tokens in memory (`view`): bytes, or little-endian integers of 16 or 32 bits. `storage` keeps the memory alive;
+  /// null: the caller does. No token is part of a prompt. The memory must not change while the corpus, a copy or a part
+  /// exists. Throws `error` if there is no token, the last token is incomplete, a token is above `largest_token` or the
+  /// width is not 1, 2 or 4.
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
   /// Little-endian tokens of a file, of 16 or 32 bits, from byte `begin` to the end. This call scans the file once;
-  /// later, the file is read as tokens are used. Throws `error` if `begin` is negative, there is no token, the last
-  /// token is incomplete, a token is above `largest_token`, the width is not 2 or 4, or the file cannot be read.
+  /// later, the file is read as tokens are used. No token is part of a prompt. `file` must not be null, and must not be
+  /// given to another corpus, because this call sets its `begin()`. Throws `error` if `begin` is negative, there is no
+  /// token, the last token is incomplete, a token is above `largest_token`, the width is not 2 or 4, or the file cannot
+  /// be read.
   static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin,
                           token_width width = token_width::uint16);
 
@@ -99,7 +102,8 @@ private:
   std::int64_t width_bytes() const { return static_cast<std::int64_t>(width_); }
   bool is_prompt(std::int64_t in_storage) const { return (*prompt_)[static_cast<std::size_t>(in_storage)]; }
 
-  /// Calls `visit(token)` for each stored token; a token may be above `largest_token`.
+  /// Calls `visit(token)` for each token in `bytes`, which must end with a complete token. A token may be above
+  /// `largest_token`.
   template <class visitor>
   static void for_tokens(std::span<std::byte const> bytes, token_width width, visitor const& visit) {
     auto const part = [](std::byte each, int shift) { return std::to_integer<std::uint32_t>(each) << shift; };
@@ -113,36 +117,38 @@ private:
         visit(part(at[0], 0) | part(at[1], 8) | part(at[2], 16) | part(at[3], 24));
   }
 
-  /// The largest of the stored tokens.
+  /// The largest of the tokens; 0 if there is none. `tokens` must end with a complete token.
   static std::uint32_t largest(std::span<std::byte const> tokens, token_width width);
 
   /// The vocabulary size of tokens whose largest is `largest`. Throws `error` if `largest` is above `largest_token`;
   /// the message begins with `what`.
   static std::int32_t vocabulary_for(std::uint32_t largest, std::string const& what);
 
-  /// Splits the `count` tokens from `first` on into ranges that are contiguous in the storage, and calls
-  /// `visit(begin, length)` for each range, where `begin` is the storage index of the range's first token. Throws
-  /// `error` if the corpus has too few tokens or `first` is negative.
+  /// Splits the `count` tokens from `first` on into ranges that are contiguous in the storage, and calls `visit(begin,
+  /// length)` for each range, where `begin` is the storage index of the range's first token. Throws `error` if the
+  /// corpus has too few tokens, or `first` or `count` is negative.
   void for_runs(std::int64_t first, std::int64_t count, function_ref<void(std::int64_t, std::int64_t)> visit) const;
 
-  /// Calls `visit(bytes)` for consecutive parts of the bytes of the `count` tokens from `first` on.
+  /// Calls `visit(bytes)` for consecutive parts of the bytes of the `count` tokens from `first` on; each part ends with
+  /// a complete token. Throws as `for_runs` and `token_source::visit` do.
   void for_bytes(std::int64_t first, std::int64_t count, function_ref<void(std::span<std::byte const>)> visit) const;
 
   static std::uint64_t fingerprint_of(std::int64_t bytes, std::uint32_t check) {
     return static_cast<std::uint64_t>(bytes) << 32 | check;
   }
-  /// Computes `fingerprint_` from the tokens and the prompt mask.
+  /// Sets `fingerprint_`, computed from all tokens and the prompt mask. Throws as `for_bytes` does.
   void find_fingerprint();
 
   /// Builds a part of a corpus from ranges of its tokens.
   class selection {
   public:
+    /// `whole` must outlive this object.
     explicit selection(corpus const& whole) : whole_(whole) {}
 
-    /// Appends the `count` tokens from `first` on.
+    /// Appends the `count` tokens of the corpus from `first` on. Throws as `for_runs` does.
     void add(std::int64_t first, std::int64_t count);
 
-    /// The corpus of the tokens added.
+    /// The corpus of the tokens added; it may be empty. Throws as `for_bytes` does.
     corpus part() &&;
 
   private:

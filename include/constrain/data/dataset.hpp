@@ -14,10 +14,10 @@ template <class type> inline constexpr bool is_corpus = std::is_convertible_v<ty
 /// Data that `trainer::batches`, `trainer::evaluate`, `fit` and `compare` accept: a `corpus`, or `examples`.
 template <class type> concept is_dataset = is_corpus<type> || std::is_convertible_v<type const*, examples const*>;
 
-/// The name of a data set type in error messages.
+/// The name of a data set type in error messages, with its article if it needs one.
 template <is_dataset type> inline constexpr char const* kind_of = is_corpus<type> ? "a corpus" : "examples";
 
-/// A pointer to a corpus or to examples, or null.
+/// A pointer to a corpus or to examples, or null. The caller keeps the corpus or the examples alive.
 class dataset_pointer {
 public:
   /// Null.

@@ -15,13 +15,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// One random split, and one of its two parts: the examples drawn for validation, or all other examples.
 struct examples_part {
-  double share = 0;       ///< Fraction of the examples to draw for validation.
-  std::int64_t most = 0;  ///< Maximum number of examples to draw.
+  double share = 0;       ///< Fraction of the examples to draw for validation, in [0, 1]; rounded down.
+  std::int64_t most = 0;  ///< Maximum number of examples to draw, at least 0.
   std::uint64_t seed = 0; ///< Seed of the draw.
   bool drawn = false;     ///< Whether this part has the drawn examples; false: all other examples.
 };
 
-/// The splits that led to a part, in order.
+/// The splits that led to a part, at most eight, in order.
 using examples_splits = fixed_vector<examples_part, 8>;
 
 /// n examples in the caller's arrays, for models with any inputs and labels: a data set like PyTorch's TensorDataset.
@@ -42,7 +42,7 @@ public:
   examples(lasting_arrays const& inputs, lasting_arrays const& labels,
            constrain::labels which = constrain::labels::shifted);
 
-  /// Makes examples from arrays that `storage` keeps alive.
+  /// Makes examples from arrays that `storage` keeps alive. Otherwise like the constructor.
   static examples from_storage(std::shared_ptr<void const> storage, array_list const& inputs, array_list const& labels,
                                constrain::labels which = constrain::labels::shifted);
 
@@ -64,11 +64,11 @@ public:
   /// from eight splits.
   parts split(double validation_fraction, std::uint64_t seed = 0,
               std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
-  /// The same examples for masked language modeling: whenever an example is read, `mask_tokens` (data/masking.hpp)
-  /// masks its first input array (the tokens) and its first label array. In these examples, each label must equal its
-  /// token, or be `ignored_label` where the token must not be masked. Each epoch has different masks; evaluations use
-  /// the masks of epoch 0. Throws `error` if these examples are already masked or have `labels::shift`, and as
-  /// `check_masking` does.
+  /// The same examples for masked language modeling: whenever a trainer copies an example into a batch, `mask_tokens`
+  /// (data/masking.hpp) masks the first input (the tokens) and the first label in the copy. In these examples, each
+  /// label must equal its token, or be `ignored_label` where the token must not be masked. Each epoch has different
+  /// masks; evaluations use the masks of epoch 0. Throws `error` if these examples are already masked or have
+  /// `labels::shift`, and as `check_masking` does.
   examples with_masks(masking const& how) const;
   /// How the tokens are masked; nullopt: no masking.
   std::optional<masking> const& masks() const { return masks_; }
@@ -95,12 +95,12 @@ struct examples::parts {
 /// Finds the examples of a part in the arrays.
 class examples_index {
 public:
-  /// `count`: the number of examples in the arrays.
+  /// `splits`: the splits that led to the part. `count`: the number of examples in the arrays.
   examples_index(examples_splits const& splits, std::int64_t count);
 
   /// The number of examples in the part.
   std::int64_t size() const { return size_; }
-  /// The index in the arrays of example `i` of the part, with 0 <= i < `size()`.
+  /// The index in the arrays of example `i` of the part. `i` must be at least 0 and below `size()`.
   std::int64_t operator()(std::int64_t i) const;
 
 private:

@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// Options of `json_lines`.
 struct json_lines_options {
   std::string end = "\n";  ///< Appended to every text except chats; its tokens have loss. May be empty.
-  std::int64_t length = 0; ///< Each text, followed by `.end`, is cut or padded to this many tokens; 0: no change.
+  std::int64_t length = 0; ///< Each text, with its `.end`, is cut or padded to this many tokens; 0: not changed.
   chat_format chat{};      ///< How the messages of a chat become a text.
 };
 
@@ -29,6 +29,7 @@ struct joined_texts {
   std::string bytes{};
   std::vector<bool> prompt{};
 
+  /// Appends `text`. `is_prompt`: whether its bytes are part of a prompt.
   void append(std::string_view text, bool is_prompt);
 };
 
@@ -55,8 +56,9 @@ private:
 /// Like `json_lines`, for lines in memory. `path`: the name of the lines in errors.
 corpus parse_json_lines(std::string_view lines, std::string const& path, json_lines_options const& options);
 
-/// Calls `visit(line)` for each line of a file. Throws `error` if the file cannot be read. Exceptions of `visit`
-/// propagate. The file is read, not mapped: if another process truncated a mapped file, this process would crash.
+/// Calls `visit(line)` for each line of a file. `line` has no line feed and is valid during the call. Throws `error` if
+/// the file cannot be read. Exceptions of `visit` propagate. The file is read, not mapped: if another process truncated
+/// a mapped file, this process would crash.
 template <class visitor> void for_lines(std::string const& path, visitor const& visit) {
   auto const file = io::open_file(path, "the texts");
   std::string unfinished, block(std::size_t{1} << 18, '\0');

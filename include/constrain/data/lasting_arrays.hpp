@@ -16,7 +16,7 @@ class lasting_array : public array_view {
 public:
   /// A view of `a`.
   template <constrain::detail::is_array array> constexpr lasting_array(array const& a) : array_view(a) {}
-  /// A copy of a view.
+  /// A copy of a view, whose array must outlive this view.
   constexpr lasting_array(array_view const& a) : array_view(a) {}
 
   // A temporary array would not live as long as its view.
@@ -29,14 +29,14 @@ class lasting_arrays : public array_list {
 public:
   /// One array.
   template <constrain::detail::is_array array> constexpr lasting_arrays(array const& one) : array_list(one) {}
-  /// One array of `count` integers.
+  /// One array: the `count` integers from `first` on.
   constexpr lasting_arrays(std::int32_t const* first, std::size_t count) : array_list(first, count) {}
   /// Several arrays.
   constexpr lasting_arrays(std::initializer_list<lasting_array> several)
       : array_list(several.begin(), several.size()) {}
   /// Several arrays; their number need not be known at compile time.
   constexpr lasting_arrays(std::span<array_view const> several) : array_list(several) {}
-  /// A copy of a list.
+  /// A copy of a list, whose arrays must outlive this list.
   constexpr lasting_arrays(array_list const& all) : array_list(all) {}
 
   // A temporary array would not live as long as the list.

@@ -24,8 +24,8 @@ struct length_group {
 /// Groups documents by length: pads each document with token 0 to the next multiple of `.multiple`, and returns one
 /// group per padded length, in ascending order. The examples of a group are in the order of the documents. Padding has
 /// ignored labels. All sequences of a task have one length, so a trainer accepts only the group of that length. Throws
-/// `error` for an option out of range, if there is no document, or if the examples exceed this machine's physical
-/// memory.
+/// `error` for an option out of range, if there is no document, if a document has more than 2^31 - 1 tokens and is not
+/// cut, or if the examples exceed this machine's physical memory.
 std::vector<length_group> group_by_length(documents const& all, length_group_options const& options = {});
 
 } // namespace constrain::data

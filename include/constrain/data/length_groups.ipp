@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
-/// The arrays of a group of documents.
+/// The arrays of a group of n documents: tokens [n, length], lengths [n], and labels [n, length] or classes [n].
 struct group_arrays {
   std::vector<std::int32_t> tokens{}, lengths{}, labels{};
 };
@@ -24,7 +24,7 @@ struct padded_document {
 };
 
 /// All documents, sorted by padded length. Documents of equal padded length keep their order. Throws `error` for a
-/// document that is too long.
+/// document of more than 2^31 - 1 tokens after the cut to `.longest`.
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<padded_document> by_length(documents const& all,
                                                                       length_group_options const& options) {
   std::vector<padded_document> order;
@@ -40,7 +40,7 @@ struct padded_document {
   return order;
 }
 
-/// Appends a document to the arrays of its group.
+/// Appends the tokens, the length and the labels of a document to the arrays of its group, `to`.
 CONSTRAIN_INLINE void append_padded(documents const& all, padded_document const& one, document_labels labels,
                                     group_arrays& to) {
   auto const tokens = all.tokens(one.document);

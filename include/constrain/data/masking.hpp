@@ -26,7 +26,8 @@ struct masking {
 void check_masking(masking const& how);
 
 /// The number of tokens that are chosen from `candidates` tokens: `share` x `candidates`, rounded, but at least 1 if
-/// there is a candidate. The number does not depend on the epoch.
+/// there is a candidate; 0 if `candidates` is below 1. The fields of `how` are not checked. The number does not depend
+/// on the epoch.
 std::int64_t count_masked(masking const& how, std::int64_t candidates);
 
 /// Masks the tokens of one example. `inputs`: the tokens. `labels`: the same tokens, with `ignored_label` where a token

@@ -8,10 +8,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
-/// Throws `error` if `count` tokens of `bytes_each` bytes exceed this machine's physical memory. (Linux would grant the
-/// allocation, but kill the process when it writes to the memory.) `what`: the subject of the message, such as "the
-/// corpus". `each`: the noun for one item, if items are not tokens. Does nothing if the system does not report the size
-/// of its memory.
+/// Throws `error` if `count` items of `bytes_each` bytes (at least 1) exceed this machine's physical memory. (Linux
+/// would grant the allocation, but kill the process when it writes to the memory.) `what`: the subject of the message,
+/// such as "the corpus". `each`: the noun for one item, in the message. Does nothing if the system does not report the
+/// size of its memory.
 inline void check_memory(std::string_view what, std::int64_t count, std::int64_t bytes_each = 1,
                          std::string_view each = "token") {
   std::int64_t const pages = ::sysconf(_SC_PHYS_PAGES);

@@ -48,6 +48,7 @@ private:
   std::uint64_t seed_, epoch_, count_;
   int half_; ///< Bits of each half of an index in the Feistel network.
 
+  /// One pass of the Feistel network, a permutation of [0, 2^(2 x `half_`)).
   constexpr std::uint64_t shuffled(std::uint64_t x) const {
     constexpr std::uint32_t purpose = 0x6f726465; // "orde": separates these draws from other draws with the same seed
     auto const mask = (std::uint64_t{1} << half_) - 1;
@@ -73,15 +74,16 @@ struct position {
   std::int64_t epoch = 0;  ///< Number of complete epochs before this position.
   std::int64_t sample = 0; ///< Index in the epoch's shuffled order, not in the data set.
 
-  /// Moves to the next sample in a data set of `count` samples.
+  /// Moves to the next sample in a data set of `count` samples; after an epoch's last sample, to the start of the next
+  /// epoch.
   constexpr void advance(std::int64_t count) {
     if (++sample < count) return;
     sample = 0;
     ++epoch;
   }
 
-  /// The index of the position's sample in a data set of `count` samples. Throws `error` unless
-  /// 0 <= `sample` < `count`.
+  /// The index of the position's sample in a data set of `count` samples. `seed`: seed of the order. Throws `error`
+  /// unless 0 <= `sample` < `count`.
   constexpr std::int64_t in_corpus(std::uint64_t seed, std::int64_t count) const {
     return permutation(seed, epoch, count)(sample);
   }

@@ -27,7 +27,7 @@ examples pack(documents const& all, packing_options const& options);
 
 /// Checks positions in documents [rows, `length`] that were not made by `pack`: each position must be 0, or 1 more than
 /// the position of the previous token in the row. Throws `error`, with row and index, for any other position. Also
-/// throws `error` if `length` is below 1, or if the last row is incomplete.
+/// throws `error` if `length` is below 1, or if the last row is incomplete. `positions` may be empty.
 void check_positions(std::span<std::int32_t const> positions, std::int64_t length);
 
 } // namespace constrain::data

@@ -35,13 +35,13 @@ struct document_chunk {
   return chunks;
 }
 
-/// The rows that are not full, by their room: the number of tokens that still fit.
+/// The rows that are not full, grouped by `room`: the number of tokens that still fit into the row.
 class open_rows {
 public:
-  /// Adds a row.
+  /// Adds the row with index `row`.
   void add(std::int64_t row, std::int64_t room) { of_[room].push_back(row); }
-  /// Removes, of the rows with the smallest room that is at least `needed`, the one that was last added, and returns
-  /// it; -1: no row has that much room.
+  /// Removes the fullest row into which `needed` tokens fit, and returns its index; -1: none. Of several such rows,
+  /// removes the row that was added last.
   std::int64_t take(std::int64_t needed) {
     auto const best = of_.lower_bound(needed);
     if (best == of_.end()) return -1;
@@ -52,21 +52,22 @@ public:
   }
 
 private:
-  std::map<std::int64_t, std::vector<std::int64_t>> of_{}; // rows, by room. An array would be as long as a row may be
+  std::map<std::int64_t, std::vector<std::int64_t>> of_{}; // rows, by room. An array would need `.length` entries
 };
 
-/// `rows` x `length`; on overflow, the largest multiple of `length` that fits into 64 bits.
+/// `rows` x `length`; on overflow, the largest multiple of `length` below 2^63. `length` must be at least 1.
 CONSTRAIN_INLINE std::int64_t product(std::size_t rows, std::size_t length) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   return static_cast<std::int64_t>(std::min(rows, static_cast<std::size_t>(most) / length) * length);
 }
 
-/// The arrays of packed documents.
+/// The arrays of packed documents, each of shape [rows, length].
 struct packed_arrays {
   std::vector<std::int32_t> tokens{}, positions{}, labels{};
 };
 
-/// Writes a chunk into its row, from index `at` of the row on. `row`: the array index of the row's first token.
+/// Writes the tokens, positions and labels of a chunk into its row, from index `at` of the row on. `row`: the array
+/// index of the row's first token. A token without a label keeps the label in `to`.
 CONSTRAIN_INLINE void write_chunk(documents const& all, document_chunk const& chunk, document_labels labels,
                                   std::size_t row, std::size_t at, packed_arrays& to) {
   auto const tokens = all.tokens(chunk.document);

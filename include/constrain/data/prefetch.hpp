@@ -11,9 +11,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// Double buffering: a worker thread calls `make(item&)` to fill one of two items while the other item is in use. If
-/// `make` throws, `next` rethrows the exception, and so does every later call. If no thread can be created, `next`
-/// itself calls `make`.
+/// Double buffering: a worker thread calls `make(item&)` to fill one of two items while the other item is in use.
+/// `make` gets an item with older content and must overwrite it. Only one thread may call `next`. The destructor waits
+/// until `make` returns. If `make` throws, `next` rethrows the exception, and so does every later call. If no thread
+/// can be created, `next` itself calls `make`.
 template <class item, class maker> class prefetch {
 public:
   /// Starts the worker thread, which makes the first item. `empty`: the initial value of both items.
@@ -54,17 +55,20 @@ private:
   pthread_t worker_{};
   bool works_ = false; ///< Whether the worker thread exists.
 
+  /// Makes the item `made_`; stores an exception in `failure_`.
   void try_to_make() {
     try {
       make_(items_[made_]);
     } catch (...) { failure_ = std::current_exception(); }
   }
 
+  /// Sets the stage and wakes the other thread.
   void enter(stage next) {
     now_.store(next, std::memory_order_release);
     now_.notify_one();
   }
 
+  /// Starts the worker thread; sets `works_`.
   [[gnu::cold]] void start() {
     // The worker blocks all signals: the training thread must receive them, so that they interrupt its system calls.
     sigset_t all, before;
@@ -75,6 +79,7 @@ private:
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
+  /// The worker thread: makes items until the stage is `ended`.
   [[gnu::cold]] void work() {
     for (;;) {
       if (now_.load(std::memory_order_acquire) == stage::ended) return;

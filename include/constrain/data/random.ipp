@@ -18,7 +18,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
-/// Draw number `index` of a random stream, uniform in [0, `below`). `purpose` separates streams with the same seed.
+/// Draw number `index` of a random stream, uniform in [0, `below`); `below` must be at least 1. `purpose` separates
+/// streams with the same seed.
 CONSTRAIN_INLINE std::int32_t uniform_draw(std::uint64_t seed, std::uint32_t purpose, std::int64_t index,
                                            std::int32_t below) {
   auto const at = static_cast<std::uint64_t>(index) / 4;
@@ -27,11 +28,12 @@ CONSTRAIN_INLINE std::int32_t uniform_draw(std::uint64_t seed, std::uint32_t pur
   return static_cast<std::int32_t>(std::uint64_t{draw.word[index % 4]} * static_cast<std::uint32_t>(below) >> 32);
 }
 
-/// The arrays of random examples.
+/// The arrays of random examples; `types` and `lengths` are empty unless the options ask for them.
 struct random_arrays {
   std::vector<std::int32_t> tokens{}, types{}, lengths{}, labels{};
 };
 
+/// Throws `error` for an option out of range, or if the examples exceed the physical memory.
 [[gnu::cold]] CONSTRAIN_INLINE void check_random_examples(random_examples_options const& o) {
   constexpr char const* owner = "random_examples_options";
   check_count(owner, ".count", o.count, 1), check_count(owner, ".length", o.length, 1);

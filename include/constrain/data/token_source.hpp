@@ -32,19 +32,21 @@ public:
   /// The byte offset of the first token; 0 before `remember`.
   std::int64_t begin() const { return begin_; }
 
-  /// Fills `bytes` with the bytes of the file from offset `first` on. Throws `error` if the file has become too short
-  /// or cannot be read.
+  /// Fills `bytes` with the bytes of the file from offset `first` on (0: the beginning of the file). Throws `error` if
+  /// the file has become too short or cannot be read.
   void read(std::int64_t first, std::span<std::byte> bytes) const;
 
-  /// Makes `begin` the offset of the first token: the content is the bytes from `begin` to `size()`. Calls
-  /// `visit(bytes)` for consecutive parts of the content; the sizes of all parts but the last are multiples of 4.
-  /// Returns the content's CRC-32C and stores it for `verify`.
+  /// Makes `begin` the offset of the first token: the content is the bytes from `begin` to `size()`. `begin` must be
+  /// from 0 to `size()`. Calls `visit(bytes)` for consecutive parts of the content; the sizes of all parts but the last
+  /// are multiples of 4. `bytes` is valid during the call. Returns the content's CRC-32C and stores it for `verify`.
+  /// Throws as `read` does.
   template <class visitor> std::uint32_t remember(std::int64_t begin, visitor const& visit) {
     begin_ = begin;
     return sum_ = scan(visit);
   }
   /// Throws `error` if the content has changed since `remember`. Reads the content again only if the modification time
-  /// has changed. A file that has grown is not checked, since appending is allowed.
+  /// has changed. A file that has grown is not checked, since appending is allowed. Several threads may call this
+  /// function and `read`. Also throws as `read` does.
   void verify() const;
   /// The error for changed content.
   error changed() const { return error({"the token file '", path_, "' was changed while in use; ", advice}); }
@@ -59,7 +61,7 @@ private:
   std::uint32_t sum_ = 0;
   mutable constrain::detail::mutex verifying_{}; // the training thread and the prefetch thread may both read
 
-  /// Calls `visit(bytes)` for consecutive parts of the content. Returns the CRC-32C of the content.
+  /// Calls `visit(bytes)` as `remember` does. Returns the CRC-32C of the content.
   template <class visitor> std::uint32_t scan(visitor const& visit) const {
     constexpr std::int64_t most = 1 << 18;
     io::crc32c check;
@@ -77,18 +79,18 @@ private:
 /// The bytes of a corpus's tokens: in memory that this object keeps alive, or in a file.
 class token_source {
 public:
-  /// Bytes in memory; `storage` keeps them alive.
+  /// Bytes in memory; `storage` keeps them alive (null: the caller does).
   token_source(std::shared_ptr<void const> storage, std::span<std::byte const> view)
       : storage_(std::move(storage)), view_(view) {}
-  /// The bytes of a file from `file->begin()` on.
+  /// The bytes of a file from `file->begin()` on, after `remember`; not null.
   explicit token_source(std::shared_ptr<token_file const> file) : file_(std::move(file)) {}
 
   /// The size of all tokens in bytes.
   std::int64_t size() const { return file_ ? file_->size() - file_->begin() : static_cast<std::int64_t>(view_.size()); }
 
-  /// Calls `visit(bytes)` for consecutive parts of the `count` bytes from `first` on. The sizes of all parts but the
-  /// last are multiples of 4. Throws `error` if the file cannot be read or, after the calls, if `token_file::verify`
-  /// finds a change.
+  /// Calls `visit(bytes)` for consecutive parts of the `count` bytes from offset `first` on; these must be within
+  /// `size()`. `bytes` is valid during the call. The sizes of all parts but the last are multiples of 4. Throws `error`
+  /// if the file cannot be read or, after the calls, if `token_file::verify` finds a change.
   void visit(std::int64_t first, std::int64_t count, function_ref<void(std::span<std::byte const>)> visit) const;
 
   /// The error for content that has changed since the corpus was made.

@@ -19,12 +19,13 @@ namespace detail {
 /// Where and how a file stores its tokens.
 struct token_layout {
   std::int64_t begin; ///< Byte offset of the first token.
-  token_width width;
+  token_width width;  ///< Bytes per token.
 };
 
-/// The layout of a file of `size` bytes whose first bytes are `head`. Throws `error` for an llm.c header that is
-/// incomplete, has the wrong version for its magic number, has a wrong number of tokens or contradicts `.bits`. Also
-/// throws `error` for a file without tokens, for an incomplete last token, and for `.bits` other than 0, 16 and 32.
+/// The layout of a file of `size` bytes whose first 12 bytes (or all, if there are fewer) are `head`. `path`: the file
+/// in errors. Throws `error` for an llm.c header that is incomplete, has the wrong version for its magic number, has a
+/// wrong number of tokens or contradicts `.bits` of the options. Also throws `error` for a file without tokens, for an
+/// incomplete last token, and for `.bits` other than 0, 16 and 32.
 token_layout find_tokens(std::span<std::byte const> head, std::int64_t size, std::string const& path,
                          tokens_options const& options = {});
 

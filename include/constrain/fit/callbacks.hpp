@@ -16,7 +16,8 @@ struct no_callback {
 
 namespace detail {
 
-/// The type-erased callbacks of `fit`. Each is called as `f(object, context)`; null means that there is no callback.
+/// The type-erased callbacks of `fit`. Each function is called as `f(object, context)`; null: no callback. `object`:
+/// the caller's callback object, not owned.
 struct fit_callbacks {
   using function = void (*)(void* object, fit_context&);
   void* object = nullptr;
@@ -55,7 +56,7 @@ CONSTRAIN_CALLBACK(on_save)
 CONSTRAIN_CALLBACK(on_end)
 #undef CONSTRAIN_CALLBACK
 
-/// Whether a function can be called with `argument` after every step: its result must be void or convertible to bool.
+/// Whether `function` can be called with an `argument`, and returns void or a type that converts to bool.
 template <class function, class argument> constexpr bool is_after_step() {
   if constexpr (std::is_invocable_v<function&, argument>) {
     using result = std::invoke_result_t<function&, argument>;
@@ -63,26 +64,26 @@ template <class function, class argument> constexpr bool is_after_step() {
   } else return false;
 }
 
-/// The argument that a callback function accepts after a step; `nothing`: the function accepts neither a `step_result`
-/// nor a `fit_context`.
+/// The argument that a callback function takes after a step: a `step_result const&` (`result`) or a `fit_context&`
+/// (`context`); `nothing`: the function accepts neither.
 enum class after_step { nothing, result, context };
-/// Determines the argument of a callback function. `context` is tried only if `result` does not compile: trying both
-/// would instantiate a generic lambda for both argument types.
+/// Determines the argument of a callback function. `fit_context&` is tried only if `step_result const&` does not
+/// compile: trying both would instantiate a generic lambda for both argument types.
 template <class function> constexpr after_step argument_after_step() {
   if constexpr (is_after_step<function, step_result const&>()) return after_step::result;
   else if constexpr (is_after_step<function, fit_context&>()) return after_step::context;
   else return after_step::nothing;
 }
 
-/// `std::invoke` for a function, function object or pointer to member, without the compile time of <functional>.
+/// `std::invoke(f, a)` for a function, function object or pointer to member, without the compile time of <functional>.
 template <class function, class argument> constexpr decltype(auto) call_with(function& f, argument& a) {
   if constexpr (std::is_member_object_pointer_v<function>) return (a.*f);
   else if constexpr (std::is_member_function_pointer_v<function>) return (a.*f)();
   else return f(a);
 }
 
-/// Calls a callback after a step. Calls the object itself if it is callable, and stops the run if the result is false.
-/// Then calls the object's `on_step`, if there is one.
+/// Calls the callback `object`, a `function`, after a step. Calls the object itself if it is callable, and stops the
+/// run if the result is false. Then calls the object's `on_step`, if there is one.
 template <class function> void call_after_step(void* object, fit_context& c) {
   auto& f = *static_cast<function*>(object);
   auto const call = [&](auto& argument) {
@@ -97,6 +98,7 @@ template <class function> void call_after_step(void* object, fit_context& c) {
 
 /// The compile-time errors for an argument that `fit` cannot use as a callback.
 template <class object> struct callback_is_usable {
+  // `named`: the object has a member with a callback's name. `called`: the object itself can be called after a step.
   static constexpr bool named = names_on_start<object>() || names_on_step<object>() || names_on_evaluation<object>() ||
                                 names_on_save<object>() || names_on_end<object>();
   static constexpr bool called = argument_after_step<object>() != after_step::nothing;

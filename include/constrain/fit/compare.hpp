@@ -69,7 +69,8 @@ namespace detail {
 /// The trainer of a task with the policies of `set`.
 template <class task, class set> using trainer_with = trainer_of_set<task, typename compared_set<set>::type>;
 
-/// The number of tokens per sequence of a task. If `task` is not a task, the trainer reports the error.
+/// The number of tokens per sequence of a task; 1 for a task without tokens. If `task` is not a task, the trainer
+/// reports the error.
 template <class task> inline constexpr std::int64_t compared_tokens = task_or_refusal<task>::task::tokens;
 
 /// Throws `error` for an option out of range; the error names the field.
@@ -78,12 +79,13 @@ void check_comparison(compare_options const& o);
 /// Splits the corpus into training and validation parts. Throws `error` for an option out of range, or if a part is too
 /// short for one sequence of `tokens` tokens.
 data::corpus::parts parts_to_compare(data::corpus const& corpus, compare_options const& options, std::int64_t tokens);
-/// Splits examples at random into training and validation parts, which do not depend on the seed of the options. Throws
-/// `error` for an option out of range.
+/// Splits examples at random into training and validation parts, which do not depend on the seed of the options.
+/// `tokens`: tokens per example. A part may be empty: `measure` refuses it. Throws `error` for an option out of range.
 data::examples::parts parts_to_compare(data::examples const& examples, compare_options const& options,
                                        std::int64_t tokens);
 
-/// Trains one row and measures its speed, memory and loss. If `name` is empty, the row is named after its policies.
+/// Trains one row and measures its speed, memory and loss. Throws `error` for a part without a sample, and the errors
+/// of the trainer. If `name` is empty, the row is named after its policies.
 template <class trainer, class parts_of_data>
 comparison measure(parts_of_data const& parts, compare_options const& options, typename trainer::hyper const& hyper,
                    std::string name) {
@@ -121,13 +123,13 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 
 } // namespace detail
 
-/// Trains a task with each set of policies in turn, on the same data, and returns the speed, memory and validation loss
-/// of each:
+/// Trains a task with each set of policies in turn, on the same data, and returns one row for each set, in order, with
+/// the speed, the memory and the validation loss:
 ///
 ///     compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})
 ///
-/// The data is a corpus or examples. Throws `error` for an option out of range, and for too little data. Also throws
-/// the errors of `trainer`'s constructor, `batches`, `step` and `evaluate`.
+/// The data is a corpus or examples. Collective: all ranks call it. Throws `error` for an option out of range, and for
+/// too little data. Also throws the errors of `trainer`'s constructor, `batches`, `step` and `evaluate`.
 template <class task, class... sets, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options = {}) {
   static_assert(sizeof...(sets) > 0, "compare: there is no set of policies; write at least one, for example "
@@ -154,7 +156,7 @@ std::vector<comparison> compare(dataset const& d, compare_options const& options
       detail::measure<typename detail::trainer_with<task, rest>::type>(parts, options, others.hyper, others.name)...};
 }
 
-/// The rows as a text table, under a line of column names.
+/// The rows as a text table, one per line, under a line of column names. Each line ends with a line feed.
 [[gnu::cold]] std::string table(std::vector<comparison> const& rows);
 
 /// The rows as a JSON array of objects with the fields of `comparison`; planned_peak and used_peak are in bytes.

@@ -27,15 +27,15 @@ public:
   fit_result result{}; // result so far, without steps and seconds; in on_end, the result that `fit` returns
 
   /// Ends the run on all ranks: before the first step if called in on_start, otherwise after the current step. After
-  /// that step, `fit` still evaluates if `.validation` is given, and saves if `.directory` is given.
-  /// `result.stop_reason` becomes `stop_reason::by_callback`, unless the run already ends for another reason.
+  /// that step, `fit` still evaluates if `.validation` is given, and saves if `.directory` is given. Has no effect in
+  /// on_end. `result.stop_reason` becomes `stop_reason::by_callback`, unless the run already ends for another reason.
   void stop() { stops_ = true; }
 
-  /// Adds the value of a user-defined metric to the records. A value from on_start is written with the first step, a
-  /// value from on_step or on_evaluation with the current step, and a value from on_save with the next step (with the
-  /// current step, if the save was to `.best`). A value from on_end, or for a step that does not run, is written only
-  /// to summary.json. A second value of a metric for the same step replaces the first. Throws `error` if the name is
-  /// empty or not UTF-8.
+  /// Adds the value of a user-defined metric to the records. Only rank 0 writes records, so values on other ranks are
+  /// not recorded. A value from on_start is written with the first step, a value from on_step or on_evaluation with the
+  /// current step, and a value from on_save with the next step (with the current step, if the save was to `.best`). A
+  /// value from on_end, or for a step that does not run, is written only to summary.json. A second value of a metric
+  /// for the same step replaces the first. Throws `error` if the name is empty or not UTF-8.
   void metric(std::string_view name, double value) {
     if (name.empty() || io::find_invalid_utf8(name) != name.size())
       throw error(

@@ -10,10 +10,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Trains on a corpus or on examples: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints progress lines,
-/// evaluates, saves the run and writes records as `options` specify. `fit` is equivalent to a hand-written loop over
-/// `t.batches` and `t.step`, and uses the trainer's arena. SIGINT and SIGTERM end the run before the first step, after
-/// the current step or during an evaluation. After such a signal, `fit` saves the run if this call has taken a step and
-/// `.directory` is set.
+/// evaluates, saves the run and writes records as `options` specify. Collective: all ranks call it. `fit` is equivalent
+/// to a hand-written loop over `t.batches` and `t.step`, and uses the trainer's arena. SIGINT and SIGTERM end the run
+/// before the first step, after the current step or during an evaluation. After such a signal, `fit` saves the run if
+/// this call has taken a step and `.directory` is set.
 ///
 /// On a CUDA device, `fit` reads the result of a step after it has enqueued the next step, so that the device need not
 /// wait for the host; progress lines appear one step late. `fit` reads the result before the next step with a callback,
@@ -21,9 +21,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// bit-identical results.
 ///
 /// The callback `called` runs on every rank. It is a function, an object with any of the members on_start, on_step,
-/// on_evaluation, on_save and on_end, or both. `fit` calls the function after every step with a `step_result const&` or
-/// a `fit_context&`; a result of false stops the run. Each of the members takes a `fit_context&`. on_save is called
-/// after every save, including saves to `.best`. on_end is called last, unless an exception ended the run.
+/// on_evaluation, on_save and on_end, or both. `fit` does not copy it, and calls the function after every step with a
+/// `step_result const&` or a `fit_context&`; a result of false stops the run. Each of the members takes a
+/// `fit_context&`. on_save is called after every save, including saves to `.best`. on_end is called last, unless an
+/// exception ended the run.
 ///
 /// Throws `error` for options that are out of range, contradict one another or need an option that is not set, for data
 /// that does not fit the trainer, for files that cannot be written, and for data, training states or options (except

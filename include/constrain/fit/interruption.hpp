@@ -10,11 +10,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Replaces the program's handler for one signal with the library's (`ours`), and later restores the program's.
+/// Replaces the program's handler for one signal with the library's handler (`ours`), and later restores it. Not
+/// thread-safe: the caller holds a lock.
 class signal_disposition {
 public:
   using handler = void (*)(int, siginfo_t*, void*);
 
+  /// `number`: the signal's number, such as SIGINT.
   constexpr explicit signal_disposition(int number) : number_(number) {}
 
   /// Installs the library's handler, unless the program ignores the signal.
@@ -22,9 +24,12 @@ public:
   /// Restores the program's handler, unless the program has installed another handler since.
   void restore(handler ours);
 
-  // The library's handler calls the next three functions. They apply to the handler that `install` replaced.
+  // The library's handler calls the next three functions. Whether `install` replaced a handler of the program; false:
+  // the signal had its default action.
   bool has_handler() const { return (before_.sa_flags & SA_SIGINFO) != 0 || before_.sa_handler != SIG_DFL; }
+  /// Calls the program's handler with the arguments of the library's handler.
   void call_handler(siginfo_t* info, void* context) const;
+  /// Restores the default action and raises the signal: the process ends when the library's handler returns.
   void end_process() const;
 
 private:
@@ -46,16 +51,17 @@ private:
 /// ignored.
 class interruption {
 public:
-  /// Starts to watch SIGINT and SIGTERM.
+  /// Starts to watch SIGINT and SIGTERM. The destructor of the last object restores the program's handlers.
   interruption();
   interruption(interruption const&) = delete;
   interruption& operator=(interruption const&) = delete;
   ~interruption();
 
-  /// Whether a signal has arrived since construction.
+  /// Whether a SIGINT or SIGTERM has arrived since construction.
   bool noted() const { return noted_ != noted_before_; }
 
 private:
+  /// The library's handler for both signals.
   static void handle(int number, siginfo_t* info, void* context);
 
   static inline detail::mutex changes_;

@@ -29,8 +29,8 @@ struct fit_options {
                               // reached first ends the run
   data::dataset_pointer validation = nullptr; // validation data with at least one label: `&corpus` if the training data
                                               // is a corpus, else `&examples`; null: no evaluation
-  std::vector<named_validation> further_validation{}; // more data to evaluate each time `.validation` is evaluated;
-                                                      // `.best`, `.patience` and `.plateau` ignore it
+  std::vector<named_validation> further_validation{}; // more data to evaluate each time `.validation` (needed) is
+                                                      // evaluated; `.best`, `.patience` and `.plateau` ignore it
   interval evaluate_every = 0; // when to evaluate `.validation` (needed), besides the end; 0: only at the end. If a
                                // signal ends the run, there is no evaluation at the end
   std::string directory{};     // directory to save the run in; empty: the run is not saved
@@ -39,8 +39,8 @@ struct fit_options {
   interval log_every = 1;      // when to print a progress line; 0: never. `.records` has every step
   std::int64_t keep_last = 0;  // number of saved runs to keep, at least 0, each in directory/step-<n>; needs
                                // `.directory`; 0: one, in the directory itself
-  bytes max_shard_size{};      // maximum size of the tensors in a file with weights in `.directory` and `.best`, as
-                               // `save_options::max_shard_size`; 0: one file
+  bytes max_shard_size{};      // maximum size of the tensors in a file with weights in `.directory` and `.best` (one of
+                               // them is needed), as `save_options::max_shard_size`; 0: one file
   std::string best{};          // directory to save the run in after each evaluation with a lower loss; needs
                                // `.validation`; empty: not saved
   bool load_best = false;      // at the end of the run, load the weights saved in `.best`, if any; needs `.best`

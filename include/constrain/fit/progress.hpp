@@ -12,15 +12,19 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The number of parameter elements of each role, for example "embedding 9,216 | weight 24,576".
+/// The number of parameter elements of each role, for example "embedding 9,216 | weight 24,576". The roles are in the
+/// order in which they first occur in `all`.
 [[gnu::cold]] std::string parameters_by_role(std::span<parameter_info const> all);
 
 /// A step's batch, for example "1 process x 2 micro-batches x 4 sequences = 8 sequences a step, of 32 tokens: 256
-/// tokens". `data_ranks`: number of ranks that train on different data or, if `ranks` is larger, of tensor groups.
+/// tokens". `ranks`: number of all ranks. `data_ranks`: number of ranks that train on different data or, if `ranks` is
+/// larger, of tensor groups. `micro_batches`: micro-batches per step on one rank. `sequences`: sequences per
+/// micro-batch. `tokens`: tokens per sequence.
 [[gnu::cold]] std::string batch_text(int ranks, int data_ranks, std::int64_t micro_batches, std::int64_t sequences,
                                      std::int64_t tokens);
 
-/// Prints a warning if OpenMP's waiting threads spin and other programs compete for the processors.
+/// Prints a warning if OpenMP's waiting threads spin and other programs compete for the processors. Times parallel
+/// loops to find out, but only if the threads spin.
 void print_waiting_threads(std::FILE* out);
 
 /// Prints the run's header: policies, parameters, batch, device, seed, memory plan and, for a resumed run, the position
@@ -38,7 +42,8 @@ public:
   /// `share_of_peak`: FLOP/s of the step as a share of the processor's peak, 0 if unknown; `loss_scale`: loss scale of
   /// the step, 0 if the precision has none.
   void step(step_record const& r, std::int64_t steps, double seconds_left, double share_of_peak, double loss_scale);
-  /// Prints a line, formatted as by printf. Later lines do not overwrite it.
+  /// Prints a line, formatted as by printf, with '?' for control characters, and a line feed. Later lines do not
+  /// overwrite it.
   [[gnu::cold, gnu::format(printf, 2, 3)]] void line(char const* format, ...);
 
 private:

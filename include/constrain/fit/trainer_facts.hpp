@@ -27,7 +27,7 @@ struct trainer_facts {
   training_state const& state;                   // the trainer's state
 };
 
-/// The facts about `t`. They refer to the training state of `t`, so `t` must outlive them.
+/// The facts about `t`. Their `state` refers to the training state of `t`, so `t` must outlive them.
 template <class trainer> [[gnu::noinline, gnu::cold]] trainer_facts facts_of(trainer const& t) {
   using policies = typename trainer::policy_set;
   constexpr auto const& parameters = trainer::entries::parameters;

@@ -31,13 +31,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// One call to `fit`, with one function per phase: check, prepare_outputs, start, train and end.
+/// One call to `fit`, with one function per phase: check, prepare_outputs, start, train and end. The constructor's
+/// arguments must outlive this object.
 template <class trainer, class dataset> class training_run {
 public:
   [[gnu::cold]] training_run(trainer& t, dataset const& d, fit_options const& options, fit_callbacks const& callbacks)
       : t_(t), data_(d), options_(options), callbacks_(callbacks), is_rank_0_(t.rank() == 0),
         first_step_(t.steps().count()), lines_(is_rank_0_ ? options.log : nullptr), series_(options.directory) {}
 
+  /// Runs all phases. Collective. Throws the errors of `fit`; if only some ranks throw, the job is aborted.
   [[gnu::noinline, gnu::cold]] fit_result run() try {
     check_fits_agree(t_, options_, &data_);
     agreed(t_.world(), joint_call::fit, [&] {
@@ -94,6 +96,7 @@ private:
     if (!options_.records.empty()) records_.emplace(options_.records, first_step_);
   }
 
+  /// Measures the processor's peak (not on a GPU), prints the header (on rank 0) and calls the callback for the start.
   [[gnu::noinline, gnu::cold]] void start() {
     using device = typename trainer::policy_set::device;
     if constexpr (!device::value.is_cuda) peak_ = arithmetic_peak<typename trainer::real>();
@@ -103,8 +106,11 @@ private:
     end_if_asked();
   }
 
+  /// Takes steps until `done_`, with the evaluations and the saves that are due.
   [[gnu::cold]] void train() {
-    stopwatch since_asked; // started when the next batch is requested, so that it includes the wait for data
+    // Started when the next batch is requested or, for a late result, when the result before it was read: includes the
+    // wait for data, but not callbacks, evaluation and saving.
+    stopwatch since_asked;
     [[maybe_unused]] std::optional<started_step> late; // the previous step, if its result has not been read
     for (auto const& batch : t_.batches(samples_, options_.tail)) {
       auto now = start_step(batch);
@@ -132,10 +138,10 @@ private:
 
   /// A step that has been started, and the part of its record that is known before its result.
   struct started_step {
-    step_record record{};
-    double loss_scale = 0;
-    stopwatch since_began{};
-    step_ticket ticket{};
+    step_record record{};    // without the values of the result
+    double loss_scale = 0;   // of this step; 0: the precision has none
+    stopwatch since_began{}; // started before the step was enqueued
+    step_ticket ticket{};    // gives the result
   };
 
   /// Whether the result of a step may be read after the next step is enqueued: on a device that works while the host
@@ -143,8 +149,8 @@ private:
   static constexpr bool may_be_late =
       trainer::policy_set::device::value.is_cuda && !trainer::policy_set::precision::value.loss_scale;
 
-  /// Whether the result of step `step`, which has just been enqueued, can be read one step late, because nothing reads
-  /// the trainer's state between this step and the next one. Collective.
+  /// Whether the result of step `step` (the last one enqueued) can be read one step late, because nothing reads the
+  /// trainer's state between this step and the next one. Collective.
   bool can_be_late(std::int64_t step) {
     bool const is_watched = callbacks_.step != nullptr || records_.has_value(); // every callback comes with `step`
     auto const due = [&](interval const& every) { return every.due(step, steps_); };
@@ -153,6 +159,7 @@ private:
     return !t_.in_any_rank(is_watched || looks || signal_->noted());
   }
 
+  /// Enqueues a step with `batch`. Its record gets the learning rate and the settings that the step reads.
   [[gnu::cold]] started_step start_step(constrain::batch const& batch) {
     started_step started{.record = {.learning_rate = t_.learning_rate()}};
     if constexpr (trainer::entries::parameters.settings_size > 0)
@@ -164,7 +171,8 @@ private:
     return started;
   }
 
-  /// Waits for a step, completes its record and prints its progress line.
+  /// Waits for a step, completes its record and prints its progress line. `since_asked`: counts the time that this step
+  /// adds to `training_seconds_`, with the wait for data.
   [[gnu::cold]] void finish(started_step& started, stopwatch const& since_asked) {
     auto& record = started.record;
     auto const& r = context_.last = started.ticket.wait();
@@ -203,8 +211,12 @@ private:
     return values;
   }
 
+  /// The FLOP/s of a step of this duration as a share of `peak_`; 0: unknown.
   double share_of_peak(double seconds) const { return peak_ > 0 ? trainer::flops / (seconds * peak_) : 0; }
 
+  /// Evaluates all validation sets after the step of `record`, calls the callback for an evaluation, and acts on the
+  /// loss: saves to `.best`, scales the learning rate or ends the run. If a signal interrupts the evaluation, ends the
+  /// run without a result.
   [[gnu::noinline, gnu::cold]] void evaluate(step_record& record) {
     auto const interrupted = [&] { return t_.in_any_rank(signal_->noted()); };
     auto found = t_.evaluate(validation_, interrupted);
@@ -250,10 +262,12 @@ private:
     if (options_.keep_last > 0 && is_rank_0_) series_.keep(options_.keep_last, record.step);
   }
 
+  /// Where `.directory` is saved after step `step`.
   [[gnu::noinline, gnu::cold]] std::string path_to_save(std::int64_t step) const {
     return options_.keep_last > 0 ? series_.path_to_save(step) : options_.directory;
   }
 
+  /// Saves the run to `directory` and calls the callback for a save. Collective.
   [[gnu::noinline, gnu::cold]] void save(std::string const& directory) {
     t_.save(directory, {.max_shard_size = options_.max_shard_size});
     context_.saved = directory;
@@ -261,6 +275,7 @@ private:
     end_if_asked();
   }
 
+  /// Loads the best weights if asked to, completes the result, calls the callback for the end and writes the summary.
   [[gnu::noinline, gnu::cold]] void end() {
     if (options_.load_best && found_by_all(t_.world(), options_.best)) t_.load_pretrained(options_.best);
     context_.result.steps = t_.steps();
@@ -276,12 +291,14 @@ private:
     records_->write_file("report.html", report(head_of(facts_of(t_), context_.result), records_->steps()));
   }
 
+  /// Calls `f`, unless it is null, with the current step and epoch in the context.
   void call(fit_callbacks::function f) {
     if (f == nullptr) return;
     context_.step = t_.steps();
     context_.epoch = t_.state().corpus == data_.fingerprint() ? epochs_read() : 0;
     f(callbacks_.object, context_);
   }
+  /// The epochs of the data read so far, with the fraction of the current one.
   double epochs_read() const {
     auto const at = t_.state().position;
     return static_cast<double>(at.epoch) + static_cast<double>(at.sample) / static_cast<double>(samples_.size());

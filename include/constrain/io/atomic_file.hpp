@@ -32,7 +32,7 @@ public:
   atomic_file& operator=(atomic_file const&) = delete;
   ~atomic_file() { discard(); }
 
-  /// The temporary file to write to.
+  /// The temporary file to write to, until `commit`.
   output_file& out() { return file_; }
 
   /// Syncs the temporary file to disk, renames it to `path` and syncs the directory. Throws `error` if no write is
@@ -49,8 +49,10 @@ private:
 
   std::string path() const { return target_.directory + target_.name; }
 
+  /// Returns `path`. Throws `error` if `path` is a symbolic link and `at_path` refuses links.
   static std::string const& checked(std::string const& path, links at_path);
 
+  /// Opens the target's directory. Throws `error` if that fails.
   detail::directory_handle open_parent() const;
 
   /// Throws `error`, and discards the temporary file, if the target exists and is not a regular file.

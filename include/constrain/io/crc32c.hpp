@@ -13,10 +13,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// checksum detects every change confined to 32 consecutive bits, and other changes with probability 1 - 2^-32.
 class crc32c {
 public:
-  /// Adds bytes to the checksum.
+  /// Adds bytes to the checksum: several calls give the same value as one call with all bytes. Returns this object.
   crc32c& update(std::span<std::byte const> bytes);
 
-  /// The checksum of all bytes so far.
+  /// The checksum of all bytes so far; 0 if there are none.
   std::uint32_t value() const { return ~state_; }
 
 private:

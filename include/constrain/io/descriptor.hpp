@@ -16,7 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 inline std::string reason(int number = errno) { return std::generic_category().message(number); }
 
 /// A remedy for a failure to create or write a file, such as "free disk space" for a full disk. `number`: the error
-/// number. The caller's error message also contains `reason(number)` and suggests another path.
+/// number. Returns a string literal. The caller's error message also contains `reason(number)` and suggests another
+/// path.
 [[gnu::cold]] char const* remedy(int number = errno);
 
 /// Owns a POSIX file descriptor or is empty.
@@ -35,7 +36,7 @@ public:
   int get() const { return number_; }
   /// Whether there is a descriptor.
   explicit operator bool() const { return number_ >= 0; }
-  /// Returns the number and gives up ownership: the caller must close the descriptor.
+  /// Returns the number (negative: none) and gives up ownership: the caller must close the descriptor.
   int release() { return std::exchange(number_, -1); }
 
 private:
@@ -45,7 +46,8 @@ private:
 /// `path.c_str()`. Throws `error` if the path contains a NUL byte, at which the system would truncate the path.
 [[gnu::cold]] char const* system_path(std::string const& path);
 
-/// Writes all of `bytes`. On failure, returns false and sets `errno`; some of the bytes may have been written.
+/// Writes all of `bytes` at the position of `file`, and repeats interrupted and partial writes. On failure, returns
+/// false and sets `errno`; some of the bytes may have been written.
 bool write_all(descriptor const& file, std::string_view bytes);
 
 /// Opens a regular file for reading, and stores the file's status (fstat) in `*status` unless `status` is null. Throws

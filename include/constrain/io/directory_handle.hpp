@@ -18,8 +18,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 /// follow a symbolic link. nullopt if the name does not exist or its status cannot be read.
 std::optional<struct stat> status_at(int directory, std::string const& name);
 
-/// Whether a path exists and its status can be read; a broken symbolic link counts as existing. Throws `error` for a
-/// NUL byte.
+/// Whether a path exists and its status can be read. A symbolic link is not followed, so a broken one counts as
+/// existing. Throws `error` for a NUL byte.
 inline bool exists(std::string const& path) { return status_at(AT_FDCWD, system_path(path)).has_value(); }
 
 /// Whether `a` and `b` are statuses of the same file or directory: their devices and inodes are equal.
@@ -45,12 +45,12 @@ public:
   explicit operator bool() const { return static_cast<bool>(file_); }
   /// The descriptor's number, for system calls; negative if no directory is open.
   int get() const { return file_.get(); }
-  /// The directory's owner and status when the directory was opened.
+  /// The directory's owner and status when the directory was opened; zeros if no directory is open.
   uid_t owner() const { return status_.st_uid; }
   struct stat const& status() const {
     return status_;
   }
-  /// Whether `name` in `parent` refers to this directory now.
+  /// Whether `name` in `parent` refers to this directory now, and not through a symbolic link.
   bool is_at(directory_handle const& parent, std::string const& name) const;
   /// The names of the directory's entries, in no particular order; empty if reading fails.
   [[gnu::noinline, gnu::cold]] std::vector<std::string> names() const {
@@ -71,7 +71,7 @@ public:
   [[gnu::cold]] std::optional<std::string> text(std::string const& name, bool single_link = false) const;
 
   /// Removes `name` if it is a regular file that belongs to the directory's owner; keeps anything else. Returns false
-  /// only if the removal fails.
+  /// only if the removal fails, with the reason in `errno`.
   bool remove(std::string const& name) const;
 
 private:

@@ -34,18 +34,21 @@ inline constexpr std::string_view mark_begin = "constrain made this directory an
 class directory_mark {
 public:
   directory_mark() = default;
-  /// Creates the mark and lists `files` in it. On failure the object is empty and `errno` is set.
+  /// Creates the mark, which must not exist, and lists `files` in it; does not sync it to disk. `parent`, `name`: see
+  /// `mark_head`. On failure the object is empty and `errno` is set.
   directory_mark(directory_handle const& directory, directory_handle const& parent, std::string_view name,
                  std::vector<std::string> const& files = {});
   /// Whether a mark is open.
   explicit operator bool() const { return static_cast<bool>(file_); }
-  /// Whether the mark and the directory have the same owner. If not, another user has replaced the new directory.
+  /// Whether the mark and `directory`, the directory that it is in, have the same owner. If not, another user has
+  /// replaced the new directory.
   bool owns(directory_handle const& directory) const;
 
-  /// Lists files that are about to be created, and syncs the mark to disk unless all are listed already. On failure
-  /// returns false and sets `errno`.
+  /// Lists files that are about to be created, and syncs the mark to disk. Does nothing if `add` has listed all of them
+  /// before. On failure returns false and sets `errno`.
   [[gnu::cold]] bool add(std::vector<std::string> const& names);
-  /// Syncs the mark to disk. On failure returns false and sets `errno`; EINVAL (sync not supported) counts as success.
+  /// Syncs the mark to disk. On failure returns false and sets `errno`. EINVAL (the file system does not support it)
+  /// counts as success.
   bool sync() { return ::fsync(file_.get()) == 0 || errno == EINVAL; }
 
 private:

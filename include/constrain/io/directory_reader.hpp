@@ -21,11 +21,12 @@ public:
   /// byte, or if it does not exist and does not end in a name.
   static bool finds(std::string const& path);
 
-  /// If the directory does not exist, reads '.<name>.previous' (see `finds`). Throws `error` if the directory or its
-  /// manifest is missing or invalid, and for the first file that is missing, truncated or changed.
+  /// Opens and checks the directory `path`. If it does not exist, reads '.<name>.previous' (see `finds`) instead.
+  /// Throws `error` if the directory or its manifest is missing or invalid, and for the first file that is missing,
+  /// truncated or changed.
   [[gnu::cold]] explicit directory_reader(std::string const& path);
 
-  /// The files that the manifest lists.
+  /// The files that the manifest lists, in the order in which they were written.
   std::vector<manifest::entry> const& entries() const { return contents_.files; }
   /// Whether the manifest lists the file `name`.
   bool contains(std::string_view name) const { return contents_.find(name) != nullptr; }
@@ -38,7 +39,7 @@ public:
   void bytes(std::string_view name) && = delete;
   void text(std::string_view name) && = delete;
 
-  /// The path of a file, for errors about its content.
+  /// The path of the file `name`, which need not exist, for errors about its content.
   std::string path(std::string_view name) const { return concat({directory_, "/", name}); }
 
 private:

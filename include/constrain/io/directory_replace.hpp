@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-/// The steps of `directory_writer`, which replaces the directory at a path, the target, with a finished new one and
+/// The stages of `directory_writer`, which replaces the directory at a path, the target, with a finished new one and
 /// removes the old one. `parent` is always the parent directory, and `name` is a name in it. For marks, see
 /// directory_mark.hpp.
 ///
@@ -36,18 +36,19 @@ struct old_directory {
 /// replace `name`: either nothing has this name, or `name` is a directory of `owner` that is empty, holds only an
 /// incomplete mark, has a valid mark or has a manifest. A manifest without a mark (in a copy, or from a version without
 /// marks) suffices, because the caller chose this directory as the target. Also throws `error` for an invalid manifest.
-/// `shown`: the directory's name in errors. `attempts`: how many times to retry if another writer replaces the
-/// directory during the check.
+/// `owner`: the owner of new files. `shown`: the directory's name in errors. `attempts`: how many times to retry if
+/// another writer replaces the directory during the check.
 [[gnu::cold]] old_directory check_replaceable(directory_handle const& parent, std::string const& name, uid_t owner,
                                               std::string const& shown, int attempts = 100);
 
-/// Writes a mark into the old directory if it has no valid one, and adds the mark to `old.files`. With the mark, a
-/// later save can finish the removal if this save is interrupted. Ignores failure: without a mark, a later save
-/// neither finishes the removal nor restores '.<name>.previous'.
+/// Writes a mark into the old directory, at `name` in `parent`, if it has no valid one, and adds the mark to
+/// `old.files`. With the mark, a later save can finish the removal if this save is interrupted. Ignores failure:
+/// without a mark, a later save neither finishes the removal nor restores '.<name>.previous'.
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& parent, std::string const& name);
 
-/// Removes `files`, and then the directory if `name` still refers to it. If the directory holds other files, renames it
-/// to `kept` instead. Stops at a file that cannot be removed.
+/// Removes `files` from `directory`, and then the directory if `name` in `parent` still refers to it. If the directory
+/// holds other files, renames it to `kept` instead. Returns at the first file that cannot be removed. Ignores other
+/// failures.
 [[gnu::cold]] void remove_directory(directory_handle const& directory, directory_handle const& parent,
                                     std::string const& name, std::vector<std::string> const& files,
                                     std::string const& kept);

@@ -29,14 +29,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// If anything fails before the replacement, the target is unchanged and the temporary directory is removed.
 class directory_writer {
 public:
-  /// Whether to try the atomic exchange of two names. `no` is for tests of the fallback: two renames.
+  /// How the new directory replaces the old one. `yes`: by an atomic exchange of names or, if the file system does not
+  /// support it, by two renames. `no`: by two renames, for tests.
   enum class exchange { yes, no };
 
-  /// Begins a save to `path`, or to the directory that the symbolic link `path` refers to. Creates missing parent
-  /// directories. If an interrupted save left '.<name>.previous' instead of that directory, restores it first. Throws
-  /// `error` if `path` exists and is neither an empty nor a saved directory of this user, if `path` is a link that is
-  /// broken even after that or does not end in a name, if `path` is or contains the working directory, or if a parent
-  /// directory or the temporary directory cannot be created.
+  /// Begins a save to `path`, or to the directory that `path` refers to if it is a symbolic link. Creates missing
+  /// parent directories. If an interrupted save left '.<name>.previous' instead of that directory, restores it first.
+  /// Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if `path` does not end
+  /// in a name, if `path` is a link to a directory that does not exist and was not restored, if `path` is or contains
+  /// the working directory, or if a parent directory or the temporary directory cannot be created.
   explicit directory_writer(std::string const& path, exchange way = exchange::yes);
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;
@@ -46,9 +47,9 @@ public:
   /// of one sync per file. Ignores invalid names (see `valid_file_name`). Throws `error` if writing the mark fails.
   [[gnu::cold]] void announce(std::vector<std::string> const& names);
 
-  /// Writes one file: calls `fill` with the file's `output_file`. Throws `error` if no save is in progress, if the name
-  /// is not a `valid_file_name` or is used twice, or if writing fails. A failed write or an exception from `fill` ends
-  /// the save: the temporary directory is removed.
+  /// Writes one file: calls `fill` with the file's `output_file`, then closes the file. Throws `error` if no save is in
+  /// progress, if the name is not a `valid_file_name` or is used twice, or if writing fails. A failed write or an
+  /// exception from `fill` ends the save: the temporary directory is removed.
   template <std::invocable<output_file&> function> void write(std::string_view name, function const& fill) {
     check_name(name);
     put(std::string(name), filling(fill));
@@ -84,7 +85,7 @@ private:
   /// The owner of new files in `temporary_directory_`. On a network file system, the owner is not always this process's
   /// user.
   uid_t owner() const { return temporary_directory_.owner(); }
-  /// A new name for a directory with files that this library did not save.
+  /// A name, a new one in each call, for a directory with files that this library did not save.
   std::string kept() const { return concat({split_target_.name, ".kept-", unlikely_suffix()}); }
 
   /// Whether `recover` restores the directory '.<name>.previous' (`previous`) if the target does not exist: the
@@ -111,11 +112,14 @@ private:
     return {[](void const* object, output_file& out) { (*static_cast<function const*>(object))(out); }, &fill};
   }
 
+  /// Throws `error` if no save is in progress, if `name` is not a `valid_file_name`, or if it was used before.
   [[gnu::cold]] void check_name(std::string_view name) const;
 
+  /// Writes one file, with any name, and adds it to the manifest. If that fails, discards the save and rethrows.
   [[gnu::cold]] void put(std::string const& name, filler const& fill);
 
-  /// Puts the temporary directory in the place of the target, and removes the old directory.
+  /// Replaces the target with the temporary directory, removes the directory `old`, and ends the save. Throws `error`
+  /// if that fails, or if the parent directory cannot be synced.
   void replace(detail::old_directory const& old);
 
   /// Removes the replaced directory, now called `name`, if it is the old directory that was checked, or one that
@@ -123,7 +127,7 @@ private:
   [[gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name);
 
   /// Renames the temporary directory to the target. Returns the old directory's new name; "" if there was no old
-  /// directory.
+  /// directory. Throws `error`, with the place of the old content, if a rename fails.
   [[gnu::cold]] std::string move();
 
   /// Throws the error for a failed replacement, with the reason from `errno`. `old_content`: a phrase that says where

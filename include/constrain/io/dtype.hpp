@@ -12,7 +12,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The name of a dtype in safetensors files.
+/// The name of a dtype in safetensors files, such as "BF16".
 constexpr char const* name_in_files(dtype type) {
   switch (type) {
   case dtype::u8: return "U8";
@@ -76,7 +76,8 @@ private:
 
 } // namespace detail
 
-/// The size of a tensor in bytes; nullopt for an unknown dtype, a negative extent or a size above 2^63 - 1.
+/// The size of a tensor in bytes; an empty shape has one element. nullopt for an unknown dtype, a negative extent or a
+/// size above 2^63 - 1.
 constexpr std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, std::vector<std::int64_t> const& shape) {
   auto const element_bytes = dtype_bytes(dtype);
   if (element_bytes == 0) return std::nullopt;

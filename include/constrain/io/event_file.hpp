@@ -21,7 +21,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// created or written.
 class event_file {
 public:
-  /// Creates a file in an existing directory, with a name that TensorBoard recognizes: 'events.out.tfevents.<...>'.
+  /// Creates a file, with the current time as the start time, in an existing directory, with a name that TensorBoard
+  /// recognizes: 'events.out.tfevents.<...>'.
   [[gnu::cold]] explicit event_file(std::string const& directory)
       : event_file(concat({directory, "/events.out.tfevents.", std::time(nullptr), ".constrain.", unlikely_suffix()}),
                    static_cast<double>(std::time(nullptr))) {}
@@ -40,7 +41,8 @@ private:
   descriptor file_;
 
   // Protocol-buffer encoding. A field is a key (the field's number and wire type, as one varint) followed by the
-  // field's value: a varint, little-endian bytes (`fixed`), or a length and a string.
+  // field's value: a varint, little-endian bytes (`fixed`: the lowest `size` bytes of `bits`), or a length and a
+  // string.
   static std::string varint(std::uint64_t x);
   static std::string fixed(std::uint64_t bits, int size);
   static std::string key(std::uint64_t field, std::uint64_t wire_type) { return varint(field << 3 | wire_type); }
@@ -61,6 +63,7 @@ private:
   /// Writes a TFRecord: the event's length (8 bytes), the length's checksum, the event and its checksum.
   [[gnu::cold]] void record(std::string const& event);
 
+  /// Throws the error for a failed write, with the reason from `errno`.
   [[noreturn]] void fail() const {
     throw error(
         {"the events '", path_, "' cannot be written (", reason(), "); ", remedy(), " or choose another directory"});

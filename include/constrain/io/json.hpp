@@ -62,20 +62,24 @@ public:
   /// The number of elements of an array or members of an object. Throws `error` if the value is neither.
   std::size_t size() const;
 
-  /// An array's elements, in order: `for (json element : value.elements())`.
+  /// An array's elements, in order: `for (json element : value.elements())`. Throws `error` if the value is not an
+  /// array.
   json_range<json> elements() const;
-  /// An object's members, in the order of the text: `for (auto const& [name, element] : value.members())`.
+  /// An object's members, in the order of the text: `for (auto const& [name, element] : value.members())`. Throws
+  /// `error` if the value is not an object.
   json_range<json_member> members() const;
 
-  /// An object's member `name`, or nullopt if the object has none. Linear search.
+  /// The value of an object's member `name`; nullopt if the object has none. Linear search. Throws `error` if this is
+  /// not an object.
   std::optional<json> find(std::string_view name) const;
   /// The value of an object's member `name`; nullopt if this is not an object, or if the member is missing or null.
   std::optional<json> value(std::string_view name) const;
 
-  /// An object's member `name`. Throws `error` if the object has none.
+  /// The value of an object's member `name`. Throws `error` if the object has none, or if this is not an object.
   json operator[](std::string_view name) const;
 
-  /// Throws `error`: "'<where>' has <number or kind of value> at byte <position> where <needed> is needed".
+  /// Throws `error`: "'<where>' has <the number, or the kind of value> at byte <position> where <needed> is needed;
+  /// ...".
   [[noreturn]] void fail(std::string_view needed) const;
 
 private:
@@ -88,6 +92,7 @@ private:
 
   json_node const& node() const { return tree_->nodes[index_]; }
 
+  /// The value's node. Throws `error` if the value is not of the kind `needed`; `what`: that kind in the error.
   json_node const& need(json_kind needed, std::string_view what) const;
 
   template <class integer> integer whole() const {

@@ -20,7 +20,8 @@ class json_cursor : public json_tokens {
 public:
   using json_tokens::json_tokens;
 
-  /// A cursor in the same text at `position`, in bytes from the beginning of the text.
+  /// A cursor in the same text at `position`, in bytes from the beginning of the text. `position` must be at most the
+  /// size of the text.
   json_cursor from(std::size_t position) const;
 
   /// The kind of the value at the position, determined by its first byte. A byte that begins no value counts as a
@@ -62,16 +63,18 @@ public:
     return result;
   }
 
-  /// Throws `error` unless only white space follows.
+  /// Skips white space. Throws `error` unless the end of the text follows.
   void finish();
 
-  /// Throws `error`: "'<where>' has <number or kind of value> at byte <position> where <needed> is needed".
+  /// Throws `error`: "'<where>' has <the number, or the kind of value> at byte <position> where <needed> is needed;
+  /// ...".
   [[noreturn]] void unsuitable(std::string_view needed) const;
 
-  /// Throws `error`: "'<where>' has no '<name>' in the object at byte <position>".
+  /// Throws `error`: "'<where>' has no '<name>' in the object at byte <position>; ...".
   [[noreturn]] void missing(std::string_view name) const { throw detail::missing_json(where_, at_, name); }
 
 private:
+  /// Throws `error` unless the value at the position is of the kind `needed`; `what`: that kind in the error.
   void need(json_kind needed, std::string_view what) const {
     if (kind() != needed) unsuitable(what);
   }

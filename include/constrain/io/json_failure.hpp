@@ -13,7 +13,7 @@ enum class json_kind : std::uint8_t { null, boolean, number, string, array, obje
 
 namespace detail {
 
-/// The error for invalid JSON at byte `byte`. `where`: the path or name of the text.
+/// The error for invalid JSON at byte `byte`. `where`: the path or name of the text. `reason`: what is wrong there.
 inline error not_json(std::string_view where, std::size_t byte, std::string_view reason) {
   return error({"'", where, "' is not valid JSON at byte ", byte, ": ", reason, "; correct it or write it again"});
 }

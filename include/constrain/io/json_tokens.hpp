@@ -23,7 +23,7 @@ public:
 
   /// The position's byte offset in the text.
   std::uint32_t position() const { return static_cast<std::uint32_t>(at_); }
-  /// The byte offset of `token`, which a function of this class returned.
+  /// The byte offset of `token`, which a function of this object or of a copy returned.
   std::uint32_t position_of(std::string_view token) const {
     return static_cast<std::uint32_t>(token.data() - text_.data());
   }
@@ -52,7 +52,7 @@ public:
   std::string_view number_token();
 
   /// Reads the string whose opening quote is at the position. Returns the text between the quotes as written, and calls
-  /// `put(part)` for consecutive parts of the decoded string.
+  /// `put(part)` for consecutive parts of the decoded string. `part` is valid during the call and may be empty.
   template <class function> std::string_view string_token(function const& put) {
     auto const begin = ++at_;
     for (;;) {
@@ -94,13 +94,14 @@ protected:
 private:
   static bool is_plain(char c) { return static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\'; }
 
+  /// Skips decimal digits. Returns their number.
   std::size_t digits() {
     auto const begin = at_;
     while (here() >= '0' && here() <= '9') ++at_;
     return at_ - begin;
   }
 
-  /// Reads four hexadecimal digits.
+  /// Reads four hexadecimal digits. Returns their value.
   unsigned hexadecimal();
 
   /// Reads the escape sequence whose backslash is at the position. Returns its code point.

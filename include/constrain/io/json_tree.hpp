@@ -55,15 +55,20 @@ private:
     tree_.nodes.reserve(text.size() / 2 + 1);
   }
 
-  // Each of these five functions appends the nodes of a part of the text.
+  // These five functions append nodes. `value` reads the value at the cursor; `depth`: number of arrays and objects
+  // around it.
   void value(int depth);
 
+  // Appends the node of a scalar other than a string; `token`: its text, as the cursor returned it.
   void add(json_kind kind, std::string_view token);
 
+  // Reads the string at `from`, and decodes it in place in `tree_.text`.
   void string(json_cursor& from);
 
+  // Appends the name of a member; `token`: the name as written, which the cursor has read.
   void name(std::string_view token);
 
+  // Reads the array or object at the cursor. Throws `error` if `depth` is `maximum_depth`.
   void container(json_kind kind, int depth);
 
   /// Throws `error` if two members of the object at node index `object` have the same name.

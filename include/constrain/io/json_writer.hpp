@@ -28,7 +28,8 @@ enum class json_layout { lines, row };
 /// the members of an object different names.
 class json_writer {
 public:
-  /// Begins an object or array that is the outermost value or an element of an array.
+  /// Begins an object or array that is the outermost value or an element of an array. All calls that write return this
+  /// writer.
   json_writer& object(json_layout layout = json_layout::lines) { return element_begins(), open('{', '}', layout); }
   json_writer& array(json_layout layout = json_layout::lines) { return element_begins(), open('[', ']', layout); }
   /// Begins an object that is a member of an object.
@@ -40,7 +41,7 @@ public:
     return member_begins(name), open('[', ']', layout);
   }
 
-  /// Writes a member of an object. `value`: nullptr (written as null), a bool, a number or a string.
+  /// Writes a member of an object. `value`: nullptr (written as null), a bool, a number or a string in UTF-8.
   template <class type> json_writer& member(std::string_view name, type const& value) {
     return member_begins(name), scalar(value);
   }
@@ -57,16 +58,17 @@ public:
 
 private:
   struct level {
-    char close;
-    bool row, empty;
+    char close;      // the closing bracket
+    bool row, empty; // whether it is on one line; whether it has no member or element yet
   };
 
   std::string out_;
   std::vector<level> levels_;
 
+  /// Writes the opening bracket `begin`; `end` will write `close`.
   json_writer& open(char begin, char close, json_layout layout);
 
-  /// Begins a new line.
+  /// Begins a new line, indented by two spaces per open object or array.
   void line();
 
   /// Writes the separator before a member or element: a comma, except before the first, and a new line, except in a
@@ -80,6 +82,7 @@ private:
   /// now.
   void member_begins(std::string_view name);
 
+  /// Writes a value without a separator.
   template <class type> json_writer& scalar(type const& value) {
     if constexpr (std::is_same_v<type, std::nullptr_t>) out_ += "null";
     else if constexpr (std::is_same_v<type, bool>) out_ += value ? "true" : "false";

@@ -14,9 +14,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// and an incomplete last line is removed. Throws `error` if writing fails.
 class log_file {
 public:
-  /// Opens or creates the file. `header`: the first line, written into an empty file; "": no header. An existing file
-  /// is emptied if `last_step` is 0 or less, or if its first line is not `header`. Throws `error` for anything but a
-  /// regular file without other hard links, and for a symbolic link.
+  /// Opens or creates the file. `header`: the first line, written into an empty file; "": no header. `prefix`: the text
+  /// before the step number in each line. An existing file is emptied if `last_step` is 0 or less, or if its first line
+  /// is not `header`. Throws `error` for anything but a regular file without other hard links, and for a symbolic link.
   log_file(std::string const& path, std::string prefix, std::string_view header, std::int64_t last_step);
 
   /// Appends `line` and a newline. `line` must begin with the prefix and the step number.
@@ -29,6 +29,7 @@ private:
   /// The number of bytes to keep: the complete lines before the first line of a step after `last_step`.
   [[gnu::cold]] off_t kept(std::string_view header, std::int64_t last_step) const;
 
+  /// Throws the error for a failed write, with the reason from `errno`.
   [[noreturn]] void fail() const {
     throw error(
         {"the log '", path_, "' cannot be written (", reason(), "); ", remedy(), " or choose another directory"});

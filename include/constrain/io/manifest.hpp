@@ -26,8 +26,9 @@ constexpr bool valid_file_name(std::string_view name) {
   return true;
 }
 
-/// The list of files in a saved directory, with sizes and checksums. The manifest's text ends with a checksum of the
-/// rest of the text, so that damage to a saved file or to the manifest itself is detected.
+/// The list of files in a saved directory, with sizes and checksums. The list does not contain the manifest. The
+/// manifest's text ends with a checksum of the rest of the text, so that damage to a saved file or to the manifest
+/// itself is detected.
 struct manifest {
   /// The members "format" and "version" of the text.
   static constexpr std::string_view format = "constrain directory";
@@ -44,7 +45,7 @@ struct manifest {
   /// The entry of the file `name`, or null if there is none.
   entry const* find(std::string_view name) const;
 
-  /// The text of manifest.json.
+  /// The text of manifest.json. The caller must give the files different names.
   [[gnu::cold]] std::string text() const;
 
   /// Parses a manifest. Throws an `error` that names `where` if the text is not valid JSON, or if its format, its
@@ -55,7 +56,7 @@ private:
   /// `value` as eight hexadecimal digits.
   static std::string hexadecimal(std::uint32_t value);
 
-  /// The end of the text, with the checksum of `body`. `body`: the text before this end.
+  /// The last lines of the text, with the checksum of `body`, the text before these lines.
   static std::string trailer(std::string_view body);
 };
 

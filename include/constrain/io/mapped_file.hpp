@@ -14,8 +14,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// A read-only memory mapping of a file. The mapping stays valid if the file is renamed or removed. If another process
-/// truncates the file in place, a read beyond the new end raises SIGBUS.
+/// A read-only memory mapping of a file. The mapping of an empty file is empty. The mapping stays valid if the file is
+/// renamed or removed. If another process truncates the file in place, a read beyond the new end raises SIGBUS.
 class mapped_file {
 public:
   mapped_file() = default;
@@ -23,8 +23,8 @@ public:
   /// Maps a file. Throws `error`, with a message that begins with `what`, for anything but a readable regular file.
   explicit mapped_file(std::string const& path, std::string const& what = "the file")
       : mapped_file(open_file(path, what), path, what) {}
-  /// Maps a regular file that is open for reading. `what`, `path`: the file's name in errors, as in "the log 'a.txt'".
-  /// Throws `error` if the file cannot be mapped.
+  /// Maps a regular file that is open for reading. `file` may be closed afterwards. `what`, `path`: the file's name in
+  /// errors, as in "the log 'a.txt'". Throws `error` if the file cannot be mapped.
   mapped_file(descriptor const& file, std::string const& path, std::string const& what) {
     struct stat status {};
     if (::fstat(file.get(), &status) == 0 && status.st_size == 0) return;

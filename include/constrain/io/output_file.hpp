@@ -22,15 +22,16 @@ error unwritable(std::string const& shown);
 /// Throws `error` for every failure, such as a full disk.
 class output_file {
 public:
-  /// Creates `path`, which must not exist. A relative path is relative to `from`, an open directory (AT_FDCWD: the
-  /// working directory). `shown`: the file's name in errors.
+  /// Creates `path`, which must not exist, with mode 0666 less the umask. A relative path is relative to `from`, an
+  /// open directory (AT_FDCWD: the working directory). `shown`: the file's name in errors.
   output_file(std::string const& path, std::string shown, int from = AT_FDCWD);
 
-  /// Appends bytes or text.
+  /// Appends bytes or text. Not after `close`.
   void write(std::span<std::byte const> bytes);
   void write(std::string_view text) { write(text_bytes(text)); }
 
-  /// Writes the buffered bytes, syncs the file to disk and closes it. Without this call, buffered bytes are lost.
+  /// Writes the buffered bytes, syncs the file to disk and closes it. Call it once. Without this call, buffered bytes
+  /// are lost and the file remains.
   void close();
 
   /// The size and CRC-32C of all bytes passed to `write`.
@@ -46,7 +47,7 @@ private:
   std::uint64_t length_ = 0;
   crc32c checksum_;
 
-  /// Writes the buffered bytes.
+  /// Writes the buffered bytes and empties the buffer.
   void flush();
 
   /// Writes bytes to the file, bypassing the buffer.
@@ -54,6 +55,7 @@ private:
     if (!write_all(file_, {reinterpret_cast<char const*>(bytes.data()), bytes.size()})) fail();
   }
 
+  /// Throws the error for a failed write, with the reason from `errno`.
   [[noreturn]] void fail() const { throw unwritable(shown_); }
 };
 

@@ -10,8 +10,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Throws `error` if the directory at `path` is or contains this process's working directory: replacing that directory
-/// would break all relative paths.
+/// Throws `error` if the directory at `path` is or contains this process's working directory (a path that does not
+/// exist is neither): replacing that directory would break all relative paths.
 [[gnu::cold]] void refuse_working_directory(std::string const& path);
 
 /// A path split into its directory and its last component, the name.
@@ -19,10 +19,11 @@ struct split_path {
   std::string directory, name; // `directory` ends with '/' or is empty
 
   /// Splits `path` or, if it is a symbolic link or its last component is '.' or '..', its real path (realpath(3)).
-  /// Throws `error` for a broken link, for a path without a name (such as "/") and for a NUL byte.
+  /// Other paths need not exist. Throws `error` for a broken link, for a path without a name (such as "/") and for a
+  /// NUL byte.
   [[gnu::cold]] explicit split_path(std::string path);
 
-  /// The path of the hidden file or directory '.<name>.<kind>' beside this path.
+  /// The path of the hidden file or directory '.<name>.<kind>' beside this path. It need not exist.
   std::string sibling(std::string const& kind) const { return directory + sibling_name(kind); }
   /// The name '.<name>.<kind>' without the directory.
   std::string sibling_name(std::string const& kind) const { return concat({".", name, ".", kind}); }
@@ -41,7 +42,7 @@ private:
 [[gnu::cold]] std::optional<split_path> missing_path(std::string path);
 
 /// A suffix that makes a temporary name unlikely to exist already: the process id, the nanoseconds of the clock and a
-/// counter.
+/// counter, joined by '-'. Each call returns another suffix.
 [[gnu::cold]] std::string unlikely_suffix();
 
 /// The error for a directory `path` that cannot be synced to disk. `code`: the error number.
@@ -51,7 +52,8 @@ error not_on_disk(std::string const& path, int code = errno);
 /// `errno`. A relative path is relative to `from`, an open directory (AT_FDCWD: the working directory).
 [[gnu::cold]] std::optional<std::vector<std::string>> directory_names(std::string const& path, int from = AT_FDCWD);
 
-/// Creates a directory and its parents, except those that exist. Throws `error` if that fails.
+/// Creates a directory and its parent directories, except those that exist; an empty path creates nothing. Throws
+/// `error` for a NUL byte or if a directory cannot be created, and then keeps those created before.
 [[gnu::cold]] void make_directories(std::string const& path);
 
 } // namespace constrain::io

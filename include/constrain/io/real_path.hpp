@@ -10,20 +10,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The absolute path without symbolic links, '.' or '..'. Unlike with realpath(3), the last components of the path need
-/// not exist; a broken link is kept, like a component that does not exist. Throws `error` if the path contains a NUL
-/// byte.
+/// The absolute path without symbolic links, '.' or '..'; an empty path is the working directory. Unlike with
+/// realpath(3), the last components of the path need not exist; a broken link is kept, like a component that does not
+/// exist. Throws `error` if the path contains a NUL byte.
 [[gnu::cold]] std::string real_path(std::string path);
 
 namespace detail {
 
-/// The status of a path, following symbolic links; nullopt on failure.
+/// The status of a path, following symbolic links; nullopt if the path does not exist or its status cannot be read.
 std::optional<struct stat> status_of(std::string const& path);
 
 } // namespace detail
 
 /// The first component of `path` below `directory`, after resolving both: "a" for "d/a/b" in "d". Empty if `path` and
-/// `directory` are the same directory; nullopt if `path` is not in `directory`.
+/// `directory` are the same directory; nullopt if `path` is not in `directory`. Throws as `real_path` does.
 [[gnu::cold]] std::optional<std::string> name_below(std::string const& path, std::string const& directory);
 
 } // namespace constrain::io

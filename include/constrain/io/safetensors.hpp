@@ -31,7 +31,7 @@ struct safetensors {
   std::vector<tensor> tensors; ///< In the order of the header.
   metadata_list metadata;      ///< Keys and values of the header's "__metadata__".
 
-  /// The tensor `name`, or null if there is none.
+  /// The tensor `name`, or null if there is none. Linear search.
   tensor const* find(std::string_view name) const;
 };
 
@@ -42,7 +42,8 @@ struct safetensors {
 /// memory, and only the time to read the header a few times and to sort the names.
 [[gnu::cold]] safetensors parse_safetensors(std::span<std::byte const> file, std::string const& where);
 
-/// An open safetensors file, mapped into memory. Its tensors are valid for the lifetime of this object.
+/// An open safetensors file, mapped into memory. Its tensors are valid for the lifetime of this object. See
+/// `mapped_file` for a file that another process truncates.
 class safetensors_file {
 public:
   /// Opens and parses a file. Throws `error` if the file cannot be read or is not valid.

@@ -24,7 +24,8 @@ public:
   /// The tensors of one file from its bytes. Throws `error`, naming `where`, if they are not valid.
   [[gnu::cold]] static safetensors_files parse(std::span<std::byte const> bytes, std::string const& where);
   /// The tensors of the files that an index lists. `index`: the index's text; `where`: the index's path.
-  /// `bytes_of(name)` returns the bytes of the file `name`. Throws the errors of `open_indexed`.
+  /// `bytes_of(name)` returns the bytes of the file `name`; called once for each file. Throws the errors of
+  /// `open_indexed`.
   [[gnu::cold]] static safetensors_files parse_indexed(
       std::string_view index, std::string const& where,
       function_ref<std::span<std::byte const>(std::string const& name)> bytes_of);
@@ -32,7 +33,7 @@ public:
   /// All tensors, file by file.
   std::vector<tensor const*> const& tensors() const& { return tensors_; }
   void tensors() && = delete;
-  /// The tensor `name`, or null if there is none.
+  /// The tensor `name`, or null if there is none. Linear search.
   tensor const* find(std::string_view name) const&;
   void find(std::string_view name) && = delete;
 
@@ -41,6 +42,7 @@ private:
   std::vector<safetensors> files_;
   std::vector<tensor const*> tensors_;
 
+  /// Parses one file and appends its tensors. Throws the errors of `parse_safetensors`.
   void add(std::span<std::byte const> bytes, std::string const& where);
 };
 

@@ -41,9 +41,9 @@ public:
   safetensors_header(std::string_view text, std::string const& where, std::uint64_t data)
       : start_(text, where), where_(where), data_(data) {}
 
-  /// Calls `on_tensor(entry)` for every tensor and `on_metadata(name, value)` for every metadata entry, in order.
-  /// Throws `error` for invalid JSON, an invalid entry or a second `__metadata__`. Does not compare entries with each
-  /// other.
+  /// Calls `on_tensor(entry)` for every tensor and `on_metadata(name, value)` for every metadata entry, in order;
+  /// `name` and `value` are as written, with escapes not decoded. Throws `error` for invalid JSON, an invalid entry or
+  /// a second `__metadata__`. Does not compare entries with each other.
   void read(tensor_function on_tensor, metadata_function on_metadata) const;
 
   /// Throws `error` unless the header is valid: besides the checks of `read`, names must be unique, the numbers of
@@ -54,7 +54,7 @@ public:
   /// The shape of an entry that `read` passed to `on_tensor`.
   std::vector<std::int64_t> shape(safetensors_entry const& entry) const;
 
-  /// A string of the header with its escapes decoded.
+  /// A string of the header, as `read` passed it to a callback, with its escapes decoded.
   std::string decoded(std::string_view string) const { return start_.decoded(string); }
 
 private:
@@ -64,10 +64,12 @@ private:
   std::string const& where_;
   std::uint64_t data_;
 
+  /// The error for an invalid tensor. `tensor`: its name as written.
   error refusal(std::string_view tensor, std::string_view reason) const {
     return error({"the tensor '", shown(start_, tensor), "' in '", where_, "' ", reason, "; get the file again"});
   }
 
+  /// Increments `names`. Throws `error` above `safetensors_maximum_names`; `what`: the end of the message.
   void count(std::size_t& names, std::string_view what) const {
     if (++names > safetensors_maximum_names)
       throw error({"'", where_, "' has more than ", safetensors_maximum_names, what});
@@ -76,6 +78,8 @@ private:
   /// Reads the entry of the tensor `name`. Throws `error` if the entry is invalid.
   safetensors_entry read_entry(json_cursor& cursor, std::string_view name) const;
 
+  // These three functions read one member's value into `entry`, and throw `error` if it is invalid. `read_shape` also
+  // multiplies `elements` by the extents.
   void read_dtype(json_cursor& cursor, safetensors_entry& entry) const;
 
   void read_shape(json_cursor& cursor, safetensors_entry& entry, element_count& elements) const;
@@ -89,7 +93,8 @@ private:
   /// The two data offsets of a tensor. `offsets`: the position of the first offset.
   std::pair<std::uint64_t, std::uint64_t> read_pair(std::uint32_t offsets) const;
 
-  /// Throws `error`, with `reason`, for the tensor whose first data offset is at the position `offsets`.
+  /// Throws `error`, with `reason`, for the tensor whose first data offset is at the position `offsets`; returns if
+  /// there is none.
   void refuse_tensor_at(std::uint32_t offsets, std::string_view reason) const;
 };
 

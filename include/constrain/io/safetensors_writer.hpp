@@ -10,12 +10,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// Writes tensors in the safetensors format. Tensors are sorted by element size, the largest first, so that every
-/// tensor begins at a multiple of its element size; tensors of the same element size keep their order. `bytes_of(i)`
-/// returns the bytes of tensor i, which must be `tensors[i].bytes.size()` bytes. `metadata`: the header's
-/// "__metadata__". Throws `error` for tensors that cannot be written (more than `safetensors_maximum_names`, an unknown
-/// dtype, an invalid shape, a wrong number of bytes, or a name that is duplicate, reserved or not UTF-8), for metadata
-/// with too many keys, a duplicate key or text that is not UTF-8, and if writing fails.
+/// Writes tensors in the safetensors format to `out`, which the caller closes. Tensors are sorted by element size, the
+/// largest first, so that every tensor begins at a multiple of its element size; tensors of the same element size keep
+/// their order. `bytes_of(i)` returns the `tensors[i].bytes.size()` bytes of tensor i, which must be valid until the
+/// next call; it is called once per tensor, in the order of the file. Only the size of `tensors[i].bytes` is used.
+/// `metadata`: the header's "__metadata__". Throws `error` for tensors that cannot be written (more than
+/// `safetensors_maximum_names`, an unknown dtype, an invalid shape, a wrong number of bytes, or a name that is
+/// duplicate, reserved or not UTF-8), for metadata with too many keys, a duplicate key or text that is not UTF-8, and
+/// if writing fails.
 [[gnu::cold]] void write_safetensors(output_file& out, std::span<tensor const> tensors, metadata_list const& metadata,
                                      function_ref<std::span<std::byte const>(std::size_t)> bytes_of);
 /// Like the overload above, with `tensors[i].bytes` as `bytes_of(i)`.
@@ -23,8 +25,8 @@ inline void write_safetensors(output_file& out, std::span<tensor const> tensors,
   write_safetensors(out, tensors, metadata, [&](std::size_t i) { return tensors[i].bytes; });
 }
 
-/// Writes a safetensors file atomically (see `atomic_file`): if an `error` is thrown, an older file at `path` is
-/// unchanged, unless only syncing the directory failed.
+/// Writes a safetensors file atomically (see `atomic_file`). Throws the errors of the overloads above and of
+/// `atomic_file`: an older file at `path` is then unchanged, unless only syncing the directory failed.
 void write_safetensors(std::string const& path, std::span<tensor const> tensors, metadata_list const& metadata = {});
 
 } // namespace constrain::io

@@ -20,7 +20,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 namespace detail {
 
-/// The index of one of two entries with the same name; nullopt if all names are unique.
+/// The index of one of two entries with the same name; nullopt if all names are unique. `count`: number of entries;
+/// `name_of(i)`: name of entry i.
 [[gnu::cold]] CONSTRAIN_INLINE std::optional<std::uint32_t> duplicate_name(
     std::size_t count, function_ref<std::string_view(std::uint32_t)> name_of) {
   std::vector<std::uint32_t> order(count);

@@ -29,7 +29,8 @@ constexpr std::size_t find_invalid_utf8(std::string_view text) {
   return i;
 }
 
-/// Returns the code point at byte `at` of well-formed UTF-8, and advances `at` past it.
+/// Returns the code point at byte `at` of well-formed UTF-8, and advances `at` past it. `at` must be where a code point
+/// begins.
 constexpr char32_t get_utf8(std::string_view text, std::size_t& at) {
   auto const lead = static_cast<unsigned char>(text[at++]);
   if (lead < 0x80) return lead;

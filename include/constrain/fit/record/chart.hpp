@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A line of a chart.
 struct series {
-  std::string_view name;                           // name in the legend, already escaped for HTML
+  std::string_view name;                           // name in the legend, already escaped for HTML; not copied
   char const* style;                               // CSS class
   std::vector<std::pair<double, double>> points{}; // (x, y), with ascending x
 };

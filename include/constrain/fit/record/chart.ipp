@@ -12,7 +12,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The distance between ticks: 1, 2 or 5 times a power of ten, for about five ticks in a range.
+/// The distance between ticks: 1, 2 or 5 times a power of ten, for about five ticks in a range of length `range`, which
+/// must be above 0.
 [[gnu::cold]] CONSTRAIN_INLINE double tick_spacing(double range) {
   double const power = libm::pow(10.0, libm::floor(libm::log10(range / 5)));
   for (double const digit : {1.0, 2.0, 5.0})
@@ -36,8 +37,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return text;
 }
 
-/// Splits [low, high], the range of x, into `columns` columns and returns the mean point of each non-empty column. The
-/// points must be in ascending order of x.
+/// Splits [low, high), a range of x with low < high, into `columns` columns and returns the mean point of each
+/// non-empty column. The points must be in ascending order of x and within [low, high]; `high` counts as one more
+/// column.
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::pair<double, double>> thinned(
     std::vector<std::pair<double, double>> const& points, double low, double high, int columns) {
   std::vector<std::pair<double, double>> result;

@@ -37,8 +37,8 @@ struct step_record {
   std::vector<metric> settings{};           // the model's (ct::setting) and the library's, as this step read them
 };
 
-/// Adds the metrics to the object that `json` is writing, as a member `name`: an object of names and values, on one
-/// line. Adds nothing if there are no metrics.
+/// Adds the metrics, which must have different names, to the object that `json` is writing, as a member `name`: an
+/// object of names and values, on one line. Adds nothing if there are no metrics.
 [[gnu::cold]] void write_metrics(io::json_writer& json, std::vector<metric> const& metrics,
                                  char const* name = "metrics");
 
@@ -48,19 +48,20 @@ struct step_record {
 /// steps.csv, appends to both files, and starts a new event file. Throws `error` if a file cannot be written.
 class records {
 public:
-  /// Creates the directory if it does not exist. `last_step`: last step before the resume; 0 for a new run.
+  /// Creates the directory if it does not exist. `last_step`: last step before the resume; 0 for a new run, which
+  /// empties existing steps.jsonl and steps.csv.
   [[gnu::cold]] records(std::string const& directory, std::int64_t last_step);
   ~records();
 
-  /// Appends a step to all files. Throws `error` if a file cannot be written.
+  /// Appends a step to all files. Steps must be written in ascending order. Throws `error` if a file cannot be written.
   [[gnu::cold]] void write(step_record const& r);
 
   /// All recorded steps, including those before the run was resumed. Unreadable lines are skipped: a file edited by
   /// hand must not end a long run with an exception. Throws `error` if steps.jsonl cannot be opened.
   [[gnu::cold]] std::vector<step_record> steps() const;
 
-  /// Writes the file `name` to the directory, atomically: a reader finds the old content or the new content. Throws
-  /// `error` if the file cannot be written or is a symbolic link.
+  /// Writes the file `name`, with the content `text`, to the directory, atomically: a reader finds the old content or
+  /// the new content. Throws `error` if the file cannot be written or is a symbolic link.
   [[gnu::cold]] void write_file(char const* name, std::string_view text) const;
 
 private:
@@ -70,10 +71,13 @@ private:
   /// Creates the directory and returns its path.
   static std::string const& create_directory(std::string const& directory);
 
+  /// The step as a line of steps.jsonl, without the line feed.
   [[gnu::cold]] static std::string json_line(step_record const& r);
 
+  /// The step of a line of steps.jsonl. Throws `error` for a missing member or one of the wrong kind.
   [[gnu::cold]] static step_record parse(io::json const& line);
 
+  /// The step as a line of steps.csv, without the line feed.
   [[gnu::cold]] static std::string csv_line(step_record const& r);
 
   std::string directory_;

@@ -19,9 +19,10 @@ struct report_head {
   memory_plan memory{};                                   // the trainer's memory plan
 };
 
-/// A run's report as one self-contained HTML page: diagnosis, facts, charts and memory plan. The charts show losses,
-/// learning rate, gradient norm, throughput, the objective's metrics, user-defined metrics, and settings that change.
-/// The charts mark the steps at which the run was saved (dotted) and resumed (dashed).
+/// A run's report as one self-contained HTML page: diagnosis, facts, charts and memory plan. `steps`: all steps of the
+/// run, in order. The charts show losses, learning rate, gradient norm, throughput, the objective's metrics,
+/// user-defined metrics, and settings that change. The charts mark the steps at which the run was saved (dotted) and
+/// resumed (dashed).
 [[gnu::cold]] std::string report(report_head const& head, std::span<step_record const> steps);
 
 } // namespace constrain

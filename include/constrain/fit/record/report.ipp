@@ -64,7 +64,7 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
 
 /// One chart per metric in the member `which` (validation_metrics, metrics or settings), in the order in which the
 /// metrics first appear in `steps`. `constants`: whether to draw metrics that never change. `legend`: the name of the
-/// line.
+/// line. `marks`: as in `line_chart`.
 [[gnu::cold]] CONSTRAIN_INLINE std::string metric_charts(std::span<step_record const> steps,
                                                          std::vector<metric> step_record::*which, char const* legend,
                                                          bool constants, std::vector<chart_mark> const& marks) {

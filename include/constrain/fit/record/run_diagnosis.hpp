@@ -34,6 +34,7 @@ namespace detail {
 /// fewer than ten steps), since single losses are noisy. Non-finite training losses are left out.
 class losses {
 public:
+  /// `steps`: all steps of the run, in order; may be empty. They must outlive this object, which points to them.
   [[gnu::cold]] explicit losses(std::span<step_record const> steps);
 
   /// Returns the first step with a non-finite validation loss. If there is none, but all training losses of the last
@@ -43,9 +44,11 @@ public:
   /// Which loss is not finite: "training" or "validation"; empty if `not_finite()` is null.
   char const* which() const { return which_; }
 
-  /// Mean training loss at the start of the run.
+  /// Mean training loss over the first tenth of the run, or over more steps if no loss in that tenth is finite; NaN if
+  /// no training loss is finite.
   double first() const;
-  /// Mean training loss over the tenth of the run that ends with step r; `first()` if no loss in that tenth is finite.
+  /// Mean training loss over the tenth of the run that ends with `r`, which must be one of the constructor's steps;
+  /// `first()` if no loss in that tenth is finite.
   double until(step_record const& r) const;
 
   /// The steps with an evaluation, before the first non-finite validation loss.
@@ -56,7 +59,7 @@ public:
 private:
   void set_not_finite(step_record const& r, char const* which) { not_finite_ = &r, which_ = which; }
 
-  /// Mean of the finite training losses of the steps with index in [begin, end).
+  /// Mean of the finite training losses of the steps with index in [begin, end); NaN if there is none.
   double mean(std::size_t begin, std::size_t end) const;
 
   std::span<step_record const> steps_;
@@ -68,9 +71,10 @@ private:
 
 } // namespace detail
 
-/// Diagnoses a run from the losses of its steps: returns the first verdict below that applies. A change in the
-/// validation loss counts only if it exceeds both the percentage below and 1/1000 of the total fall of the training
-/// loss; smaller changes are noise. For fewer than ten steps, "the last tenth" below is the last half.
+/// Diagnoses a run from the losses of its steps: returns the first verdict below that applies. `steps`: all steps of
+/// the run, in order (see `records::steps`); may be empty. A change in the validation loss counts only if it exceeds
+/// both the percentage below and 1/1000 of the total fall of the training loss; smaller changes are noise. For fewer
+/// than ten steps, "the last tenth" below is the last half.
 /// - not finite: a validation loss is NaN or infinite, or all training losses of the last tenth of the steps are NaN
 ///   or infinite;
 /// - too early: fewer than four evaluations;
