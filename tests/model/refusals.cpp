@@ -30,6 +30,13 @@ struct with_a_result_of_ids {
 struct not_constexpr {
   value operator()(value tokens) const { return tagger()(tokens); }
 };
+struct with_nine_labels {
+  static constexpr port_spec labels[] = {{.name = "a"}, {.name = "b"}, {.name = "c"}, {.name = "d"}, {.name = "e"},
+                                         {.name = "f"}, {.name = "g"}, {.name = "h"}, {.name = "i"}};
+  constexpr value operator()(value logits, value, value, value, value, value, value, value, value) const {
+    return logits;
+  }
+};
 struct of_rows {
   constexpr value operator()(value logits, value) const { return logits; }
 };
@@ -39,6 +46,7 @@ static_assert(refusal_of_step<detail::no_task>() == diagnosis_with<refusals::tra
 static_assert(refused<5> == diagnosis_with<refusals::model_is_not_a_function>());
 static_assert(refused<of_two{}> == diagnosis_with<refusals::inputs_do_not_fit_the_model>(0, 0, 0, 1));
 static_assert(refused<with_inputs_of_one_name{}> == diagnosis_with<refusals::port_is_invalid>());
+static_assert(refused<tagger{}, with_nine_labels> == diagnosis_with<refusals::port_is_invalid>());
 static_assert(refused<tagger{}, tagger> == diagnosis_with<refusals::objective_is_not_a_function>());
 static_assert(refused<not_constexpr{}> == diagnosis_with<refusals::model_is_not_constant>());
 static_assert(refused<tagger{}, causal_lm, micro_batch{.sequences = 2}> ==

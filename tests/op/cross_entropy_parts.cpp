@@ -99,6 +99,26 @@ TEST_CASE_TEMPLATE("cross_entropy_parts: large logits, and a rank without a poss
   as_on_one_rank(logits, array<std::int32_t>(shape(3), {9, 0, 2}));
 }
 
+TEST_CASE_TEMPLATE("cross_entropy_parts: a NaN among impossible classes is not lost", real, float, double) {
+  auto logits = array<real>::random(shape(1, classes), 1);
+  for (std::size_t i = 0; i < columns; ++i) logits[i] = -std::numeric_limits<real>::infinity();
+  logits[2] = std::numeric_limits<real>::quiet_NaN();
+  array<std::int32_t> const labels(shape(1), {9});
+  array<double> const inverse_count(shape{}, {1.0});
+  auto const options = ct::pack(rule::options{.classes = classes, .ranks = ranks});
+  std::mutex together;
+  tensor_group::run(ranks, [&](ct::step_parameters const& parameters) {
+    array<real> const mine(shape(1, columns), columns_of(logits.values(), 1, parameters.tensor->rank(), columns));
+    array<double> loss(shape{}), row_loss{shape(1)};
+    array<real> log_sum_exp{shape(1)}, buffer(shape(ranks, 1, 3));
+    ct::call const c{options, parameters};
+    call_kernel<rule>(c, mine.in(), labels.in(), inverse_count.in(), loss.out(), log_sum_exp.out(), row_loss.out(),
+                      buffer.out());
+    std::lock_guard const lock(together);
+    CHECK(std::isnan(loss[0]));
+  });
+}
+
 TEST_CASE("correct_predictions_parts: the first of equals counts, an ignored label does not") {
   array<float> logits(shape(6, classes), std::vector<float>(6 * classes, -1));
   auto const at = [&](std::size_t row, std::size_t column) -> float& { return logits[row * classes + column]; };

@@ -30,6 +30,9 @@ static_assert(refuses<rule::slice_is_out_of_range>(rule::infer(types({x_type}),
 static_assert(refuses<rule::slice_is_out_of_range>(rule::infer(types({x_type}),
                                                                {.dimension = 1, .begin = 2, .extent = huge - 2}),
                                                    5, huge));
+static_assert(refuses<rule::slice_is_out_of_range>(rule::infer(types({x_type}),
+                                                               {.dimension = 1, .begin = 2, .extent = huge}),
+                                                   5, huge));
 
 // Slices that overlap, leave elements out, are used twice and sliced again, along every dimension.
 struct model {

@@ -14,10 +14,11 @@ template <class list> concept lists_ports = requires(list const& l) {
   requires std::is_convertible_v<decltype(*std::begin(l)), port_spec const&>;
 };
 
-/// The first `maximum_ports` ports of a range.
+/// The ports of a range; none, which is refused, if there are more than `maximum_ports`.
 template <class list> constexpr port_specs copy_ports(list const& from) {
   port_specs out;
-  for (port_spec const& each : from) out.push_back(each);
+  for (port_spec const& each : from)
+    if (!out.push_back(each)) return {};
   return out;
 }
 

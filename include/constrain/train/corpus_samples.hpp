@@ -41,7 +41,8 @@ template <bool fits> struct corpus_is_evaluated {
                       "labels), or write evaluate(inputs, labels)");
 };
 
-/// Throws `error` if the vocabulary of the corpus (`corpus`) is larger than the model's (`model`).
+/// Throws `error` if the vocabulary of the corpus (`corpus`) is larger than the model's (`model`; 0: unknown, and not
+/// checked).
 void check_vocabulary(std::int64_t corpus, std::int64_t model);
 
 } // namespace detail

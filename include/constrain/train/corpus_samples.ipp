@@ -54,7 +54,7 @@ struct corpus_samples {
 };
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_vocabulary(std::int64_t corpus, std::int64_t model) {
-  if (corpus > model)
+  if (model > 0 && corpus > model)
     throw error({"the corpus has a vocabulary of ", corpus, " tokens, but the model's vocabulary has ", model,
                  "; give the model `.vocabulary = ", corpus, "`"});
 }

@@ -41,9 +41,9 @@ template <class real> real log_sum_exp(row_statistics<real> const* of, std::int6
   for (int rank = 1; rank < ranks; ++rank) maximum = std::max(maximum, of[rank * stride].maximum);
   for (int rank = 0; rank < ranks; ++rank) {
     auto const& part = of[rank * stride];
-    // If all logits of a rank are -infinity, the rank's sum is NaN.
-    if (part.maximum != -std::numeric_limits<real>::infinity())
-      sum += part.sum * math::exp_or_zero(part.maximum - maximum);
+    // If all logits of a rank are -infinity, the rank's sum is 0, or NaN if one is NaN.
+    bool const has_maximum = part.maximum != -std::numeric_limits<real>::infinity();
+    sum += has_maximum ? part.sum * math::exp_or_zero(part.maximum - maximum) : part.sum;
   }
   return maximum + math::log(sum);
 }
@@ -65,8 +65,9 @@ template <> struct kernel<op::cross_entropy_parts, cpu> {
       for (std::int64_t row = begin; row < end; ++row) {
         stored const* x = logits.data + row * columns;
         real const maximum = max_of(x, mine.count);
+        real const shift = maximum != -std::numeric_limits<real>::infinity() ? maximum : 0;
         auto const sum =
-            ordered_sum<real>(0, mine.count, [=](std::int64_t i) { return math::exp_or_zero(x[i] - maximum); });
+            ordered_sum<real>(0, mine.count, [=](std::int64_t i) { return math::exp_or_zero(x[i] - shift); });
         auto const column = mine.column_of(labels[row]);
         own[row] = {maximum, sum, 0 <= column && column < mine.count ? real(x[column]) : real(0)};
       }

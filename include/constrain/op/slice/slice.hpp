@@ -4,6 +4,8 @@
 #include "constrain/program/backward.hpp"
 #include "constrain/program/division.hpp"
 
+#include <limits>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
@@ -64,8 +66,11 @@ struct slice {
     auto const whole = s.extent[o.dimension];
     if (o.extent < 1) return inferred::failure<slice_is_empty>(1, o.extent);
     if (o.begin < 0) return inferred::failure<slice_is_out_of_range>(whole, o.begin);
-    if (o.begin > whole || o.extent > (whole - o.begin) / o.iterations)
-      return inferred::failure<slice_is_out_of_range>(whole, o.begin > whole ? o.begin : o.begin + o.extent);
+    if (o.begin > whole || o.extent > (whole - o.begin) / o.iterations) {
+      constexpr auto most = std::numeric_limits<std::int64_t>::max();
+      auto const end = o.extent > most - o.begin ? most : o.begin + o.extent;
+      return inferred::failure<slice_is_out_of_range>(whole, o.begin > whole ? o.begin : end);
+    }
     s.extent[o.dimension] = o.extent;
     return inferred::one(in[0].type, s);
   }
