@@ -25,8 +25,9 @@ concept is_array = is_array_of<array, std::int32_t> || is_array_of<array, float>
 /// A view of a caller's array of std::int32_t, float or double, such as a std::vector, std::span or std::array.
 class array_view {
 public:
+  /// An empty view, of type i32.
   array_view() = default;
-  /// A view of `a`, which must outlive the view.
+  /// A view of `a`, which must outlive the view and every copy of it.
   template <detail::is_array array> constexpr array_view(array const& a) {
     if constexpr (detail::is_array_of<array, std::int32_t>) set(std::span<std::int32_t const>(a));
     else if constexpr (detail::is_array_of<array, float>) set(std::span<float const>(a));
@@ -37,7 +38,7 @@ public:
   constexpr std::size_t size() const { return size_; }
   /// The type of the elements: i32, f32 or f64.
   constexpr dtype type() const { return type_; }
-  /// The elements, which must have the C++ type T.
+  /// The elements, which must have the C++ type T; this is not checked.
   template <class T> std::span<T const> as() const { return {static_cast<T const*>(data_), size_}; }
   /// The elements if their type is std::int32_t; otherwise an empty span.
   std::span<std::int32_t const> integers() const {
@@ -47,13 +48,14 @@ public:
   std::span<std::byte const> bytes() const {
     return {static_cast<std::byte const*>(data_), size_ * static_cast<std::size_t>(size_of(type_))};
   }
-  /// A view of `bytes` as elements of this view's type.
+  /// A view of `bytes` as elements of this view's type. `bytes` must outlive the result, and begin at an address that
+  /// is aligned for the type. Bytes after the last full element are left out.
   array_view with_elements(std::span<std::byte const> bytes) const {
     auto copy = *this;
     copy.data_ = bytes.data(), copy.size_ = bytes.size() / static_cast<std::size_t>(size_of(type_));
     return copy;
   }
-  /// A view of the elements [first, first + count).
+  /// A view of the elements [first, first + count), which must exist; this is not checked.
   array_view slice(std::size_t first, std::size_t count) const {
     auto copy = *this;
     copy.data_ = static_cast<std::byte const*>(data_) + first * static_cast<std::size_t>(size_of(type_));
@@ -81,18 +83,19 @@ template <class real> real const* typed_data(array_view const& values) {
 
 } // namespace detail
 
-/// The arrays for the inputs of a model, or for the labels of an objective, in the order of declaration: one array, or
-/// a list such as `{tokens, segments, lengths}`.
+/// Views of the arrays for the inputs of a model, or for the labels of an objective, in the order of declaration: one
+/// array, or a list such as `{tokens, segments, lengths}`. The arrays must outlive the list.
 class array_list {
 public:
   static constexpr std::size_t capacity = 8; // maximum number of arrays in the list; equals `maximum_ports`
 
+  /// No arrays.
   array_list() = default;
   /// One array.
   template <class array>
     requires detail::is_array<array>
   constexpr array_list(array const& one) : size_(1) { views_[0] = one; }
-  /// One array of `count` integers.
+  /// One array: the `count` integers that start at `first`.
   constexpr array_list(std::int32_t const* first, std::size_t count)
       : array_list(std::span<std::int32_t const>(first, count)) {}
   /// Several arrays.
@@ -110,7 +113,8 @@ public:
   constexpr array_view operator[](std::size_t i) const { return i < size_ && i < capacity ? views_[i] : array_view(); }
 
 protected:
-  /// The `count` views that start at `first`.
+  /// The `count` views that start at `first`, of a class derived from `array_view`; members that the class adds are not
+  /// kept.
   template <std::derived_from<array_view> view>
   constexpr array_list(view const* first, std::size_t count) : size_(count) {
     for (std::size_t i = 0; i < count && i < capacity; ++i) views_[i] = first[i];

@@ -13,7 +13,8 @@ struct bfloat16 {
   std::uint16_t bits = 0; // sign, exponent, mantissa
 
   bfloat16() = default;
-  /// Rounds to nearest, ties to even; every NaN becomes the NaN 0x7FFF. On CUDA devices, one instruction (cvt).
+  /// Rounds to nearest, ties to even. Magnitudes of at least 0x1.FFp127 become infinity; every NaN becomes the NaN
+  /// 0x7FFF. On CUDA devices, one instruction (cvt).
   CT_HOST_DEVICE constexpr bfloat16(float x) noexcept {
 #if defined(__CUDA_ARCH__)
     if (!__builtin_is_constant_evaluated()) {

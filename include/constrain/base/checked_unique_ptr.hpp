@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A std::unique_ptr to a part of a trainer or inference object. Dereferencing throws `error` if that object was moved
-/// from.
+/// A std::unique_ptr to a part of a trainer or inference object. If that object was moved from, dereferencing throws
+/// `error`, and `get` returns null.
 template <class type> class checked_unique_ptr : public std::unique_ptr<type> {
 public:
   using std::unique_ptr<type>::unique_ptr;

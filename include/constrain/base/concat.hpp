@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// call with a list of parts compiles to little code; `concat` joins the parts.
 class text_part {
 public:
-  /// A string, which must outlive the part.
+  /// A string, which must outlive the part. A `char const*` must not be null.
   text_part(char const* text) : text_(text), size_(std::strlen(text)) {}
   text_part(std::string_view text) : text_(text.data()), size_(text.size()) {}
   text_part(std::string const& text) : text_(text.data()), size_(text.size()) {}
@@ -57,7 +57,8 @@ private:
   return text;
 }
 
-/// A number with its noun in the singular or plural: "1 token", "2 tokens", "2 processes".
+/// A number with its noun in the singular or plural: "1 token", "2 tokens", "2 processes". `noun`: the singular; the
+/// plural ends in "es" if the singular ends in 's' or 'h', otherwise in "s".
 [[gnu::noinline, gnu::cold]] inline std::string counted(text_part number, std::string_view noun) {
   auto text = concat({number, " ", noun});
   if (text.starts_with("1 ")) return text;

@@ -9,10 +9,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The type of a tensor's elements in memory.
+/// The type of a tensor's elements in memory: unsigned (u8) or signed (i32) integers, or floating-point numbers; f16 is
+/// IEEE 754 binary16.
 enum class dtype : std::uint8_t { u8, i32, f16, bf16, f32, f64 };
 
-/// The size of one element in bytes.
+/// The size of one element in bytes; 0 if `type` is not an enumerator.
 constexpr std::int64_t size_of(dtype type) {
   switch (type) {
   case dtype::u8: return 1;
@@ -25,7 +26,7 @@ constexpr std::int64_t size_of(dtype type) {
   return 0;
 }
 
-/// The type's name in printed programs and plans.
+/// The type's name in printed programs and plans; "?" if `type` is not an enumerator.
 constexpr char const* name_of(dtype type) {
   switch (type) {
   case dtype::u8: return "u8";
@@ -62,8 +63,9 @@ template <> struct storage_of<dtype::f64> { using type = double; };
 /// The C++ type that stores one element: `storage<dtype::f32>` is `float`.
 template <dtype type> using storage = typename detail::storage_of<type>::type;
 
-/// Calls f(x) and returns the result: `visit_real(type, [&]<class stored>(stored) { ... })`. `type` must be a
-/// floating-point type; x is a zero of the C++ type that stores elements of `type`.
+/// Calls f(x) and returns the result: `visit_real(type, [&]<class stored>(stored) { ... })`. x is a zero of the C++
+/// type that stores elements of `type`; `f` must return the same type for every x. `type` must be a floating-point
+/// type; another type counts as f32.
 template <class function> constexpr decltype(auto) visit_real(dtype type, function const& f) {
   switch (type) {
   case dtype::f16: return f(float16{});
@@ -73,7 +75,8 @@ template <class function> constexpr decltype(auto) visit_real(dtype type, functi
   }
 }
 
-/// The dtype of a C++ type: `dtype_of<float>` is `dtype::f32`. Types without a specialization here have `dtype::u8`.
+/// The dtype of a C++ type: `dtype_of<float>` is `dtype::f32`. Types without a specialization here, such as const
+/// types, have `dtype::u8`.
 template <class T> inline constexpr dtype dtype_of = dtype::u8;
 template <> inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
 template <> inline constexpr dtype dtype_of<float16> = dtype::f16;

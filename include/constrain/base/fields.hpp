@@ -39,10 +39,10 @@ template <class type> struct any_base {
 /// Whether `type` has a base class.
 template <class type> constexpr bool has_base = requires { type{any_base<type>{}}; };
 
-/// The number of fields of an aggregate, up to twelve; 0: none or unknown. Because of brace elision, a field that is an
-/// array counts as several fields. Inner braces prevent this, but can fail for a class with converting constructors.
-/// Therefore, the number is known only if initialization succeeds with and without inner braces, and fails with one
-/// more `{}`.
+/// The number of fields of a type; 0: no fields, more than twelve, a base class, not an aggregate, or a number that
+/// cannot be found. Because of brace elision, a field that is an array counts as several fields. Inner braces prevent
+/// this, but can fail for a class with converting constructors. Therefore, the number is known only if initialization
+/// succeeds with and without inner braces, and fails with one more `{}`.
 template <class type, int n = 12> constexpr int field_count() {
   if constexpr (!std::is_aggregate_v<type> || std::is_empty_v<type> || has_base<type> || n == 0) return 0;
   else if constexpr (has_fields<type>(std::make_integer_sequence<int, n + 1>{})) return 0;
@@ -54,7 +54,8 @@ template <class type, int n = 12> constexpr int field_count() {
   else return field_count<type, n - 1>();
 }
 
-/// Calls f(field, ...) once, with all fields of an aggregate with `count` fields; does nothing if `count` is 0.
+/// Calls f(field, ...) once, with references to all fields of an aggregate with `count` fields, at most twelve; does
+/// nothing if `count` is 0.
 template <int count, class type, class function> constexpr void with_fields(type& a, function&& f) {
   if constexpr (count == 1) {
     auto& [b] = a;

@@ -24,7 +24,7 @@ template <class T, int capacity_> struct fixed_vector {
   }
   /// As in std::vector.
   constexpr void pop_back() { --count; }
-  /// Removes element `i`; the elements after it move forward.
+  /// Removes element `i`, which must exist; the elements after it move forward.
   constexpr void erase(int i) {
     for (--count; i < count; ++i) elements[i] = elements[i + 1];
   }
@@ -48,6 +48,7 @@ template <class T, int capacity_> struct fixed_vector {
     return false;
   }
 
+  /// Whether a and b have equal elements in the same order; elements that are not in use do not count.
   friend constexpr bool operator==(fixed_vector const& a, fixed_vector const& b) {
     if (a.count != b.count) return false;
     for (int i = 0; i < a.count; ++i)

@@ -37,8 +37,8 @@ template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_
   return where_less(magnitude, 0x7C01, number | sign, zero + 0x7FFFFFFF);
 }
 
-/// Converts floats to the nearest halves. The argument holds the bits of the floats; the result holds the bits of the
-/// halves.
+/// Converts floats to the nearest halves, ties to even. The argument holds the bits of the floats; the result holds the
+/// bits of the halves.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers half_bits_of_float(integers u) {
   integers const zero = u & 0, magnitude = u & 0x7FFFFFFF;
   // The subtraction comes before the addition, so that NaNs cause no overflow.

@@ -13,7 +13,7 @@ template <class signature> class function_ref;
 /// be a template, so it is compiled once. The reference must not outlive the object.
 template <class result, class... arguments> class function_ref<result(arguments...)> {
 public:
-  /// Refers to `f`.
+  /// Refers to `f`, an object. To refer to a function, pass a lambda that calls it.
   template <class function>
     requires(!std::is_same_v<std::remove_cvref_t<function>, function_ref>)
   function_ref(function&& f)

@@ -1,7 +1,8 @@
 #pragma once
 
 #if defined(__CUDACC__) && !defined(CONSTRAIN_WITH_CUDA)
-/// Defined if this translation unit is compiled as CUDA code.
+/// Defined in CUDA compilation. A program that compiles the CUDA headers without nvcc, with a stand-in for the CUDA
+/// Toolkit, must define this macro itself.
 #define CONSTRAIN_WITH_CUDA
 #endif
 

@@ -55,7 +55,8 @@ constexpr bool is_within(double x, number_range range) {
 /// A number as text, with at most nine significant digits; "nan", "inf" or "-inf" if the number is not finite.
 std::string number_text(double x);
 
-/// Throws an `error` that names an option and its value. `instead`: the accepted values, such as "a finite number".
+/// Throws an `error` that names an option and its value. `owner` and `field`: as in `check_number`. `instead`: the
+/// accepted values, such as "a finite number".
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_number(char const* owner, char const* field,
                                                                  std::string const& value, std::string const& instead) {
   throw error({owner, ": ", field, " is ", value, "; give ", instead});

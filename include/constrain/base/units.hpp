@@ -10,7 +10,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A number of bytes. An integer converts to `bytes` only explicitly. Bytes times or divided by an integer are bytes;
-/// bytes divided by bytes are a ratio.
+/// bytes divided by bytes are a ratio. The operators do not check for overflow.
 struct bytes {
   std::int64_t value = 0; // public, so that bytes can be a template argument
 
@@ -32,7 +32,7 @@ struct bytes {
     return bytes(static_cast<std::int64_t>(n) * b.value);
   }
   template <std::integral integer> friend constexpr bytes operator*(bytes b, integer n) { return n * b; }
-  /// Bytes divided by an integer, rounded towards 0.
+  /// Bytes divided by an integer, which must not be 0, rounded towards 0.
   template <std::integral integer> friend constexpr bytes operator/(bytes b, integer n) {
     return bytes(b.value / static_cast<std::int64_t>(n));
   }

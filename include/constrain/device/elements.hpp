@@ -10,8 +10,9 @@
 ///   map_elements(device, call, count, f, y, x...)   sets y[i] = f(x[i]...) for i in [0, count)
 ///   parameters_on(device, call)                     the device address of the step parameters, for reads by `f`
 ///
-/// `f` is an object of a named type with a CT_HOST_DEVICE call operator: without --extended-lambda, nvcc does not
-/// accept a lambda as a kernel's argument.
+/// `call`: the first argument of the op's kernel. If `count` is not positive, nothing happens. On a CUDA device, the
+/// first two only enqueue a kernel, and throw `error` if the launch fails. `f` is an object of a named type with a
+/// CT_HOST_DEVICE call operator: without --extended-lambda, nvcc does not accept a lambda as a kernel's argument.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Calls f(i) for i in [0, count), vectorized, on up to `thread_count()` threads. The calls must be independent.

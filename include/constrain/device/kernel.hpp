@@ -10,11 +10,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class communicator;
 class cuda_context;
 
-/// Parameters of one run of an entry program (step, evaluate, ...): written by the host, read by kernels.
+/// Parameters of one run of an entry program (step, evaluate, ...): written by the host, read by kernels. Trainers and
+/// inference objects set all three communicators, even for a single rank. Device code reads a copy (`parameters_on`),
+/// whose pointers are valid only on the host.
 struct step_parameters {
   std::uint64_t seed = 0;          // seed of all ops that draw random numbers
   std::int64_t step = 0;           // optimizer steps before this run, including skipped ones; selects random numbers
-  std::int64_t updates = 0;        // optimizer steps before this run, without skipped ones: Adam's t is updates + 1
+  std::int64_t updates = 0;        // optimizer steps before this run, except known skips; Adam's t is updates + 1
   std::int64_t first_sample = 0;   // index of this rank's first sample in the global batch
   std::int64_t samples = 0;        // number of samples in a micro-batch of one rank
   communicator* world = nullptr;   // all ranks that train on different data
@@ -41,7 +43,7 @@ template <class T> struct tensor {
   std::int64_t rows() const { return count / (features() == 0 ? 1 : features()); }
   /// Elements from the first element of a row to the first element of the next row.
   std::int64_t row_stride() const { return stride == 0 ? features() : stride; }
-  /// Element i.
+  /// Element i in row-major order. The operand must be contiguous.
   T& operator[](std::int64_t i) const { return data[i]; }
 };
 
@@ -57,9 +59,9 @@ struct call {
   int merged_before = 0;            // number of calls before this one that are merged with it (kernel_needs.hpp)
   bool more_tensors_follow = false; // the next call is merged with this one, so this call launches nothing
 
-  /// Whether the kernel adds to an output instead of overwriting it.
+  /// Whether the kernel adds to output number `output`, counted from 0, instead of overwriting it.
   bool add_to(int output) const { return (adds >> output & 1u) != 0; }
-  /// The scratch memory as elements.
+  /// The scratch memory as elements of type T; its first byte is aligned as `alignment` of the kernel tag says.
   template <class T> T* scratch_as() const { return reinterpret_cast<T*>(scratch); }
 };
 

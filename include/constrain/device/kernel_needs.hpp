@@ -92,6 +92,7 @@ template <class op, class device>
 inline constexpr bool can_call_needs_of =
     needs_without_options<kernel<op, device>> || needs_with_options<kernel<op, device>, options_of<op>>;
 
+/// Calls `needs_of` of the kernel of `op` with unpacked options. If the call is impossible, asks for -1 bytes.
 template <class op, class device>
 constexpr kernel_needs needs_of_call(operand_extents const& in, operand_extents const& out, attributes const& a) {
   if constexpr (needs_without_options<kernel<op, device>>) return kernel<op, device>::needs_of(in, out);

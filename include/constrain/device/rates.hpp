@@ -22,8 +22,8 @@ struct device_rates {
 ///
 ///     template <> inline constexpr ct::device_rates ct::rates_of<ct::cuda<ct::sm<120>>>{.gemm_32 = 60e12, ...};
 ///
-/// A rate of 0 means unknown: `cheapest` and `advise` refuse a strategy that needs the rate. Without a specialization,
-/// all rates of your own tag are 0.
+/// A rate must be from 1 to 1e30. A rate of 0, except `launch` and `attention`, means unknown: `cheapest` and `advise`
+/// refuse a strategy that needs the rate. Without a specialization, all rates of your own tag are 0.
 template <class target> inline constexpr device_rates rates_of{};
 
 /// The rates of two cores of an AMD EPYC (Zen 5), fitted to measured steps of a small GPT (bench/strategies). The
@@ -53,9 +53,10 @@ inline constexpr device_rates rates_of<cuda<sm<number>>>{.gemm_64 = 33e12,
                                                          .launch = 3e-6,
                                                          .attention = 150e12};
 
-/// The rates of an H200. The rates of 16-bit GEMMs, attention and memory were measured in full steps of GPT-2 124M and
-/// 774M (bench/results/cuda.*): 661 to 697 TFLOP/s in GEMMs, 180 to 196 TFLOP/s in attention, and 3.2 to 3.5 TB/s in
-/// all other ops. `launch` is an estimate for a CUDA graph. The other rates are the same as for the H100.
+/// The rates of an H200. An H100, which has the same compute capability, gets them too. The rates of 16-bit GEMMs,
+/// attention and memory were measured in full steps of GPT-2 124M and 774M (bench/results/cuda.*): 661 to 697 TFLOP/s
+/// in GEMMs, 180 to 196 TFLOP/s in attention, and 3.2 to 3.5 TB/s in all other ops. `launch` is an estimate for a CUDA
+/// graph. The other rates are the same as for the H100.
 template <>
 inline constexpr device_rates rates_of<cuda<sm<90>>>{.gemm_64 = 33e12,
                                                      .gemm_32 = 33e12,

@@ -10,8 +10,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The single memory block of a trainer or an inference object, on the object's device. It is never resized. The host
-/// reads and writes it by byte offset. An access out of bounds throws `error` and changes nothing.
+/// The single memory block of a trainer or an inference object, on the object's device. It is never resized, and its
+/// contents are not initialized. The host reads and writes it by byte offset. An access out of bounds throws `error`
+/// and changes nothing. On a CUDA device, every access throws `error` if CUDA fails.
 class arena {
 public:
   /// `size`: bytes of the memory block.
@@ -24,11 +25,13 @@ public:
   virtual std::byte* data() const = 0;
   /// The address that the host can use; null for device memory.
   virtual std::byte* host() const = 0;
-  /// Copies `count` bytes at `offset` to the host memory `to`.
+  /// Copies `count` bytes at `offset` to the host memory `to`. The copy is complete when the function returns.
   void read(std::int64_t offset, void* to, std::int64_t count) const {
     check(offset, count), copy_out(offset, to, count);
   }
-  /// Copies `count` bytes from the host memory `from` to `offset`.
+  /// Copies `count` bytes from the host memory `from` to `offset`. When the function returns, `from` may change, with
+  /// one exception: if the arena is in device memory and `from` is pinned, `from` must not change before a later `read`
+  /// returns.
   void write(std::int64_t offset, void const* from, std::int64_t count) {
     check(offset, count), copy_in(offset, from, count);
   }
@@ -40,8 +43,8 @@ public:
   /// The size of the memory block.
   bytes size() const { return size_; }
 
-  /// Calls `f(std::byte*)` to change `count` bytes at `offset`: in place if the host can address the arena, else
-  /// through a copy.
+  /// Calls `f(data)` once to change the `count` bytes at `offset`. `data`, a std::byte*, points to these bytes if the
+  /// host can address the arena, otherwise to a copy that is written back after the call.
   template <class function> void edit(std::int64_t offset, std::int64_t count, function const& f) {
     check(offset, count);
     if (auto* const here = host()) return f(here + offset);
@@ -51,8 +54,9 @@ public:
     write(offset, copy.data(), count);
   }
 
-  /// Calls `f(std::byte*)` to overwrite `count` bytes at `offset`: in place if the host can address the arena, else in
-  /// a temporary buffer. `f` must write every byte and read none.
+  /// Calls `f(data)` once to overwrite the `count` bytes at `offset`. `data`, a std::byte*, points to these bytes if
+  /// the host can address the arena, otherwise to a buffer that is copied to them after the call. `f` must write every
+  /// byte and read none.
   template <class function> void produce(std::int64_t offset, std::int64_t count, function const& f) {
     check(offset, count);
     if (auto* const here = host()) return f(here + offset);

@@ -32,8 +32,8 @@ constexpr int viewed(program const& p, int v) {
   return v;
 }
 
-/// Marks the values that are computed from the loss scale. Does not mark persistent values, since a step whose
-/// gradients overflow does not change them.
+/// Sets `scaled` for the values that are computed from the loss scale; does nothing if the program has none. Does not
+/// mark persistent values, since a step whose gradients overflow does not change them.
 template <int count> constexpr void mark_scaled(program const& p, checked_table<count>& table) {
   if (!p.loss_scale) return;
   auto const is_scaled = [&](int v) { return v == p.loss_scale.value || table.values[v].scaled; };
@@ -55,7 +55,7 @@ template <int count> constexpr void mark_scaled(program const& p, checked_table<
 
 } // namespace detail
 
-/// Builds the table of a program.
+/// Builds the table of a program with `count` values.
 template <int count> constexpr checked_table<count> make_checked_table(program const& p) {
   checked_table<count> out;
   for (int v = 0; v < count; ++v) {
@@ -83,20 +83,22 @@ public:
   /// arrays must outlive this object. `may_overflow`: whether values that the loss scale multiplies may be non-finite.
   checked_hooks(arena const& memory, operand const* operands, checked_value const* values, bool may_overflow = false);
 
-  /// Tags memory that the host has written, so that any plan step may read it.
+  /// Tags memory that the host has written, so that any plan step may read it. Does nothing for a view without
+  /// elements.
   void wrote(host_view const& view);
 
-  /// Checks the inputs of a plan step: bounds and tags.
+  /// Checks the inputs of a plan step: bounds and tags. Arguments as for `no_hooks`.
   void before(int index, step const& s, bound_operand const* bound, loop_state const& loops);
 
-  /// Tags the outputs of a plan step. Checks their bounds, and that the first output is finite.
+  /// Tags the outputs of a plan step. Checks their bounds, and that the first output is finite. Arguments as for
+  /// `no_hooks`.
   void after(int index, step const& s, bound_operand const* bound, loop_state const& loops);
 
 private:
-  static constexpr std::uint64_t from_host = ~std::uint64_t{0};
+  static constexpr std::uint64_t from_host = ~std::uint64_t{0}; // the tag of memory that the host has written
 
-  /// The tag of an operand: the value's index + 1 in the upper 24 bits, and a hash of the iterations in the lower 40.
-  /// The tag of memory that no call has written is 0.
+  /// The tag of an operand: `tagged_as` + 1 of its value in the upper 24 bits, and a hash of the iterations in the
+  /// lower 40. `value`: the `checked_value` of the operand. The tag of memory that no call has written is 0.
   std::uint64_t tag(operand const& o, checked_value const& value, loop_state const& loops) const;
 
   void check_bounds(int index, step const& s, operand const& o, bound_operand const& b) const;
@@ -106,7 +108,7 @@ private:
   operand const* operands_;
   checked_value const* values_;
   bool may_overflow_;
-  std::vector<std::uint64_t> tags_;
+  std::vector<std::uint64_t> tags_; // of each block of the arena
 };
 
 } // namespace constrain

@@ -31,13 +31,15 @@ namespace detail {
   });
 }
 
-/// The text of an error about bytes that have the tag `found` but should have the tag `expected`.
+/// The part of an error's text about bytes that have the tag `found` but should have the tag `expected`.
 [[gnu::cold]] CONSTRAIN_INLINE std::string contents_text(std::uint64_t found, std::uint64_t expected) {
   if (found == 0) return "no call has written its bytes";
   bool const same_value = found >> 40 == expected >> 40;
   return concat({"its bytes hold value %", (found >> 40) - 1, same_value ? " of another iteration" : ""});
 }
 
+/// Throws the `error` for a plan step that writes a non-finite value. `o`: the output. `element`: the value's index in
+/// it.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_element(int index, step const& s, operand const& o,
                                                              std::int64_t element) {
   throw error({"checked mode: plan step ", index, " (", s.op->name, ") writes a non-finite value to element ", element,

@@ -9,8 +9,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An arena in the memory of a CUDA device. Reads and writes run after all earlier work on the stream. A read returns
-/// when its copy is complete. The members neither depend on the host thread's current device nor change it. The
-/// constructor throws `error` if the memory cannot be allocated.
+/// when its copy is complete. A copy that waits for earlier work first calls `cuda_stream::wait_for_peers`, and throws
+/// its errors. The members neither depend on the host thread's current device nor change it. The constructor throws
+/// `error` if the memory cannot be allocated.
 class cuda_arena final : public arena {
 public:
   /// Allocates on the stream's device. The stream must outlive the arena.
@@ -32,11 +33,11 @@ public:
   std::byte* data() const override { return memory_; }
   std::byte* host() const override { return nullptr; }
 
-  /// Makes copies to the device go through the pinned memory of `buffer` until the buffer is full. With null, copies
-  /// are direct.
+  /// Makes copies to the device go through the pinned memory of `buffer`, unless they no longer fit into it. `buffer`
+  /// must live until the next call. With null, copies are direct.
   void stage_in(cuda_staging_buffer* buffer) { buffer_ = buffer; }
-  /// Copies `value` into the buffer passed to `stage_in` and returns the copy. Returns `value` itself without a buffer,
-  /// or if the buffer is full.
+  /// Copies `value`, which must be trivially copyable, into the buffer passed to `stage_in`. Returns the copy, which
+  /// holds until the buffer's next `begin`. Returns `value` itself without a buffer, or if the copy does not fit.
   template <class type> type const& staged(type const& value) const {
     return buffer_ == nullptr ? value : *static_cast<type const*>(buffer_->stage(&value, sizeof value));
   }

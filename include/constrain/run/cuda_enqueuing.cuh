@@ -10,11 +10,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Enqueues a run of the plan `planned_entry::value` on a runner for a CUDA device. From the constructor to `end`,
-/// copies to the arena go through pinned memory and do not wait.
+/// Enqueues a run of the plan `planned_entry::value` on a runner for a CUDA device. Construct the object before the
+/// run's inputs are written to the arena, call `run` of the runner, then `end`. From the constructor to `end`, copies
+/// to the arena go through pinned memory and do not wait.
 template <class planned_entry, class runner> class cuda_enqueuing {
 public:
-  /// Waits until the second-to-last enqueued step is complete. Throws `error` if CUDA reports an error.
+  /// Waits until the second-to-last enqueued run is complete. `on`, the runner, must outlive this object. Throws
+  /// `error` if CUDA reports an error.
   explicit cuda_enqueuing(runner& on) : on_(on) { on_.staging_buffers().begin(input_bytes(), result_bytes()); }
   /// If `end` was not called, waits until the stream's work so far is complete.
   ~cuda_enqueuing() {
@@ -23,17 +25,19 @@ public:
   cuda_enqueuing(cuda_enqueuing const&) = delete;
   cuda_enqueuing& operator=(cuda_enqueuing const&) = delete;
 
-  /// Call this function before the run if the host does not know yet whether the previous step is skipped. If the
-  /// device skips the previous step, overwrites the hyperparameters in the arena with `other`. Throws `error` if CUDA
-  /// fails.
+  /// For the entry `step`: call this function before the run if the host does not know yet whether the device skips the
+  /// update of the previous step. Enqueues a kernel that overwrites the hyperparameters in the arena with `other`, the
+  /// values for this case, if that update was skipped. Does nothing if no step was enqueued before. Throws `error` if
+  /// CUDA fails.
   template <class hyperparameters> void use_if_skipped(hyperparameters const& other) {
     auto const* const norm = reinterpret_cast<storage<clip().type> const*>(on_.staging_buffers().last_results());
     if (norm == nullptr) return; // there is no previous step
     current_device const here(on_.device_of());
     overwrite_if_skipped(on_.context(), norm, other, on_.arena().data() + planned_entry::value.hyper.offset);
   }
-  /// Enqueues copies of the results, in this order: `clip_coefficient` and `loss` (one element each) and
-  /// `gradient_squares`. Returns the copies, which may still be pending. Throws `error` if CUDA fails.
+  /// Enqueues copies of the results, in this order: the first element of `clip_coefficient`, which is the gradient
+  /// norm, the element of `loss`, and all of `gradient_squares`. Returns the copies, which may still be pending. The
+  /// copies hold, and the function throws `error`, as for `cuda_staging_buffers::end`.
   std::shared_ptr<pending_results> end() {
     auto results = on_.staging_buffers().end({{clip(), 1}, {loss(), 1}, {squares(), squares().elements}});
     ended_ = true;

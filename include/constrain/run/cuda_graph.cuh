@@ -22,7 +22,8 @@ public:
   /// Whether a graph has been captured.
   bool captured() const { return executable_ != nullptr; }
 
-  /// Captures the kernels that `f` launches on `stream`, without running them. Throws `error` if CUDA reports an error.
+  /// Captures the kernels that `f()` launches on `stream`, without running them. Call this only if no graph has been
+  /// captured. Throws `error` if CUDA reports an error, and what `f` throws; then there is still no graph.
   template <class function> void capture(cudaStream_t stream, function const& f) {
     cudaGraph_t graph{};
     cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "begin to capture a graph");
@@ -40,7 +41,7 @@ public:
     cuda_check(status, "instantiate a graph");
     executable_ = made;
   }
-  /// Launches the captured graph on `stream`. Throws `error` if CUDA reports an error.
+  /// Launches the captured graph on `stream`; there must be one. Throws `error` if CUDA reports an error.
   void replay(cudaStream_t stream) const { cuda_check(cudaGraphLaunch(executable_, stream), "launch a graph"); }
 
 private:

@@ -48,15 +48,15 @@ public:
   std::byte* scratch() const { return scratch_; }
   /// The pinned memory of enqueued runs.
   cuda_staging_buffers& staging_buffers() { return staging_buffers_; }
-  /// Enqueues a run of the plan `planned_entry::value`.
+  /// Enqueues a run of the plan `planned_entry::value`: see `cuda_enqueuing`.
   template <class planned_entry> using enqueuing = cuda_enqueuing<planned_entry, runner>;
 
   /// The device of this rank; arguments and errors as for `device_of_rank`. Collective.
   static int device_for(int given, communicator& world) { return device_of_rank(given, world); }
 
 #if defined(CONSTRAIN_WITH_NCCL)
-  /// Connects this rank's device with the devices of the other ranks. Arguments and errors as for `nccl_ranks`.
-  /// Collective.
+  /// Connects this rank's device with the devices of the other ranks; does nothing if `data` has one rank. Call this at
+  /// most once. The communicators must outlive the runner. Arguments and errors as for `nccl_ranks`. Collective.
   void connect(communicator& data, communicator& zero, double deadline, bool ordered) {
     if (data.size() == 1) return;
     current_device const here(stream_.device());
@@ -67,9 +67,11 @@ public:
   }
 #endif
 
-  /// Runs the plan `planned_entry::value` once. With `graph` and no hooks, the plan's launches are captured in a graph
-  /// after the first run, and later runs replay the graph. If the plan has collectives, either all ranks replay or none
-  /// does. Throws `error` if CUDA reports an error.
+  /// Enqueues one run of the plan `planned_entry::value` on the stream, and does not wait for it. `parameters`:
+  /// `context` is set here. `h`: the hooks. With `graph` and no hooks, the plan's launches are captured in a graph
+  /// after the first run, and later runs replay the graph. With `graph`, `valid_labels` is ignored, so no iteration is
+  /// skipped. If the plan has collectives, either all ranks replay or none does. Throws `error` if CUDA reports an
+  /// error, and what a kernel or a hook throws.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters parameters, hooks&& h = {}) {
     current_device const here(stream_.device());
     parameters.context = &context_;
@@ -99,12 +101,13 @@ public:
 private:
   /// The captured launches of a plan.
   struct plan_launches {
-    cuda_graph captured;
-    bool has_run = false; // whether the plan has run once without hooks, so that it can be captured
-    bool has_collectives = false;
+    cuda_graph captured;          // without a graph until a capture succeeds
+    bool has_run = false;         // whether the plan has run once without hooks, so that it can be captured
+    bool has_collectives = false; // whether the first run called collectives
   };
 
-  /// Captures the launches of `start`. If they contain collectives, throws on all ranks if a capture fails on one rank.
+  /// Captures the launches of `start()`. If they contain collectives, throws on all ranks if a capture fails on one
+  /// rank.
   template <class function> void capture(plan_launches& launches, function const& start) {
     auto const here = [&] { launches.captured.capture(stream_, start); };
     if (!launches.has_collectives) return here();

@@ -15,7 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// the run. Only the calls with a stream parameter use the stream, so a buffer can outlive the stream.
 class cuda_staging_buffer final : public pending_results {
 public:
-  /// `inputs`, `results`: bytes. `device` must be the current device. Throws `error` if CUDA fails.
+  /// `inputs`, `results`: bytes, at least 1 together. `device` must be the current device. Throws `error` if CUDA
+  /// fails.
   cuda_staging_buffer(cuda_device device, std::int64_t inputs, std::int64_t results)
       : device_(device), inputs_(inputs), results_((inputs + 7) / 8 * 8), memory_(results_ + results) {}
   /// Waits for the run, since its copies use the memory.
@@ -35,8 +36,8 @@ public:
     used_ = (used_ + count + 7) / 8 * 8;
     return to;
   }
-  /// Enqueues a copy of the first `count` elements of a result from the arena into the buffer. All copies
-  /// since `begin` must fit into its bytes for results. Throws `error` if CUDA fails.
+  /// Enqueues a copy of the first `count` elements of a result from the arena into the buffer. `arena`: the arena's
+  /// first byte. All copies since `begin` must fit into the buffer's bytes for results. Throws `error` if CUDA fails.
   void copy_result(std::byte const* arena, host_view const& result, std::int64_t count, cudaStream_t stream) {
     auto const bytes = static_cast<std::size_t>(count * size_of(result.type));
     cuda_check(cudaMemcpyAsync(memory_.data() + copied_, arena + result.offset, bytes, cudaMemcpyDeviceToHost, stream),
@@ -60,7 +61,7 @@ public:
   void finish() noexcept {
     if (is_pending_) cudaEventSynchronize(done_);
   }
-  /// The first byte of the copies of the results.
+  /// The first byte of the copies of the results. The host must call `wait` before it reads them.
   std::byte const* results() const { return memory_.data() + results_; }
 
 private:

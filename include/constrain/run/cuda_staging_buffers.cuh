@@ -15,7 +15,7 @@ class cuda_staging_buffers {
 public:
   /// Stream and arena must outlive this object.
   cuda_staging_buffers(cuda_stream const& stream, cuda_arena& arena) : stream_(stream), arena_(arena) {}
-  /// Waits for both runs, since the later run reads a result of the earlier one.
+  /// Waits for the last two enqueued runs: the later one reads a result of the earlier one in its buffer.
   ~cuda_staging_buffers() {
     for (auto const& buffer : buffers_)
       if (buffer != nullptr) buffer->finish();
@@ -34,10 +34,11 @@ public:
     buffers_[next_]->begin();
     arena_.stage_in(buffers_[next_].get());
   }
-  /// Ends the enqueuing of a run: enqueues copies of `results` (views of the arena with numbers of elements) and
-  /// returns the buffer that receives them. If the run may wait for other processes, first waits until the run is
-  /// complete, since only the stream can wait with a deadline. Throws `error` if CUDA fails, and as
-  /// `cuda_stream::wait_for_peers` does.
+  /// Ends the enqueuing of a run: enqueues copies of `results` (views of the arena with numbers of elements; a number
+  /// of 0 means no copy) and returns the buffer that receives them, in this order. The copies hold until the second
+  /// call to `begin` after this one. If the run may wait for other processes, first waits until the run is complete,
+  /// since only the stream can wait with a deadline. Throws `error` if CUDA fails, and as `cuda_stream::wait_for_peers`
+  /// does.
   std::shared_ptr<pending_results> end(std::initializer_list<std::pair<host_view, std::int64_t>> results) {
     current_device const here(stream_.device());
     for (auto const& [result, count] : results)
@@ -57,7 +58,8 @@ public:
     } catch (...) {} // the caller reports the error that ended the run
     cudaStreamSynchronize(stream_);
   }
-  /// The results of the last run that `end` has enqueued, in memory that the device can read; null: no such run.
+  /// The results of the last run that `end` has enqueued, in memory that the device can read. They are complete when
+  /// the stream has finished this run. Null: no such run.
   std::byte const* last_results() const { return last_results_; }
 
 private:

@@ -79,9 +79,9 @@ template <class plan> constexpr bool independent(plan const& p, step const& a, s
   return true;
 }
 
-/// Assigns scratch memory to every step. On a device with launches, merges consecutive independent calls with the same
-/// op and dtypes, at most `kernel_needs::merged` at a time. `rules`: the `needs_of` of each distinct call; null: none.
-/// Stops at the first step with impossible needs.
+/// Assigns scratch memory to every step of the plan `p`. On a device with launches, merges consecutive independent
+/// calls with the same op and dtypes, at most `kernel_needs::merged` at a time. `calls`: the distinct calls of `p`.
+/// `rules`: the `needs_of` of each distinct call; null: none. Stops at the first step with impossible needs.
 template <class device, int steps, class plan>
 constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const& calls, needs_rule const* rules) {
   device_plan<steps> out;
@@ -162,7 +162,8 @@ template <class op, class device, std::int64_t bytes> struct scratch_of_kernel {
                 "as `.scratch` or as `.merged` in its `needs_of`");
 };
 
-/// The compile-time error for the first of several plans that has a kernel with impossible needs.
+/// Compile-time error unless the needs of every kernel in these plans are possible. Reports the first plan with an
+/// impossible need.
 template <class device, class... planned_entries> struct needs_are_possible {};
 template <class device, class planned_entry, class... others>
 struct needs_are_possible<device, planned_entry, others...> : needs_are_possible<device, others...> {};

@@ -52,7 +52,8 @@ struct loop_state {
 
 /// Executor hooks that do nothing. `execute` calls hooks before and after every kernel. See also `checked_hooks`.
 struct no_hooks {
-  /// `before` and `after` receive the step's index in the plan, the step, its bound operands and the loop state.
+  /// `before` and `after` receive the step's index in the plan, the step, its bound operands (inputs, then outputs) and
+  /// the loop state.
   void before(int, step const&, bound_operand const*, loop_state const&) {}
   void after(int, step const&, bound_operand const*, loop_state const&) {}
 };
@@ -66,7 +67,7 @@ template <class hooks> inline constexpr bool merges_calls = std::is_same_v<hooks
 
 namespace detail {
 
-/// The operand, at its address in the current iteration.
+/// The operand `o` at its address in the current iteration. `arena`: the arena's first byte.
 inline bound_operand bind(operand const& o, std::byte* arena, loop_state const& loops) {
   auto address = o.offset + loops.sum(o.strides);
   if (o.position_stride != 0) {
@@ -109,7 +110,9 @@ inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const&
 } // namespace detail
 
 /// Runs a plan once: visits its steps in order, repeats its loops, and calls each kernel on its operands in `arena`.
-/// `h`: the hooks. `scratch`: the scratch memory of the plan (device_plan.hpp), if it needs any.
+/// Kernels of a CUDA device only enqueue their work, so the function may return before the run is complete. `arena`:
+/// the arena's first byte, as the device addresses it. `h`: the hooks. `scratch`: the scratch memory of the plan
+/// (device_plan.hpp), if it needs any. Throws what a kernel or a hook throws.
 template <class hooks>
 [[gnu::noinline]] void execute(plan_view const& plan, std::byte* arena, step_parameters const& parameters, hooks&& h,
                                std::byte* scratch = nullptr) {

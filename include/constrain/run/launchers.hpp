@@ -59,8 +59,9 @@ template <class op, class device, bool is_planned> struct needs_are_planned {
                 "it; specialize ct::kernel<op, device> before the trainer");
 };
 
-/// Calls the kernel of `op` with typed operands. For each device, all nodes with the same op and dtypes share one
-/// instantiation.
+/// Calls the kernel of `op` with typed operands: the first `inputs` of `types` are inputs, and the rest are outputs.
+/// `has`: whether the kernel accepts the operands. `required`: the error if it does not. `launch`: the launcher. For
+/// each device, all nodes with the same op and dtypes share one instantiation.
 template <op_label const* op, class device, int inputs, class indices, dtype... types> struct typed_call;
 template <op_label const* op, class device, int inputs, std::size_t... i, dtype... types>
 struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
@@ -124,6 +125,7 @@ template <int steps, class plan> constexpr distinct_calls<steps> find_calls(plan
   return out;
 }
 
+/// The distinct calls of the plan `planned_entry::value`, and the sequence of their indices.
 template <class planned_entry>
 inline constexpr auto calls_of = find_calls<planned_entry::value.steps_size>(planned_entry::value);
 template <class planned_entry>
@@ -176,6 +178,7 @@ inline constexpr auto launchers = detail::make_launchers<planned_entry, device>(
 
 namespace detail {
 
+/// The first step of the plan `planned_entry::value` whose kernel is missing; -1: no kernel is missing.
 template <class planned_entry, class device>
 inline constexpr int missing_step = first_missing<planned_entry, device>(call_indices<planned_entry>{});
 

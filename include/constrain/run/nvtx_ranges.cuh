@@ -63,7 +63,7 @@ public:
   nvtx_ranges(nvtx_ranges const&) = delete;
   nvtx_ranges& operator=(nvtx_ranges const&) = delete;
 
-  /// Begins the range of a call.
+  /// Begins the range of a call. Arguments as for `no_hooks`.
   void before(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
     if (is_open_) nvtxRangePop(); // of an execution that has thrown
     nvtxRangePushA(names_[static_cast<std::size_t>(index)].c_str());
@@ -83,14 +83,15 @@ private:
   bool is_open_ = false;
 };
 
-/// `hooks` with an NVTX range around every call of the plan `planned_entry::value`.
+/// The hooks `h`, which must outlive the result, with an NVTX range around every call of the plan
+/// `planned_entry::value`.
 template <class planned_entry, class hooks> nvtx_ranges<hooks> with_ranges(hooks& h) {
   return {detail::names_of_ranges<planned_entry>(), h};
 }
 
 #else
 
-/// `hooks` itself: without CONSTRAIN_WITH_NVTX, there are no NVTX ranges.
+/// `h` itself: without CONSTRAIN_WITH_NVTX, there are no NVTX ranges.
 template <class planned_entry, class hooks> hooks& with_ranges(hooks& h) { return h; }
 
 #endif

@@ -19,8 +19,9 @@ static __global__ void __launch_bounds__(cuda_threads)
   for (std::size_t i = threadIdx.x; i < count; i += cuda_threads) to[i] = other.values[i];
 }
 
-/// Overwrites the value at `to`, in device memory, with `other`, if `*norm` is not finite when the kernel runs. `norm`:
-/// the gradient norm of the previous step, in memory that the device can read. Throws `error` if the launch fails.
+/// Overwrites the value at `to`, in device memory, with `other`, a trivially copyable object, if `*norm` is not finite
+/// when the kernel runs. `norm`: the gradient norm of the previous step, in memory that the device can read. Only
+/// enqueues the kernel. Throws `error` if the launch fails.
 template <class real, class type>
 void overwrite_if_skipped(cuda_context& context, real const* norm, type const& other, std::byte* to) {
   static_assert(sizeof(type) <= cuda_context::multi_tensor_bytes, "a kernel's arguments are at most 4 KiB");

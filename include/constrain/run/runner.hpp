@@ -13,14 +13,16 @@ template <class device, bool graph> class runner;
 /// The runner for the CPU.
 template <> class runner<cpu, false> {
 public:
-  /// `size`: bytes of the arena. The arena's last `scratch` bytes are the scratch memory that all plans share.
+  /// `size`: bytes of the arena. The arena's last `scratch` bytes are the scratch memory that all plans share. Throws
+  /// `error` if the memory cannot be allocated.
   runner(bytes size, std::int64_t scratch) : arena_(size), scratch_(arena_.data() + size.count() - scratch) {}
 
   /// The memory that the plans work on.
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 
-  /// Runs the plan `planned_entry::value` once.
+  /// Runs the plan `planned_entry::value` once; the run is complete when the function returns. `h`: the hooks. Throws
+  /// what a kernel or a hook throws.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters const& parameters, hooks&& h = {}) {
     give_signal_stacks();
     execute(view_of<planned_entry, cpu>(), arena_.data(), parameters, h, scratch_);

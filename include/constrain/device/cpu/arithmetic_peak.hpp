@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Runs twelve independent chains of `rounds` multiply-adds each, in vector registers. Twelve chains hide the latency
-/// of the instruction. Returns the number of operations, two per multiply-add and vector lane.
+/// Runs twelve independent chains of `rounds` multiply-adds each, at least 1, in vector registers. Twelve chains hide
+/// the latency of the instruction. Returns the number of operations, two per multiply-add and vector lane.
 template <class real> double multiply_add_chains(std::int64_t rounds) {
   constexpr int chains = 12;
   // sum = factor * sum + term converges to 1. `volatile` keeps the compiler from folding the portable loop.
@@ -87,11 +87,12 @@ template <class real> double chain_rate() {
 
 } // namespace detail
 
-/// Peak FLOP/s, in type `real`, of the threads that a parallel loop uses, measured with multiply-adds in registers (two
-/// operations each): the best thread's rate times the smaller of `thread_count()` and `available_processors()`. On
-/// x86-64, the function uses AVX-512, or AVX2 with FMA, if the processor has these instructions, even if the code was
-/// compiled for another instruction set. The function measures CPU time, so preemption by other programs does not lower
-/// the result. It returns 0 if `detail::chain_rate` returns 0 for any thread. It takes a few hundredths of a second.
+/// Peak FLOP/s, in type `real` (float or double), of the threads that a parallel loop uses, measured with multiply-adds
+/// in registers (two operations each): the best thread's rate times the smaller of `thread_count()` and
+/// `available_processors()`. On x86-64, the function uses AVX-512, or AVX2 with FMA, if the processor has these
+/// instructions, even if the code was compiled for another instruction set. The function measures CPU time, so
+/// preemption by other programs does not lower the result. It returns 0 if `detail::chain_rate` returns 0 for any
+/// thread. It takes a few hundredths of a second.
 template <class real = float> double arithmetic_peak() {
   std::vector<double> rates(static_cast<std::size_t>(thread_count()));
   parallel_for(thread_count(),

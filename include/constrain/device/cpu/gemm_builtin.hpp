@@ -23,8 +23,8 @@ namespace detail {
 inline constexpr std::size_t gemm_buffer_bytes = 1008 * 1024;
 alignas(64) inline constinit thread_local unsigned char gemm_buffer[gemm_buffer_bytes];
 
-/// Splits `extent` into as few equal parts as possible, none larger than `most`. Returns the size of a part, rounded up
-/// to a multiple of `multiple`.
+/// Splits `extent`, at least 1, into as few equal parts as possible, none larger than `most`. Returns the size of a
+/// part, rounded up to a multiple of `multiple`.
 constexpr std::int64_t gemm_share(std::int64_t extent, std::int64_t most, std::int64_t multiple) {
   std::int64_t const parts = (extent - 1) / most + 1;
   return ((extent - 1) / parts / multiple + 1) * multiple;
@@ -32,9 +32,9 @@ constexpr std::int64_t gemm_share(std::int64_t extent, std::int64_t most, std::i
 
 /// Prefetches into the L2 cache the rows of B that are needed next, while the current rows are multiplied.
 struct gemm_ahead {
-  char const* row = nullptr;
-  std::int64_t rows = 0, stride = 0, row_bytes = 0; // `stride`: bytes from one row to the next
-  std::int64_t lines_per_fetch = 0, at = 0;         // `at`: bytes of the current row already fetched
+  char const* row = nullptr;                        // the current row
+  std::int64_t rows = 0, stride = 0, row_bytes = 0; // rows left; bytes from one row to the next; bytes to fetch per row
+  std::int64_t lines_per_fetch = 0, at = 0;         // cache lines per call to `fetch`; bytes of `row` already fetched
 
   static constexpr std::int64_t line = 64; // bytes of a cache line
   /// Spreads all cache lines over `calls` calls to `fetch`.
@@ -48,8 +48,9 @@ struct gemm_ahead {
   }
 };
 
-/// c = alpha a b + beta c for packed panels of A. The panels of B are b_panel elements apart; in a panel, rows are
-/// b_step elements apart.
+/// c [rows, columns] = alpha a b + beta c. a: packed panels (`gemm_pack`) of `depth` packed elements along k. b: panels
+/// that are b_panel elements apart; in a panel, the `depth` rows are b_step elements apart. Calls `ahead.fetch` once
+/// per micro-tile.
 template <class packed, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
 void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t depth, packed const* a, packed const* b,
                  std::int64_t b_step, std::int64_t b_panel, gemm_scales<real> const& scales, c_type* c,
@@ -69,9 +70,10 @@ void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t depth, pa
     }
 }
 
-/// Computes one thread's tile of C; a and b point to the tile's first row of A and first column of B. The operands are
-/// packed as elements of type `packed`. With a 16-bit C, k is at most `blocking::along_k`, so that sums are rounded
-/// once.
+/// Computes one thread's tile of C, [rows, columns], from k elements along k; other arguments as in `gemm` (gemm.hpp).
+/// `a` and `b` point to the tile's first row of A and first column of B, `c` to its first element. The operands are
+/// packed as elements of type `packed`. With a 16-bit C, k must be at most `blocking::along_k`, so that sums are
+/// rounded once.
 template <class packed, class a_type, class b_type, class c_type, class real = sum_of<packed>,
           class blocking = gemm_blocking<packed>>
 void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows, std::int64_t columns, std::int64_t k,
@@ -131,7 +133,7 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
 inline constexpr std::int64_t gemm_sums_count = std::int64_t{gemm_blocking<float>::tile_rows} * 256;
 alignas(64) inline constinit thread_local float gemm_sums[gemm_sums_count];
 
-/// `gemm_tile` for a C of 16-bit elements and any k: accumulates in float and rounds once.
+/// `gemm_tile` for a C of 16-bit elements and any k: accumulates in float and rounds once. Arguments as in `gemm_tile`.
 template <class packed, class a_type, class b_type, class c_type>
 void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows, std::int64_t columns,
                       std::int64_t k, float alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb,
@@ -157,8 +159,8 @@ void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64
     }
 }
 
-/// C = alpha op(A) op(B) + beta C for m, n > 0, with operands packed as elements of type `packed`. Each thread computes
-/// at most one tile.
+/// C = alpha op(A) op(B) + beta C for m, n > 0 and k >= 0, with operands packed as elements of type `packed`; arguments
+/// as in `gemm` (gemm.hpp). Each thread computes at most one tile.
 template <class packed, class a_type, class b_type, class c_type, class real = sum_of<packed>>
 void gemm_packed(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
                  real alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb, real beta, c_type* c,
@@ -202,11 +204,11 @@ inline constexpr bool multiplies_pairs = false;
 
 } // namespace detail
 
-/// C = alpha op(A) op(B) + beta C; arguments as in `gemm` (gemm.hpp). Packing and blocking follow K. Goto, R. van de
-/// Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. Every element of C is summed in the order of k,
-/// whatever its position, so its bits depend neither on the number of threads nor on m and n. bf16 operands are
-/// multiplied by vdpbf16ps, two elements of k at a time, if `detail::multiplies_pairs` is true; other 16-bit operands
-/// are converted to float. Does not allocate.
+/// C = alpha op(A) op(B) + beta C; arguments as in `gemm` (gemm.hpp), but leading dimensions are not checked. Packing
+/// and blocking follow K. Goto, R. van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. Every
+/// element of C is summed in the order of k, whatever its position, so its bits depend neither on the number of threads
+/// nor on m and n. bf16 operands are multiplied by vdpbf16ps, two elements of k at a time, if
+/// `detail::multiplies_pairs` is true; other 16-bit operands are converted to float. Does not allocate.
 template <class a_type, class b_type, class c_type, class real = arithmetic<c_type>>
 void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
                   std::type_identity_t<real> alpha, a_type const* a, std::int64_t lda, b_type const* b,

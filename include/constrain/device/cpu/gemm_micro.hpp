@@ -33,7 +33,7 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   static constexpr int block_rows = 512 / sizeof(packed) / rows * rows;
   static constexpr int tile_rows = (2048 / sizeof(packed) + rows - 1) / rows * rows;
   static constexpr int tile_columns = 512 / sizeof(packed);
-  // Packing A may write up to `lanes` elements past the end.
+  // Elements of the buffers for packed A and B. Packing A may write up to `lanes` elements past the end.
   static constexpr int a_size = tile_rows * depth + lanes, b_size = depth * tile_columns;
   static_assert(tile_columns % columns == 0);
 };
@@ -46,8 +46,8 @@ template <class real, class vector> [[gnu::always_inline]] inline void multiply_
   sum += a * b;
 }
 #if defined(__AVX512BF16__)
-/// sum += the products of the first elements and of the second elements of the pairs, in fp32; subnormal numbers count
-/// as 0.
+/// sum += the products of the first elements and of the second elements of the pairs, in fp32; `a` is the same pair for
+/// every lane. Subnormal numbers count as 0.
 [[gnu::always_inline]] inline void multiply_add(vector_of<float>::vector& sum, bfloat16_pair a,
                                                 vector_of<bfloat16_pair>::vector b) {
   vector_of<bfloat16_pair>::vector const everywhere = a - vector_of<bfloat16_pair>::vector{};

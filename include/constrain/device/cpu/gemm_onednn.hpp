@@ -42,17 +42,17 @@ inline bool builtin_gemm_is_faster(std::int64_t m, std::int64_t ldb) {
   return avx2 && m >= 128 && m <= 256 && ldb % 1024 == 0;
 }
 
-/// Whether to use oneDNN's matmul primitive instead of `dnnl_sgemm` for a float GEMM of A and the transpose of B. Rates
-/// in GFLOP/s on two Zen 5 cores with oneDNN 2.6 (bench/gemms.cpp), dnnl_sgemm and matmul: with rows of B that are a
-/// multiple of 4096 bytes apart, 136 and 435 for 64 rows of A, 299 and 475 for 256, 488 and 487 for 1024; with other
-/// rows, 336 and 440 for 64, 416 and 456 for 256, 490 and 476 for 1024. For one or two rows, dnnl_sgemm was faster. A
-/// small GEMM would take less time than the preparation of the primitive.
+/// Whether to use oneDNN's matmul primitive instead of `dnnl_sgemm` for a float GEMM of A and the transpose of B. m, n,
+/// k: as in `gemm`. Rates in GFLOP/s on two Zen 5 cores with oneDNN 2.6 (bench/gemms.cpp), dnnl_sgemm and matmul: with
+/// rows of B that are a multiple of 4096 bytes apart, 136 and 435 for 64 rows of A, 299 and 475 for 256, 488 and 487
+/// for 1024; with other rows, 336 and 440 for 64, 416 and 456 for 256, 490 and 476 for 1024. For one or two rows,
+/// dnnl_sgemm was faster. A small GEMM would take less time than the preparation of the primitive.
 inline bool onednn_matmul_is_faster(std::int64_t m, std::int64_t n, std::int64_t k) {
   static bool const avx512 = __builtin_cpu_supports("avx512f");
   return avx512 && m >= 4 && (m < 1024 || n < 1024) && m * n * k >= std::int64_t{1} << 24;
 }
 
-/// Owns an object of oneDNN's C interface, and destroys it.
+/// Owns `value`, an object of oneDNN's C interface, and destroys it; null until a create function has filled it.
 template <class handle, dnnl_status_t (*destroy)(handle)> struct onednn_handle {
   handle value{};
   onednn_handle() = default;
@@ -105,8 +105,8 @@ template <class type> inline constexpr auto onednn_type = dnnl_data_type_undef;
 template <> inline constexpr auto onednn_type<float> = dnnl_f32;
 template <> inline constexpr auto onednn_type<bfloat16> = dnnl_bf16;
 
-/// C = op(A) op(B) + beta C with oneDNN's matmul; other arguments as in `gemm` (gemm.hpp). oneDNN caches the compiled
-/// primitives by shape. Throws `error` if oneDNN fails.
+/// C = op(A) op(B) + beta C with oneDNN's matmul, for m, n, k > 0. `ta`, `tb`: whether op transposes A, B. Other
+/// arguments as in `gemm` (gemm.hpp). oneDNN caches the compiled primitives by shape. Throws `error` if oneDNN fails.
 template <class stored, class c_type>
   requires(onednn_type<stored> != dnnl_data_type_undef && onednn_type<c_type> != dnnl_data_type_undef)
 void onednn_matmul(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, stored const* a, std::int64_t lda,

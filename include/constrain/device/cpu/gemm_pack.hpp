@@ -40,8 +40,8 @@ template <class real, class stored> inline typename vector_of<real>::vector load
   }
 }
 
-/// Transposes a square matrix in registers: swaps the off-diagonal blocks of half its size, then of a quarter,
-/// down to single elements.
+/// Transposes a square matrix in registers, whose rows are row[0], row[1], ...: swaps the off-diagonal blocks of half
+/// its size, then of a quarter, down to single elements. `half`: half the number of rows.
 template <int half, class vector, int... lane>
 inline void transpose_registers(vector* row, std::integer_sequence<int, lane...> lanes) {
   constexpr int count = sizeof...(lane);
@@ -68,7 +68,7 @@ inline packed load_packed(stored const* from, std::int64_t step, std::int64_t le
   else return packed(*from);
 }
 
-/// Loads a vector of packed elements that are adjacent along k.
+/// Loads a vector of packed elements that are adjacent along k, from `from` (unaligned).
 template <class packed, class stored> inline typename vector_of<packed>::vector load_along_k(stored const* from) {
   if constexpr (std::is_same_v<packed, bfloat16_pair>) {
     // `from` is only as aligned as one bf16 element.
@@ -77,8 +77,8 @@ template <class packed, class stored> inline typename vector_of<packed>::vector 
   } else return load_wide<packed>(from);
 }
 
-/// Loads a vector of packed elements that have the same k, for adjacent rows of an [extent, k] operand. `stride`:
-/// elements from one k to the next.
+/// Loads from `from` (unaligned) a vector of packed elements that have the same k, for adjacent rows of an [extent, k]
+/// operand. `stride`: elements from one k to the next.
 template <class packed, class stored>
 inline typename vector_of<packed>::vector load_across_k(stored const* from, std::int64_t stride) {
   if constexpr (std::is_same_v<packed, bfloat16_pair>) {

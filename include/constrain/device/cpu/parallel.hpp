@@ -46,8 +46,8 @@ template <class function> void simd_loop(std::int64_t count, function const& f) 
   for (std::int64_t i = 0; i < count; ++i) f(i);
 }
 
-/// Calls `body(index)` for every index in [0, count), on `thread_count()` threads with a static schedule. The calls
-/// must be independent and must not throw.
+/// Calls `body(index)` for every index in [0, count), on up to `thread_count()` threads with a static schedule. The
+/// calls must be independent and must not throw.
 template <class function> void parallel_for(std::int64_t count, function const& body) {
   // A nested region, even of one thread, allocates; a plain loop does not.
   if (count < 2 || thread_count() == 1) {
@@ -59,9 +59,9 @@ template <class function> void parallel_for(std::int64_t count, function const& 
 }
 
 /// Calls `body(begin, end)` in parallel for the chunks [0, chunk), [chunk, 2 * chunk), ... of [0, count); the last
-/// chunk may be shorter. `chunk` must be positive. The chunks depend only on `count` and `chunk`. A reduction is
-/// therefore bit-identical for any number of threads if it keeps one partial result per chunk (at index
-/// `begin / chunk`) and adds the partial results in order.
+/// chunk may be shorter. `chunk` must be positive. The calls must be independent and must not throw. The chunks depend
+/// only on `count` and `chunk`. A reduction is therefore bit-identical for any number of threads if it keeps one
+/// partial result per chunk (at index `begin / chunk`) and adds the partial results in order.
 template <class function> void parallel_chunks(std::int64_t count, std::int64_t chunk, function const& body) {
   std::int64_t const chunks = count <= 0 ? 0 : (count - 1) / chunk + 1;
   parallel_for(chunks, [&](std::int64_t index) {

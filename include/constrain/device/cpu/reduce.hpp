@@ -36,9 +36,9 @@ void add_up_chunks(real const* partial, std::int64_t chunks, std::int64_t stride
   }
 }
 
-/// The sum of `term(i)` over [begin, end): 32 interleaved partial sums, which are then added pairwise. The loop is
-/// vectorized, and the order is the same on every machine. With fewer partial sums, the latency of the additions would
-/// limit the loop.
+/// The sum of `term(i)` over [begin, end), 0 if the range is empty: 32 interleaved partial sums, which are then added
+/// pairwise. The loop is vectorized, and the order is the same on every machine. With fewer partial sums, the latency
+/// of the additions would limit the loop.
 template <class real, class function> real ordered_sum(std::int64_t begin, std::int64_t end, function const& term) {
   constexpr std::int64_t lanes = 32;
   real partial[lanes]{};

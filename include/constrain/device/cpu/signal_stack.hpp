@@ -15,7 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// data.
 class signal_stack {
 public:
-  /// Gives the calling thread an alternate stack unless the thread already has one.
+  /// Gives the calling thread an alternate stack unless the thread already has one, or the system refuses it. The same
+  /// thread must destroy this object, which takes the stack away.
   signal_stack() {
     stack_t before{};
     if (::sigaltstack(nullptr, &before) != 0 || (before.ss_flags & SS_DISABLE) == 0) return;

@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The maximum of x[0], ..., x[n - 1]; n >= 1.
+/// The maximum of x[0], ..., x[n - 1]; n >= 1. If x[0] is NaN, the result is NaN; other NaNs are ignored.
 template <class stored> arithmetic<stored> max_of(stored const* x, std::int64_t n) {
   using real = arithmetic<stored>;
   constexpr std::int64_t lanes = 16;

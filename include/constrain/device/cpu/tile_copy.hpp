@@ -26,6 +26,7 @@ void load_tile(stored const* from, std::int64_t stride, std::int64_t rows, std::
 }
 
 /// a[offset], b[offset], a[offset + 1], b[offset + 1], ...: interleaves one half of a with the same half of b.
+/// `offset`: 0 for the first half, half the number of lanes for the second.
 template <int offset, class vector, std::size_t... lane>
 inline vector interleave(vector const& a, vector const& b, std::index_sequence<lane...>) {
   constexpr int lanes = sizeof...(lane);

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// registers. For every instruction set, `rows` divides 8 and `columns` divides 96.
 template <class real> struct register_tile : vector_of<real> {
   static constexpr int rows = vector_bytes == 64 ? 8 : 4;
-  static constexpr int vectors = 3;
+  static constexpr int vectors = 3; // per row
   static constexpr int columns = vectors * vector_of<real>::lanes;
 };
 
@@ -30,8 +30,9 @@ struct same_depth {
   depth_range operator()(std::int64_t) const { return range; }
 };
 
-/// Computes one register tile of `tile_gemm`, with `vectors` vectors per row. `column`: the tile's first column in C,
-/// for `store`.
+/// Computes one register tile of `tile_gemm`, with `vectors` vectors per row. `depth`: the range to sum over. `a` and
+/// `b` point to the tile's first row of op(A) and first column of B, `c` to its first element. `column`: the tile's
+/// first column in C, for `store`.
 template <int vectors, transpose a_transposed, class real, class function>
 inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, real const* b, std::int64_t b_step,
                        real* c, std::int64_t c_step, std::int64_t column, function const& store) {
@@ -113,7 +114,7 @@ struct add_to {
 };
 /// For `tile_gemm`: C = factor C + sum, with one factor per column.
 template <class real> struct scale_and_add_to {
-  real const* factor;
+  real const* factor; // [columns]
   template <class vector> void operator()(real* c, vector const& sum, std::int64_t column) const {
     using unaligned = typename vector_of<real>::unaligned;
     auto& target = *reinterpret_cast<unaligned*>(c);

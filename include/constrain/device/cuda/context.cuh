@@ -19,7 +19,8 @@ public:
   static constexpr std::size_t multi_tensor_bytes =
       3584; // leaves space for a kernel's other arguments within 4 KiB, CUDA's limit before version 12.1
 
-  /// `parameters` points to device memory of cuda<...>::parameters bytes.
+  /// `stream` must outlive this object. `parameters` points to cuda<...>::parameters bytes of device memory. Throws
+  /// `error` if cuBLASLt cannot be initialized.
   cuda_context(cudaStream_t stream, std::byte* parameters)
       : stream_(stream), parameters_(reinterpret_cast<step_parameters*>(parameters)) {
     static_assert(sizeof(step_parameters) <= cuda<void>::parameters);
@@ -32,12 +33,15 @@ public:
   /// Whether the GEMMs of layers round fp32 operands to TF32. Call `use_tf32` before the first GEMM.
   bool uses_tf32() const { return tf32_; }
   void use_tf32(bool yes) { tf32_ = yes; }
-  /// The groups of ranks for collectives (nccl_ranks.cuh), with at least two ranks. Call `connect` before `ranks`.
+  /// The groups of ranks for collectives (nccl_ranks.cuh), with at least two ranks; `connect` stores a reference to
+  /// them. Call `connect` before `ranks`.
   nccl_ranks& ranks() const { return *ranks_; }
   void connect(nccl_ranks& ranks) { ranks_ = &ranks; }
-  /// The step parameters in device memory, from which kernels of a captured CUDA graph read the current values.
+  /// The address of the step parameters in device memory, from which kernels of a captured CUDA graph read the current
+  /// values.
   step_parameters const* parameters() const { return parameters_; }
-  /// Copies the step parameters to device memory, in stream order. Throws `error` if CUDA fails.
+  /// Copies the step parameters to device memory, in stream order. If `values` is in pinned memory, it must not change
+  /// until the copy is complete. Throws `error` if CUDA fails.
   void write_parameters(step_parameters const& values) {
     cuda_check(cudaMemcpyAsync(parameters_, &values, sizeof values, cudaMemcpyHostToDevice, stream_),
                "copy the step parameters");

@@ -11,13 +11,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Describes a row-major GEMM C = op(A) op(B) + beta C, with op(A) [m, k] and op(B) [k, n]. A bias [n], of C's type,
-/// can be added to every row. The leading dimensions lda, ldb and ldc are the numbers of elements from one stored row
-/// to the next.
+/// Describes a row-major GEMM C = op(A) op(B) + beta C, with op(A) [m, k], op(B) [k, n] and C [m, n]; op transposes its
+/// matrix if the matrix's flag is true. A bias [n], of C's type, can be added to every row. The leading dimensions lda,
+/// ldb and ldc are the numbers of elements from one stored row to the next.
 struct gemm_shape {
   bool a_transposed = false, b_transposed = false;
   std::int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
   bool adds = false; // whether beta is 1; otherwise it is 0
+  // types of the elements: of A and B, and of C
   dtype inputs = dtype::f32, output = dtype::f32;
   // alignment of the matrices' addresses, in bytes (`alignment_class`)
   int a_alignment = 256, b_alignment = 256, c_alignment = 256;
@@ -34,7 +35,7 @@ static_assert(cuda<void>::alignment % 256 == 0);
 
 namespace detail {
 
-/// The cudaDataType_t of a floating-point type.
+/// The cudaDataType_t of a floating-point type; CUDA_R_32F for every other type.
 inline cudaDataType_t cuda_type(dtype type) {
   switch (type) {
   case dtype::f16: return CUDA_R_16F;
@@ -106,8 +107,8 @@ public:
   cuda_gemm(cuda_gemm const&) = delete;
   cuda_gemm& operator=(cuda_gemm const&) = delete;
 
-  /// Runs the GEMM on device pointers. `bias`: null if the GEMM was prepared without one. `workspace`: `gemm_workspace`
-  /// bytes. Throws `error` if cuBLASLt fails.
+  /// Runs the GEMM on device pointers. `adds`: as in `gemm_shape`. `bias`: null if the GEMM was prepared without one.
+  /// `workspace`: `gemm_workspace` bytes, at a multiple of 256. Throws `error` if cuBLASLt fails.
   void run(cublasLtHandle_t handle, void const* a, void const* b, void* c, bool adds, void const* bias,
            std::byte* workspace, cudaStream_t stream) const {
     if (bias != nullptr)
@@ -172,8 +173,8 @@ public:
   gemm_cache(gemm_cache const&) = delete;
   gemm_cache& operator=(gemm_cache const&) = delete;
 
-  /// Runs a GEMM on device pointers. `bias`: null if `s` has none. `workspace`: `gemm_workspace` bytes. Throws `error`
-  /// if cuBLASLt fails.
+  /// Runs a GEMM on device pointers, whose alignments must be at least those of `s`. `bias`: null if `s` has none.
+  /// `workspace`: `gemm_workspace` bytes, at a multiple of 256. Throws `error` if cuBLASLt fails.
   void run(gemm_shape const& s, void const* a, void const* b, void* c, void const* bias, std::byte* workspace,
            cudaStream_t stream) {
     auto const found = known_.try_emplace(s, handle_, s).first;

@@ -8,9 +8,9 @@
 /// Functions that split GEMMs into parts for cuBLASLt. They are plain C++, so that they can be tested on the host.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Extents of a GEMM, or of its parts. GEMMs are split for two reasons. Every matrix of a part spans fewer than 2^31
-/// elements, unless a single row has that many: for larger matrices, the heuristic of cuBLASLt 13.6 returns algorithms
-/// that fail (github.com/NVIDIA/raft, issue 3097). And the remainder of padded rows is a separate part
+/// Extents of a GEMM, or of its parts. GEMMs are split for two reasons. First, every matrix of a part must span fewer
+/// than 2^31 elements, unless a single row has that many: for larger matrices, the heuristic of cuBLASLt 13.6 returns
+/// algorithms that fail (github.com/NVIDIA/raft, issue 3097). Second, the remainder of padded rows is a separate part
 /// (`without_remainder_of_rows`).
 struct gemm_extents {
   std::int64_t m = 0; // rows of op(A) and C
@@ -109,7 +109,7 @@ constexpr gemm_extents part_of_gemm(transpose a, transpose b, gemm_extents const
           ldc};
 }
 
-/// The number of parts of a GEMM, each of which is one GEMM of cuBLASLt.
+/// The number of parts of a GEMM, each of which is one GEMM of cuBLASLt; 0 if m, n or k is 0.
 constexpr int gemm_parts(transpose a, transpose b, gemm_extents const& e, gemm_limits const& limits = {}) {
   auto const part = part_of_gemm(a, b, e, limits);
   auto const count = [](std::int64_t all, std::int64_t each) { return each <= 0 ? 0 : (all + each - 1) / each; };

@@ -12,13 +12,14 @@ template <int n, int packs, class stored> struct held_row {
 
   /// The first column of this lane's pack k, which may be beyond the row.
   __device__ static int column(int k) { return (k * 32 + static_cast<int>(threadIdx.x % 32)) * n; }
-  /// Loads a row of `width` elements.
+  /// Loads a row of `width` elements, aligned as for `load_stored`. `width`: a multiple of n, at most 32 n `packs`.
   __device__ void load(stored const* row, int width) {
     CT_UNROLL
     for (int k = 0; k < packs; ++k)
       if (column(k) < width) pack[k] = load_stored<n>(row + column(k));
   }
-  /// Calls f(column, values) for this lane's packs of a row of `width` elements.
+  /// Calls f(column, values) for this lane's packs of a row that `load` has loaded, with the same `width`. `column`: of
+  /// the first element of the pack. `values`: an array of its n elements as `arithmetic<stored>`.
   template <class function> __device__ void for_each_pack(int width, function const& f) const {
     arithmetic<stored> values[n];
     CT_UNROLL

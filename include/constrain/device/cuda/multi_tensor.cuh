@@ -10,8 +10,8 @@ template <class entry> struct multi_tensor {
   /// The maximum number of calls per launch: `kernel_needs::merged` of the kernel.
   static constexpr int capacity = static_cast<int>((cuda_context::multi_tensor_bytes - 16) / sizeof(entry));
 
-  entry entries[capacity];
-  int count;
+  entry entries[capacity]; // the first `count` are in use
+  int count;               // number of merged calls so far
 
   /// Adds the operands of one call after the operands of the calls merged before it.
   void add(call const& c, entry const& e) {
@@ -28,7 +28,7 @@ template <class entry> struct multi_tensor {
     }
     return blocks;
   }
-  /// The entry that a block belongs to (place_blocks).
+  /// The entry to which `place_blocks` has given the block `block`.
   __device__ entry const& entry_of_block(unsigned block) const {
     int i = 0;
     while (i + 1 < count && entries[i + 1].first_block <= block) ++i;

@@ -93,8 +93,8 @@ public:
   std::int64_t calls() const { return calls_; }
 
   /// All-gather: rank r's shard arrives at elements [begin(r), begin(r) + length(r)) of `all` on every rank. Before the
-  /// call, this rank's elements of `all` must contain this rank's shard. `shards` has members `begin` and `length`,
-  /// which are equal on all ranks. Throws `error` if NCCL fails.
+  /// call, this rank's elements of `all` must contain this rank's shard. `shards` has member functions `begin` and
+  /// `length`, with equal results on all ranks. Throws `error` if NCCL fails.
   template <class stored, class map> void all_gather(cudaStream_t stream, stored* all, map const& shards) {
     if (have_equal_lengths(shards))
       return all_gather(stream, all + shards.begin(rank_), shards.length(0), all + shards.begin(0));

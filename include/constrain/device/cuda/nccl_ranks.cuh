@@ -15,8 +15,8 @@ class nccl_ranks final : public stream_waiter {
 public:
   /// `data`: the ranks that train on different data; `zero`: the ranks that together hold the shards of a tensor.
   /// `deadline`: seconds that this rank waits for the others. `ordered`: whether gradients are added in rank order.
-  /// `before_abort` must destroy all graphs with calls of the groups. The stream's device must be current. Throws
-  /// `error` as `nccl_group` does. Collective.
+  /// `before_abort()` is called before the groups are aborted, and must destroy all graphs with calls of the groups.
+  /// The stream's device must be current. Throws `error` as `nccl_group` does, and if CUDA fails. Collective.
   nccl_ranks(communicator& data, communicator& zero, double deadline, bool ordered, std::function<void()> before_abort)
       : deadline_(deadline), ordered_(ordered), before_abort_(std::move(before_abort)) {
     if (data.size() > 1) data_ = std::make_unique<nccl_group>(data, deadline);

@@ -75,7 +75,7 @@ template <int n, class T> struct stored_pack {
   static constexpr bool in_pairs = is_narrow_type<T> && n % 2 == 0;
   /// A pair of elements, the first in the lower half, or an element.
   using unit = std::conditional_t<in_pairs, std::uint32_t, T>;
-  static constexpr int count = in_pairs ? n / 2 : n;
+  static constexpr int count = in_pairs ? n / 2 : n; // number of units
 
   alignas(16) unit units[count];
 
@@ -94,7 +94,8 @@ template <int n, class T> struct stored_pack {
     }
   }
 };
-/// Loads n consecutive elements. If n is not 1, `from` must be a multiple of min(16, bytes of n elements).
+/// Loads n consecutive elements. n must be 1, or n elements must take 4 or 8 bytes or a multiple of 16. If n is not 1,
+/// `from` must be a multiple of min(16, bytes of n elements).
 template <int n, class T> __device__ stored_pack<n, T> load_stored(T const* from) {
   stored_pack<n, T> result;
   if constexpr (n == 1) result.units[0] = *from;
@@ -123,8 +124,8 @@ template <class T, int n, class real> __device__ stored_pack<n, T> rounded_pack(
   }
   return result;
 }
-/// Stores n consecutive elements in global memory. If n is not 1, `to` must be a multiple of min(16, bytes of n
-/// elements).
+/// Stores n consecutive elements in global memory; n as for `load_stored`. If n is not 1, `to` must be a multiple of
+/// min(16, bytes of n elements).
 template <int n, class T> __device__ void store_stored(stored_pack<n, T> const& from, T* to) {
   if constexpr (n == 1) *to = from.units[0];
   else detail::store_words<static_cast<int>(n * sizeof(T))>(from.units, to);

@@ -60,9 +60,9 @@ __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void con
   load_transposed_matrices(to, address_of(row));
 }
 
-/// D = C + A B on tensor cores (mma.sync.m16n8k16): A [16, 16], B [16, 8], C and D [16, 8] in fp32; C may be D.
-/// ptx_twins.cuh describes how the elements are distributed over the lanes of a warp. The hardware chooses the order of
-/// the additions.
+/// D = C + A B on tensor cores (mma.sync.m16n8k16): A [16, 16] and B [16, 8] of type `real`, C and D [16, 8] in fp32; C
+/// may be D. All lanes of a warp must call this function together. ptx_twins.cuh describes how the elements are
+/// distributed over the lanes. The hardware chooses the order of the additions.
 template <class real>
 requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ void multiply_add(
     float (&d)[4], std::uint32_t const (&a)[4], std::uint32_t const (&b)[2], float const (&c)[4]) {
@@ -84,7 +84,7 @@ requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ 
   twin::multiply_add<real>(d, a, b);
 #endif
 }
-/// D += A B.
+/// D += A B, as above.
 template <class real>
 __device__ void multiply_add(float (&d)[4], std::uint32_t const (&a)[4], std::uint32_t const (&b)[2]) {
   multiply_add<real>(d, a, b, d);

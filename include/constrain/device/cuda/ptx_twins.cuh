@@ -19,14 +19,15 @@ inline constexpr unsigned all_lanes = 0xFFFFFFFF;
 /// This thread's index in its warp.
 __device__ inline int lane() { return static_cast<int>(threadIdx.x % 32); }
 
-/// One of the two 16-bit elements in a register: the lower one if `half` is 0, the upper one if it is 1.
+/// One of the two 16-bit elements of type `real` in a register, as a float: the lower one if `half` is 0, the upper one
+/// if it is 1.
 template <class real> __device__ inline float element(std::uint32_t pair, int half) {
   real x;
   x.bits = static_cast<std::uint16_t>(pair >> (16 * half));
   return x;
 }
 
-/// cvt: two floats, rounded to `real`, in one register.
+/// cvt: two floats, rounded to `real`, in one register; `low` in the lower half.
 template <class real> __device__ inline std::uint32_t pair_of(float low, float high) {
   return real(low).bits | static_cast<std::uint32_t>(real(high).bits) << 16;
 }
@@ -54,7 +55,7 @@ __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void con
   }
 }
 
-/// Copies the registers x and y of lane `from`, with one shuffle.
+/// Copies the registers x and y of lane `from` to to_x and to_y, with one shuffle.
 __device__ inline void take_two(std::uint32_t& to_x, std::uint32_t& to_y, std::uint32_t x, std::uint32_t y, int from) {
   auto const both = __shfl_sync(all_lanes, x | static_cast<unsigned long long>(y) << 32, from);
   to_x = static_cast<std::uint32_t>(both), to_y = static_cast<std::uint32_t>(both >> 32);

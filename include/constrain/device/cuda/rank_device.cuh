@@ -39,9 +39,9 @@ inline named_device name_device(int index) {
 } // namespace detail
 
 /// The index of the CUDA device of this rank. `given`: the index, as in cudaSetDevice; -1: the first rank on a node has
-/// device 0, the second rank has device 1, and so on. If each rank sees only one device (CUDA_VISIBLE_DEVICES), all
-/// have index 0. Throws `error` on all ranks if a device does not exist, or if two ranks have the same device.
-/// Collective.
+/// device 0, the second rank has device 1, and so on, modulo the number of devices that this rank sees. So if each rank
+/// sees only one device (CUDA_VISIBLE_DEVICES), all have index 0. Throws `error` on all ranks if a device does not
+/// exist, if two ranks have the same device, or if CUDA fails. Collective.
 inline int device_of_rank(int given, communicator& world) {
   int const on_node = world.rank_on_node();
   int index = given, count = 0;

@@ -15,20 +15,21 @@ template <class real> __device__ real warp_sum(real x) {
   return x;
 }
 
-/// Reduces one value per thread of a block, whose number of threads is a multiple of 32; every thread gets the result.
-/// All threads of the block must take part. The order of the reduction depends only on the number of threads.
+/// Reduces one value per thread of a block, whose number of threads is a multiple of 32 and at most 1024; every thread
+/// gets the result. All threads of the block must take part. The order of the reduction depends only on the number of
+/// threads.
 template <class real> struct block_reduction {
-  /// Shared memory of a block for one reduction.
+  /// Shared memory of a block for one reduction at a time: declare it `__shared__`.
   struct memory {
     real of_warp[32];
   };
-  memory& shared;
+  memory& shared; // of this block
 
   /// The sum of `x` over all threads of the block.
   __device__ real sum(real x) {
     return over_warps(warp_sum(x), [](real a, real b) { return a + b; });
   }
-  /// The maximum of `x` over all threads of the block.
+  /// The maximum of `x` over all threads of the block; unspecified if an `x` is NaN.
   __device__ real max(real x) {
     auto const larger = [](real a, real b) { return a > b ? a : b; };
     CT_UNROLL
@@ -70,11 +71,12 @@ private:
   divisor parts_;
 };
 
-/// Sums each column of a matrix [rows, columns] over each part of the rows: sums [parts, columns]. The matrix need not
-/// be in memory: f.load(row, column) loads the inputs of the n consecutive elements that begin at this row and column,
-/// and f(loaded, row, column, values) computes these elements. If `f` has a member function `started`, each thread uses
-/// the object that f.started() returns. A block sums 32 n columns; its warps take the rows of a part in turn. A thread
-/// loads the inputs for two rows before it computes, so that more loads are in flight.
+/// Sums each column of a matrix [rows, columns] over each part of the rows: sums [parts, columns]. n must divide
+/// `columns`. The matrix need not be in memory: f.load(row, column) loads the inputs of the n consecutive elements that
+/// begin at this row and column, and f(loaded, row, column, values) computes these elements. If `f` has a member
+/// function `started`, each thread uses the object that f.started() returns. Block (i, j) sums 32 n columns, from
+/// column 32 n i, over part j; its warps take the rows of the part in turn. A thread loads the inputs for two rows
+/// before it computes, so that more loads are in flight.
 template <int n, class real, class function>
 static __global__ void __launch_bounds__(cuda_threads)
     column_sums_kernel(function f, row_partition rows, std::int64_t columns, real* sums) {
@@ -114,7 +116,7 @@ static __global__ void __launch_bounds__(cuda_threads)
 
 /// The `f` of `sum_columns` for a matrix in memory.
 template <int n, class stored, class real> struct elements_of_matrix {
-  stored const* x;
+  stored const* x;     // the first element of the matrix
   std::int64_t stride; // elements from one row to the next
   /// Loads the n elements that begin at this row and column.
   __device__ stored_pack<n, stored> load(std::int64_t row, std::int64_t column) const {
@@ -127,9 +129,9 @@ template <int n, class stored, class real> struct elements_of_matrix {
 
 /// The partial sums of several matrices (instances), and the destination of their sums over the parts.
 template <class real> struct parts_to_sum {
-  real const* x; // [instances, parts, width], with `stride` elements between parts
-  real* y;       // [instances, width]
-  std::int64_t width, stride, parts, instances;
+  real const* x;                                // [instances, parts, width]
+  real* y;                                      // [instances, width]
+  std::int64_t width, stride, parts, instances; // `stride`: elements of x from the start of one part to the next
   std::int64_t adds; // whether the sums are added to y; 64 bits, so that the struct has no padding
 };
 
@@ -159,7 +161,8 @@ static __global__ void __launch_bounds__(cuda_threads) sum_parts_kernel(__grid_c
   y = entry.adds ? y + total : total;
 }
 
-/// Launches sum_parts_kernel for the first `count` entries; at most 65535 instances each.
+/// Launches sum_parts_kernel for the first `count` entries of `all.entries`, which are `parts_to_sum`. `count`: 1 to
+/// 65535. Each entry has 1 to 65535 instances. Throws `error` if the launch fails.
 template <class entries> void start_sum_parts(cuda_context& context, entries const& all, int count) {
   std::int64_t width = 0, instances = 0;
   for (int i = 0; i < count; ++i) {
@@ -178,16 +181,18 @@ template <class real, int count> struct few_parts { parts_to_sum<real> entries[c
 
 } // namespace detail
 
-/// The needs of a call to `sum_columns`, for a matrix [rows, columns] and the extent of the sums.
+/// The needs of a call to `sum_columns`, for a matrix [rows, columns]. `sums`: the extent of y, [columns] or [parts,
+/// columns].
 constexpr kernel_needs needs_of_sum_columns(std::int64_t rows, std::int64_t columns, operand_extent const& sums) {
   if (sums.shape.rank == 2) return {};
   return {.scratch = row_parts(rows) * columns * size_of(sums.type), .launches = 2};
 }
 
 /// y = the sums of the columns of a matrix [rows, columns], whose elements `f` computes (column_sums_kernel), n at a
-/// time; n must divide `columns`. y is [columns], the sums over all rows, or [parts, columns]. If `add`, the sums are
-/// added to y [columns]. Sums over all rows are summed in parts that depend only on the shape, so the result is
-/// reproducible. The call must have the scratch memory that `needs_of_sum_columns` returns.
+/// time; n must divide `columns`. y is [columns], the sums over all rows, or [parts, columns]. If `add`, sums over all
+/// rows are added to y; `add` does not apply to [parts, columns]. Sums over all rows are summed in parts that depend
+/// only on the shape, so the result is reproducible. The call must have the scratch memory that `needs_of_sum_columns`
+/// returns. Throws `error` if a launch fails.
 template <int n, class function, class real>
 void sum_columns(call const& c, function const& f, std::int64_t rows, std::int64_t columns, tensor<real> y, bool add) {
   auto& context = *c.parameters.context;

@@ -14,7 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The default number of threads per block.
 inline constexpr int cuda_threads = 256;
 
-/// Launches a kernel on a context's stream. Throws `error` if the launch fails.
+/// Launches a kernel on a context's stream with `blocks` blocks, at least 1, of `threads` threads. Throws `error` if
+/// the launch fails.
 template <class... parameters>
 void cuda_launch(cuda_context& context, dim3 blocks, int threads, void (*kernel)(parameters...),
                  std::type_identity_t<parameters>... arguments) {
@@ -33,8 +34,8 @@ static __global__ void __launch_bounds__(cuda_threads) elements_kernel(std::int6
   for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < count; i += stride) f(i);
 }
 
-/// Calls `f(i)` for i in [0, count) on the device. The calls must be independent; `f` must not be a lambda (see
-/// device/elements.hpp).
+/// Enqueues a kernel that calls `f(i)` for i in [0, count). The calls must be independent; `f` must not be a lambda
+/// (see device/elements.hpp). Throws `error` if the launch fails.
 template <class architecture, class function>
 void for_elements(cuda<architecture>, call const& c, std::int64_t count, function const& f) {
   if (count <= 0) return;
@@ -70,7 +71,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (thread < count - whole) y[whole + thread] = f(arithmetic<from>(x[whole + thread])...);
 }
 
-/// y[i] = f(x[i]...) for i in [0, count) on the device, as in device/elements.hpp.
+/// Enqueues a kernel for y[i] = f(x[i]...) for i in [0, count), as in device/elements.hpp. Throws `error` if the launch
+/// fails.
 template <class architecture, class function, class to, class... from>
 void map_elements(cuda<architecture>, call const& c, std::int64_t count, function const& f, to* y, from const*... x) {
   if (count <= 0) return;

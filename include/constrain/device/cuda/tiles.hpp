@@ -8,8 +8,8 @@
 /// Index computations of CUDA kernels as plain functions, so that they can be tested on the host.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Number of blocks of `threads` threads for `count` elements, at most 8192. With this maximum, each thread may have to
-/// handle several elements.
+/// Number of blocks of `threads` threads for `count` elements, at most 8192; 0 for no elements. With this maximum, each
+/// thread may have to handle several elements.
 constexpr unsigned blocks_for(std::int64_t count, int threads) {
   constexpr std::int64_t most = 8192;
   auto const blocks = (count + threads - 1) / threads;
@@ -25,8 +25,9 @@ CT_HOST_DEVICE constexpr std::int64_t part_begin(std::int64_t count, std::int64_
 /// Number of parts of a sum over rows. It depends only on the shape, so that the result is reproducible.
 constexpr std::int64_t row_parts(std::int64_t rows) { return rows < 64 ? 1 : rows < 64 * 256 ? rows / 64 : 256; }
 
-/// The layout of many row-major matrices in one tensor, with two strides. In attention, matrix i is head i % `inner` of
-/// sequence i / `inner`. For keys and values, `group` consecutive indices, one per query head, refer to one matrix.
+/// The layout of many row-major matrices in one tensor, with two strides: sets of `inner` matrices. In attention,
+/// matrix i is head i % `inner` of sequence i / `inner`. For keys and values, `group` consecutive indices, one per
+/// query head, refer to one matrix.
 struct matrix_batch {
   std::int64_t leading = 0;      // leading dimension: elements from one stored row to the next
   bool transposed = false;       // whether the matrices are stored transposed

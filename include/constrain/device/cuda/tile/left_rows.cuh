@@ -12,12 +12,14 @@ template <class tile, int rows> class tile_rows {
 public:
   static constexpr int columns = tile::columns;
 
-  /// `first`: index of the first row, a multiple of 8.
+  /// `of` must outlive this object. `first`: index of the first row, a multiple of 8.
   __device__ tile_rows(tile const& of, int first)
       : of_(of), first_(first),
         lane_address_(ptx::address_of(of.at(first + ptx::twin::lane() % 16, ptx::twin::lane() / 16))) {}
 
-  /// Rows [row, row + 16) and columns [16 k_block, 16 k_block + 16), as operand A of mma.sync.m16n8k16.
+  /// Sets `a` to this lane's registers of operand A of mma.sync.m16n8k16, for rows [row, row + 16), counted from
+  /// `first`, and columns [16 k_block, 16 k_block + 16). `row`: a multiple of 8. All lanes of the warp must call this
+  /// function together.
   __device__ void fragment(int row, int k_block, std::uint32_t (&a)[4]) const {
     ptx::load_matrices(a, tile::moved(lane_address_, row, 2 * k_block));
   }
@@ -44,7 +46,7 @@ public:
       for (int m = 0; m < rows / 16; ++m) from.fragment(16 * m, k_block, fragments_[m][k_block]);
     }
   }
-  /// Like tile_rows::fragment.
+  /// Like tile_rows::fragment; `row` must be a multiple of 16.
   __device__ void fragment(int row, int k_block, std::uint32_t (&a)[4]) const {
     CT_UNROLL
     for (int i = 0; i < 4; ++i) a[i] = fragments_[row / 16][k_block][i];
@@ -64,7 +66,7 @@ public:
   __device__ half_held_rows(tile_rows<half, rows> const& right) : right_(right) {}
   /// Loads the rows of the left tile into registers.
   __device__ void load(tile_rows<half, rows> const& left) { left_.load(left); }
-  /// Like tile_rows::fragment.
+  /// Like tile_rows::fragment; `row` must be a multiple of 16.
   __device__ void fragment(int row, int k_block, std::uint32_t (&a)[4]) const {
     constexpr int blocks = half::columns / 16;
     if (k_block < blocks) left_.fragment(row, k_block, a);

@@ -5,16 +5,16 @@
 
 #include <cstdint>
 
-/// Warp-level matrix multiplications. For 16-bit elements, they use tensor cores, which accumulate in fp32; for fp32
-/// and fp64 elements, FMA instructions, in the same register layout.
+/// Warp-level matrix multiplications: all lanes of a warp call each function together. For 16-bit elements, they use
+/// tensor cores, which accumulate in fp32; for fp32 and fp64 elements, FMA instructions, in the same register layout.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Whether tensor cores multiply elements of this type.
 template <class element> inline constexpr bool for_tensor_cores = sizeof(element) == 2;
 
 /// Adds to c, on tensor cores, the terms of a b^T from columns [16 k_block, 16 k_block + 16) of a and b; for block 0,
-/// sets c to `start` plus these terms. See `multiply_transposed`. `lane_address`: the result of
-/// `lane_address_of_transposed(b)`.
+/// sets c to `start` plus these terms. `lane_address`: the result of `lane_address_of_transposed(b)`. Other arguments
+/// as in `multiply_transposed`.
 template <class tile, class accumulate, int rows, int columns, class left_rows, class function>
 __device__ void multiply_transposed_block(strip<accumulate, rows, columns>& c, left_rows const& a,
                                           ptx::shared_address lane_address, int first, int k_block,
@@ -66,7 +66,7 @@ __device__ void multiply_transposed(strip<accumulate, rows, columns>& c, left_ro
       });
   }
 }
-/// c += a b^T.
+/// c += a b^T, as above.
 template <class accumulate, int rows, int columns, class left_rows, class tile>
 __device__ void multiply_transposed(strip<accumulate, rows, columns>& c, left_rows const& a, tile const& b,
                                     int first = 0) {

@@ -49,8 +49,9 @@ template <class element_, int rows_, int columns_> struct shared_tile {
   }
 };
 
-/// Begins to load a tile. `threads`: number of threads of the block, which call this function together. Elements
-/// outside the matrix become 0. The tile is complete after `ptx::commit_copies`, `ptx::wait_for_copies` and a barrier.
+/// Begins to load the submatrix `from` into the tile `to`. `threads`: number of threads of the block, which call this
+/// function together. Elements outside the matrix become 0. The tile is complete after `ptx::commit_copies`,
+/// `ptx::wait_for_copies` and a barrier.
 template <int threads, class tile>
 __device__ void begin_load(tile& to, matrix_view<typename tile::element const> const& from) {
   using element = typename tile::element;
@@ -92,8 +93,9 @@ public:
   __device__ explicit tile_source(matrix_view<element const> const& matrix)
       : matrix_(matrix), row_bytes_(static_cast<int>(matrix.stride) * static_cast<int>(sizeof(element))) {}
 
-  /// Begins to load the tile whose first element is in row `row` and column `column` of the matrix that begins
-  /// `skipped` elements after `matrix` and has the same extents.
+  /// Begins to load into `to` the tile whose first element is in row `row` and column `column` of the matrix that
+  /// begins `skipped` elements after `matrix` and has the same extents; see `begin_load`. If the matrix is aligned,
+  /// `column` and `skipped` must be multiples of `tile::in_unit`.
   __device__ void begin(tile& to, int row, int column, int skipped = 0) const {
     if (matrix_.aligned && row + tile::rows <= matrix_.rows && column + tile::columns <= matrix_.columns) {
       auto const* from = reinterpret_cast<std::byte const*>(matrix_.data + skipped + column + unit() * tile::in_unit) +
