@@ -95,6 +95,7 @@ TEST_CASE("a corpus that the model does not know") {
   CHECK(sentence([&] { ct::fit(t, ct::data::text_from(std::string(100, 'x')), {.log = nullptr}); }) ==
         "the corpus has a vocabulary of 256 tokens, but the model's vocabulary has 97; give the model `.vocabulary = "
         "256`");
+  CHECK_NOTHROW(ct::detail::check_vocabulary(256, 0)); // no op limits the tokens of the model
 }
 
 TEST_CASE("a checkpoint of another configuration names the field") {
