@@ -42,11 +42,11 @@ template <diagnosis d> struct inputs_do_not_fit_the_model {
 /// A list of ports of the model or the objective is empty or has more than `maximum_ports` ports, or a ct::port_spec in
 /// it is invalid.
 template <diagnosis d> struct port_is_invalid {
-  static_assert(d.ok(), "task: the model's `inputs` or the objective's `labels` are empty, or hold more than eight "
-                        "ports, a ct::port_spec without a name, two with the same name, one with a negative `.features`, one whose `.type` or "
-                        "`.each` is not a constant of ct::port_type or ct::per, or an input with one entry per row or "
-                        "logit; list at least one, give each a different `.name`, and give inputs "
-                        "`.each = ct::per::token` or `ct::per::sequence`");
+  static_assert(d.ok(), "task: the model's `inputs` or the objective's `labels` are empty, have more than eight ports, "
+                        "or hold a ct::port_spec without a name, two with the same name, one with a negative "
+                        "`.features`, one whose `.type` or `.each` is not a constant of ct::port_type or ct::per, or "
+                        "an input with one entry per row or logit; list one to eight, give each a different `.name`, "
+                        "and give inputs `.each = ct::per::token` or `ct::per::sequence`");
 };
 
 /// The objective is not a function from the logits and all its labels to a value, is not default-constructible, or
