@@ -96,6 +96,7 @@ template <class policies, pass_name at, program const& before> constexpr decltyp
 }
 
 /// Calls f(name, program) with the result of the library's pass `at` and of each policy's pass that follows `at`.
+/// `name`: the name of the library's pass, then of each policy. `before`: the result of `at`.
 template <class policies, pass_name at, class function>
 void report_policy_passes(function const& f, program const& before) {
   own_passes<typename policies::in_order>::template report<at>(f, before);

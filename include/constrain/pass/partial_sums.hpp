@@ -17,6 +17,7 @@ constexpr bool adds_contribution(node const& n, int j) {
 /// nodes.
 class partial_sums {
 public:
+  /// For the program `p` and its loop nest `where`, which must outlive this object.
   constexpr partial_sums(program const& p, nest const& where) : p_(p), where_(where), loss_(p.result("loss")) {
     for (int v = 0; v < p.values.size(); ++v)
       if (is_gradient(v) || v == loss_.value) sums_.push_back({.value = v});

@@ -8,7 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// A gradient whose parts are summed later.
+/// A gradient whose parts are summed later. `line` and `called_from`: as in `node`, of the call that computes the
+/// parts.
 struct later_sum {
   ref parts, gradient;
   int line = 0, called_from = 0;
