@@ -48,7 +48,8 @@ struct recomputation_search {
     return found < 0 ? 0 : made[found].choice;
   }
 
-  /// The next state of the search. `bytes`: the bytes that the plan of `candidate` takes, or `refused`.
+  /// The next state of the search. `bytes`: the bytes that the plan of `candidate` takes, or `refused`. `estimate` and
+  /// `limit` must be the same in every call of a search.
   constexpr recomputation_search after(recomputation_estimate const& estimate, std::int64_t bytes,
                                        std::int64_t limit) const;
 };

@@ -40,7 +40,7 @@ public:
   template <class op> constexpr options_of<op> options() const { return unpack<options_of<op>>(forward_.attributes); }
   constexpr int line() const { return forward_.line; }
 
-  /// The gradient of output 0. Other outputs (saved statistics, scratch) have no gradient.
+  /// The gradient of output 0, with its shape. Other outputs (saved statistics, scratch) have no gradient.
   constexpr value gradient() const { return {out_, gradient_}; }
   /// Whether input i is a trained parameter or depends on one, so that its gradient is needed.
   constexpr bool needs(int i) const { return needs_[i]; }

@@ -120,7 +120,7 @@ struct program {
   constexpr void add_node(node const& n) {
     if (!nodes.push_back(n)) fail({why::program_too_large, n.line, n.called_from, maximum_nodes, maximum_nodes + 1});
   }
-  /// Appends the beginning of a loop.
+  /// Appends the beginning of a loop. `reversed`: whether the last iteration runs first.
   constexpr void begin_loop(int axis, bool reversed) {
     node loop;
     loop.kind = node_kind::loop;

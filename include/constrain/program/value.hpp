@@ -16,7 +16,7 @@ public:
   /// A reference into the program of `owner`.
   constexpr value(constrain::builder& owner, ref where) : owner_(&owner), where_(where) {}
 
-  /// Extents, such as [sequences, tokens, features].
+  /// Extents of one instance, such as [sequences, tokens, features].
   constexpr constrain::shape shape() const { return info().shape; }
   /// Type of an element.
   constexpr dtype type() const { return info().type; }
