@@ -24,7 +24,7 @@ struct memory_plan {
   bytes workspace;       // scratch of kernels and temporary copies (the maximum at any time), and `device_reserve`
   bytes communication;   // temporary full tensors and shards, and buffers of collectives; the maximum at any time
   bytes offloaded;       // always 0: everything is in the arena, on the device
-  bytes shared;          // bytes that two fields count, such as bytes of a compute copy that a gradient uses later
+  bytes shared;          // bytes that several fields count, such as bytes of a compute copy that a gradient uses later
   bytes peak;            // size of the arena, the only memory block
 };
 

@@ -23,6 +23,7 @@ public:
       if (is_gradient(v) || v == loss_.value) sums_.push_back({.value = v});
   }
 
+  /// Whether the value is the gradient of a parameter.
   constexpr bool is_gradient(int value) const { return p_.values[value].role == role::gradient; }
   /// Whether `r` is a gradient or the loss.
   constexpr bool contains(ref r) const { return is_gradient(r.value) || r == loss_; }

@@ -86,6 +86,7 @@ public:
 
   /// Whether a candidate was found.
   constexpr bool found() const { return found_; }
+  /// The candidate, if one was found.
   constexpr std::uint64_t choice() const { return best_.choice; }
   /// Whether the candidate is not worth a plan: at least ten plans were made, one of them fits, and the candidate's
   /// plan is expected to exceed the limit by more than twice the error of the estimates. (With fewer plans, this error
