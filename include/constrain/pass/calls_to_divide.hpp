@@ -13,14 +13,15 @@ class calls_to_divide {
 public:
   /// How a call is divided.
   enum class how : unsigned char {
-    not_at_all,
-    begins,    // reads divided parameters; output 0 is divided
-    continues, // reads divided values; output 0 is divided
-    ends,      // sums over the divided features
-    gathers,   // reads all features, gathered from the ranks
-    replaced,  // by the op's `divided_form`
+    not_at_all, // every rank runs the full call
+    begins,     // reads divided parameters; output 0 is divided
+    continues,  // reads divided values; output 0 is divided
+    ends,       // sums over the divided features
+    gathers,    // reads all features, gathered from the ranks
+    replaced,   // by the op's `divided_form`
   };
 
+  /// Decides for the forward program `p`, which must outlive this object. `ranks`: ranks in a tensor group, at least 2.
   constexpr calls_to_divide(program const& p, int ranks) : p_(p), ranks_(ranks) {
     for (int v = 0; v < p.values.size(); ++v) is_vocabulary_[v] = can_be_vocabulary(v);
     do {
@@ -39,11 +40,13 @@ public:
 
   /// Why the program is refused; `why::nothing` if it is not.
   constexpr diagnosis const& failure() const { return failure_; }
+  /// How node i is divided.
   constexpr how how_to_divide(int i) const { return how_[i]; }
   /// Whether the value `r` is divided over the ranks. `r` must not be a parameter.
   constexpr bool is_divided(ref r) const { return !values_[r.value].parts.extents.empty(); }
   /// The parts of a divided value along its innermost dimension.
   constexpr part_list const& parts_of(ref r) const { return values_[r.value].parts; }
+  /// Whether the rows of the parameter are divided as a vocabulary.
   constexpr bool is_vocabulary(ref parameter) const { return is_vocabulary_[parameter.value]; }
 
   /// Whether input k of node i is a parameter that can be divided along `dimension`: a vocabulary if `dimension` is 0,
@@ -120,6 +123,7 @@ private:
   }
   /// The number of indices in one rank's range, out of `extent`; the last rank may have fewer.
   constexpr std::int64_t range_of(std::int64_t extent) const { return (extent + ranks_ - 1) / ranks_; }
+  /// Whether each rank can have a range of every part. The ranges of a vocabulary need not be equally long.
   constexpr bool can_divide(part_list const& parts, bool is_vocabulary) const {
     if (is_vocabulary) return parts.extents.size() == 1;
     for (auto extent : parts.extents)
@@ -184,12 +188,14 @@ private:
       if (can_begin_[i] && (begins_at >> number_[i] & 1u) != 0) can_begin_[i] = false;
     return false;
   }
+  /// Begins a division at node i.
   constexpr void begin(int i) {
     how_[i] = how::begins;
     values_[p_.nodes[i].outputs[0].value] = {begin_parts_[i], std::uint64_t(1) << number_[i]};
   }
 
-  /// Whether node i can work on one rank's ranges. Node i must read a divided value.
+  /// Whether node i can work on one rank's ranges. If so, records how. Node i must read a divided value. `begins_at`:
+  /// the calls on which its inputs depend, as in `divided`.
   constexpr bool follow(int i, std::uint64_t begins_at) {
     auto const& n = p_.nodes[i];
     auto const& rule = rule_of(i);

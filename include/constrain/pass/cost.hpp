@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How a trainer or an inference object uses its memory on one rank. `peak` and the reserve in `workspace` cover every
 /// entry program (step, evaluate, predict and generate). All other fields describe only the step program of a trainer,
-/// or the evaluate program of an inference object. No field is negative. The fields before `shared`, minus `shared`,
-/// are `peak`, unless another entry program needs more than the described one.
+/// or the evaluate program of an inference object. No field is negative. The sum of the fields before `shared`, minus
+/// `shared`, is `peak`, unless another entry program needs more than the described one.
 struct memory_plan {
   bytes weights;         // of parameters as kernels read them (the compute copy, if there is one)
   bytes master_weights;  // of parameters that have a compute copy; the optimizer updates these, not the copy
@@ -24,7 +24,7 @@ struct memory_plan {
   bytes workspace;       // scratch of kernels and temporary copies (the maximum at any time), and `device_reserve`
   bytes communication;   // temporary full tensors and shards, and buffers of collectives; the maximum at any time
   bytes offloaded;       // always 0: everything is in the arena, on the device
-  bytes shared;          // bytes that parts use at different times (gradients after the last use of compute copies)
+  bytes shared;          // bytes that several fields count, such as bytes of a compute copy that a gradient uses later
   bytes peak;            // size of the arena, the only memory block
 };
 
@@ -83,7 +83,7 @@ struct device_reserve {
 
 /// The memory plan of a trainer with the step program `p`, or of an inference object with the evaluate program `p`.
 /// `where`: the memory layout of `p`. `other_peak`: bytes of the arena that the largest of the other entry programs
-/// needs.
+/// needs. `reserve`: the part of the arena after the buffers.
 constexpr memory_plan memory_of(program const& p, memory_layout const& where, std::int64_t other_peak,
                                 device_reserve const& reserve = {}) {
   bool copied[program::maximum_values]{}; // parameters that kernels read as a copy in a different type
@@ -152,7 +152,8 @@ template <class function> constexpr void for_each_cost(program const& p, functio
 
 } // namespace detail
 
-/// The work of one run of a program, by the cost rules of its ops. `launches(i)`: the launches of the call at node i.
+/// The work of one run of a program, by the cost rules of its ops. `launches(i)`: the number of launches of one run of
+/// the call at node i.
 template <class function> constexpr work_plan work_of(program const& p, function const& launches) {
   work_plan total;
   detail::for_each_cost(p, [&](int i, cost const& c, double iterations) {
@@ -171,7 +172,7 @@ constexpr work_plan work_of(program const& p) {
 
 namespace detail {
 
-/// The FLOP/s of a call on a device with these rates.
+/// The FLOP/s of a call on a device with these rates; 0: unknown. `tf32`: whether GEMMs round fp32 operands to TF32.
 constexpr double speed_of(program const& p, node const& n, device_rates const& rates, bool tf32) {
   auto const type_of_input = [&](int k) { return p.values[n.inputs[k].value].type; };
   if (n.op->gemm_operands == 0) {
@@ -195,8 +196,9 @@ constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32)
   return has;
 }
 
-/// Calls f(i, iterations, seconds, computes) for each node i that is a call. `seconds`: the estimated time of all its
-/// iterations, by the roofline model. `computes`: whether its arithmetic takes longer than its accesses to memory.
+/// Calls f(i, iterations, seconds, computes) for each node i that is a call. `iterations`: how often the call runs.
+/// `seconds`: the estimated time of all these runs, by the roofline model. `computes`: whether its arithmetic takes
+/// longer than its accesses to memory.
 template <class function>
 constexpr void for_each_time(program const& p, device_rates const& rates, bool tf32, function const& f) {
   for_each_cost(p, [&](int i, cost const& c, double iterations) {

@@ -15,6 +15,7 @@ namespace detail {
 /// rule append the backward nodes, and appends a reversed loop for each repeat's loop, over the same axis.
 class differentiation {
 public:
+  /// `scale_loss`: as in `differentiate`.
   constexpr differentiation(program const& p, bool scale_loss) : scale_loss_(scale_loss) {
     out_.program = p;
     out_.real = p.values[p.result("logits").value].type;
@@ -24,6 +25,7 @@ public:
       if (is_trainable(p.values[v].role)) buffer_[key({v, at::current})] = add_parameter_gradient(v);
   }
 
+  /// The program `p`, the argument of the constructor, with its backward pass.
   constexpr program run(program const& p) {
     auto& program = out_.program;
     bool const looped = program.micro_batches >= 0;
@@ -241,8 +243,9 @@ private:
 /// add to it. Tied weights, weights shared over iterations, and gradient accumulation need no special rule.
 /// `scale_loss`: the backward pass starts with the setting "loss_scale" instead of 1, so that all gradients are
 /// multiplied by this setting (Micikevicius et al. 2018, section 3.2). Refused: an op without a gradient rule between a
-/// trained parameter and the loss, a gradient whose shape differs from its value's, a repeat that ignores its input,
-/// and a trained parameter that does not reach the loss.
+/// trained parameter and the loss, a gradient whose shape differs from its value's, a repeat that ignores its input, a
+/// trained parameter that does not reach the loss, and a program whose loop over micro-batches a policy's pass has
+/// removed. `p` must have the results "logits" and "loss".
 constexpr program differentiate(program const& p, bool scale_loss = false) {
   if (!p.failure.ok()) return p;
   return detail::differentiation(p, scale_loss).run(p);

@@ -18,6 +18,7 @@ public:
     out_.program.fail(calls_.failure());
   }
 
+  /// The program of one rank, or the refused program.
   constexpr program run();
 
 private:
@@ -35,6 +36,7 @@ private:
     for (auto& extent : local.extents) extent /= ranks_;
     info.parts = out_.program.add_parts(local);
   }
+  /// Divides the parameters that node i reads along the dimension `name` of its op's `layouts`.
   constexpr void divide_parameters(int i, char name) {
     auto const& n = p_.nodes[i];
     for (int k = 0; k < n.inputs.size(); ++k)
@@ -74,6 +76,7 @@ private:
     if (has_added) sum.inputs.push_back(bias);
     to_communication(out_.append(info_of<op::tensor_sum>, sum).outputs[1]);
   }
+  /// Counts the memory of a buffer as communication.
   constexpr void to_communication(ref buffer) { out_.program.values[buffer.value].role = role::communication; }
 
   /// Appends an all-gather of the features of the divided value `r`. Returns the result.
@@ -160,7 +163,7 @@ constexpr program dividing::run() {
 /// layer is divided if no other node reads its parameters, if all ops up to the next linear layer name the features by
 /// a letter in their `layouts` and draw no random numbers, and if `ranks` divides the numbers of features and of heads.
 /// Refused: a model in which no layer and no vocabulary can be divided, a call that the `divide` of its op refuses, and
-/// a model whose calls need more than 64 all-gathered or copied values.
+/// a model whose calls need more than 64 all-gathered or copied values. With one rank, the program does not change.
 constexpr program divide(program const& p, int ranks) {
   if (ranks <= 1 || !p.failure.ok()) return p;
   return detail::dividing(p, ranks).run();

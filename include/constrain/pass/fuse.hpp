@@ -15,6 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
+/// The fused ops that `fuse_bias_gradient` can put into the program `passes::before_fusion()`.
 template <class passes> inline constexpr auto bias_gradient_ops_of = bias_gradient_ops(passes::before_fusion());
 
 template <class source, class passes, std::size_t... i> constexpr op_set missing_for_fusion(std::index_sequence<i...>) {

@@ -107,7 +107,8 @@ public:
     return out;
   }
 
-  /// The plan's step for the call at node i.
+  /// The plan's step for the call at node i. `first_operand`: index of the call's first input among the plan's
+  /// operands.
   constexpr step lower_call(int i, int first_operand) const {
     auto const& n = p_.nodes[i];
     step out;

@@ -40,6 +40,7 @@ public:
       if (may_share_bytes(v)) lay_out(v);
     return out_;
   }
+  /// The complete layout.
   constexpr memory_layout run() {
     lifetimes();
     assign_offsets();
@@ -210,8 +211,8 @@ private:
     return x.size > y.size;
   }
 
-  /// Sets `values` to the values that may share bytes, in the order `by`, ties by index. Returns their number. Uses
-  /// merge sort, because compilers limit the work of a constant expression.
+  /// Sets `values` to the values that may share bytes, in the order `by`; values that are equal in this order are
+  /// sorted by index. Returns their number. Uses merge sort, because compilers limit the work of a constant expression.
   constexpr int sort(order by, int (&values)[program::maximum_values]) const {
     int count = 0;
     for (int v = 0; v < p_.values.size(); ++v)
@@ -243,8 +244,8 @@ private:
     std::int64_t end = 0;
   };
 
-  /// Gives each buffer, in the order `by`, the lowest offset at which it overlaps no earlier buffer whose lifetime
-  /// overlaps its own. Stops once a buffer ends at or beyond `limit`.
+  /// Gives each buffer, in the order `by`, the lowest offset at which the buffer shares no bytes with an earlier buffer
+  /// that lives at the same time. Stops once a buffer ends at or beyond `limit`.
   constexpr assignment first_fit(order by, std::int64_t limit) const {
     int values[program::maximum_values]{};
     int const count = sort(by, values);

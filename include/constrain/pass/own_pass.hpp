@@ -69,7 +69,8 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
   }
 
   /// Calls f(name, program) with the result of the library's pass `at`, then with the result of each policy's pass that
-  /// follows `at`. `name`: the name of the library's pass, then of each policy.
+  /// follows `at`. `name`: the name of the library's pass, then of each policy; the C string is valid only during the
+  /// call. `before`: the result of `at`.
   template <pass_name at, class function> static void report(function const& f, program const& before) {
     f(name_of(at), before);
     program p = before;
@@ -96,6 +97,7 @@ template <class policies, pass_name at, program const& before> constexpr decltyp
 }
 
 /// Calls f(name, program) with the result of the library's pass `at` and of each policy's pass that follows `at`.
+/// `name` and `before`: as in `own_passes::report`.
 template <class policies, pass_name at, class function>
 void report_policy_passes(function const& f, program const& before) {
   own_passes<typename policies::in_order>::template report<at>(f, before);

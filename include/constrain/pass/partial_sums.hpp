@@ -17,11 +17,13 @@ constexpr bool adds_contribution(node const& n, int j) {
 /// nodes.
 class partial_sums {
 public:
+  /// For the program `p` and its loop nest `where`, which must outlive this object.
   constexpr partial_sums(program const& p, nest const& where) : p_(p), where_(where), loss_(p.result("loss")) {
     for (int v = 0; v < p.values.size(); ++v)
       if (is_gradient(v) || v == loss_.value) sums_.push_back({.value = v});
   }
 
+  /// Whether the value is the gradient of a parameter.
   constexpr bool is_gradient(int value) const { return p_.values[value].role == role::gradient; }
   /// Whether `r` is a gradient or the loss.
   constexpr bool contains(ref r) const { return is_gradient(r.value) || r == loss_; }

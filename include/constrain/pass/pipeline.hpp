@@ -203,6 +203,7 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
   static constexpr program final = detail::share_bytes(before_sharing(), set::device::value.is_cuda);
 
   /// Calls f(name, program) with each result that can be printed, in order, including the results of policies' passes.
+  /// `name`: the name of the pass or policy.
   template <class function> static void for_each(function const& f) {
     report_policy_passes<set, pass_name::built>(f, before::built);
     report_policy_passes<set, pass_name::selected>(f, before::selected);
@@ -327,6 +328,7 @@ template <class source> struct forward_passes {
   static constexpr program final = detail::share_bytes(before_sharing(), set::device::value.is_cuda);
 
   /// Calls f(name, program) with each result that can be printed, in order, including the results of policies' passes.
+  /// `name`: the name of the pass or policy.
   template <class function> static void for_each(function const& f) {
     report_policy_passes<set, pass_name::built>(f, built);
     report_policy_passes<set, pass_name::selected>(f, selected);

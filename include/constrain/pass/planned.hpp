@@ -23,7 +23,7 @@ constexpr int next_shared(program const& p, int v) {
 /// that `p` can use their buffers. `step` may have more of them, such as the parameters of an objective. `p`: a program
 /// without gradients.
 constexpr bool shares_persistent_values(program const& p, program const& step) {
-  int other = -1; // of `step`
+  int other = -1; // index of a parameter or setting of `step`
   for (int v = next_shared(p, -1); v < p.values.size(); v = next_shared(p, v)) {
     other = next_shared(step, other);
     if (other >= step.values.size()) return false;
@@ -35,7 +35,7 @@ constexpr bool shares_persistent_values(program const& p, program const& step) {
 }
 
 /// Moves each parameter and setting of `p` to its offset in `step`, and each parameter with an average in `step` to the
-/// offset of the average, so that the ops of `p` read the average. The layout of `p` alone has the settings at other
+/// offset of the average, so that the ops of `p` read the average. Without this move, the settings would have other
 /// offsets if `p` has fewer parameters. `p` and `step`: programs for which `shares_persistent_values` is true. `where`
 /// and `kept`: their memory layouts.
 constexpr void share_persistent_values(memory_layout& where, program const& p, program const& step,
@@ -44,14 +44,14 @@ constexpr void share_persistent_values(memory_layout& where, program const& p, p
   for (int v = 0; v < step.values.size(); ++v) source[v] = v;
   for (int v = 0; v < step.values.size(); ++v)
     if (step.values[v].is_average) source[step.values[v].belongs_to] = v;
-  int other = -1; // of `step`
+  int other = -1; // index of a parameter or setting of `step`
   for (int v = next_shared(p, -1); v < p.values.size(); v = next_shared(p, v)) {
     other = next_shared(step, other);
     where.buffers[v].offset = kept.buffers[source[other]].offset;
   }
 }
 
-/// The first error of a program. `step`: see `planned`.
+/// The first error of a program; `why::nothing` if there is none. `step`: see `planned`.
 template <class passes, class step> constexpr diagnosis failure_of_entry() {
   if (!passes::final.failure.ok()) return passes::final.failure;
   if constexpr (!std::is_void_v<step>)

@@ -48,7 +48,8 @@ struct recomputation_search {
     return found < 0 ? 0 : made[found].choice;
   }
 
-  /// The next state of the search. `bytes`: the bytes that the plan of `candidate` takes, or `refused`.
+  /// The next state of the search. `bytes`: the bytes that the plan of `candidate` takes, or `refused`. `estimate` and
+  /// `limit` must be the same in every call of a search.
   constexpr recomputation_search after(recomputation_estimate const& estimate, std::int64_t bytes,
                                        std::int64_t limit) const;
 };
@@ -85,6 +86,7 @@ public:
 
   /// Whether a candidate was found.
   constexpr bool found() const { return found_; }
+  /// The candidate, if one was found.
   constexpr std::uint64_t choice() const { return best_.choice; }
   /// Whether the candidate is not worth a plan: at least ten plans were made, one of them fits, and the candidate's
   /// plan is expected to exceed the limit by more than twice the error of the estimates. (With fewer plans, this error

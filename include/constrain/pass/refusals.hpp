@@ -22,7 +22,8 @@ template <diagnosis d> struct own_pass_is_not_constant {
                 "and let none throw, overflow or index beyond an array");
 };
 
-/// Tensor parallelism with an optimizer, or a policy's pass, that needs full tensors or blocks of elements.
+/// An optimizer or a policy's pass needs full tensors or blocks of elements, but tensor parallelism divides these
+/// tensors.
 template <diagnosis d> struct divided_tensor_is_read {
   static_assert(d.ok(),
                 "parallel::tensor: an operation, `op`, of the optimizer or of a policy's pass needs a gradient, "
@@ -31,7 +32,7 @@ template <diagnosis d> struct divided_tensor_is_read {
                 "passes use only ops with `layouts` \"* -> *\"");
 };
 
-/// Tensor parallelism with a model in which nothing can be divided, because of an op between two linear layers.
+/// Tensor parallelism can divide nothing in the model, because of an op between two linear layers.
 template <diagnosis d> struct nothing_is_divided {
   static_assert(d.ok(),
                 "parallel::tensor: the ranks can divide no layer and no vocabulary; between two linear layers, each op "
@@ -40,8 +41,8 @@ template <diagnosis d> struct nothing_is_divided {
                 "letters in the `layouts` of `op`, move dropout elsewhere, or leave the policy out");
 };
 
-/// Tensor parallelism with a model in which nothing can be divided, because of the model's sizes, or because its layers
-/// share parameters.
+/// Tensor parallelism can divide nothing in the model, because of the model's sizes, or because its layers share
+/// parameters.
 template <diagnosis d> struct no_features_to_divide {
   static_assert(d.ok(),
                 "parallel::tensor: `expected` ranks can divide no layer and no vocabulary; no other layer may use "

@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A working copy is the fp32 copy on which the update of a 16-bit parameter works. In stages 1 and 2, a parameter is
 /// flat if it has a compute copy, because only the cast to the copy and the update read such a parameter. The average
 /// of a parameter has the layout of the parameter. All other values are replicated. Without ZeRO, all values are
-/// replicated.
+/// replicated. `value`: index of the value.
 constexpr layout stored_layout(program const& p, int value, slot_of::parallelism const& parallelism) {
   if (parallelism.shards == 1) return layout::replicated;
   auto const& info = p.values[value];

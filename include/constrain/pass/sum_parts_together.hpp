@@ -8,7 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// A gradient whose parts are summed later.
+/// A gradient whose parts are summed later. `line` and `called_from`: as in `node`, of the call that computes the
+/// parts.
 struct later_sum {
   ref parts, gradient;
   int line = 0, called_from = 0;
@@ -71,8 +72,8 @@ private:
 
 /// For a device whose kernels sum rows in parts, one part per block: lets calls leave their sums in parts
 /// (`op_info::row_sums`) and appends the sums of the parts of all gradients together, before the beginning or end of a
-/// loop or before the first node that reads a gradient. The device merges these calls into one launch. A program that
-/// would become too large does not change.
+/// loop, or before the first node that reads a gradient or writes one of these gradients. The device merges these calls
+/// into one launch. A program that would become too large does not change.
 constexpr program sum_parts_together(program const& p) {
   if (!p.failure.ok()) return p;
   auto out = without_nodes(p);

@@ -48,7 +48,7 @@ template <class optimizer> constexpr void check_parts(program& p, int first) {
   }
 }
 
-/// Adds the value that holds the squared norms of all gradients.
+/// Adds the value that holds the squared norms of all gradients. `gradients`: their number.
 constexpr ref add_squares(program& p, int gradients) {
   value_info squares;
   squares.type = dtype::f64;
@@ -93,7 +93,7 @@ template <class optimizer> constexpr ref add_hyper(program& p, dtype type) {
 /// Appends the update of the parameter that `gradient` belongs to. The nodes of an update rule are in loops over the
 /// parameter's axes. One call to an element-wise update covers all iterations of a repeat, unless the update needs a
 /// working copy of the parameter or is inside the backward pass. `index`: the index of the gradient among all
-/// gradients.
+/// gradients. `clip` and `hyper`: what `update_rule::scale` and `update_rule::hyper` return.
 template <class optimizer> constexpr void emit_update(builder& out, int gradient, int index, ref clip, ref hyper) {
   update_rule rule(out, gradient, clip, hyper);
   int const parameter = out.program.values[gradient].belongs_to;

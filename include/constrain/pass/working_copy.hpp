@@ -47,7 +47,7 @@ public:
       return;
     }
     value_info error = out_.program.values[copy_.value];
-    error.accumulates = false; // `print` tells it from the copy by this
+    error.accumulates = false; // by this flag, `print` distinguishes the error from the copy
     ref const left_out{out_.program.add_value(error), at::current};
     out_.call<op::rounding_error>({copy_}, {left_out}, {}, info.line);
     out_.call<op::assign>({copy_, clip}, {parameter_}, {.to = info.type}, info.line);

@@ -9,6 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// layout in which the ranks store a value.
 class working_layouts {
 public:
+  /// For the program `p` and its sums over ranks, which must outlive this object.
   constexpr working_layouts(program const& p, partial_sums const& sums) : p_(p), sums_(sums) {}
 
   /// Whether ranks store the value in shards.

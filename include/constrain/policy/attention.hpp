@@ -49,7 +49,7 @@ struct reference {
 };
 
 /// Flash attention (Dao et al. 2022; Dao 2023). It computes the scores tile by tile, so memory is linear in the number
-/// of tokens.
+/// of tokens. On a device without kernels for the algorithm, the trainer does not compile.
 struct flash {
   using slot = slot_of::attention;
   static constexpr slot value{.tiled = true};

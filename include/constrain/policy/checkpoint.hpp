@@ -75,8 +75,9 @@ struct none {
   static constexpr slot value{};
 };
 
-/// Keeps the input of every `iterations`-th iteration of each outermost `repeat` (layer/repeat.hpp). The backward pass
-/// recomputes the other activations of the repeat. Training gives the same weights as with `none`, bit for bit.
+/// Keeps the input of every `iterations`-th iteration of each outermost `repeat` (layer/repeat.hpp). `iterations` must
+/// be at least 1. The backward pass recomputes the other activations of the repeat. Training gives the same weights as
+/// with `none`, bit for bit.
 template <int iterations> struct every {
   using slot = slot_of::checkpointing;
   static constexpr slot value{.recomputes = true, .iterations = iterations};
@@ -112,7 +113,7 @@ template <class... ops> constexpr slot_of::checkpointing keeping() {
 /// read an accumulator, results that are read outside of a loop around their op, and results that the backward pass
 /// needs so soon that dropping them would free no memory. `keep<>` keeps only these. Name the ops that the model calls:
 /// `keep<op::attention>` also keeps the results of flash attention. An element-wise function f is `op::elementwise<f>`.
-/// Training gives the same weights as with `none`, bit for bit.
+/// At most 16 ops can be named. Training gives the same weights as with `none`, bit for bit.
 template <class... ops> struct keep {
   using slot = slot_of::checkpointing;
   static constexpr slot value = detail::keeping<ops...>();

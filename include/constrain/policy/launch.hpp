@@ -38,10 +38,10 @@ struct eager {
   static constexpr slot value{.captures = false};
 };
 
-/// After the first run of an entry program, the program's kernel launches are captured in one CUDA graph. Later runs
-/// replay the graph: it runs the same kernels on the same memory as the first run, without the gaps between launches.
-/// Loops over chunks of logits skip no chunk (see fusion::all). In checked mode, the host launches each kernel
-/// separately.
+/// Only for CUDA devices. After the first run of an entry program, the program's kernel launches are captured in one
+/// CUDA graph. Later runs replay the graph: it runs the same kernels on the same memory as the first run, without the
+/// gaps between launches. Loops over chunks of logits skip no chunk (see fusion::all). In checked mode, the host
+/// launches each kernel separately.
 struct graph {
   using slot = slot_of::launching;
   static constexpr char const* name = "launch::graph";

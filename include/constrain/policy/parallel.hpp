@@ -4,7 +4,8 @@
 
 /// Training in several processes. With data parallelism, each process trains on a different part of each batch, and
 /// gradients are summed over the processes. With tensor parallelism, several processes train on the same batches, and
-/// each computes a part of the layers that can be divided.
+/// each computes a part of the layers that can be divided. All policies except `none` need MPI; on CUDA devices, they
+/// also need NCCL.
 namespace constrain::inline CONSTRAIN_VARIANT::parallel {
 
 struct none;
@@ -86,8 +87,9 @@ struct ddp {
   static constexpr slot value{.distributed = true};
 };
 
-/// ZeRO (Rajbhandari et al. 2020): tensors are sharded over groups of `ranks` processes. The number of processes is any
-/// multiple of `ranks`; every group holds one full set of shards. Each stage also shards what the earlier stages shard:
+/// ZeRO (Rajbhandari et al. 2020): tensors are sharded over groups of `ranks` processes. `stage` is 1, 2 or 3. The
+/// number of processes is any multiple of `ranks`; every group holds one full set of shards. Each stage also shards
+/// what the earlier stages shard:
 ///
 /// 1. Optimizer states. Gradients are reduced once per batch, after the last micro-batch.
 /// 2. Gradients. Each is reduce-scattered as soon as a micro-batch has computed it.
@@ -107,7 +109,8 @@ template <int stage, int ranks> struct zero {
 /// range of the rows of a token embedding, and of the classes of the output layer. The weights of divided layers and
 /// embeddings are divided too, with their gradients and optimizer states; every process holds all other tensors. A
 /// layer is not divided if `ranks` does not divide the number of its features or heads. The number of processes is
-/// `ranks`. Refused at compile time: fewer heads than ranks, and a model without a layer that can be divided.
+/// `ranks`. Refused at compile time: fewer heads than ranks, a model without a layer that can be divided, an optimizer
+/// that does not update divided tensors element by element, and, for `ranks` above 1, CUDA devices.
 template <int ranks> struct tensor {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true, .same_data = true, .tensor = ranks};

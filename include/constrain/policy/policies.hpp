@@ -37,6 +37,7 @@ struct chosen<slot_list<slots...>, list...> : decltype(find_named<slots, policy_
   }
 };
 
+/// `type` is the list of policies in the order of their slots; an empty list unless `legal`.
 template <bool legal, class slots, class... list> struct legal_in_order { using type = policy_list<>; };
 template <class... slots, class... list> struct legal_in_order<true, slot_list<slots...>, list...> {
   using type = policy_list<policy_in<slots, list...>...>;

@@ -35,10 +35,12 @@ template <class... slots> struct choices : said<slots>... {
 
 namespace detail {
 
+/// Whether a rule holds. `choices`: the values of the slots; they convert to the parameters of the rule.
 template <class... parameters> constexpr bool holds(bool (*rule)(parameters...), auto const& choices) {
   return rule(static_cast<parameters>(choices)...);
 }
 
+/// `type` is the concatenation of these rule lists.
 template <class... lists> struct join_rules;
 template <class... rules> struct join_rules<rule_list<rules...>> { using type = rule_list<rules...>; };
 template <class... a, class... b, class... rest> struct join_rules<rule_list<a...>, rule_list<b...>, rest...> {

@@ -34,6 +34,7 @@ inline constexpr int count_in_slot = (0 + ... + (std::is_same_v<policy_slot<poli
 
 namespace detail {
 
+/// `type` is the first of the policies for the slot `wanted`; if there is none, `otherwise`.
 template <class wanted, class otherwise, class... policies> struct find_policy { using type = otherwise; };
 template <class wanted, class otherwise, class first, class... rest>
 struct find_policy<wanted, otherwise, first, rest...> {

@@ -19,7 +19,7 @@ template <diagnosis d> struct too_many_gradient_terms {
 /// the node's inputs (the vector-Jacobian product).
 class backward {
 public:
-  static constexpr int maximum_terms = 2 * node::maximum_inputs; // of all gradients that one gradient rule adds to
+  static constexpr int maximum_terms = 2 * node::maximum_inputs; // terms that one call to a gradient rule can add
 
   /// One term of the gradient of an input.
   struct contribution {
@@ -31,7 +31,8 @@ public:
   /// rule's nodes are appended to `out`.
   constexpr backward(builder& out, node const& forward) : out_(out), forward_(forward) {}
 
-  /// Input i of the node, the number of inputs, and output j.
+  /// Input i of the node, the number of inputs, and output j. The value is empty if the node has no such input or
+  /// output.
   constexpr value input(int i) const { return {out_, forward_.inputs[i]}; }
   constexpr int inputs() const { return forward_.inputs.size(); }
   constexpr value output(int j = 0) const { return {out_, forward_.outputs[j]}; }
@@ -39,13 +40,13 @@ public:
   template <class op> constexpr options_of<op> options() const { return unpack<options_of<op>>(forward_.attributes); }
   constexpr int line() const { return forward_.line; }
 
-  /// The gradient of output 0. Other outputs (saved statistics, scratch) have no gradient.
+  /// The gradient of output 0, with its shape. Other outputs (saved statistics, scratch) have no gradient.
   constexpr value gradient() const { return {out_, gradient_}; }
   /// Whether input i is a trained parameter or depends on one, so that its gradient is needed.
   constexpr bool needs(int i) const { return needs_[i]; }
 
-  /// Adds `g`, which has the shape of input i, to the gradient of input i. Does nothing if that gradient is not needed.
-  /// Refused: more than `maximum_terms` terms in one call to the gradient rule.
+  /// Adds `g` to the gradient of input i. Does nothing if that gradient is not needed. Refused: more than
+  /// `maximum_terms` terms in one call to the gradient rule, and a `g` whose shape differs from the shape of input i.
   constexpr void add(int i, value g) {
     if (needs_[i] && !contributions_.push_back({i, g}))
       out_.program.fail(diagnosis_with<refusals::too_many_gradient_terms>(forward_.line, forward_.called_from,
@@ -53,8 +54,10 @@ public:
   }
 
   /// Appends a call to `op` with these options, and adds the call's output j to the gradient of input `targets[j]`; -1:
-  /// output j is not a gradient. If the gradient of that input is an accumulating buffer (of a parameter, or of a value
-  /// from outside a loop) and the op can accumulate into output j, the kernel accumulates directly into the buffer.
+  /// output j is not a gradient. Outputs after the last target are not gradients either. The call is appended even if
+  /// no target needs its gradient. If the gradient of that input is an accumulating buffer (of a parameter, or of a
+  /// value from outside a loop) and the op can accumulate into output j, the kernel accumulates directly into the
+  /// buffer. Refused: more inputs than a node can have, and inputs that the shape rule of `op` refuses.
   template <class op>
   constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
                       options_of<op> const& options = {}) {

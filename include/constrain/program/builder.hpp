@@ -19,8 +19,8 @@ struct builder {
   int called_from = 0;        // source line of the outermost layer or repeat being built; 0: none
   int random_keys = 0;        // the last random key assigned to a call that draws random numbers
 
-  /// Opens a loop over an axis: the nodes appended until close() are its body. Loops nested deeper than
-  /// `axis_list::capacity` are refused.
+  /// Opens a loop over an axis: the nodes appended until close() are its body. `reversed`: whether the last iteration
+  /// runs first. Loops nested deeper than `axis_list::capacity` are refused.
   constexpr void open(int axis, bool reversed) {
     program.begin_loop(axis, reversed);
     if (!enclosing.push_back(axis))
@@ -41,8 +41,9 @@ struct builder {
     }
   }
 
-  /// Adds the name "scope.name" ("name" outside of all scopes) and returns it. Refuses the program if its names have no
-  /// room for this one. `line`: source line of what has the name.
+  /// Adds the name "scope.name" ("name" outside of all scopes) and returns it. If the capacity of the program's names
+  /// would be exceeded, refuses the program and returns an empty name. `line`: source line of the parameter or layer
+  /// with this name.
   constexpr name_ref add_name(std::string_view name, int line) {
     auto const added = program.names.add(program.text(scope), name);
     if (added.length == 0 && (scope.length > 0 || !name.empty()))
@@ -50,8 +51,8 @@ struct builder {
     return added;
   }
 
-  /// Adds a value and returns its index. If the value's extents are invalid, refuses the program and sets them to 1, so
-  /// that later shape rules can still compute with them.
+  /// Adds a value and returns its index. If `check_extents` refuses the value's extents, refuses the program and sets
+  /// the extents to 1, so that later shape rules can still compute with them.
   constexpr int add_checked(value_info info) {
     auto failure = check_extents(program, info);
     if (!failure.ok()) {
@@ -70,6 +71,7 @@ struct builder {
 
   /// Adds a value with one instance per iteration of the loops around the next node, and returns its index. A
   /// loop-carried value has n + 1 instances for the n iterations of `loop_carried_axis`; -1: it is not loop-carried.
+  /// `line`: source line of the call or declaration; 0: none.
   constexpr int new_value(operand_type type, role r, int line, int loop_carried_axis = -1) {
     value_info info;
     info.type = type.type;

@@ -6,29 +6,29 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Why a program is refused at compile time. Each rule of the intermediate representation, which applies to every
-/// program, has a reason here and an error sentence in sound.hpp. All other errors have the reason `refused`, and the
-/// diagnosis identifies their error sentence (refusal.hpp).
+/// Why a program is refused at compile time; `nothing`: it is not refused. Each rule of the intermediate
+/// representation, which applies to every program, has a reason here and an error sentence in sound.hpp. All other
+/// errors have the reason `refused`, and the diagnosis identifies their error sentence (refusal.hpp).
 enum class why {
-  nothing,
-  refused,
-  program_too_large,
-  extent_below_one,
-  tensor_too_large,
-  value_left_its_repeat,
-  values_of_two_programs,
-  role_is_not_for_parameters,
-  parameter_named_twice,
-  too_many_operands,
-  read_before_written,
-  overwritten_before_read,
-  loops_do_not_nest,
-  shape_differs_from_rule,
-  partial_sum_is_read,
-  wrong_layout,
-  unguarded_write,
-  skipped_iteration_is_read,
-  exchange_may_be_skipped,
+  nothing,                    // no error
+  refused,                    // another error, which `diagnosis::refusal` identifies
+  program_too_large,          // a capacity of the program is exceeded
+  extent_below_one,           // an extent of a value is less than 1
+  tensor_too_large,           // a value has more than `maximum_elements` elements
+  value_left_its_repeat,      // a call reads a value of a loop that is not around the call
+  values_of_two_programs,     // a call has inputs from two programs
+  role_is_not_for_parameters, // ct::parameter is given the role of another value
+  parameter_named_twice,      // two parameters have the same name
+  too_many_operands,          // a call has more inputs than a node can have
+  read_before_written,        // a node reads a value that is not written yet
+  overwritten_before_read,    // a node reads a value after its bytes are overwritten
+  loops_do_not_nest,          // a loop has no end, or an end has no loop
+  shape_differs_from_rule,    // an output's type or shape is not what the op infers
+  partial_sum_is_read,        // a node uses a sum over ranks before it is reduced
+  wrong_layout,               // a node reads a tensor in a layout that its op does not accept
+  unguarded_write,            // a node writes a persistent value even if the gradient norm is not finite
+  skipped_iteration_is_read,  // a node reads a value that a skipped iteration would write
+  exchange_may_be_skipped,    // ranks exchange data in a loop that skips iterations
 };
 
 struct op_label;
@@ -45,7 +45,7 @@ struct diagnosis {
   std::int64_t expected = 0; // the number that the sentence calls `expected`
   std::int64_t got = 0;      // the number that the sentence calls `got`
   refusal_label const* refusal = nullptr; // if the reason is `refused`: identifies the refusal
-  op_label const* op = nullptr;           // of a layout error: the op that the sentence calls `op`
+  op_label const* op = nullptr;           // of a layout error: the op that the sentence calls `op`; null: none
   layout held = layout::replicated;       // of a layout error: how the ranks hold a tensor
   layout needed = layout::replicated;     // of a layout error: how `op` needs the tensor
 

@@ -7,18 +7,18 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace refusals {
 
-/// Parts of a value that is not a parameter.
+/// ct::in_parts is called for a value that is not a parameter.
 template <diagnosis d> struct value_is_not_a_parameter {
   static_assert(d.ok(), "ct::in_parts: the value is not a parameter; pass the result of ct::parameter");
 };
 
-/// Parts along dimension `got`, which a parameter with `expected` dimensions does not have.
+/// The parts lie along dimension `got`, which a parameter with `expected` dimensions does not have.
 template <diagnosis d> struct no_such_dimension_of_parts {
   static_assert(d.ok(), "ct::in_parts: the parameter has `expected` dimensions, but its parts lie along dimension "
                         "`got`; dimensions count from 0, the outermost");
 };
 
-/// Too many parts, an extent below 1, or extents that do not add up to the parameter's extent, `expected`.
+/// There are too many parts, an extent is below 1, or the extents do not add up to the parameter's extent, `expected`.
 template <diagnosis d> struct parts_do_not_fit {
   static_assert(d.ok(), "a parameter can have at most eight parts, each with an extent of at least 1, and the extents "
                         "must add up to `expected`, the extent of the parameter; those before the first invalid part, "
@@ -53,9 +53,9 @@ constexpr diagnosis check_parts(value parameter, part_list const& parts, int dim
 /// returns the parameter. An optimizer with an update rule updates each part as a separate tensor, unless it wraps
 /// another optimizer. Muon orthogonalizes each part. `parallel::tensor` divides each part separately. The parameter is
 /// still one tensor in `parameters()`, in saved weights and in files of other programs. Element-wise optimizers ignore
-/// parts. An empty `parts` changes nothing. Refused: a value that is not a parameter, a dimension that the parameter
-/// does not have, more than eight parts, extents that are below 1 or do not add up to the extent of the parameter, and
-/// more than 16 different lists of parts in a model.
+/// parts. An empty `parts` changes nothing. A second call for the same parameter replaces its parts. Refused: a value
+/// that is not a parameter, a dimension that the parameter does not have, more than eight parts, extents that are below
+/// 1 or do not add up to the extent of the parameter, and more than 16 different lists of parts in a model.
 ///
 ///     auto const w = ct::in_parts(ct::parameter(x, "qkv", ct::shape(12, 8), ct::role::weight), {8, 2, 2});
 constexpr value in_parts(value parameter, part_list parts, int dimension = 0, int line = __builtin_LINE()) {

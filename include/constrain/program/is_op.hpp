@@ -49,7 +49,7 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr bool same_data = true;           // the ranks that exchange data train on the same batches
 ///     static constexpr bool promotes_types = true;      // in mixed precision, inputs of several floating-point types
 ///                                                       // are cast to the widest (torch.result_type)
-///     static constexpr bool guarded = true;             // writes nothing if the scale of op::clip_coefficient is 0
+///     static constexpr bool guarded = true;             // writes nothing if `update_rule::scale` is 0
 ///     using with_bias_gradient = other_op;              // this op fused with linear_bias_gradient of output 0
 ///
 /// `infer` and `cost_of` may omit the options, or take the stored `attributes const&` instead.

@@ -12,7 +12,7 @@ struct location {
   ref root;                    // the value that owns the buffer
   std::int64_t begin = 0;      // elements of `root` before the value's first element
   std::int64_t row_stride = 0; // elements of `root` from one row to the next; 0: the elements are contiguous
-  int axis = -1;               // of the loop whose iterations move the location; -1: none
+  int axis = -1;               // axis of the loop whose iterations move the location; -1: none
   std::int64_t step = 0;       // elements of `root` by which one iteration moves the location
 };
 

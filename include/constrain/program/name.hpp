@@ -19,7 +19,7 @@ struct name_pool {
   char characters[capacity]{};          // the names one after another, without separators
   int used = 0;                         // characters in use
 
-  /// The characters of one name.
+  /// The characters of one name; the view refers to this pool.
   constexpr std::string_view text(name_ref name) const {
     return {characters + name.offset, static_cast<std::size_t>(name.length)};
   }

@@ -22,7 +22,8 @@ struct options_in<op> {
   using type = typename op::options;
 };
 
-/// Number of fields of an op's `options`; 0: none, more than six, or unknown.
+/// Number of fields of an op's `options`; 0: no fields, more than six, or a type that is not an aggregate or has a base
+/// class.
 template <class options> constexpr int option_count() {
   using any = any_field;
   if constexpr (!std::is_aggregate_v<options> || has_base<options>) return 0;
@@ -44,7 +45,8 @@ concept is_option = std::is_arithmetic_v<field> || std::is_enum_v<field> || std:
 /// Encodes an extent of 0, since 0 encodes a dimension that the shape does not have.
 inline constexpr std::int64_t packed_zero_extent = std::numeric_limits<std::int64_t>::min();
 
-/// Converts fields to 64-bit integers, in order. Integers beyond the capacity are counted, but not stored.
+/// Converts fields to 64-bit integers, in order. Integers beyond the capacity are counted, but not stored. `next`: the
+/// number of integers so far.
 struct option_packer {
   attributes packed;
   int next = 0;
@@ -63,7 +65,7 @@ struct option_packer {
   }
 };
 
-/// Converts the integers back to fields.
+/// Converts the integers back to fields. `next`: index of the next integer.
 struct option_unpacker {
   attributes const& packed;
   int next = 0;
@@ -115,7 +117,8 @@ template <class options> constexpr bool are_options() {
 /// the op's `infer` takes the options, a call whose options contain a shape with an extent below 1 is refused.
 template <class op> using options_of = typename detail::options_in<op>::type;
 
-/// Converts options to the form in which a node stores them.
+/// Converts options to the form in which a node stores them. Does not compile for a type that `options_of` does not
+/// allow.
 template <class options> constexpr attributes pack([[maybe_unused]] options const& o) {
   static_assert(detail::are_options<options>(),
                 "an op's `options` must be a struct of at most six fields, each an integer, a bool, an enum, a float, "

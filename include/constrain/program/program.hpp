@@ -33,8 +33,8 @@ struct program {
   ref loss_scale;           // the setting that multiplies the loss before the backward pass; empty: none
   int micro_batches = -1;   // the axis of gradient accumulation; -1: one micro-batch
   bool distributed = false; // whether `partition` has changed the program for data parallelism
-  std::int64_t shards = 1;  // ranks over which a flat tensor is sharded
-  int tensor_ranks = 1;     // ranks over which parameters are divided
+  std::int64_t shards = 1;  // ranks over which a flat tensor is sharded; 1: no tensor is
+  int tensor_ranks = 1;     // ranks over which parameters are divided; 1: no parameter is
 
   /// The characters of a name.
   constexpr std::string_view text(name_ref name) const { return names.text(name); }
@@ -86,7 +86,8 @@ struct program {
     if (failure.ok()) failure = d;
   }
 
-  /// Appends a value and returns its index. Like all `add_` functions, refuses the program if a capacity is exceeded.
+  /// Appends a value and returns its index. Like all `add_` functions, refuses the program if a capacity is exceeded;
+  /// the index is then the index of the last element.
   constexpr int add_value(value_info const& info) {
     if (!values.push_back(info)) fail({why::program_too_large, info.line, 0, maximum_values, maximum_values + 1});
     return values.count - 1;
@@ -119,7 +120,7 @@ struct program {
   constexpr void add_node(node const& n) {
     if (!nodes.push_back(n)) fail({why::program_too_large, n.line, n.called_from, maximum_nodes, maximum_nodes + 1});
   }
-  /// Appends the beginning of a loop.
+  /// Appends the beginning of a loop. `reversed`: whether the last iteration runs first.
   constexpr void begin_loop(int axis, bool reversed) {
     node loop;
     loop.kind = node_kind::loop;

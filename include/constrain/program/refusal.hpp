@@ -63,7 +63,8 @@ template <template <diagnosis> class refusal_template> constexpr refusal_label c
   return &detail::refusal_of<refusal_template>;
 }
 
-/// The diagnosis of a refusal, with these fields. In `infer`, ops use `inferred::failure` instead.
+/// The diagnosis of a refusal. The arguments are the fields of the same names. In `infer`, ops use `inferred::failure`
+/// instead.
 template <template <diagnosis> class refusal_template>
 constexpr diagnosis diagnosis_with(int line = 0, int called_from = 0, std::int64_t expected = 0, std::int64_t got = 0) {
   return {why::refused, line, called_from, expected, got, refusal_with<refusal_template>()};

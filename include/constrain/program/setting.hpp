@@ -39,8 +39,12 @@ struct setting_spec {
 };
 
 // The library's settings. A model's setting must not have one of these names.
+
+/// The probability with which dropout zeroes an element.
 inline constexpr setting_spec dropout_setting{"dropout", number_range::below_one};
+/// The maximum norm of all gradients; 0: no clipping.
 inline constexpr setting_spec clip_norm_setting{"clip_norm", number_range::from_zero};
+/// 1 / the number of valid labels (see `constrain::inverse_label_count`).
 inline constexpr setting_spec inverse_label_count_setting{.name = "inverse_label_count", .per_run = true};
 /// Multiplies the loss before the backward pass.
 inline constexpr setting_spec loss_scale_setting{"loss_scale", number_range::loss_scale};
@@ -55,13 +59,14 @@ constexpr setting_spec const* find_library_setting(std::string_view name) {
   return nullptr;
 }
 
-/// The range of values of the setting with this name.
+/// The range of values of the setting with this name. Settings of a model may have any finite value.
 constexpr number_range range_of_setting(std::string_view name) {
   auto const* const known = find_library_setting(name);
   return known != nullptr ? known->range : number_range::finite;
 }
 
-/// The setting `which` of the program of `like`. The first call creates the setting, with the value `initial`.
+/// The setting `which` of the program of `like`. The first call creates the setting, with the value `initial`. Returns
+/// `like` if the program is refused.
 constexpr value setting_of(value like, setting_spec const& which, double initial = 0, int line = 0) {
   auto& owner = like.owner();
   auto& program = owner.program;

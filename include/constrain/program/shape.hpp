@@ -16,7 +16,8 @@ struct shape {
 
   /// A scalar.
   constexpr shape() = default;
-  /// A tensor with these extents, at most `maximum_rank` of them, outermost first.
+  /// A tensor with these extents, at most `maximum_rank` of them, outermost first. A program refuses a value with an
+  /// extent below 1.
   template <class... extents>
   constexpr explicit shape(std::int64_t first, extents... rest)
       : extent{first, static_cast<std::int64_t>(rest)...}, rank(1 + static_cast<int>(sizeof...(rest))) {

@@ -11,12 +11,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// free functions on values.
 class value {
 public:
-  /// An empty value.
+  /// An empty value. Only `operator bool` and `where` may be called on it.
   constexpr value() = default;
   /// A reference into the program of `owner`.
   constexpr value(constrain::builder& owner, ref where) : owner_(&owner), where_(where) {}
 
-  /// Extents, such as [sequences, tokens, features].
+  /// Extents of one instance, such as [sequences, tokens, features].
   constexpr constrain::shape shape() const { return info().shape; }
   /// Type of an element.
   constexpr dtype type() const { return info().type; }
@@ -48,9 +48,9 @@ struct value_at_line {
 
 namespace detail {
 
-/// Appends a call to an op and returns the node with its outputs. Refused: inputs of two programs, too many inputs,
-/// inputs computed in a loop that does not enclose the call, and everything that `builder::append` refuses. Appends
-/// nothing to a program that is already refused.
+/// Appends a call to an op and returns the node with its outputs. There must be at least one input. Refused: inputs of
+/// two programs, too many inputs, inputs computed in a loop that does not enclose the call, and everything that
+/// `builder::append` refuses. Appends nothing to a program that is already refused.
 constexpr node emit_node(op_info const& info, std::initializer_list<value> inputs, attributes const& options,
                          int line) {
   auto& owner = inputs.begin()->owner();
@@ -73,8 +73,9 @@ constexpr node emit_node(op_info const& info, std::initializer_list<value> input
 
 } // namespace detail
 
-/// Appends a call to `op` with these options and returns the call's first output. Operations such as ct::gelu are built
-/// from `emit`. `line` is the source line where the model calls the operation.
+/// Appends a call to `op` with these options and returns the call's first output. In a refused program, returns the
+/// first input if the call has no output. There must be at least one input. Operations such as ct::gelu are built from
+/// `emit`. `line` is the source line where the model calls the operation.
 ///
 ///     emit<op::attention>({q, k, v}, {.heads = 12}, line)
 template <class op>
@@ -86,7 +87,7 @@ constexpr value emit(std::initializer_list<value> inputs, options_of<op> const& 
 }
 
 /// Appends a call to `op` and returns all outputs of the call, in the order of the op's shape rule. Returns none if the
-/// call is refused.
+/// call is refused. There must be at least one input.
 template <class op>
 constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_list<value> inputs,
                                                               options_of<op> const& options = {},
@@ -113,10 +114,11 @@ template <diagnosis d> struct parameter_without_a_name {
 
 } // namespace refusals
 
-/// Adds a parameter with the name "scope.name" and the shape `s` to the program of `like`. Inside a repeat, the
-/// parameter has one instance per iteration. Refuses a role that is not for parameters, an initial value out of
-/// range, a taken name, an empty name outside of all scopes, invalid extents, and more names or values than the program
-/// can hold.
+/// Adds a parameter with the name "scope.name" and the shape `s` to the program of `like`, which may be any value of
+/// the model, and returns the parameter. `initial`: its initial values; by default, all are 0. Inside a repeat, the
+/// parameter has one instance per iteration. Refuses a role that is not for parameters, an initial value out of range,
+/// a taken name, an empty name outside of all scopes, invalid extents, and more names or values than the program can
+/// hold.
 constexpr value parameter(value like, std::string_view name, shape s, role r, initial_value initial = {},
                           int line = __builtin_LINE()) {
   auto& owner = like.owner();

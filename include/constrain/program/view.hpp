@@ -16,7 +16,7 @@ struct view {
   ref of;                 // the viewed value; empty: this value is not a view
   int dimension = 0;      // the sliced dimension
   std::int64_t begin = 0; // index of the slice's first element in this dimension
-  int axis = -1;          // of the loop whose iterations move the slice; -1: none
+  int axis = -1;          // axis of the loop whose iterations move the slice; -1: none
   std::int64_t step = 0;  // indices by which one iteration moves the slice
 
   /// Whether the value is a view.

@@ -53,7 +53,7 @@ constexpr bool touched_between(program const& p, ref r, int begin, int end) {
   return false;
 }
 
-/// Whether node j is node i or comes after it, in the same iteration of the same loop.
+/// Whether node j is node i or comes after it, in the same iteration of the same loop. False if j is -1.
 constexpr bool in_same_iteration(program const& p, int i, int j) {
   int depth = 0;
   for (int k = i; k < j && depth >= 0; ++k) {
@@ -63,7 +63,8 @@ constexpr bool in_same_iteration(program const& p, int i, int j) {
   return i <= j && depth == 0;
 }
 
-/// Replaces node i with a call to `op` that has the operands of `fused`, and removes the node `absorbed`.
+/// Replaces node i with a call to `op` that has the operands, options and source line of `fused`, and removes the node
+/// with index `absorbed`.
 constexpr void fuse_at(builder& out, int i, op_info const& op, node const& fused, int absorbed) {
   auto& nodes = out.program.nodes;
   nodes.erase(absorbed);

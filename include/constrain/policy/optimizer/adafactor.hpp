@@ -11,7 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Checks the hyperparameters of one variant of Adafactor. Throws `error` if one is outside its range.
+/// Checks the hyperparameters of one variant of Adafactor. Throws `error` if one is outside its range, or if together
+/// they let one update change a weight of value 1 by more than 1e19. `name`: the optimizer, for the error.
 template <class hyper> void check_adafactor(char const* name, hyper const& h) {
   if constexpr (requires { h.learning_rate; })
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
@@ -65,7 +66,7 @@ namespace optimizer {
 /// matrix has a separate `row` and `column`, but rms is taken over the stack. For biases, norms and other vectors, v =
 /// beta2 v + (1 - beta2) (g^2 + epsilon1) is stored for each element, and u = g / sqrt(v). Each part of a parameter
 /// (`in_parts`) is a separate tensor. In fp32, the state of a matrix takes 4 (rows + columns) bytes, and the state of a
-/// vector 4 bytes per element.
+/// vector 4 bytes per element. Refused: a parameter that parallel::tensor divides.
 struct adafactor {
   static constexpr char const* name = "adafactor";
 
@@ -79,7 +80,8 @@ struct adafactor {
     float weight_decay = 0;      // at least 0; decoupled, and multiplied by `a`; biases and norms do not decay
     bool scale_parameter = true; // whether rms(w) multiplies the learning rate
   };
-  /// Throws `error` if a hyperparameter is outside its range or not finite.
+  /// Throws `error` if a hyperparameter is outside its range or not finite, or if together they allow too large an
+  /// update (`check_adafactor`).
   static void check(hyper const& h) { detail::check_adafactor(name, h); }
   /// The hyperparameters of step t. t counts from 1.
   static op::adafactor_step prepare(hyper const& h, optimizer_step t) {
@@ -106,7 +108,8 @@ struct adafactor_relative_step {
     bool scale_parameter = true; // whether rms(w) multiplies the step size
     bool warmup_init = false;    // whether the step size grows from 1e-6
   };
-  /// Throws `error` if a hyperparameter is outside its range or not finite.
+  /// Throws `error` if a hyperparameter is outside its range or not finite, or if together they allow too large an
+  /// update (`check_adafactor`).
   static void check(hyper const& h) { detail::check_adafactor(name, h); }
   /// The hyperparameters of step t. t counts from 1.
   static op::adafactor_step prepare(hyper const& h, optimizer_step t) {
@@ -139,7 +142,8 @@ struct adafactor_with_momentum {
     float weight_decay = 0;      // at least 0; decoupled, and multiplied by `a`; biases and norms do not decay
     bool scale_parameter = true; // whether rms(w) multiplies the learning rate
   };
-  /// Throws `error` if a hyperparameter is outside its range or not finite.
+  /// Throws `error` if a hyperparameter is outside its range or not finite, or if together they allow too large an
+  /// update (`check_adafactor`).
   static void check(hyper const& h) { detail::check_adafactor(name, h); }
   /// The hyperparameters of step t. t counts from 1.
   static op::adafactor_step prepare(hyper const& h, optimizer_step t) {

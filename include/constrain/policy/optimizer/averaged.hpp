@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 ///
 /// `evaluate`, `predict` and `generate` read the average instead of the weights. A saved run contains both. The
 /// trainer's `state(parameter, "average")` returns a view of the average. The average is one more value per weight: 4
-/// bytes in fp32.
+/// bytes in fp32. Refused with precision::pure_bf16.
 template <class optimizer> struct averaged {
   using base = optimizer;
   /// The place in the order of nested wrappers.

@@ -42,8 +42,8 @@ template <class O> struct by_role {
     role_factors<true> embedding{}; // for role::embedding
     role_factors<true> head{};      // for role::head
   };
-  /// Throws `error` if a hyperparameter, or its product with the hyperparameter of `base`, is outside its range or not
-  /// finite.
+  /// Throws `error` if a factor is outside its range, or if its product with the hyperparameter of `base` is not
+  /// finite. Also throws the errors of the `check` of `O`.
   static void check(hyper const& h) {
     if constexpr (requires { O::check(h.base); }) O::check(h.base);
     auto const both = [&h](char const* rate, char const* decay, auto const& factors) {
@@ -117,15 +117,16 @@ template <class O> struct by_role {
   }
 
 private:
-  /// Throws `error` if `product`, of the factor `field` and the value of the same name in `base`, is not finite.
+  /// Throws `error` if `product` is not finite. `product`: the factor `field` times the hyperparameter of the same name
+  /// in `base`.
   static void check_product(char const* field, double product) {
     if (!constrain::detail::is_finite(product))
       throw error({name, ": ", field, " times the same field of .base is ", constrain::detail::number_text(product),
                    "; make one of them smaller"});
   }
 
-  /// Calls `check_product` for the fields `learning_rate` and `weight_decay` of the hyperparameters, and of those of
-  /// the base, if there are any.
+  /// Calls `check_product` for the fields `learning_rate` and `weight_decay` of `products`, and of the `base` of
+  /// `products`, if these fields exist.
   template <class hyper_of_base>
   static void check_products(char const* rate, char const* decay, hyper_of_base const& products) {
     if constexpr (requires { products.learning_rate; }) check_product(rate, products.learning_rate);
@@ -133,8 +134,8 @@ private:
     if constexpr (requires { products.base; }) check_products(rate, decay, products.base);
   }
 
-  /// `h` with the factors of a role applied to the fields `learning_rate` and `weight_decay`, if `h` has them, and to
-  /// those of `h.base`.
+  /// `h` after the factors of a role multiply the fields `learning_rate` and `weight_decay` of `h` and of `h.base`, if
+  /// these fields exist.
   template <class hyper_of_base, class factors>
   static hyper_of_base multiplied(hyper_of_base h, factors const& of_role) {
     if constexpr (requires { h.learning_rate; }) h.learning_rate *= of_role.learning_rate;

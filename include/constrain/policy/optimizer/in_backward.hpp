@@ -10,7 +10,7 @@ template <class optimizer> concept updates_in_backward = requires { optimizer::u
 
 namespace detail {
 
-/// Whether an optimizer wraps one that updates in the backward pass.
+/// Whether an optimizer wraps an optimizer that updates in the backward pass.
 template <class optimizer> constexpr bool has_in_backward_inside() {
   return !holds_inside<optimizer>([]<class each>(std::type_identity<each>) { return !updates_in_backward<each>; });
 }
@@ -36,7 +36,7 @@ template <class O> struct in_backward {
   static constexpr bool updates_in_backward = true; // makes the concept `updates_in_backward` true
 
   using hyper = typename O::hyper;
-  /// Throws `error` if a hyperparameter is outside its range.
+  /// Throws the errors of the `check` of `O`, if `O` has one.
   static void check(hyper const& h) {
     if constexpr (requires { O::check(h); }) O::check(h);
   }

@@ -35,7 +35,7 @@ enum class muon_rate : std::uint8_t {
 /// `muon` updates the matrices of role weight; `O` updates all other parameters, such as embeddings, the head, biases
 /// and norms. Each layer of a stack is a separate matrix, and so is each part of a parameter (`in_parts`). The state of
 /// a matrix is one value per weight: 4 bytes in fp32. `steps`: newton_schulz_steps, from 1 to 99; every step launches
-/// kernels, so the number is part of the type.
+/// kernels, so the number is part of the type. Refused: a matrix that parallel::tensor divides.
 template <class O = adamw, int steps = 5> struct muon {
   using base = O; // in prints and saved runs, the name is "muon<...>" with the name of the base
   /// The place in the order of nested wrappers.
@@ -54,7 +54,8 @@ template <class O = adamw, int steps = 5> struct muon {
     muon_rate rate = muon_rate::original;        // the learning-rate factor for a matrix
     typename O::hyper base{};                    // hyperparameters of `O`
   };
-  /// Throws `error` if a hyperparameter is outside its range or not finite.
+  /// Throws `error` if a hyperparameter is outside its range or not finite, if an update could change a weight of value
+  /// 1 by more than 1e19, or if the Newton-Schulz steps overflow. Also throws the errors of the `check` of `O`.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".momentum", h.momentum, number_range::below_one);

@@ -38,8 +38,8 @@ template <class optimizer> constexpr bool steps_fit() {
   else return true;
 }
 
-/// Whether the library's wrappers in `optimizer` are in the order of `nesting_level`, each once. Between two of them
-/// may be other optimizers.
+/// Whether the library's wrappers in `optimizer` are in the order of `nesting_level`, each at most once. Other
+/// optimizers may be between them.
 template <class optimizer> constexpr bool nests() {
   return holds_throughout<optimizer>([]<class outer>(std::type_identity<outer>) {
     return holds_inside<outer>([]<class inner>(std::type_identity<inner>) { return may_be_inside<inner, outer>(); });
@@ -60,7 +60,7 @@ struct optimizer {
   bool nests = true;        // false: one of the library's wrappers is given twice or in the wrong order
   bool steps_fit = true;    // false: the optimizer, or one inside it, has a wrong number of Newton-Schulz steps
   bool in_backward = false; // whether parameters are updated in the backward pass
-  bool is_outermost = true; // false: the optimizer wraps one that updates in the backward pass
+  bool is_outermost = true; // false: the optimizer wraps an optimizer that updates in the backward pass
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
 
   /// The slot's value for an optimizer. If the optimizer has no `state`, `has_update` is true, so that only one error

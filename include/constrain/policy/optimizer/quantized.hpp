@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
 /// The default `tensors` of `quantized`: 8-bit states for all tensors with at least 4096 elements, except embeddings.
 struct large_tensors {
-  /// Whether a tensor of this role and number of elements has 8-bit states.
+  /// Whether a tensor of this role and number of elements has 8-bit states. `elements`: of one layer's tensor.
   static constexpr bool contain(role r, std::int64_t elements) { return r != role::embedding && elements >= 4096; }
 };
 /// For `quantized`: 8-bit states for all tensors, including embeddings and vectors.
@@ -21,7 +21,8 @@ struct everything {
 /// as in bitsandbytes: each field of the state has a byte per element and an fp32 scale per 256 elements
 /// (op/quantized_update/quantized_update.hpp). `quantized<adamw>` stores 2 (1 + 4 / 256) bytes per weight. Embeddings
 /// and tensors of fewer than 4096 elements keep the states of `O`; with `quantized<O, everything>`, these tensors have
-/// 8-bit states too. Each layer of a stacked parameter is a separate tensor.
+/// 8-bit states too. `tensors` is a type with a function `contain`, as in `large_tensors`. Each layer of a stacked
+/// parameter is a separate tensor. Refused: 8-bit states of a tensor that parallel::tensor divides.
 template <class O, class tensors = large_tensors> struct quantized {
   static_assert(op::has_sign_per_field<O>(),
                 "optimizer::quantized<O>: `state_signed` and `state` of O have different lengths; give "
@@ -37,7 +38,7 @@ template <class O, class tensors = large_tensors> struct quantized {
   static constexpr char const* name = std::is_same_v<tensors, everything> ? "quantized_everything" : "quantized";
 
   using hyper = typename O::hyper;
-  /// Throws `error` if a hyperparameter is outside its range.
+  /// Throws the errors of the `check` of `O`, if `O` has one.
   static void check(hyper const& h) {
     if constexpr (requires { O::check(h); }) O::check(h);
   }
