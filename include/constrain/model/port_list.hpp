@@ -18,7 +18,7 @@ template <class list> concept lists_ports = requires(list const& l) {
 template <class list> constexpr port_specs copy_ports(list const& from) {
   port_specs out;
   for (port_spec const& each : from)
-    if (!out.push_back(each)) return {};
+    if (!out.push_back(each)) return port_specs();
   return out;
 }
 
