@@ -232,7 +232,9 @@ namespace {
 template <class trainer> struct seen_by_document {
   int begin, end; // of the document, in both rows
   std::vector<float> logits;
-  std::vector<double> gradient; // of the embeddings. The document has each token once: 0 to 24, and 25 to 49
+  // Of the embeddings. In both rows, each token of the document occurs once: from 0 in the first row, from 25 in the
+  // second.
+  std::vector<double> gradient;
 
   // `kept`: whether the document is the first or the second. `other`: which other document the rows hold.
   seen_by_document(int kept, int other) : begin(kept == 0 ? 0 : 25), end(kept == 0 ? 25 : 40) {

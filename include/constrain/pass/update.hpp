@@ -2,12 +2,12 @@
 
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 #include "constrain/op/tensor_scale/tensor_scale.hpp"
+#include "constrain/op/update/update.hpp"
 #include "constrain/pass/refusals.hpp"
 #include "constrain/pass/rewrite.hpp"
 #include "constrain/pass/update_place.hpp"
 #include "constrain/pass/working_copy.hpp"
 #include "constrain/policy/optimizer/in_backward.hpp"
-#include "constrain/policy/optimizer/states_in.hpp"
 #include "constrain/program/setting.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -102,7 +102,7 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
   int const opened = out.open_all(by_tensor ? out.program.values[gradient].axes : axis_list());
   int const first = out.program.nodes.size();
   if (is_narrow_weight) {
-    working_copy copy(out, rule, parameter, given_state_type<optimizer>(dtype::u8));
+    working_copy copy(out, rule, parameter, op::state_type<optimizer>(dtype::u8));
     op::update_by<optimizer>(rule);
     copy.store(index);
   } else {

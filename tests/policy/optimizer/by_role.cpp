@@ -99,7 +99,43 @@ TEST_CASE("by_role: the factors reach an optimizer inside an element-wise one") 
   too_large.base.base.learning_rate = 1e3f;
   CHECK(sentence([&] {
           trainer<by_role<scaled<adamw>>> t(too_large);
-        }).starts_with("by_role: .head.learning_rate times the same field of .base is "));
+        }).starts_with("by_role: .head.learning_rate times the same field of .base.base is "));
+}
+
+namespace {
+
+/// An optimizer with a field `base` that is not an optimizer's.
+struct with_an_array {
+  struct hyper {
+    float learning_rate = 0.1f;
+    float base[2] = {1, 2};
+  };
+  template <class real> struct state {};
+  template <class real>
+  CT_HOST_DEVICE static real update(real weight, real gradient, state<real>&, hyper const& h, ct::optimizer_step) {
+    return weight - static_cast<real>(h.learning_rate) * gradient;
+  }
+};
+
+/// An optimizer with a rule that inherits the state of its base and prepares hyperparameters itself.
+struct with_a_rule : adamw {
+  using base = adamw;
+  struct hyper {
+    adamw::hyper base{};
+  };
+  static hyper prepare(hyper const& h, ct::optimizer_step) { return h; }
+  static constexpr void update(ct::update_rule& u) { ct::op::update_by<adamw>(u); }
+};
+
+} // namespace
+
+TEST_CASE("by_role: a field `base` may be of any type") {
+  CHECK_NOTHROW(by_role<with_an_array>::check({.base = {.learning_rate = 2}}));
+}
+
+TEST_CASE("an optimizer with a rule decides itself which weights decay") {
+  ct::op::step_hyperparameters<with_a_rule, float> const h({.base = {.weight_decay = 0.5f}}, {1});
+  CHECK(h.decays(false).base.weight_decay == 0.5f);
 }
 
 TEST_CASE("by_role: biases and norms do not decay in an optimizer inside an element-wise one") {

@@ -27,6 +27,14 @@ template <class O> struct unchanged {
   static constexpr void update(update_rule& u) { op::update_by<O>(u); }
 };
 
+/// A class derived from a wrapper counts as this wrapper, unless it says otherwise.
+struct muon_again : optimizer::muon<optimizer::adamw> {};
+struct own_muon : optimizer::muon<optimizer::adamw> {
+  struct nests_at {};
+};
+static_assert(!detail::may_be_inside<muon_again, optimizer::muon<muon_again>>());
+static_assert(detail::may_be_inside<own_muon, optimizer::muon<own_muon>>());
+
 enum class wrapper { averaged, muon, by_role, quantized, states_in, in_backward, unchanged };
 
 template <wrapper w, class O> auto wrap() {

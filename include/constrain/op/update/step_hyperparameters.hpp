@@ -3,6 +3,7 @@
 #include "constrain/base/host_device.hpp"
 #include "constrain/base/units.hpp"
 #include "constrain/device/kernel.hpp"
+#include "constrain/op/update/update_rule.hpp"
 
 #include <type_traits>
 
@@ -38,7 +39,9 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
       : base_hyperparameters<optimizer, real>(hyper, now), decaying(prepare(hyper, now)), other(decaying), step(now) {
     // An element-wise optimizer may read the hyperparameters of its base from `hyper.base`; an update rule reads them
     // from the member `base`, which also holds them without weight decay.
-    constexpr bool is_elementwise = requires { typename optimizer::template state<real>; };
+    constexpr bool is_elementwise = !has_update_rule<optimizer> && requires {
+      typename optimizer::template state<real>;
+    };
     constexpr bool updates_with_base = is_elementwise && requires { hyper.base; };
     if constexpr (updates_with_base || requires { hyper.weight_decay; }) {
       remove_decay<updates_with_base>(hyper);

@@ -7,6 +7,8 @@
 #include "constrain/op/update/update.hpp"
 #include "constrain/policy/optimizer/is_optimizer.hpp"
 
+#include <string>
+
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
 /// Factors of the learning rate and of the weight decay for the parameters of one role. `decays`: whether weight decay
@@ -118,29 +120,34 @@ template <class O> struct by_role {
 
 private:
   /// Throws `error` if `product` is not finite. `product`: the factor `field` times the hyperparameter of the same name
-  /// in `base`.
-  static void check_product(char const* field, double product) {
+  /// in `of`, which is ".base", or ".base.base" for the base of the base.
+  static void check_product(char const* field, double product, std::string const& of) {
     if (!constrain::detail::is_finite(product))
-      throw error({name, ": ", field, " times the same field of .base is ", constrain::detail::number_text(product),
+      throw error({name, ": ", field, " times the same field of ", of, " is ", constrain::detail::number_text(product),
                    "; make one of them smaller"});
   }
 
   /// Calls `check_product` for the fields `learning_rate` and `weight_decay` of `products`, and of the `base` of
   /// `products`, if these fields exist.
   template <class hyper_of_base>
-  static void check_products(char const* rate, char const* decay, hyper_of_base const& products) {
-    if constexpr (requires { products.learning_rate; }) check_product(rate, products.learning_rate);
-    if constexpr (requires { products.weight_decay; }) check_product(decay, products.weight_decay);
-    if constexpr (requires { products.base; }) check_products(rate, decay, products.base);
+  static void check_products(char const* rate, char const* decay, hyper_of_base const& products,
+                             std::string const& of = ".base") {
+    if constexpr (requires { products.learning_rate; }) check_product(rate, products.learning_rate, of);
+    if constexpr (requires { products.weight_decay; }) check_product(decay, products.weight_decay, of);
+    if constexpr (requires { products.base; }) check_products(rate, decay, products.base, of + ".base");
   }
 
-  /// `h` after the factors of a role multiply the fields `learning_rate` and `weight_decay` of `h` and of `h.base`, if
-  /// these fields exist.
+  /// Multiplies the fields `learning_rate` and `weight_decay` of `h` and of `h.base`, if these fields exist, by the
+  /// factors of a role.
+  template <class hyper_of_base, class factors> static void multiply(hyper_of_base& h, factors const& of_role) {
+    if constexpr (requires { h.learning_rate *= of_role.learning_rate; }) h.learning_rate *= of_role.learning_rate;
+    if constexpr (requires { h.weight_decay *= of_role.weight_decay; }) h.weight_decay *= of_role.weight_decay;
+    if constexpr (requires { h.base; }) multiply(h.base, of_role);
+  }
+  /// `h` after `multiply`.
   template <class hyper_of_base, class factors>
   static hyper_of_base multiplied(hyper_of_base h, factors const& of_role) {
-    if constexpr (requires { h.learning_rate; }) h.learning_rate *= of_role.learning_rate;
-    if constexpr (requires { h.weight_decay; }) h.weight_decay *= of_role.weight_decay;
-    if constexpr (requires { h.base; }) h.base = multiplied(h.base, of_role);
+    multiply(h, of_role);
     return h;
   }
 };

@@ -75,16 +75,16 @@ template <class optimizer, class predicate> constexpr bool holds_throughout(pred
 /// be outside every other optimizer.
 enum class nesting_level : std::uint8_t { averaged, muon, by_role_or_quantized, states_in };
 
-/// The member type `nests_at` of the wrapper `type`: its level. A class that inherits the member does not count as a
-/// second wrapper, because `type` stays the wrapper.
+/// The member type `nests_at` of the wrapper `type`: its level. A class that inherits the member counts as `type`, not
+/// as a second wrapper; with a member `struct nests_at {};`, it counts as no wrapper.
 template <class type, nesting_level of_type> struct nesting { static constexpr nesting_level level = of_type; };
 
 /// Whether the wrapper `inner` may be inside the wrapper `outer`, also with other optimizers between them. True if one
 /// of the two is not a wrapper of the library.
 template <class inner, class outer> constexpr bool may_be_inside() {
   if constexpr (requires {
-                  typename inner::nests_at;
-                  typename outer::nests_at;
+                  inner::nests_at::level;
+                  outer::nests_at::level;
                 })
     return std::is_same_v<typename inner::nests_at, typename outer::nests_at> ||
            inner::nests_at::level > outer::nests_at::level;

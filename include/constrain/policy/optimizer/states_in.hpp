@@ -4,15 +4,7 @@
 #include "constrain/op/update/update.hpp"
 #include "constrain/policy/optimizer/is_optimizer.hpp"
 
-namespace constrain::inline CONSTRAIN_VARIANT {
-
-/// The type that `optimizer`, or an optimizer that it wraps, sets for its states with optimizer::states_in; `otherwise`
-/// if there is no states_in.
-template <class optimizer> constexpr dtype given_state_type(dtype otherwise) {
-  return op::state_type<optimizer>(otherwise);
-}
-
-namespace optimizer {
+namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
 /// An element-wise optimizer whose states are stored in `type`: dtype::bf16 or dtype::f32. The update computes in fp32
 /// (fp64 with precision::fp64), and rounds the new states to nearest when it stores them. In bf16, adamw takes 4 bytes
@@ -34,6 +26,4 @@ template <dtype type, class O>
   requires(!constrain::detail::can_be_wrapped<O>)
 struct states_in<type, O> : constrain::detail::wraps_no_optimizer {};
 
-} // namespace optimizer
-
-} // namespace constrain
+} // namespace constrain::optimizer

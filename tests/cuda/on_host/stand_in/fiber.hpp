@@ -4,13 +4,25 @@
 
 #include <ucontext.h>
 
+#include <csetjmp>
 #include <cstddef>
 #include <memory>
 
 namespace on_host {
 
+// Jumps that keep three registers, where the compiler has them.
+#if defined(__clang__) && !defined(__x86_64__)
+#define ON_HOST_SET(place) _setjmp(place)
+#define ON_HOST_JUMP(place) _longjmp(place, 1)
+using stack_place = std::jmp_buf;
+#else
+#define ON_HOST_SET(place) __builtin_setjmp(place)
+#define ON_HOST_JUMP(place) __builtin_longjmp(place, 1)
+using stack_place = void* [5];
+#endif
+
 /// A CUDA thread: a stack of its own, which runs `body` again and again, to the end or to a pause. Without a sanitizer
-/// it begins by way of its own context and changes by jumps, which need no call of the system and keep three registers.
+/// it begins by way of its own context and changes by jumps, which need no call of the system.
 class fiber {
 public:
   explicit fiber(void (*body)()) : body_(body) {}
@@ -36,7 +48,7 @@ public:
     swapcontext(&scheduler_, &context_);
     __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #else
-    if (__builtin_setjmp(scheduler_) != 0) return;
+    if (ON_HOST_SET(scheduler_) != 0) return;
     if (started_) jump(place_);
     begin();
 #endif
@@ -52,7 +64,7 @@ public:
     swapcontext(&context_, &scheduler_);
     __sanitizer_finish_switch_fiber(fake, &scheduler_stack_, &scheduler_bytes_);
 #else
-    if (__builtin_setjmp(place_) == 0) jump(scheduler_);
+    if (ON_HOST_SET(place_) == 0) jump(scheduler_);
 #endif
   }
 
@@ -109,10 +121,10 @@ private:
   static inline void const* scheduler_stack_ = nullptr;
   static inline std::size_t scheduler_bytes_ = 0;
 #else
-  // A function of its own: g++ loses the place if one function sets a place and jumps.
-  [[noreturn, gnu::noinline]] static void jump(void** to) { __builtin_longjmp(to, 1); }
-  void* place_[5];
-  static inline void* scheduler_[5];
+  // A separate function: g++ loses the place if one function sets a place and jumps.
+  [[noreturn, gnu::noinline]] static void jump(stack_place& to) { ON_HOST_JUMP(to); }
+  stack_place place_;
+  static inline stack_place scheduler_;
 #endif
 };
 
