@@ -1,7 +1,8 @@
 // Every legal pair of policies in a training run: the rows of pairs.hpp with one parallelism, CONSTRAIN_PARALLELISM, an
 // index. Each row trains 8 steps. Its loss equals the loss in fp32 with default policies, within tolerances.hpp;
-// recomputation, ZeRO and a resume change no bit. Without CONSTRAIN_PARALLELISM, the program writes the losses in fp32
-// to the file that the others read. Started by mpirun; the exit code tells.
+// recomputation, ZeRO and a resume change no bit, and a step whose gradients are not finite changes no weight. Without
+// CONSTRAIN_PARALLELISM, the program writes the losses in fp32 to the file that the others read. Started by mpirun; the
+// exit code tells.
 
 #include "pairs.hpp"
 #include "tolerances.hpp"
@@ -12,7 +13,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,9 +76,9 @@ template <class trainer> auto batch_of(int number) {
   }
   return std::pair{inputs, labels};
 }
-template <class trainer> void step(trainer& t, int number) {
+template <class trainer> ct::step_result step(trainer& t, int number) {
   auto const [inputs, labels] = batch_of<trainer>(number);
-  t.step(t.batch(inputs, labels));
+  return t.step(t.batch(inputs, labels));
 }
 template <class trainer> double loss_of(trainer& t) {
   auto [inputs, labels] = batch_of<trainer>(0);
@@ -167,6 +170,16 @@ template <class trainer> void check_resume(trainer& t, std::string const& name) 
   check(weights(t) == weights(again), "a resume: " + name);
 }
 
+/// A step whose gradients are not finite changes no weight.
+template <class trainer> void check_skipped_step(trainer& t, std::string const& name) {
+  auto const token = t.parameters().at(0);
+  token.copy_from(std::span<double const>(
+      std::vector<double>(static_cast<std::size_t>(token.size()), std::numeric_limits<double>::infinity())));
+  auto const before = weights(t);
+  check(!step(t, 9).not_finite.empty(), "no gradient is infinite: " + name);
+  check(weights(t) == before, "a step that is not finite: " + name);
+}
+
 template <int i> void check_row(reference_losses const& references) {
   constexpr int parallelism = value_at<i>(parallel_slot);
   if constexpr (parallelism == CONSTRAIN_PARALLELISM) {
@@ -191,6 +204,7 @@ template <int i> void check_row(reference_losses const& references) {
       check(weights(t) == weights(other), "the bits: " + name);
     }
     check_resume(t, name);
+    check_skipped_step(t, name);
   }
 }
 

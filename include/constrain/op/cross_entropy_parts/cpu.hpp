@@ -30,7 +30,7 @@ namespace detail {
 /// The statistics that ranks exchange for each row of logits.
 template <class real> struct row_statistics {
   real maximum; // maximum of the rank's logits in this row
-  real sum;     // sum of exp(logit - maximum) over these logits
+  real sum;     // sum of exp(logit - maximum) over these logits; of exp(logit) if the maximum is -infinity
   real target;  // the label's logit if this rank has it, otherwise 0
 };
 
@@ -41,7 +41,7 @@ template <class real> real log_sum_exp(row_statistics<real> const* of, std::int6
   for (int rank = 1; rank < ranks; ++rank) maximum = std::max(maximum, of[rank * stride].maximum);
   for (int rank = 0; rank < ranks; ++rank) {
     auto const& part = of[rank * stride];
-    // If all logits of a rank are -infinity, the rank's sum is 0, or NaN if one is NaN.
+    // If a rank's maximum is -infinity, each of its logits is -infinity or NaN. Its sum is then 0, or NaN if one is.
     bool const has_maximum = part.maximum != -std::numeric_limits<real>::infinity();
     sum += has_maximum ? part.sum * math::exp_or_zero(part.maximum - maximum) : part.sum;
   }

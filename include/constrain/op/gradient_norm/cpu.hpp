@@ -52,8 +52,8 @@ void sum_chunks(stored const* stack, std::int64_t step, std::int64_t chunks, std
   });
 }
 
-/// The element of `squares` that this call writes. If this is the first call in a run of the program, sets all elements
-/// to 0, since the first write of an accumulator must define all its elements.
+/// The element of `squares` that this call writes. If no earlier call in the run has written to `squares`, sets all
+/// elements to 0, since the first write of an accumulator must define all its elements.
 inline double& squares_of(call_with_options<op::squared_norm_options> const& c, tensor<double> squares) {
   if (!c.add_to(0)) std::fill_n(squares.data, squares.count, 0.0);
   return squares[c.options.index];
