@@ -34,3 +34,16 @@ TEST_CASE("a view copies only to and from arrays of its length") {
   std::vector<std::byte> bytes(112);
   view.copy_bytes_to(bytes);
 }
+
+TEST_CASE("a view of integers copies only bytes") {
+  using task = ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 64, .vocabulary = 64, .context = 4}, ct::causal_lm,
+                        ct::micro_batch{.sequences = 2}>;
+  ct::trainer<task, ct::optimizer::quantized<ct::optimizer::adamw, ct::optimizer::everything>> const t;
+  auto const state = t.state("token.weight", "exp_avg");
+  REQUIRE(state.type() == ct::dtype::u8);
+  std::vector<float> values(static_cast<std::size_t>(state.size()));
+  CHECK(sentence([&] { state.copy_to(std::span(values)); }) ==
+        "a tensor of u8 elements holds no floating-point numbers and cannot be converted; use copy_bytes_to");
+  CHECK(sentence([&] { state.copy_from(std::span<float const>(values)); }) ==
+        "a tensor of u8 elements holds no floating-point numbers and cannot be set");
+}

@@ -57,7 +57,7 @@ public:
   /// Copies all elements to `to`, row-major, converted to `real`. Throws `error` unless `to` has `size()` elements and
   /// the tensor's elements are floating-point numbers.
   template <class real> void copy_to(std::span<real> to) const {
-    check(to.size()), check_real();
+    check(to.size()), check_real("cannot be converted; use copy_bytes_to");
     double const factor = factor_ == nullptr ? 1 : *factor_;
     visit_real(type(), [&]<class stored>(stored) {
       auto const converted = [&](stored x) { return static_cast<real>(static_cast<double>(x) / factor); };
@@ -81,7 +81,7 @@ public:
   /// compensation (optimizer::states_in with precision::pure_bf16) becomes 0; other states keep their values. Throws
   /// `error` unless `from` has `size()` elements and the tensor's elements are floating-point numbers.
   template <class real> void copy_from(std::span<real const> from) const {
-    check(from.size()), check_real();
+    check(from.size()), check_real("cannot be set");
     double const factor = factor_ == nullptr ? 1 : *factor_;
     visit_real(type(), [&]<class stored>(stored) {
       for (std::int64_t iteration = 0; iteration < iterations(); ++iteration)
@@ -116,8 +116,8 @@ private:
 
   /// Throws `error` unless `length` is `size()`.
   void check(std::size_t length) const;
-  /// Throws `error` unless the elements are floating-point numbers.
-  void check_real() const;
+  /// Throws `error` unless the elements are floating-point numbers. `consequence`: the end of the error's sentence.
+  void check_real(char const* consequence) const;
 
   arena* memory_;
   tensor_info info_;

@@ -39,10 +39,9 @@ CONSTRAIN_INLINE void tensor_view::gather(std::byte* full) const {
   }
 }
 
-CONSTRAIN_INLINE void tensor_view::check_real() const {
+CONSTRAIN_INLINE void tensor_view::check_real(char const* consequence) const {
   if (!is_real(type()))
-    throw error(
-        {"a tensor of ", name_of(type()), " elements has no floating-point numbers to copy; use copy_bytes_to"});
+    throw error({"a tensor of ", name_of(type()), " elements holds no floating-point numbers and ", consequence});
 }
 
 CONSTRAIN_INLINE void tensor_view::check(std::size_t length) const {
