@@ -46,7 +46,8 @@ struct configuration_check {
 [[gnu::cold]] CONSTRAIN_INLINE void configuration_check::members(io::json const& saved, io::json const& here,
                                                                  std::string const& within) const {
   for (auto const& [name, value] : here.members())
-    if (!within.empty() || std::ranges::find(skipped, name) == skipped.end()) member(saved, name, value, within);
+    if (!within.empty() || std::find(skipped.begin(), skipped.end(), name) == skipped.end())
+      member(saved, name, value, within);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void configuration_check::member(io::json const& saved, std::string_view name,
@@ -160,10 +161,13 @@ struct opened_weights {
   for (std::size_t i = 0; i < wanted.size(); ++i)
     if (found[i] == nullptr) result.missing.push_back(wanted[i].tensor.name);
   auto const is_ignored = [&](std::string_view name) {
-    return std::ranges::any_of(format.ignored_suffixes, [&](auto end) { return name.ends_with(end); });
+    for (auto const suffix : format.ignored_suffixes)
+      if (name.ends_with(suffix)) return true;
+    return false;
   };
   for (auto const* t : saved.tensors())
-    if (std::ranges::find(found, t) == found.end() && !is_ignored(t->name)) result.unexpected.push_back(t->name);
+    if (std::find(found.begin(), found.end(), t) == found.end() && !is_ignored(t->name))
+      result.unexpected.push_back(t->name);
   return result;
 }
 
@@ -174,7 +178,8 @@ struct opened_weights {
     auto const* const copy = find_stored(saved, name, format);
     auto const* const loaded = find_stored(saved, of, format);
     if (copy != nullptr && loaded != nullptr &&
-        (copy->dtype != loaded->dtype || !std::ranges::equal(copy->bytes, loaded->bytes)))
+        (copy->dtype != loaded->dtype ||
+         !std::equal(copy->bytes.begin(), copy->bytes.end(), loaded->bytes.begin(), loaded->bytes.end())))
       throw error(
           {"the weights '", path, "' have a '", copy->name, "' that differs from '", loaded->name,
            "', but the model ties them: it has one tensor for both; load them into a model that does not tie them"});
