@@ -19,9 +19,9 @@ struct random_stream {
   /// global batch; in stochastic rounding, `sample` and `quad` are the upper and the lower half of one index.
   CT_HOST_DEVICE constexpr philox_block draw(std::int64_t sample, std::int64_t quad) const {
     auto const low = [](auto x) { return static_cast<std::uint32_t>(x); };
-    auto const node_and_iteration = static_cast<std::uint64_t>(node) << 40 ^ iteration;
-    return philox({{low(quad), low(sample), low(step), low(node_and_iteration)}},
-                  {{low(seed), low(seed >> 32) ^ low(node_and_iteration >> 32)}});
+    auto const key_and_iteration = static_cast<std::uint64_t>(node) << 40 ^ iteration;
+    return philox({{low(quad), low(sample), low(step), low(key_and_iteration)}},
+                  {{low(seed), low(seed >> 32) ^ low(key_and_iteration >> 32)}});
   }
 };
 
