@@ -77,12 +77,13 @@ struct gradient_norm_squared {
                                          .elements = gradient.full_shape.elements(),
                                          .shards = out.program.shards,
                                          .chunk = chunk_of(gradient)};
-    ref const mine = out.call<chunk_squares>({n.inputs[0]}, {}, sharded, n.line).outputs[0];
-    ref const all = out.call<gather_ranks>({mine}, {}, {.ranks = out.program.shards}, n.line).outputs[0];
-    values[mine.value].role = values[all.value].role = role::communication;
-    values[mine.value].layout = layout::flat;
+    ref const local_sums = out.call<chunk_squares>({n.inputs[0]}, {}, sharded, n.line).outputs[0];
+    ref const gathered_sums =
+        out.call<gather_ranks>({local_sums}, {}, {.ranks = out.program.shards}, n.line).outputs[0];
+    values[local_sums.value].role = values[gathered_sums.value].role = role::communication;
+    values[local_sums.value].layout = layout::flat;
     node sum = n;
-    sum.inputs[0] = all;
+    sum.inputs[0] = gathered_sums;
     out.append(info_of<chunk_sum>, sum);
   }
 

@@ -14,9 +14,9 @@ CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t rando
   auto const bits = __builtin_bit_cast(std::uint32_t, x);
   constexpr std::uint32_t exponent = 0x7F800000u;
   if ((bits & exponent) == exponent) return bfloat16(x);
-  auto const up = bits + (random & 0xFFFFu);
+  auto const rounded = bits + (random & 0xFFFFu);
   bfloat16 y;
-  y.bits = static_cast<std::uint16_t>(((up & exponent) == exponent ? bits : up) >> 16);
+  y.bits = static_cast<std::uint16_t>(((rounded & exponent) == exponent ? bits : rounded) >> 16);
   return y;
 }
 
@@ -52,9 +52,9 @@ template <class device> struct kernel<op::round_stochastically, device> {
   static void run(call_of<op::round_stochastically> const& c, tensor<float const> x, tensor<double const> clip,
                   tensor<bfloat16> y) {
     constexpr int first_key = 0x800000; // the random keys of dropout nodes are lower
-    auto const in_shard = x.shape().elements(), in_range = c.options.elements; // numbers of elements
-    auto const shard_begin = in_shard == in_range ? 0 : c.parameters.group->rank() * in_shard;
-    auto const range_begin = c.options.divided ? c.parameters.tensor->rank() * in_range : 0;
+    auto const shard_elements = x.shape().elements(), range_elements = c.options.elements; // numbers of elements
+    auto const shard_begin = shard_elements == range_elements ? 0 : c.parameters.group->rank() * shard_elements;
+    auto const range_begin = c.options.divided ? c.parameters.tensor->rank() * range_elements : 0;
     auto const first = range_begin + shard_begin;
     for_elements(device{}, c, (first + y.count + 7) / 8 - first / 8,
                  round_stochastically_elements{x.data, clip.data, y.data, first, y.count,
