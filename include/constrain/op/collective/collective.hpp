@@ -82,9 +82,9 @@ struct gather_ranks {
   static constexpr bool exchanges = true;
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
-    shape all(o.ranks);
-    for (int k = 0; k < in[0].shape.rank; ++k) all.extent[all.rank++] = in[0].shape.extent[k];
-    return inferred::one(in[0].type, all);
+    shape stacked(o.ranks);
+    for (int k = 0; k < in[0].shape.rank; ++k) stacked.extent[stacked.rank++] = in[0].shape.extent[k];
+    return inferred::one(in[0].type, stacked);
   }
 };
 
