@@ -33,7 +33,7 @@ void add_in_order(stored const* parts, std::int64_t stride, int ranks, std::int6
 template <> struct kernel<op::all_gather, cpu> {
   template <class stored>
   static void run(call_of<op::all_gather> const& c, tensor<stored const> shard, tensor<stored> full) {
-    auto& group = *c.parameters.group;
+    auto& group = *c.parameters.zero;
     shard_map const map{full.count, group.size(), c.options.chunk};
     detail::byte_ranges ranges;
     for (int rank = 0; rank < group.size(); ++rank) {
@@ -49,7 +49,7 @@ template <> struct kernel<op::local_shard, cpu> {
   template <class stored>
   static void run(call_of<op::local_shard> const& c, tensor<stored const> full, tensor<stored> shard) {
     shard_map const map{full.count, c.options.shards, c.options.chunk};
-    auto const rank = c.parameters.group->rank();
+    auto const rank = c.parameters.zero->rank();
     std::copy_n(full.data + map.begin(rank), map.length(rank), shard.data);
     std::fill(shard.data + map.length(rank), shard.data + shard.count, stored(0)); // padding
   }
@@ -59,10 +59,10 @@ template <> struct kernel<op::reduce_scatter, cpu> {
   template <class stored>
   static void run(call_of<op::reduce_scatter> const& c, tensor<stored const> gradient, tensor<stored> shard,
                   tensor<stored> buffer) {
-    auto& world = *c.parameters.world;
+    auto& data_group = *c.parameters.data;
     shard_map const map{gradient.count, c.options.shards};
-    auto const ranks = world.size();
-    auto const shard_length = map.length(world.rank() % map.shards);
+    auto const ranks = data_group.size();
+    auto const shard_length = map.length(data_group.rank() % map.shards);
     auto const slice = buffer.count / ranks;
     detail::byte_ranges ranges;
     for (std::int64_t first = 0; first < map.stored(); first += slice) {
@@ -72,8 +72,9 @@ template <> struct kernel<op::reduce_scatter, cpu> {
         ranges.length[rank] = std::clamp<std::int64_t>(map.length(shard_index) - first, 0, slice) *
                               static_cast<std::int64_t>(sizeof(stored));
       }
-      world.all_to_all(reinterpret_cast<std::byte const*>(gradient.data), ranges.offset, ranges.length,
-                       reinterpret_cast<std::byte*>(buffer.data), slice * static_cast<std::int64_t>(sizeof(stored)));
+      data_group.all_to_all(reinterpret_cast<std::byte const*>(gradient.data), ranges.offset, ranges.length,
+                            reinterpret_cast<std::byte*>(buffer.data),
+                            slice * static_cast<std::int64_t>(sizeof(stored)));
       detail::add_in_order(buffer.data, slice, ranks, std::clamp<std::int64_t>(shard_length - first, 0, slice),
                            shard.data + first, c.add_to(0));
     }
@@ -110,7 +111,7 @@ template <class stored> void all_reduce(communicator& ranks, tensor<stored> y, t
 template <> struct kernel<op::all_reduce, cpu> {
   template <class stored>
   static void run(call const& c, tensor<stored const>, tensor<stored> gradient, tensor<stored> buffer) {
-    detail::all_reduce(*c.parameters.world, gradient, buffer);
+    detail::all_reduce(*c.parameters.data, gradient, buffer);
   }
 };
 
@@ -136,7 +137,7 @@ void gather_equal_counts(communicator& ranks, stored const* local, std::int64_t 
 
 template <> struct kernel<op::gather_ranks, cpu> {
   template <class stored> static void run(call const& c, tensor<stored const> local, tensor<stored> gathered) {
-    detail::gather_equal_counts(*c.parameters.group, local.data, local.count, gathered.data);
+    detail::gather_equal_counts(*c.parameters.zero, local.data, local.count, gathered.data);
   }
 };
 
@@ -145,7 +146,7 @@ template <> struct kernel<op::all_reduce_small, cpu> {
 
   template <class stored>
   static void run(call const& c, tensor<stored const>, tensor<stored> y, tensor<stored> gathered) {
-    auto& ranks = *c.parameters.world;
+    auto& ranks = *c.parameters.data;
     if (ranks.size() == 1) return;
     detail::gather_equal_counts(ranks, y.data, y.count, gathered.data);
     detail::add_in_order(gathered.data, y.count, ranks.size(), y.count, y.data, false);

@@ -35,7 +35,7 @@ template <class architecture> struct kernel<op::local_shard, cuda<architecture>>
   template <class stored>
   static void run(call_of<op::local_shard> const& c, tensor<stored const> full, tensor<stored> shard) {
     shard_map const map{full.count, c.options.shards, c.options.chunk};
-    auto const rank = c.parameters.group->rank();
+    auto const rank = c.parameters.zero->rank();
     detail::copy_on_device(*c.parameters.context, full.data + map.begin(rank), map.length(rank), shard.data);
     detail::clear_padding(*c.parameters.context, shard, map.length(rank));
   }
@@ -108,7 +108,7 @@ template <class architecture> struct kernel<op::all_gather, cuda<architecture>> 
   template <class stored>
   static void run(call_of<op::all_gather> const& c, tensor<stored const> shard, tensor<stored> full) {
     auto& context = *c.parameters.context;
-    auto const& group = *c.parameters.group;
+    auto const& group = *c.parameters.zero;
     shard_map const map{full.count, group.size(), c.options.chunk};
     detail::copy_on_device(context, shard.data, map.length(group.rank()), full.data + map.begin(group.rank()));
     if (group.size() > 1) context.ranks().zero().all_gather(context.stream(), full.data, map);
@@ -120,32 +120,33 @@ template <class architecture> struct kernel<op::reduce_scatter, cuda<architectur
   static void run(call_of<op::reduce_scatter> const& c, tensor<stored const> gradient, tensor<stored> shard,
                   tensor<stored> buffer) {
     auto& context = *c.parameters.context;
-    auto& world = context.ranks().data();
+    auto& data_group = context.ranks().data();
     shard_map const map{gradient.count, c.options.shards};
     bool const ordered = context.ranks().ordered();
-    auto const slice = ordered ? buffer.count / world.size() : buffer.count;
+    auto const slice = ordered ? buffer.count / data_group.size() : buffer.count;
     for (std::int64_t first = 0; first < map.stored(); first += slice) {
       detail::slice_of_shards const ranges{map, first, slice};
       if (!ordered) {
-        world.reduce_scatter(context.stream(), gradient.data, ranges, buffer.data);
-        for_elements(cuda<architecture>{}, c, ranges.length(world.rank()),
+        data_group.reduce_scatter(context.stream(), gradient.data, ranges, buffer.data);
+        for_elements(cuda<architecture>{}, c, ranges.length(data_group.rank()),
                      detail::store_sum<stored>{buffer.data, shard.data + first, c.add_to(0)});
         continue;
       }
-      world.all_to_all(context.stream(), gradient.data, ranges, buffer.data, slice);
-      for_elements(cuda<architecture>{}, c, ranges.length(world.rank()),
-                   detail::sum_in_rank_order<stored>{gradient.data + ranges.begin(world.rank()), buffer.data, slice,
-                                                     world.rank(), world.size(), shard.data + first, c.add_to(0)});
+      data_group.all_to_all(context.stream(), gradient.data, ranges, buffer.data, slice);
+      for_elements(cuda<architecture>{}, c, ranges.length(data_group.rank()),
+                   detail::sum_in_rank_order<stored>{gradient.data + ranges.begin(data_group.rank()), buffer.data,
+                                                     slice, data_group.rank(), data_group.size(), shard.data + first,
+                                                     c.add_to(0)});
     }
     // Every rank stores the same number of elements, so a shorter shard is padded with zeros.
-    detail::clear_padding(context, shard, map.length(world.rank() % map.shards));
+    detail::clear_padding(context, shard, map.length(data_group.rank() % map.shards));
   }
 };
 
 template <class architecture> struct kernel<op::all_reduce, cuda<architecture>> {
   template <class stored>
   static void run(call const& c, tensor<stored const>, tensor<stored> gradient, tensor<stored> buffer) {
-    if (c.parameters.world->size() == 1) return;
+    if (c.parameters.data->size() == 1) return;
     auto& context = *c.parameters.context;
     if (!context.ranks().ordered())
       return context.ranks().data().all_reduce(context.stream(), gradient.data, gradient.count);
@@ -156,7 +157,7 @@ template <class architecture> struct kernel<op::all_reduce, cuda<architecture>> 
 template <class architecture> struct kernel<op::gather_ranks, cuda<architecture>> {
   template <class stored> static void run(call const& c, tensor<stored const> local, tensor<stored> gathered) {
     auto& context = *c.parameters.context;
-    if (c.parameters.group->size() == 1) return detail::copy_on_device(context, local.data, local.count, gathered.data);
+    if (c.parameters.zero->size() == 1) return detail::copy_on_device(context, local.data, local.count, gathered.data);
     context.ranks().zero().all_gather(context.stream(), local.data, local.count, gathered.data);
   }
 };
@@ -166,7 +167,7 @@ template <class architecture> struct kernel<op::all_reduce_small, cuda<architect
 
   template <class stored>
   static void run(call const& c, tensor<stored const>, tensor<stored> y, tensor<stored> gathered) {
-    if (c.parameters.world->size() == 1) return;
+    if (c.parameters.data->size() == 1) return;
     auto& ranks = c.parameters.context->ranks().data();
     ranks.all_gather(c.parameters.context->stream(), y.data, y.count, gathered.data);
     for_elements(

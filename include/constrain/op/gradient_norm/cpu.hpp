@@ -88,9 +88,9 @@ template <> struct kernel<op::chunk_squares, cpu> {
   template <class stored>
   static void run(call_of<op::chunk_squares> const& c, tensor<stored const> shard, tensor<double> sums) {
     shard_map const map{c.options.elements, c.options.shards, c.options.chunk};
-    auto const used = map.length(map.shards > 1 ? c.parameters.group->rank() : 0);
+    auto const used = map.length(map.shards > 1 ? c.parameters.zero->rank() : 0);
     auto const chunks = norm_chunks(shard.shape().elements());
-    detail::sum_chunks(shard.data, c.options.step, chunks, used, 0, sums.count, sums.data);
+    detail::sum_chunks(shard.data, c.options.stride, chunks, used, 0, sums.count, sums.data);
   }
 };
 

@@ -156,11 +156,11 @@ template <class architecture> struct kernel<op::chunk_squares, cuda<architecture
   template <class stored>
   static void run(call_of<op::chunk_squares> const& c, tensor<stored const> shard, tensor<double> sums) {
     shard_map const map{c.options.elements, c.options.shards, c.options.chunk};
-    auto const used = map.length(map.shards > 1 ? c.parameters.group->rank() : 0);
+    auto const used = map.length(map.shards > 1 ? c.parameters.zero->rank() : 0);
     auto const chunks = norm_chunks(shard.shape().elements()), tensors = sums.count / chunks;
     auto const blocks = static_cast<unsigned>((chunks + detail::square_warps - 1) / detail::square_warps);
     cuda_launch(*c.parameters.context, dim3(blocks, static_cast<unsigned>(tensors < 65535 ? tensors : 65535)),
-                cuda_threads, shard_squares_kernel<stored>, shard.data, c.options.step, tensors, used, chunks,
+                cuda_threads, shard_squares_kernel<stored>, shard.data, c.options.stride, tensors, used, chunks,
                 sums.data);
   }
 };

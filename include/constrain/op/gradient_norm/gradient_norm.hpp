@@ -17,7 +17,7 @@ struct squared_norm_options {
 struct chunk_squares {
   struct options {
     std::int64_t tensors = 1;        // number of tensors in the stack
-    std::int64_t step = 0;           // elements from one tensor of the stack to the next
+    std::int64_t stride = 0;         // elements from one tensor of the stack to the next
     std::int64_t elements = 0;       // elements of one full tensor
     std::int64_t shards = 1;         // number of shards of a tensor
     std::int64_t chunk = norm_chunk; // `chunk` of the tensor's shard_map
@@ -73,7 +73,7 @@ struct gradient_norm_squared {
     auto const& gradient = values[n.inputs[0].value];
     auto const& stacked = gradient.view ? values[gradient.view.of.value] : gradient;
     chunk_squares::options const sharded{.tensors = out.instances(gradient),
-                                         .step = stacked.shape.elements(),
+                                         .stride = stacked.shape.elements(),
                                          .elements = gradient.full_shape.elements(),
                                          .shards = out.program.shards,
                                          .chunk = chunk_of(gradient)};

@@ -28,14 +28,14 @@ struct round_stochastically_elements {
   double const* clip; // [norm, scale]; if scale is 0, y keeps its value
   bfloat16* y;
   std::int64_t first, count; // index of x[0] in this tensor or concatenation; number of elements of x
-  int node;                  // random key of the parameter
+  int random_key;            // random key of the parameter
   std::uint64_t iteration;   // index of the iteration, counted over all enclosing loops
   step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
     if (clip[1] == 0) return;
     auto const draw = first / 8 + i;
-    auto const bits = random_stream{parameters->seed, parameters->step, node, iteration}.draw(draw >> 32, draw);
+    auto const bits = random_stream{parameters->seed, parameters->step, random_key, iteration}.draw(draw >> 32, draw);
     // Constant indices keep the words in registers.
     store_pair(draw * 8 - first, bits.word[0]), store_pair(draw * 8 + 2 - first, bits.word[1]);
     store_pair(draw * 8 + 4 - first, bits.word[2]), store_pair(draw * 8 + 6 - first, bits.word[3]);
@@ -53,7 +53,7 @@ template <class device> struct kernel<op::round_stochastically, device> {
                   tensor<bfloat16> y) {
     constexpr int first_key = 0x800000; // the random keys of dropout nodes are lower
     auto const shard_elements = x.shape().elements(), range_elements = c.options.elements; // numbers of elements
-    auto const shard_begin = shard_elements == range_elements ? 0 : c.parameters.group->rank() * shard_elements;
+    auto const shard_begin = shard_elements == range_elements ? 0 : c.parameters.zero->rank() * shard_elements;
     auto const range_begin = c.options.divided ? c.parameters.tensor->rank() * range_elements : 0;
     auto const first = range_begin + shard_begin;
     for_elements(device{}, c, (first + y.count + 7) / 8 - first / 8,
