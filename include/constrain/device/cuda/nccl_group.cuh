@@ -82,7 +82,7 @@ public:
       if (!failed_) wait_until_accepted(ncclCommFinalize(comm_), "disconnect the devices");
     } catch (...) {} // `wait_until_accepted` has set `failed_`
     if (failed_) abort();
-    watchdog::wait const guard("disconnecting the devices", deadline_ + patience);
+    watchdog::wait const guard("disconnecting the devices", deadline_ + call_timeout);
     if (comm_ != nullptr) ncclCommDestroy(comm_);
   }
 
@@ -181,13 +181,13 @@ public:
   void abort() {
     mark_failed("an earlier call has failed");
     if (comm_ == nullptr) return;
-    watchdog::wait const guard("ending the calls on the devices", patience);
+    watchdog::wait const guard("ending the calls on the devices", call_timeout);
     ncclCommAbort(comm_);
     comm_ = nullptr;
   }
 
 private:
-  static constexpr double patience = 10; // seconds for a call to NCCL that should not wait for other ranks
+  static constexpr double call_timeout = 10; // seconds for a call to NCCL that should not wait for other ranks
 
   static std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count); }
 
@@ -223,7 +223,7 @@ private:
   /// stream is allowed.
   void wait_until_accepted(ncclResult_t status, char const* what) {
     waited_time waited;
-    watchdog::wait const guard(what, deadline_ + patience);
+    watchdog::wait const guard(what, deadline_ + call_timeout);
     while (status == ncclInProgress) {
       if (waited.seconds() > deadline_) throw_late(what, deadline_);
       // NCCL usually accepts a call within microseconds, and a sleep takes longer.

@@ -105,7 +105,7 @@ private:
   __device__ tile_source<flash_threads, inner_tile> source(flash_operand<stored const> const& operand) const {
     int const head = of_keys ? query_head(0) : key_head();
     return tile_source<flash_threads, inner_tile>(
-        operand.of_head(c_, sequence_, head, of_keys ? c_.tokens : mask_.length));
+        operand.head_view(c_, sequence_, head, of_keys ? c_.tokens : mask_.length));
   }
   /// Heads per sequence whose gradients the kernel computes: key-value heads for dk and dv, query heads for dq.
   __device__ int heads() const { return of_keys ? c_.heads / c_.group : c_.heads; }
@@ -246,7 +246,7 @@ private:
     } else begin_outer(shared_.outer[1], second, column);
   }
   template <class tile> __device__ void begin_outer(tile& to, flash_operand<stored const> const& from, int column) {
-    auto const head = from.of_head(c_, sequence_, head_, of_keys ? mask_.length : c_.tokens);
+    auto const head = from.head_view(c_, sequence_, head_, of_keys ? mask_.length : c_.tokens);
     tile_source<flash_threads, tile>(head).begin(to, first_, column);
   }
   __device__ void begin_inner(inner_pair& inner, flash_iterations const& iteration, int column) {
@@ -300,7 +300,7 @@ private:
   /// `token`: the first inner token.
   __device__ void mask(int token) {
     if (attended_range(true).contains(token, part_rows)) return;
-    for_each_hidden<of_keys>(p_, mask_, first_ + row_, token, [&](accumulate& score, int line, int column) {
+    for_each_masked<of_keys>(p_, mask_, first_ + row_, token, [&](accumulate& score, int line, int column) {
       score = -math::infinity<accumulate>, ds_.at(line, column) = 0;
     });
   }

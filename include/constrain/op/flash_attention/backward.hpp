@@ -140,7 +140,7 @@ private:
       auto const attended_end = attended(i, panel).end;
       if (attended_end == 0) continue;
       auto const rows = tile::padded_rows(attended_end), panel_width = tile::panel_columns(query_count() - i);
-      tile::hide(mask_, query_ + i, key_, rows, probabilities_ + i, queries);
+      tile::mask_scores(mask_, query_ + i, key_, rows, probabilities_ + i, queries);
       for (std::int64_t row = 0; row < rows; ++row) {
         accumulate* const p = probabilities_ + row * queries + i;
         accumulate* const ds = dscores_ + row * queries + i;

@@ -80,7 +80,7 @@ template <class T> struct flash_operand {
   }
   /// All tokens, up to `end`, of one head.
   template <class accumulate>
-  __device__ matrix_view<T> of_head(flash_call<accumulate> const& c, int sequence, int head, int end) const {
+  __device__ matrix_view<T> head_view(flash_call<accumulate> const& c, int sequence, int head, int end) const {
     return view(c, sequence, head, 0, 0, end);
   }
 };
@@ -108,7 +108,7 @@ template <int width, bool single> struct flash_chunks {
 /// begin with token `row`, the columns with token `column`. `of_keys`: whether the rows are keys and the columns
 /// queries, or the reverse.
 template <bool of_keys, class real, int rows, int columns, bool documents, class function>
-__device__ void for_each_hidden(strip<real, rows, columns>& x, attention_mask<int, documents> const& mask, int row,
+__device__ void for_each_masked(strip<real, rows, columns>& x, attention_mask<int, documents> const& mask, int row,
                                 int column, function const& f) {
   auto const attends = [&](int row_token, int column_token) {
     return of_keys ? mask.attends_in_window(column_token, row_token) : mask.attends_in_window(row_token, column_token);

@@ -11,13 +11,13 @@ namespace detail {
 
 /// The softmax of a strip's rows, whose scores arrive in tiles (Milakov & Gimelshein 2018). The scores are not yet
 /// scaled. Exponentials are relative to one reference per row. The reference moves to the row's largest score so far
-/// only if a score exceeds it by more than `slack`, so most tiles do not rescale the sums (the conditional rescaling of
-/// FlashAttention-4, Zadouri et al. 2026).
+/// only if a score exceeds it by more than `rescale_threshold`, so most tiles do not rescale the sums (the conditional
+/// rescaling of FlashAttention-4, Zadouri et al. 2026).
 template <class real, int rows> struct online_softmax {
   static constexpr int lines = rows / 8; // rows of which a lane holds scores
   // Finite, so that scores of -infinity have probability 0 if others are larger; its product with `scale` is finite.
   static constexpr real lowest = std::numeric_limits<real>::lowest() / 2;
-  static constexpr real slack = 8; // exponent of 2; 2^8 is far below the largest fp16 value
+  static constexpr real rescale_threshold = 8; // exponent of 2; 2^8 is far below the largest fp16 value
 
   real scale;            // multiplies scores, which become exponents of 2
   real reference[lines]; // one per row of this lane
@@ -54,8 +54,9 @@ template <class real, int rows> struct online_softmax {
 
 private:
   /// Whether a score is so large that the reference of its row must move.
-  __device__ bool exceeds(int line, real score) const { return (score - reference[line]) * scale > slack; }
-  /// Moves the reference of each row with a score that exceeds it by more than `slack`, and rescales `sum` and `y`.
+  __device__ bool exceeds(int line, real score) const { return (score - reference[line]) * scale > rescale_threshold; }
+  /// Moves the reference of each row with a score that exceeds it by more than `rescale_threshold`, and rescales `sum`
+  /// and `y`.
   template <int columns> __device__ void move(real const (&tile_max)[lines], strip<real, rows, columns>& y) {
     real factor[lines];
     CT_UNROLL
@@ -102,8 +103,8 @@ public:
         first_(static_cast<int>(gridDim.y - 1 - blockIdx.y) * tiling::rows),
         any_range_(mask_.keys(first_ + row_, c.last_of(first_ + row_, warp_rows))),
         common_range_(mask_.common_keys(first_ + row_, c.last_of(first_ + row_, warp_rows))), softmax_(c.log2_scale()),
-        k_(x.k.of_head(c, sequence_, head_ / c.group, mask_.length)),
-        v_(x.v.of_head(c, sequence_, head_ / c.group, mask_.length)) {}
+        k_(x.k.head_view(c, sequence_, head_ / c.group, mask_.length)),
+        v_(x.v.head_view(c, sequence_, head_ / c.group, mask_.length)) {}
 
   /// Computes and stores the results of the block's queries.
   __device__ void run() {
@@ -163,7 +164,7 @@ private:
   }
   /// Begins to load the columns of the queries from `column` on.
   __device__ void begin_queries(int column) {
-    tile_source<flash_threads, query_tile>(x_.q.of_head(c_, sequence_, head_, c_.tokens))
+    tile_source<flash_threads, query_tile>(x_.q.head_view(c_, sequence_, head_, c_.tokens))
         .begin(shared_.q, first_, column);
   }
   /// Begins to load a chunk of the columns of the keys, and of the queries if they change.
@@ -196,7 +197,7 @@ private:
   /// Sets scores to -infinity where a query does not attend to a key.
   __device__ void mask(scores_strip& scores, int key) const {
     if (common_range_.contains(key, tiling::keys)) return;
-    for_each_hidden<false>(scores, mask_, first_ + row_, key,
+    for_each_masked<false>(scores, mask_, first_ + row_, key,
                            [](accumulate& x, int, int) { x = -math::infinity<accumulate>; });
   }
   /// Stores the results of this warp's queries and, in the blocks of the first chunk, the logsumexp of the queries.

@@ -59,7 +59,7 @@ private:
       };
       chunk == 0 ? multiply(overwrite{}) : multiply(add_to{});
     }
-    tile::hide(mask_, query, key, key_count, scores_, panel);
+    tile::mask_scores(mask_, query, key, key_count, scores_, panel);
     alignas(64) accumulate correction[panel];
     softmax(key_count, row_max_ + i, sum_ + i, correction);
     load(v_, key, count, column, width, values_, value_tile_contents_);
@@ -146,8 +146,8 @@ private:
 
   using vector = typename register_tile<accumulate>::vector;
 
-  // Above the scores of masked keys (flash_tile::hide), so that they have probability 0 even in a tile of masked keys
-  // only.
+  // Above the scores of masked keys (flash_tile::mask_scores), so that they have probability 0 even in a tile of masked
+  // keys only.
   static constexpr accumulate lowest = std::numeric_limits<accumulate>::lowest() / 2;
 
   attention_mask<std::int64_t> mask_;

@@ -59,8 +59,8 @@ template <class accumulate> struct flash_tile {
   /// Where a query does not attend to a key, sets the score to the lowest finite value. `scores` [rows, panel]: a row
   /// per key from `first_key` on, a column per query from `first_query` on. `stride`: elements from one row to the
   /// next.
-  static void hide(attention_mask<std::int64_t> const& mask, std::int64_t first_query, std::int64_t first_key,
-                   std::int64_t rows, accumulate* scores, std::int64_t stride) {
+  static void mask_scores(attention_mask<std::int64_t> const& mask, std::int64_t first_query, std::int64_t first_key,
+                          std::int64_t rows, accumulate* scores, std::int64_t stride) {
     auto const count = std::min(panel, mask.masks.tokens - first_query);
     auto const common = mask.common_keys(first_query, first_query + count - 1);
     for (std::int64_t row = 0; row < rows; ++row) {

@@ -54,10 +54,10 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
   CT_HOST_DEVICE prepared const& decays(bool with_decay) const { return with_decay ? decaying : other; }
 
 private:
-  /// Sets the weight decay to 0; if `of_base`, also in the hyperparameters of the base optimizer.
-  template <bool of_base, class hyperparameters> static void remove_decay(hyperparameters& hyper) {
+  /// Sets the weight decay to 0; if `includes_base`, also in the hyperparameters of the base optimizer.
+  template <bool includes_base, class hyperparameters> static void remove_decay(hyperparameters& hyper) {
     if constexpr (requires { hyper.weight_decay; }) hyper.weight_decay = 0;
-    if constexpr (of_base && requires { hyper.base; }) remove_decay<true>(hyper.base);
+    if constexpr (includes_base && requires { hyper.base; }) remove_decay<true>(hyper.base);
   }
 };
 
