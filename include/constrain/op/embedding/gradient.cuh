@@ -11,8 +11,8 @@ namespace detail {
 inline constexpr int embedding_warps = cuda_threads / 32;              // warps of a block
 inline constexpr int embedding_loads = 16;                             // positions that a lane checks per round
 inline constexpr int embedding_round = cuda_threads * embedding_loads; // positions that a block checks per round
-inline constexpr int max_warp_rows =
-    32; // up to this many rows of a token in a round are added by one warp, more by all
+// up to this many rows of a token in a round are added by one warp, more by all
+inline constexpr int max_warp_rows = 32;
 
 /// The number of set bits, and the index of the lowest one, for an `x` that is not 0.
 __device__ inline int count_bits(unsigned x) {

@@ -102,18 +102,18 @@ template <int n, class addend, class stored, class accumulate> struct row_to_nor
 };
 
 /// Adds the terms of the first `count` rows of dy and x to a block's sums of dweight and dbias, both [width]; if
-/// `starts`, overwrites the sums instead. mean, rstd [count]: of these rows. `pair`: columns per access. All threads of
+/// `starts`, overwrites the sums instead. mean, rstd [count]: of these rows. n: columns per access. All threads of
 /// the block must call this function.
-template <int pair, class stored, class accumulate>
+template <int n, class stored, class accumulate>
 __device__ void add_norm_columns(stored const* dy, stored const* x, accumulate const* mean, accumulate const* rstd,
                                  int count, std::int64_t width, bool starts, accumulate* dweight, accumulate* dbias) {
-  for (auto i = static_cast<std::int64_t>(threadIdx.x) * pair; i < width; i += cuda_threads * pair) {
-    accumulate weight_sums[pair]{}, bias_sums[pair]{}, gradient[pair], input[pair];
+  for (auto i = static_cast<std::int64_t>(threadIdx.x) * n; i < width; i += cuda_threads * n) {
+    accumulate weight_sums[n]{}, bias_sums[n]{}, gradient[n], input[n];
     if (!starts) load_pack(dweight + i, weight_sums), load_pack(dbias + i, bias_sums);
     for (int row = 0; row < count; ++row) {
       load_pack(dy + row * width + i, gradient), load_pack(x + row * width + i, input);
       CT_UNROLL
-      for (int j = 0; j < pair; ++j) {
+      for (int j = 0; j < n; ++j) {
         weight_sums[j] += gradient[j] * ((input[j] - mean[row]) * rstd[row]);
         bias_sums[j] += gradient[j];
       }
