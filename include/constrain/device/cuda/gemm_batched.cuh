@@ -62,10 +62,10 @@ static __global__ void __launch_bounds__(cuda_threads)
 } // namespace detail
 
 /// Maximum number of matrices C per launch: the maximum extent of a grid along z.
-inline constexpr std::int64_t matrices_of_launch = 65535;
+inline constexpr std::int64_t max_matrices_per_launch = 65535;
 
 /// The number of launches of `gemm_batched` for `matrices` matrices C, with at most `max_matrices` per launch.
-constexpr int launches_of_gemm_batched(std::int64_t matrices, std::int64_t max_matrices = matrices_of_launch) {
+constexpr int launches_of_gemm_batched(std::int64_t matrices, std::int64_t max_matrices = max_matrices_per_launch) {
   return static_cast<int>((matrices + max_matrices - 1) / max_matrices);
 }
 
@@ -78,7 +78,7 @@ template <class a_type, class b_type, class c_type>
 void gemm_batched(cuda_context& context, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t k,
                   arithmetic<c_type> alpha, a_type const* a, matrix_batch a_layout, b_type const* b,
                   matrix_batch b_layout, c_type* c, matrix_batch c_layout,
-                  std::int64_t max_matrices = matrices_of_launch) {
+                  std::int64_t max_matrices = max_matrices_per_launch) {
   using real = arithmetic<c_type>;
   auto const tiles = [](std::int64_t extent) {
     return static_cast<unsigned>((extent + detail::tile_extent - 1) / detail::tile_extent);

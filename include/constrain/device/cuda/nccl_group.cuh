@@ -167,7 +167,7 @@ public:
   }
   /// Marks the group as failed, and throws the `error` of a rank that has waited `seconds` for the others. `what`: the
   /// action that waited, such as "run the kernels".
-  [[noreturn, gnu::cold]] void throw_late(char const* what, double seconds) {
+  [[noreturn, gnu::cold]] void throw_timeout(char const* what, double seconds) {
     char text[32];
     std::snprintf(text, sizeof text, "%.3g", seconds);
     mark_failed(
@@ -225,7 +225,7 @@ private:
     waited_time waited;
     watchdog::wait const guard(what, deadline_ + call_timeout);
     while (status == ncclInProgress) {
-      if (waited.seconds() > deadline_) throw_late(what, deadline_);
+      if (waited.seconds() > deadline_) throw_timeout(what, deadline_);
       // NCCL usually accepts a call within microseconds, and a sleep takes longer.
       if (waited.seconds() < 200e-6) std::this_thread::yield();
       else detail::sleep_between_polls();

@@ -59,7 +59,7 @@ private:
       cudaGetLastError(); // clears "not ready", which the program's own calls would take for an error
       for (auto* group : {data_.get(), zero_.get()})
         if (group != nullptr) group->check_health();
-      if (data_ && waited.seconds() > deadline_) data_->throw_late("run the kernels", deadline_);
+      if (data_ && waited.seconds() > deadline_) data_->throw_timeout("run the kernels", deadline_);
       detail::sleep_between_polls();
     }
   }

@@ -50,20 +50,20 @@ template <bool of_keys, class stored, class accumulate, int width> class flash_g
   using inner_tile = shared_tile<stored, columns, width>;
   using inner_pair = shared_tile<stored, 2 * columns, width>; // k and v, or q and dy
   // With two gradients in registers, half of the tile of v stays in shared memory.
-  static constexpr bool splits = tiling::is_narrow && of_keys && width >= 64;
-  using half_tile = shared_tile<stored, tiling::rows, splits ? width / 2 : width>;
+  static constexpr bool splits_v = tiling::is_narrow && of_keys && width >= 64;
+  using half_tile = shared_tile<stored, tiling::rows, splits_v ? width / 2 : width>;
 
 public:
   /// Whether the kernel supports masks with documents. With narrow tiles, dk and dv leave no registers for such masks.
-  static constexpr bool takes_documents = !(tiling::is_narrow && of_keys);
+  static constexpr bool supports_documents = !(tiling::is_narrow && of_keys);
   /// The block's shared memory. The inner tiles overwrite narrow outer tiles, which are in registers by then.
   struct narrow_memory {
     union {
-      outer_tile outer[2];              // q and dy, or k and v
-      half_tile halves[splits ? 4 : 1]; // the third one holds the left half of v
+      outer_tile outer[2];                // q and dy, or k and v
+      half_tile halves[splits_v ? 4 : 1]; // the third one holds the left half of v
       inner_pair inner[tiling::stages];
     };
-    std::conditional_t<splits, half_tile, char> right_half;
+    std::conditional_t<splits_v, half_tile, char> right_half;
     accumulate sums[of_keys ? tiling::stages : 1][2][columns]; // of the queries: logsumexp, -sum(dy y)
   };
   struct wide_memory {
@@ -76,7 +76,7 @@ public:
                                   memory& shared)
       : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / heads()),
         head_(static_cast<int>(blockIdx.x) % heads()), row_(static_cast<int>(threadIdx.x / 32) * warp_rows),
-        mask_(c.masks.template for_sequence<takes_documents>(sequence_)),
+        mask_(c.masks.template for_sequence<supports_documents>(sequence_)),
         // With a causal mask, the last queries and the first keys take the longest, so their blocks start first.
         first_(static_cast<int>(of_keys ? blockIdx.y : gridDim.y - 1 - blockIdx.y) * tiling::rows),
         any_range_(compute_range(false)),
@@ -89,12 +89,12 @@ public:
     // If no query attends to a key, there are no iterations.
     flash_iterations iteration{inner.begin, inner.end, chunks_.count,
                                inner.begin < inner.end ? (of_keys ? c_.group : 1) : 0};
-    dqk_.clear(), dvalue_.clear();
+    dqk_.clear(), dv_.clear();
     if constexpr (tiling::is_narrow) add_in_stages(iteration);
     else add_chunks(iteration);
     if constexpr (of_keys) {
       store(dqk_, 0, x_.dk, scales_sums ? c_.scale : accumulate(1));
-      store(dvalue_, 1, x_.dv, accumulate(1));
+      store(dv_, 1, x_.dv, accumulate(1));
     } else store(dqk_, 0, x_.dq, scales_sums ? c_.scale : accumulate(1));
   }
 
@@ -119,7 +119,7 @@ private:
   /// The result of `compute_range`. Kernels that do not support documents compute it again at each use, to save
   /// registers.
   __device__ token_range<int> attended_range(bool common) const {
-    if constexpr (takes_documents) return common ? common_range_ : any_range_;
+    if constexpr (supports_documents) return common ? common_range_ : any_range_;
     else return compute_range(common);
   }
   /// The query head of an iteration, and the key-value head of the block.
@@ -141,10 +141,10 @@ private:
     held_rows<outer_tile, warp_rows> first_operand;
     first_operand.load(outer_rows(shared_.outer[0], row_));
     auto second_operand = [&] {
-      if constexpr (splits) return half_held_rows<half_tile, warp_rows>(half_rows(shared_.right_half, row_));
+      if constexpr (splits_v) return half_held_rows<half_tile, warp_rows>(half_rows(shared_.right_half, row_));
       else return held_rows<outer_tile, warp_rows>();
     }();
-    if constexpr (splits) second_operand.load(half_rows(shared_.halves[2], row_));
+    if constexpr (splits_v) second_operand.load(half_rows(shared_.halves[2], row_));
     else second_operand.load(outer_rows(shared_.outer[1], row_));
     __syncthreads();
     int stage = 0;
@@ -240,7 +240,7 @@ private:
   __device__ void begin_outer(int column) {
     begin_outer(shared_.outer[0], of_keys ? x_.k : x_.q, column);
     auto const& second = of_keys ? x_.v : x_.dy;
-    if constexpr (splits) {
+    if constexpr (splits_v) {
       begin_outer(shared_.halves[2], second, column);
       begin_outer(shared_.right_half, second, column + half_tile::columns);
     } else begin_outer(shared_.outer[1], second, column);
@@ -293,7 +293,7 @@ private:
       gradient *= score;
       if constexpr (!scales_sums) gradient *= c_.scale;
     });
-    if constexpr (of_keys) multiply(dvalue_, p_, inner, columns + first);
+    if constexpr (of_keys) multiply(dv_, p_, inner, columns + first);
     multiply(dqk_, ds_, inner, first);
   }
   /// Where a query does not attend to a key, sets the score to -infinity and the gradient of the probability to 0.
@@ -322,14 +322,14 @@ private:
   memory& shared_;
   flash_chunks<width, tiling::is_narrow> chunks_;
   int sequence_, head_, row_; // head_: as in `heads`; row_: this warp's first row in the tile
-  attention_mask<int, takes_documents> mask_;
+  attention_mask<int, supports_documents> mask_;
   int first_;                                 // the tile's first row
   token_range<int> any_range_, common_range_; // compute_range(false) and compute_range(true)
   tile_source<flash_threads, inner_tile> inner_[2];
   flash_query_sums<of_keys, accumulate, warp_rows, part_rows> queries_;
-  strip<accumulate, warp_rows, part_rows> p_, ds_;           // probabilities and gradients of scores, of the part
-  strip<accumulate, warp_rows, width> dqk_;                  // dk, or dq
-  strip<accumulate, warp_rows, of_keys ? width : 8> dvalue_; // dv
+  strip<accumulate, warp_rows, part_rows> p_, ds_;       // probabilities and gradients of scores, of the part
+  strip<accumulate, warp_rows, width> dqk_;              // dk, or dq
+  strip<accumulate, warp_rows, of_keys ? width : 8> dv_; // dv
 };
 
 } // namespace detail

@@ -83,7 +83,7 @@ public:
 
   /// Computes dq, dk and dv of a head with at most `keys` tokens, which form one tile of queries and one tile of keys.
   /// The head must not share dk and dv with another head, and the sequence must have no padding.
-  void all_gradients_of_one_tile() {
+  void compute_one_tile() {
     for_chunks([&] {
       clear(dq_tile_, queries);
       compute_probabilities(0, 0);

@@ -82,7 +82,7 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
                  .dq = h.matrix(dq, head),
                  .dk = h.matrix(dk, key_head),
                  .dv = h.matrix(dv, key_head)});
-        if (h.group == 1 && tokens <= block::keys && sequence_mask.length == tokens) b.all_gradients_of_one_tile();
+        if (h.group == 1 && tokens <= block::keys && sequence_mask.length == tokens) b.compute_one_tile();
         else {
           auto const sums = b.sums_in(scratch.data + y.rows() * heads + key_head * tokens * 2 * head_width);
           if (head_in_group == 0) b.clear_sums(sums);

@@ -55,7 +55,7 @@ void sum_chunks(stored const* stack, std::int64_t stride, std::int64_t chunks, s
 
 /// The element of `squares` that this call writes. If no earlier call in the run has written to `squares`, sets all
 /// elements to 0, since the first write of an accumulator must define all its elements.
-inline double& squares_of(call_with_options<op::squared_norm_options> const& c, tensor<double> squares) {
+inline double& element_to_write(call_with_options<op::squared_norm_options> const& c, tensor<double> squares) {
   if (!c.add_to(0)) std::fill_n(squares.data, squares.count, 0.0);
   return squares[c.options.index];
 }
@@ -80,7 +80,7 @@ template <> struct kernel<op::gradient_norm_squared, cpu> {
         tensor = 0;
       }
     }
-    detail::squares_of(c, squares) = total;
+    detail::element_to_write(c, squares) = total;
   }
 };
 
@@ -104,7 +104,7 @@ template <> struct kernel<op::chunk_sum, cpu> {
         for (std::int64_t k = 0; k < chunks; ++k) tensor += sums[(shard * tensors + t) * chunks + k];
       total += tensor;
     }
-    detail::squares_of(c, squares) = total;
+    detail::element_to_write(c, squares) = total;
   }
 };
 

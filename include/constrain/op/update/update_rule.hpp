@@ -136,8 +136,8 @@ public:
       new_gradients.inputs.push_back(part.new_gradient_.where());
       begin += parts.extents[k];
     }
-    if (stores_parameter) assign(parameter(), joined(new_parameters, parts.dimension));
-    if (stores_gradient) assign(gradient(), joined(new_gradients, parts.dimension));
+    if (stores_parameter) assign(parameter(), join_parts(new_parameters, parts.dimension));
+    if (stores_gradient) assign(gradient(), join_parts(new_gradients, parts.dimension));
   }
 
   /// Refuses the program if this object refers to a part of a parameter.
@@ -200,7 +200,7 @@ private:
   }
 
   /// Concatenates the parts in `n.inputs`.
-  constexpr value joined(node n, int dimension) {
+  constexpr value join_parts(node n, int dimension) {
     n.attributes = pack(op::concatenate::options{.dimension = dimension});
     n.line = info().line;
     return {out_, out_.append(info_of<op::concatenate>, n).outputs[0]};
