@@ -48,26 +48,26 @@ struct gemm_prefetch {
   }
 };
 
-/// c [rows, columns] = alpha a b + beta c. a: packed panels (`gemm_pack`) of `depth` packed elements along k. b: panels
-/// that are panel_stride elements apart; in a panel, the `depth` rows are b_stride elements apart. Calls
-/// `prefetch.fetch` once per micro-tile.
+/// c = alpha a b + beta c for the rows of C that the panels [begin, end) of A hold; c: the first row of C that `panels`
+/// has. a: packed panels (`gemm_pack`) of `depth` packed elements along k. b: panels that are panel_stride elements
+/// apart; in a panel, the `depth` rows are b_stride elements apart. Calls `prefetch.fetch` once per micro-tile.
 template <class packed, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
-void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t depth, packed const* a, packed const* b,
-                 std::int64_t b_stride, std::int64_t panel_stride, gemm_scales<real> const& scales, c_type* c,
-                 std::int64_t ldc, gemm_prefetch& prefetch) {
+void gemm_panels(gemm_panel_split const& panels, std::int64_t begin, std::int64_t end, std::int64_t columns,
+                 std::int64_t depth, packed const* a, packed const* b, std::int64_t b_stride, std::int64_t panel_stride,
+                 gemm_scales<real> const& scales, c_type* c, std::int64_t ldc, gemm_prefetch& prefetch) {
   for (std::int64_t j = 0; j < columns; j += blocking::columns, b += panel_stride)
-    for (std::int64_t i = 0; i < rows; i += blocking::rows) {
-      std::int64_t const height = std::min<std::int64_t>(rows - i, blocking::rows);
-      std::int64_t const width = std::min<std::int64_t>(columns - j, blocking::columns);
-      c_type* const c_tile = c + i * ldc + j;
+    for (std::int64_t panel = begin; panel < end; ++panel) {
+      auto const row = panels.begin(panel), height = panels.begin(panel + 1) - row;
+      auto const width = std::min<std::int64_t>(columns - j, blocking::columns);
+      auto const* const panel_a = a + panel * blocking::rows * depth;
+      c_type* const c_tile = c + row * ldc + j;
       prefetch.fetch();
       if constexpr (std::is_same_v<c_type, real>)
-        if (height == blocking::rows && width == blocking::columns) {
-          gemm_micro(std::make_index_sequence<blocking::rows>{}, depth, a + i * depth, b, b_stride, scales, c_tile,
-                     ldc);
+        if (width == blocking::columns) {
+          gemm_rows(height, depth, panel_a, b, b_stride, scales, c_tile, ldc);
           continue;
         }
-      gemm_edge(height, width, depth, a + i * depth, b, b_stride, scales, c_tile, ldc);
+      gemm_edge(height, width, depth, panel_a, b, b_stride, scales, c_tile, ldc);
     }
 }
 
@@ -85,9 +85,8 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   // With few rows, packing B costs more time than it saves. In this case, B is read in place if it needs no conversion
   // and no transposition, except in a block that ends with an incomplete panel.
   bool const can_read_in_place =
-      std::is_same_v<b_type, packed> && b_transposed == transpose::no && rows <= 2 * blocking::rows;
-  auto const tile_rows = equal_part(rows, blocking::tile_rows, blocking::rows);
-  auto const block_rows = equal_part(std::min(rows, tile_rows), blocking::block_rows, blocking::rows);
+      std::is_same_v<b_type, packed> && b_transposed == transpose::no && rows <= 5 * blocking::rows;
+  auto const tile_rows = equal_part(rows, blocking::tile_rows, 1);
   auto const prefetch_of_b = [&](std::int64_t p, std::int64_t j) {
     auto const length = std::min(blocking::along_k, k - p),
                width = std::min<std::int64_t>(blocking::tile_columns, columns - j);
@@ -100,31 +99,35 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   };
   for (std::int64_t first_row = 0; first_row < rows; first_row += tile_rows) {
     auto const height = std::min(tile_rows, rows - first_row);
+    auto const panels_of_a = gemm_panel_split::evenly(height, blocking::rows);
     std::int64_t p = 0;
     do { // at least once: for k = 0, C must still be scaled
       auto const length = std::min(blocking::along_k, k - p);
       auto const depth = (length - 1 + elements_of<packed>) / elements_of<packed>;
       if (a_transposed == transpose::yes)
-        gemm_pack<blocking::rows, true>(a + p * lda + first_row, lda, height, length, packed_a);
-      else gemm_pack<blocking::rows, false>(a + first_row * lda + p, lda, height, length, packed_a);
+        gemm_pack<blocking::rows, true>(a + p * lda + first_row, lda, height, length, panels_of_a, packed_a);
+      else gemm_pack<blocking::rows, false>(a + first_row * lda + p, lda, height, length, panels_of_a, packed_a);
       for (std::int64_t j = 0; j < columns; j += blocking::tile_columns) {
         auto const width = std::min<std::int64_t>(blocking::tile_columns, columns - j);
+        auto const panels_of_b = gemm_panel_split::of_height(width, blocking::columns);
         bool const in_place = can_read_in_place && width % blocking::columns == 0;
         packed const* b_source = packed_b;
         if constexpr (std::is_same_v<b_type, packed>)
           if (in_place) b_source = b + p * ldb + j;
         if (b_transposed == transpose::yes)
-          gemm_pack<blocking::columns, false>(b + j * ldb + p, ldb, width, length, packed_b);
-        else if (!in_place) gemm_pack<blocking::columns, true>(b + p * ldb + j, ldb, width, length, packed_b);
+          gemm_pack<blocking::columns, false>(b + j * ldb + p, ldb, width, length, panels_of_b, packed_b);
+        else if (!in_place)
+          gemm_pack<blocking::columns, true>(b + p * ldb + j, ldb, width, length, panels_of_b, packed_b);
         gemm_prefetch prefetch = j + width < columns ? prefetch_of_b(p, j + width)
                                  : p + length < k    ? prefetch_of_b(p + length, 0)
                                                      : gemm_prefetch{};
-        prefetch.spread_over(((height - 1) / blocking::rows + 1) * ((width - 1) / blocking::columns + 1));
+        prefetch.spread_over(panels_of_a.count * panels_of_b.count);
         gemm_scales<real> const scales = {alpha, p == 0 ? beta : real{1}};
-        for (std::int64_t i = 0; i < height; i += block_rows)
-          gemm_panels(std::min(block_rows, height - i), width, depth, packed_a + i * depth, b_source,
-                      in_place ? ldb : blocking::columns, in_place ? blocking::columns : blocking::columns * depth,
-                      scales, c + (first_row + i) * ldc + j, ldc, prefetch);
+        for (std::int64_t i = 0; i < panels_of_a.count; i += blocking::block_panels)
+          gemm_panels(panels_of_a, i, std::min(i + blocking::block_panels, panels_of_a.count), width, depth, packed_a,
+                      b_source, in_place ? ldb : blocking::columns,
+                      in_place ? blocking::columns : blocking::columns * depth, scales, c + first_row * ldc + j, ldc,
+                      prefetch);
       }
       p += length;
     } while (p < k);
@@ -143,7 +146,7 @@ void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64
   using blocking = gemm_blocking<packed>;
   if (k <= blocking::along_k)
     return gemm_tile<packed>(a_transposed, b_transposed, rows, columns, k, alpha, a, lda, b, ldb, beta, c, ldc);
-  auto const tile_rows = equal_part(rows, blocking::tile_rows, blocking::rows);
+  auto const tile_rows = equal_part(rows, blocking::tile_rows, 1);
   auto const tile_columns =
       equal_part(columns, gemm_sums_count / tile_rows / blocking::columns * blocking::columns, blocking::columns);
   for (std::int64_t j = 0; j < columns; j += tile_columns)
@@ -174,7 +177,7 @@ void gemm_packed(transpose a_transposed, transpose b_transposed, std::int64_t m,
   std::int64_t rows = 0, columns = 0, lowest_cost = std::numeric_limits<std::int64_t>::max();
   std::int64_t const threads = thread_count();
   for (std::int64_t grid_rows = 1; grid_rows <= threads; ++grid_rows) {
-    auto const height = equal_part(m, (m - 1) / grid_rows + 1, blocking::rows);
+    auto const height = equal_part(m, (m - 1) / grid_rows + 1, 1);
     auto const width = equal_part(n, (n - 1) / (threads / grid_rows) + 1, blocking::columns);
     auto const cost = height * width + 10 * (height + width);
     if (cost < lowest_cost) lowest_cost = cost, rows = height, columns = width;

@@ -19,9 +19,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 template <class packed> using sum_of = std::conditional_t<std::is_same_v<packed, bfloat16_pair>, float, packed>;
 
 /// Block sizes of the built-in GEMM for one type of packed elements and register width. A micro-tile of C, rows x
-/// columns, stays in registers. A panel of B, depth x columns, stays in the L1 cache. tile_rows x depth elements of A
-/// and depth x tile_columns elements of B are packed at a time. A block of A, block_rows x depth, and the packed B
-/// together stay in the L2 cache.
+/// columns, stays in registers. At most tile_rows x depth elements of A and depth x tile_columns elements of B are
+/// packed at a time. A block of A, of block_panels panels, and the packed B together stay in the L2 cache.
 template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_of<packed, bytes> {
   static constexpr int lanes = vector_of<packed, bytes>::lanes;
   // Two vectors of B, one vector of A and the micro-tile fit into 32 registers with AVX-512, otherwise into 16.
@@ -29,8 +28,8 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   static constexpr int columns = 2 * lanes;
   // These sizes suit an L2 cache of 1 to 2 MiB with AVX-512, and of 512 KiB otherwise.
   static constexpr int depth = bytes == 64 ? 384 : 256;
-  static constexpr std::int64_t along_k = depth * elements_of<packed>; // elements of k in `depth`
-  static constexpr int block_rows = 512 / sizeof(packed) / rows * rows;
+  static constexpr std::int64_t along_k = depth * elements_of<packed>;      // elements of k in `depth`
+  static constexpr std::int64_t block_panels = 512 / sizeof(packed) / rows; // panels of A in a block
   static constexpr int tile_rows = (2048 / sizeof(packed) + rows - 1) / rows * rows;
   static constexpr int tile_columns = 512 / sizeof(packed);
   // Elements of the buffers for packed A and B. Packing A may write up to `lanes` elements past the end.
@@ -55,12 +54,14 @@ template <class real, class vector> [[gnu::always_inline]] inline void multiply_
 }
 #endif
 
-/// The micro-kernel: c = alpha a b + beta c for one micro-tile of sizeof...(row) rows; c is not read if beta is 0. a:
-/// [depth, blocking::rows], packed; b: [depth, blocking::columns], with rows b_stride elements apart. The function is
-/// not inlined, and only sums and operands are live in its loop, since one more live value would spill a register.
+/// The micro-kernel: c = alpha a b + beta c for the first `rows` of a micro-tile of sizeof...(row) rows; c is not read
+/// if beta is 0. a: [depth, blocking::rows], packed; b: [depth, blocking::columns], with rows b_stride elements apart.
+/// The function is not inlined, and only sums and operands are live in its loop, since one more live value would spill
+/// a register.
 template <class packed, class real = sum_of<packed>, class blocking = gemm_blocking<packed>, std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, packed const* b,
-                                  std::int64_t b_stride, gemm_scales<real> const& scales, real* c, std::int64_t ldc) {
+                                  std::int64_t b_stride, gemm_scales<real> const& scales, std::int64_t rows, real* c,
+                                  std::int64_t ldc) {
   using vector = typename vector_of<real>::vector;
   using unaligned = typename vector_of<real>::unaligned;
   constexpr int lanes = blocking::lanes;
@@ -80,14 +81,45 @@ template <class packed, class real = sum_of<packed>, class blocking = gemm_block
   // Makes the compiler compute C's addresses here, instead of keeping them in registers during the loop.
   asm("" : "+r"(c), "+r"(ldc));
   real const alpha = scales.alpha, beta = scales.beta;
-  auto const overwrite = [=](vector const& sum, real* to) { *reinterpret_cast<unaligned*>(to) = alpha * sum; };
-  auto const add = [=](vector const& sum, real* to) {
-    auto& target = *reinterpret_cast<unaligned*>(to);
-    target = alpha * sum + beta * target;
+  auto const overwrite = [=](std::size_t i, vector const& left, vector const& right) {
+    if (static_cast<std::int64_t>(i) >= rows) return;
+    auto* const to = c + static_cast<std::int64_t>(i) * ldc;
+    *reinterpret_cast<unaligned*>(to) = alpha * left;
+    *reinterpret_cast<unaligned*>(to + lanes) = alpha * right;
   };
-  if (beta == real{})
-    ((overwrite(left_sums[row], c + row * ldc), overwrite(right_sums[row], c + row * ldc + lanes)), ...);
-  else ((add(left_sums[row], c + row * ldc), add(right_sums[row], c + row * ldc + lanes)), ...);
+  auto const add = [=](std::size_t i, vector const& left, vector const& right) {
+    if (static_cast<std::int64_t>(i) >= rows) return;
+    auto* const to = c + static_cast<std::int64_t>(i) * ldc;
+    auto &to_left = *reinterpret_cast<unaligned*>(to), &to_right = *reinterpret_cast<unaligned*>(to + lanes);
+    to_left = alpha * left + beta * to_left;
+    to_right = alpha * right + beta * to_right;
+  };
+  if (beta == real{}) (overwrite(row, left_sums[row], right_sums[row]), ...);
+  else (add(row, left_sums[row], right_sums[row]), ...);
+}
+
+/// Whether there is a micro-kernel for micro-tiles of `rows` rows; `maximum`: the rows of a complete one. Panels of
+/// nearly equal heights (`gemm_panel_split::evenly`) mostly have `maximum` rows or one or two fewer.
+constexpr bool has_micro_kernel(int rows, int maximum) {
+  return rows >= maximum - 2 || rows == 1 || rows == (maximum + 2) / 4 || rows == (maximum + 1) / 2 ||
+         rows == (3 * maximum + 3) / 4;
+}
+
+/// Calls the smallest micro-kernel that has at least `rows` rows; other arguments as in `gemm_micro`.
+template <class packed, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
+void gemm_rows(std::int64_t rows, std::int64_t depth, packed const* a, packed const* b, std::int64_t b_stride,
+               gemm_scales<real> const& scales, real* c, std::int64_t ldc) {
+  auto const multiply = [&]<std::size_t index>(std::index_sequence<index>) {
+    if constexpr (constexpr int height = index + 1; has_micro_kernel(height, blocking::rows)) {
+      if (rows > height) return false;
+      gemm_micro(std::make_index_sequence<height>{}, depth, a, b, b_stride, scales, rows, c, ldc);
+      return true;
+    } else return false;
+  };
+  [&]<std::size_t... index>(std::index_sequence<index...>) {
+    static_cast<void>((multiply(std::index_sequence<index>{}) || ...));
+  }
+  (std::make_index_sequence<blocking::rows>{});
 }
 
 /// Copies `count` elements, converting them to the type of `to`. With AVX512_BF16, floats below 2^-126 in absolute
@@ -115,8 +147,8 @@ inline void gemm_copy(from_type const* from, std::int64_t count, to_type* to) {
   simd_loop(count, [=](std::int64_t x) { to[x] = from[x]; });
 }
 
-/// `gemm_micro` for an incomplete micro-tile, rows x columns, or for another type of C: the same arithmetic on a copy
-/// of C.
+/// `gemm_rows` for a micro-tile with fewer columns, rows x columns, or for another type of C: the same arithmetic on a
+/// copy of C.
 template <class packed, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
 void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t depth, packed const* a, packed const* b,
                std::int64_t b_stride, gemm_scales<real> const& scales, c_type* c, std::int64_t ldc) {
@@ -125,17 +157,7 @@ void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t depth, pack
     if (rows * columns < blocking::rows * blocking::columns) std::fill(std::begin(c_copy), std::end(c_copy), real{});
     for (std::int64_t i = 0; i < rows; ++i) gemm_copy(c + i * ldc, columns, c_copy + i * blocking::columns);
   }
-  // The smallest micro-kernel that has all rows.
-  auto const multiply = [&]<std::size_t count>(std::index_sequence<count>) {
-    if (rows > static_cast<std::int64_t>(count)) return false;
-    gemm_micro(std::make_index_sequence<count>{}, depth, a, b, b_stride, scales, c_copy, blocking::columns);
-    return true;
-  };
-  constexpr std::size_t full_rows = blocking::rows;
-  [[maybe_unused]] bool const multiplied = [&]<std::size_t... count>(std::index_sequence<count...>) {
-    return (multiply(std::index_sequence<count>{}) || ...);
-  }
-  (std::index_sequence<1, (full_rows + 2) / 4, (full_rows + 1) / 2, (3 * full_rows + 3) / 4, full_rows>{});
+  gemm_rows(rows, depth, a, b, b_stride, scales, c_copy, blocking::columns);
   for (std::int64_t i = 0; i < rows; ++i) gemm_copy(c_copy + i * blocking::columns, columns, c + i * ldc);
 }
 

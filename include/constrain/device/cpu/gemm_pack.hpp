@@ -91,23 +91,41 @@ inline typename vector_of<packed>::vector load_across_k(stored const* from, std:
   } else return load_wide<packed>(from);
 }
 
-/// Writes to `to` the transpose of the square matrix of packed elements at `from`. Rows are `stride` elements apart at
-/// `from`, and `width` packed elements apart at `to`. Row indices of `from` at or beyond `rows` are clamped to the last
-/// row.
-template <class packed, int rows, int width, class stored, int... lane>
-inline void copy_transposed(stored const* from, std::int64_t stride, packed* to,
+/// Writes to `to` the transpose of the square matrix of packed elements whose first row is row `first` of `from`. Rows
+/// are `stride` elements apart at `from`, and `width` packed elements apart at `to`. Row indices of `from` above `last`
+/// are clamped to `last`.
+template <class packed, int width, class stored, int... lane>
+inline void copy_transposed(stored const* from, std::int64_t stride, std::int64_t first, std::int64_t last, packed* to,
                             std::integer_sequence<int, lane...> lanes) {
-  typename vector_of<packed>::vector square[] = {load_along_k<packed>(from + std::min(lane, rows - 1) * stride)...};
+  typename vector_of<packed>::vector square[] = {load_along_k<packed>(from + std::min(first + lane, last) * stride)...};
   transpose_registers<sizeof...(lane) / 2>(square, lanes);
   ((*reinterpret_cast<typename vector_of<packed>::unaligned*>(to + lane * width) = square[lane]), ...);
 }
 
-/// Packs an [extent, k] operand into panels of `width` rows; zeros pad the last panel. A panel is stored as [depth,
-/// width], where depth = ceil(k / elements_of<packed>). Element (i, p) is at source[i * stride + p] or, if
-/// `along_extent`, at source[p * stride + i]. If `packed` is float, 16-bit elements are converted. Up to one vector may
-/// be written past the last panel.
+/// The panels of an operand: the first `taller` of `count` panels have height + 1 rows, the other panels `height` rows.
+struct gemm_panel_split {
+  std::int64_t count, height, taller;
+
+  /// As few panels as possible of at most `maximum` rows, whose heights differ by at most 1. `extent`: at least 1.
+  static constexpr gemm_panel_split evenly(std::int64_t extent, std::int64_t maximum) {
+    auto const count = (extent - 1) / maximum + 1;
+    return {count, extent / count, extent % count};
+  }
+  /// Panels of `height` rows, of which the last one may be incomplete. `extent`: at least 1.
+  static constexpr gemm_panel_split of_height(std::int64_t extent, std::int64_t height) {
+    return {(extent - 1) / height + 1, height, 0};
+  }
+  /// The index of the first row of a panel; for `count`, the end of a complete last panel.
+  constexpr std::int64_t begin(std::int64_t panel) const { return panel * height + std::min(panel, taller); }
+};
+
+/// Packs an [extent, k] operand into panels. Each panel is stored as [depth, width], where depth = ceil(k /
+/// elements_of<packed>) and `width` is at least the panel's rows; the elements after these rows are arbitrary. Element
+/// (i, p) is at source[i * stride + p] or, if `along_extent`, at source[p * stride + i]. If `packed` is float, 16-bit
+/// elements are converted. Up to one vector may be written past the last panel.
 template <int width, bool along_extent, class packed, class stored>
-void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, std::int64_t k, packed* out) {
+void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, std::int64_t k,
+               gemm_panel_split const& panels, packed* out) {
   using unaligned = typename vector_of<packed>::unaligned;
   constexpr int lanes = vector_of<packed>::lanes;
   constexpr auto elements = elements_of<packed>;
@@ -115,42 +133,42 @@ void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, s
   // The last vector may overrun into the elements of the next p or of the next panel, which are written later.
   constexpr int vectors = (width - 1) / lanes + 1;
   static_assert(vectors <= 2);
-  auto const pack_elements = [&](std::int64_t first, std::int64_t begin, std::int64_t end) {
+  auto const pack_elements = [&](std::int64_t panel, std::int64_t begin, std::int64_t end) {
     std::int64_t const k_stride = along_extent ? stride : 1, row_stride = along_extent ? 1 : stride;
+    auto const first = panels.begin(panel);
     for (std::int64_t p = begin; p < end; ++p)
-      for (std::int64_t i = first; i < first + width; ++i) {
-        auto const* const from = source + p * elements * k_stride + i * row_stride;
-        out[first * depth + p * width + i - first] =
-            i < extent ? load_packed<packed>(from, k_stride, k - p * elements) : packed{};
+      for (std::int64_t i = 0; i < width; ++i) {
+        auto const* const from = source + p * elements * k_stride + (first + i) * row_stride;
+        out[(panel * depth + p) * width + i] =
+            first + i < extent ? load_packed<packed>(from, k_stride, k - p * elements) : packed{};
       }
   };
   if constexpr (along_extent) {
     // Reads 8 rows at a time: with more rows, several could map to one cache set, and a page holds only a few rows.
     constexpr std::int64_t block = 8 / elements;
     for (std::int64_t begin = 0; begin < depth; begin += block)
-      for (std::int64_t first = 0; first < extent; first += width) {
+      for (std::int64_t panel = 0; panel < panels.count; ++panel) {
+        auto const first = panels.begin(panel);
         std::int64_t const end = std::min(begin + block, depth);
         std::int64_t const vectorized = first + vectors * lanes > extent ? begin
                                         : vectors * lanes == width       ? std::min(end, complete_depth)
                                                                          : std::min({end, complete_depth, depth - 1});
         for (std::int64_t p = begin; p < vectorized; ++p)
           for (int v = 0; v < vectors; ++v)
-            *reinterpret_cast<unaligned*>(out + first * depth + p * width + v * lanes) =
+            *reinterpret_cast<unaligned*>(out + (panel * depth + p) * width + v * lanes) =
                 load_across_k<packed>(source + p * elements * stride + first + v * lanes, stride);
-        pack_elements(first, vectorized, end);
+        pack_elements(panel, vectorized, end);
       }
   } else {
-    for (std::int64_t first = 0; first < extent; first += width) {
-      std::int64_t const vectorized = first + width > extent ? 0 : complete_depth / lanes * lanes;
-      auto const pack_transposed = [&]<int begin>(std::integral_constant<int, begin>) {
+    std::int64_t const vectorized = complete_depth / lanes * lanes;
+    for (std::int64_t panel = 0; panel < panels.count; ++panel) {
+      auto const first = panels.begin(panel), last = std::min(first + width, extent) - 1;
+      for (std::int64_t begin = (vectors - 1) * lanes; begin >= 0; begin -= lanes)
         for (std::int64_t p = 0; p < vectorized; p += lanes)
-          copy_transposed<packed, std::min(lanes, width - begin), width>(
-              source + (first + begin) * stride + p * elements, stride, out + first * depth + p * width + begin,
-              std::make_integer_sequence<int, lanes>{});
-      };
-      if constexpr (vectors == 2) pack_transposed(std::integral_constant<int, lanes>{});
-      pack_transposed(std::integral_constant<int, 0>{});
-      pack_elements(first, vectorized, depth);
+          copy_transposed<packed, width>(source + p * elements, stride, first + begin, last,
+                                         out + (panel * depth + p) * width + begin,
+                                         std::make_integer_sequence<int, lanes>{});
+      pack_elements(panel, vectorized, depth);
     }
   }
 }
