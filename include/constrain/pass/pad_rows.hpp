@@ -44,10 +44,10 @@ public:
     info.shape.extent[info.shape.rank - 1] = padded_features(info.shape.features(), info.type);
     ref const padded{p_.add_value(info), at::current};
     for (int w = v; w >= 0;) {
-      int const after = next(w);
+      int const successor = next(w);
       p_.values[w].overwritten_by = {};
       p_.values[w].view = {.of = padded, .dimension = info.shape.rank - 1};
-      w = after;
+      w = successor;
     }
   }
 

@@ -84,8 +84,8 @@ constexpr diagnosis verify(program const& p) {
         return {why::skipped_iteration_is_read, n.line, n.called_from, 0, value};
       inputs.push_back({p.values[value].type, p.values[value].shape});
     }
-    auto const rule = n.op->infer(inputs, n.attributes);
-    if (rule.reason != why::nothing) return rule.at(n.line, n.called_from);
+    auto const inferred = n.op->infer(inputs, n.attributes);
+    if (inferred.reason != why::nothing) return inferred.at(n.line, n.called_from);
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p.values[n.outputs[j].value];
       written.write(n.outputs[j].value);
@@ -97,7 +97,7 @@ constexpr diagnosis verify(program const& p) {
       written_as[n.outputs[j].value] = n.op->changes_layout() && j == 0 ? n.op->change.to
                                        : p.distributed && of_one_rank   ? layout::partial
                                                                         : info.layout;
-      bool const fits = j < rule.outputs.size() && rule.outputs[j] == operand_type{info.type, info.shape};
+      bool const fits = j < inferred.outputs.size() && inferred.outputs[j] == operand_type{info.type, info.shape};
       if (!fits) return {why::shape_differs_from_rule, n.line, n.called_from, info.shape.elements(), j};
     }
   }

@@ -53,10 +53,10 @@ public:
   /// Whether node n can work on the shards of all tensors of a stack in one call.
   constexpr bool works_on_stacks(node const& n) const {
     auto const is_dense = [&](int value) { return is_flat(value) && !p_.values[value].view; };
-    bool all = true;
-    for (int k = 0; k < n.inputs.size(); ++k) all = all && (!by_element(n, k) || is_dense(n.inputs[k].value));
-    for (auto const& output : n.outputs) all = all && is_dense(output.value);
-    return all;
+    bool all_dense = true;
+    for (int k = 0; k < n.inputs.size(); ++k) all_dense = all_dense && (!by_element(n, k) || is_dense(n.inputs[k].value));
+    for (auto const& output : n.outputs) all_dense = all_dense && is_dense(output.value);
+    return all_dense;
   }
 
   /// The error of a node that works on shards, if an operand with the pattern `*` has neither as many elements as

@@ -53,9 +53,9 @@ private:
   constexpr bool is_complete(int value) const {
     if (state_[value] == state::written) return true;
     std::int64_t elements = 0;
-    for (int part : sharing_)
-      if (auto const& v = p_.values[part].view; v.of.value == value && is_complete(part))
-        elements += p_.values[part].shape.elements() * (v.axis < 0 ? 1 : p_.axes[v.axis].extent);
+    for (int view_index : sharing_)
+      if (auto const& v = p_.values[view_index].view; v.of.value == value && is_complete(view_index))
+        elements += p_.values[view_index].shape.elements() * (v.axis < 0 ? 1 : p_.axes[v.axis].extent);
     return elements == p_.values[value].shape.elements();
   }
 

@@ -18,8 +18,8 @@ constexpr bool fuse_add_layer_norm(builder& out, int i, op_set const& avoided) {
   auto const sum = p.nodes[i].outputs[0];
   int const j = reader_of(p, sum, info_of<op::layer_norm>, 0);
   if (!in_same_iteration(p, i, j) || read_by_only(p, sum, {j}) || touched_between(p, sum, i, j)) return false;
-  for (auto const& part : p.nodes[i].inputs)
-    if (touched_between(p, part, i, j)) return false;
+  for (auto const& input : p.nodes[i].inputs)
+    if (touched_between(p, input, i, j)) return false;
   node fused = p.nodes[j];
   fused.random_key = p.nodes[i].random_key;
   fused.inputs = p.nodes[i].inputs;

@@ -38,10 +38,10 @@ constexpr bool read_by_only(program const& p, ref r, std::initializer_list<int> 
   auto const& info = p.values[r.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info)) return false;
   for (int i = 0; i < p.nodes.size(); ++i) {
-    bool known = false;
-    for (int reader : readers) known = known || reader == i;
+    bool is_allowed = false;
+    for (int reader : readers) is_allowed = is_allowed || reader == i;
     for (auto const& input : p.nodes[i].inputs)
-      if (!known && input.value == r.value) return false;
+      if (!is_allowed && input.value == r.value) return false;
   }
   return true;
 }
