@@ -30,7 +30,8 @@ constexpr int updated_in_a_loop(program const& p) {
   nest const where(p);
   int count = 0;
   for (int v = 0; v < p.values.size(); ++v)
-    if (p.values[v].role == role::gradient && where.parent[detail::node_before_update(p, where, v)] != nest::root) ++count;
+    if (p.values[v].role == role::gradient && where.parent[detail::node_before_update(p, where, v)] != nest::root)
+      ++count;
   return count;
 }
 

@@ -10,10 +10,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A group of processes that train together. Each process has a rank. `rank_on_node`, `all_gather`, `all_to_all`,
-/// `barrier`, `groups_of` and `every` are collective: all ranks must call them in the same order. They throw `error` if
-/// a transfer is too large or the communication reports a failure (by MPI's default, a failure aborts the job instead).
-/// This class has no all-reduce: the op `all_reduce` exchanges all terms and adds them in rank order, so that the sums
-/// are bit-identical on all ranks.
+/// `barrier`, `groups_of` and `strided_groups` are collective: all ranks must call them in the same order. They throw
+/// `error` if a transfer is too large or the communication reports a failure (by MPI's default, a failure aborts the
+/// job instead). This class has no all-reduce: the op `all_reduce` exchanges all terms and adds them in rank order, so
+/// that the sums are bit-identical on all ranks.
 class communicator {
 public:
   communicator() = default;
@@ -47,7 +47,7 @@ public:
   /// Splits the communicator into `stride` groups and returns this rank's group: the ranks that have the same remainder
   /// modulo `stride` as this rank, in the same order. `stride` must be at least 1 and divide `size()`; this is not
   /// checked.
-  virtual std::unique_ptr<communicator> every(int stride) = 0;
+  virtual std::unique_ptr<communicator> strided_groups(int stride) = 0;
 
   /// Ends the job, that is, all processes that were started together. This process exits with status `status`.
   [[noreturn]] virtual void abort(int status) = 0;
@@ -75,7 +75,7 @@ public:
   }
   void barrier() override {}
   std::unique_ptr<communicator> groups_of(int) override { return std::unique_ptr<communicator>(new self); }
-  std::unique_ptr<communicator> every(int) override { return std::unique_ptr<communicator>(new self); }
+  std::unique_ptr<communicator> strided_groups(int) override { return std::unique_ptr<communicator>(new self); }
   [[noreturn]] void abort(int status) override { std::_Exit(status); }
   bool all_failed_or_exited() override { return true; }
 };

@@ -78,9 +78,9 @@ private:
       throw error({"fit: the training data is ", data::kind_of<dataset>, ", but ", name, " is not; give ",
                    data::kind_of<dataset>});
     auto samples = samples_of<trainer, true>(concat({"fit, ", name}).c_str(), *data);
-    auto const called = samples.called();
+    auto const wording = samples.wording();
     if (!samples.has_labels())
-      throw error({"fit: the ", name, " ", called.has, " no labels, because ", called.unlabeled, " to predict"});
+      throw error({"fit: the ", name, " ", wording.name_has, " no labels, because ", wording.unlabeled, " to predict"});
     return samples;
   }
 

@@ -79,7 +79,7 @@ public:
 private:
   /// A value that is divided along its innermost dimension: each rank has a range of every part.
   struct divided {
-    part_list parts;           // of the full value, in this dimension; empty: the value is not divided
+    part_list parts;            // of the full value, in this dimension; empty: the value is not divided
     std::uint64_t begin_mask{}; // bit k: the value depends on the call with number k, which begins a division
   };
   constexpr layout_rule const& rule_of(int i) const { return p_.nodes[i].op->layouts; }
@@ -225,7 +225,8 @@ private:
     kinds_[i] = ends ? division_kind::ends : division_kind::continues;
     if (ends) return true;
     auto const& result_info = p_.values[n.outputs[0].value];
-    if (result_info.is_loop_carried() || result_info.accumulates || is_observed(result_info) || n.op->draws_random) return false;
+    if (result_info.is_loop_carried() || result_info.accumulates || is_observed(result_info) || n.op->draws_random)
+      return false;
     division d{ranks_, shape_of(n.inputs[0]).rank, parts};
     auto options = n.attributes;
     if (n.op->has_divide && !n.op->divide(options, d)) {
@@ -243,11 +244,11 @@ private:
   int ranks_;
   diagnosis failure_;
   op_label const* stopped_by_ = nullptr; // the first op that cannot work on one rank's ranges
-  int begin_count_ = 0;                       // number of calls that can begin a division, before any is ruled out
-  std::uint64_t vocabulary_begins_ = 0;       // bit k: the call with number k is a head with a vocabulary as its weight
+  int begin_count_ = 0;                  // number of calls that can begin a division, before any is ruled out
+  std::uint64_t vocabulary_begins_ = 0;  // bit k: the call with number k is a head with a vocabulary as its weight
   bool is_vocabulary_[program::maximum_values]{};
-  bool can_begin_[program::maximum_nodes]{}; // the output of this call may be divided
-  int begin_index_[program::maximum_nodes]{};     // the number of a call that can begin
+  bool can_begin_[program::maximum_nodes]{};  // the output of this call may be divided
+  int begin_index_[program::maximum_nodes]{}; // the number of a call that can begin
   division_kind kinds_[program::maximum_nodes]{};
   part_list begin_parts_[program::maximum_nodes]{}; // the parts of the output of a call that can begin
   divided values_[program::maximum_values]{};

@@ -93,16 +93,17 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
   for (int v = 0; v < p.values.size(); ++v) {
     auto const value_role = p.values[v].role;
     bytes memory_plan::*const field = is_parameter(value_role)
-                                         ? (copied[v] ? &memory_plan::master_weights : &memory_plan::weights)
-                                     : value_role == role::compute_copy ? &memory_plan::weights
-                                     : value_role == role::state        ? &memory_plan::optimizer_state
-                                                                : nullptr;
+                                          ? (copied[v] ? &memory_plan::master_weights : &memory_plan::weights)
+                                      : value_role == role::compute_copy ? &memory_plan::weights
+                                      : value_role == role::state        ? &memory_plan::optimizer_state
+                                                                         : nullptr;
     if (field != nullptr && where.buffers[v].offset >= 0) m.*field = m.*field + bytes(where.buffers[v].size);
   }
   m.gradients = most_at_once(p, where, role::gradient);
   m.workspace = most_at_once(p, where, role::workspace);
   m.communication = most_at_once(p, where, role::communication);
-  auto const without_activations = m.weights + m.master_weights + m.gradients + m.optimizer_state + m.workspace + m.communication;
+  auto const without_activations =
+      m.weights + m.master_weights + m.gradients + m.optimizer_state + m.workspace + m.communication;
   m.activations = most_at_once(p, where, [](role r) {
     return !is_parameter(r) && r != role::compute_copy && r != role::state && r != role::gradient &&
            r != role::workspace && r != role::communication;
@@ -143,7 +144,8 @@ template <class function> constexpr void for_each_cost(program const& p, functio
       for (auto const& r : n.inputs) inputs.push_back({p.values[r.value].type, p.values[r.value].shape});
       for (auto const& r : n.outputs) outputs.push_back({p.values[r.value].type, p.values[r.value].shape});
       auto c = n.op->cost_of(inputs, outputs, n.attributes);
-      double const stack = outer_iterations.empty() ? static_cast<double>(p.iterations(p.values[n.outputs[0].value])) : 1;
+      double const stack =
+          outer_iterations.empty() ? static_cast<double>(p.iterations(p.values[n.outputs[0].value])) : 1;
       c.flops *= stack, c.bytes_read *= stack, c.bytes_written *= stack;
       f(i, c, iterations);
     }
@@ -192,7 +194,8 @@ constexpr double speed_of(program const& p, node const& n, device_rates const& r
 constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32) {
   auto const is_rate = [](double x) { return x >= 1 && x <= 1e30; };
   bool are_known = is_rate(rates.bytes) && rates.launch >= 0 && rates.launch <= 1e30;
-  for (auto const& n : p.nodes) are_known = are_known && (n.kind != node_kind::call || is_rate(speed_of(p, n, rates, tf32)));
+  for (auto const& n : p.nodes)
+    are_known = are_known && (n.kind != node_kind::call || is_rate(speed_of(p, n, rates, tf32)));
   return are_known;
 }
 
@@ -204,7 +207,9 @@ constexpr void for_each_time(program const& p, device_rates const& rates, bool t
   for_each_cost(p, [&](int i, cost const& c, double iterations) {
     double const compute_seconds = c.flops / speed_of(p, p.nodes[i], rates, tf32);
     double const memory_seconds = (c.bytes_read + c.bytes_written) / rates.bytes;
-    f(i, iterations, iterations * (rates.launch + (compute_seconds > memory_seconds ? compute_seconds : memory_seconds)), compute_seconds > memory_seconds);
+    f(i, iterations,
+      iterations * (rates.launch + (compute_seconds > memory_seconds ? compute_seconds : memory_seconds)),
+      compute_seconds > memory_seconds);
   });
 }
 

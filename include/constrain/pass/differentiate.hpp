@@ -81,9 +81,9 @@ private:
     }
   }
 
-  /// Creates an accumulating buffer for the gradient of each captured value marked in `requires_gradient_`, except parameters and
-  /// their copies. A captured value is read in a deeper loop than the loop of its definition, so every iteration of the
-  /// deeper loop contributes to its gradient.
+  /// Creates an accumulating buffer for the gradient of each captured value marked in `requires_gradient_`, except
+  /// parameters and their copies. A captured value is read in a deeper loop than the loop of its definition, so every
+  /// iteration of the deeper loop contributes to its gradient.
   constexpr void add_buffers_of_captured_values() {
     auto& p = out_.program;
     int depth = 0;
@@ -95,7 +95,8 @@ private:
       if (p.nodes[i].kind != node_kind::call) continue;
       for (auto const& input : p.nodes[i].inputs) {
         auto const info = p.values[input.value];
-        if (!requires_gradient_[input.value] || is_parameter(info.role) || is_copy(input) || buffer_[key(input)]) continue;
+        if (!requires_gradient_[input.value] || is_parameter(info.role) || is_copy(input) || buffer_[key(input)])
+          continue;
         bool const defined_inside = info.is_loop_carried() && (input.where == at::current || input.where == at::next);
         int const definition_depth = info.axes.size() + (defined_inside ? 1 : 0);
         if (depth <= definition_depth) continue;
@@ -179,7 +180,8 @@ private:
     }
   }
 
-  /// Appends the backward nodes of a call, if its output 0 has a gradient and `requires_gradient_` marks any of its inputs.
+  /// Appends the backward nodes of a call, if its output 0 has a gradient and `requires_gradient_` marks any of its
+  /// inputs.
   constexpr void reverse_call(node const n) {
     // A compute copy shares the gradient of its parameter.
     if (is_copy(n.outputs[0])) return;
@@ -229,11 +231,11 @@ private:
   }
 
   builder out_;
-  bool scale_loss_;                         // whether the backward pass starts with the loss scale instead of 1
+  bool scale_loss_; // whether the backward pass starts with the loss scale instead of 1
   bool requires_gradient_[program::maximum_values]{}; // whether the value is a trained parameter, or depends on one
-  ref gradient_[keys]{};                    // sum of the gradients so far, for references without a buffer
-  ref buffer_[keys]{};                      // accumulating buffers, for parameters and captured values
-  bool written_[keys]{};                    // whether a node writes the buffer
+  ref gradient_[keys]{};                              // sum of the gradients so far, for references without a buffer
+  ref buffer_[keys]{};                                // accumulating buffers, for parameters and captured values
+  bool written_[keys]{};                              // whether a node writes the buffer
 };
 
 } // namespace detail

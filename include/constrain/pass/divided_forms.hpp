@@ -49,7 +49,7 @@ private:
   static constexpr bool by_element(node const& n, int k) { return (n.op->layouts.inputs.elements >> k & 1u) != 0; }
 
   program const& p_;
-  bool divided_[program::maximum_values]{};   // values of which each rank has only a range
+  bool divided_[program::maximum_values]{}; // values of which each rank has only a range
   bool weights_[program::maximum_values]{}; // parameters, their copies, and element-wise functions of one of these
 };
 

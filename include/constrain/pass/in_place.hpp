@@ -10,7 +10,7 @@ namespace detail {
 
 /// For each value, the root of its chain of views: the value at the end of the chain, which is not a view.
 struct view_roots {
-  int root[program::maximum_values]{};       // the root; the value itself if it is not a view
+  int root[program::maximum_values]{};     // the root; the value itself if it is not a view
   int last_use[program::maximum_values]{}; // of a root: the last node that refers to it, directly or through views
 
   constexpr explicit view_roots(program const& p) {

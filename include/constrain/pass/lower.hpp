@@ -55,7 +55,8 @@ public:
     auto const& storage = where_.buffers[root.value];
     out.offset = storage.offset + view_location.begin * size_of(logical.type);
     out.row_stride = view_location.row_stride;
-    if (view_location.axis >= 0) out.strides.push_back({view_location.axis, view_location.step * size_of(logical.type)});
+    if (view_location.axis >= 0)
+      out.strides.push_back({view_location.axis, view_location.step * size_of(logical.type)});
     out.type = logical.type;
     out.shape = logical.shape;
     out.count = logical.shape.elements();
@@ -170,7 +171,8 @@ public:
     if (storage.offset < 0) return {};
     auto offset = storage.offset;
     if (root.where == at::final)
-      offset += storage.carried_stride * (p_.axes[p_.values[root.value].loop_carried_axis].extent % storage.carried_instances);
+      offset += storage.carried_stride *
+                (p_.axes[p_.values[root.value].loop_carried_axis].extent % storage.carried_instances);
     return {offset, elements(r), info.type};
   }
 

@@ -51,8 +51,8 @@ private:
   /// A summary of all references to one value that does not persist.
   struct value_usage {
     bool is_used = false;             // whether any node reads or writes the value
-    int scope = 0;                 // the innermost loop that contains the `scope_of` of every reference
-    int first = 0, last = 0;      // first and last node that refer to the value
+    int scope = 0;                    // the innermost loop that contains the `scope_of` of every reference
+    int first = 0, last = 0;          // first and last node that refer to the value
     int carrying_loop = -1;           // the loop that carries a loop-carried value; -1: none, -2: several
     bool needs_all_instances = false; // whether the instance where the loop starts is used after the loop
   };
@@ -74,9 +74,9 @@ private:
         auto const& info = p_.values[v];
         if (!is_persistent(info.role)) continue;
         int const value_group = is_parameter(info.role)      ? 0
-                          : info.role == role::setting ? 1
-                          : info.role == role::state   ? 2
-                                                       : 3;
+                                : info.role == role::setting ? 1
+                                : info.role == role::state   ? 2
+                                                             : 3;
         if (value_group != group) continue;
         set_size_and_strides(v, nest::root);
         out_.buffers[v].offset = out_.persistent_end;
@@ -162,8 +162,8 @@ private:
   }
 
   /// Sets size and strides. The buffer has one instance per iteration of every axis of the value that neither `scope`
-  /// nor a loop around `scope` traverses. A loop-carried value also has n + 1 instances for the n iterations of the axis
-  /// that carries it, or two instances that are used alternately (a ring).
+  /// nor a loop around `scope` traverses. A loop-carried value also has n + 1 instances for the n iterations of the
+  /// axis that carries it, or two instances that are used alternately (a ring).
   constexpr void set_size_and_strides(int v, int scope) {
     auto const& info = p_.values[v];
     auto& b = out_.buffers[v];
@@ -178,7 +178,8 @@ private:
     for (int k = info.axes.size() - 1; k >= 0; --k) {
       int const axis = info.axes[k];
       bool bound = false;
-      for (int loop = scope; loop != nest::root; loop = nest_.parent[loop]) bound = bound || p_.nodes[loop].axis == axis;
+      for (int loop = scope; loop != nest::root; loop = nest_.parent[loop])
+        bound = bound || p_.nodes[loop].axis == axis;
       if (bound) continue;
       b.strides.push_back({axis, size});
       size *= p_.axes[axis].extent;
@@ -211,8 +212,9 @@ private:
     return x.size > y.size;
   }
 
-  /// Sets `values` to the values that may share bytes, in the order `criterion`; values that are equal in this order are
-  /// sorted by index. Returns their number. Uses merge sort, because compilers limit the work of a constant expression.
+  /// Sets `values` to the values that may share bytes, in the order `criterion`; values that are equal in this order
+  /// are sorted by index. Returns their number. Uses merge sort, because compilers limit the work of a constant
+  /// expression.
   constexpr int sort(order criterion, int (&values)[program::maximum_values]) const {
     int count = 0;
     for (int v = 0; v < p_.values.size(); ++v)
@@ -244,8 +246,8 @@ private:
     std::int64_t end = 0;
   };
 
-  /// Gives each buffer, in the order `criterion`, the lowest offset at which the buffer shares no bytes with an earlier buffer
-  /// that lives at the same time. Stops once a buffer ends at or beyond `limit`.
+  /// Gives each buffer, in the order `criterion`, the lowest offset at which the buffer shares no bytes with an earlier
+  /// buffer that lives at the same time. Stops once a buffer ends at or beyond `limit`.
   constexpr assignment first_fit(order criterion, std::int64_t limit) const {
     int values[program::maximum_values]{};
     int const count = sort(criterion, values);
@@ -264,7 +266,8 @@ private:
       for (int j = 0; j < k && assigned[j].begin < offset + size; ++j)
         if (assigned[j].end > offset && assigned[j].dies >= born && dies >= assigned[j].born) offset = assigned[j].end;
       int position = k;
-      for (; position > 0 && assigned[position - 1].begin > offset; --position) assigned[position] = assigned[position - 1];
+      for (; position > 0 && assigned[position - 1].begin > offset; --position)
+        assigned[position] = assigned[position - 1];
       assigned[position] = {born, dies, offset, offset + size};
       result.offsets[values[k]] = offset;
       result.end = std::max(result.end, offset + b.size - padding_of(values[k]));

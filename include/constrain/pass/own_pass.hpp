@@ -21,8 +21,8 @@ namespace detail {
 
 template <class policy> concept has_after = requires { policy::after; };
 
-/// Whether the policy's pass runs after the library's pass `predecessor`. If the policy has `after` but no valid `pass`, returns
-/// true for `built`.
+/// Whether the policy's pass runs after the library's pass `predecessor`. If the policy has `after` but no valid
+/// `pass`, returns true for `built`.
 template <class policy, pass_name predecessor> constexpr bool follows() {
   if constexpr (has_own_pass<policy>) return policy::after == predecessor;
   else return has_after<policy> && predecessor == pass_name::built; // `run_own_pass` refuses the program
@@ -36,7 +36,8 @@ template <class policy> constexpr program run_own_pass(program p) {
   return p;
 }
 
-/// Whether the policies' passes after `predecessor` are constant expressions. `passes`: the `own_passes` of the policies.
+/// Whether the policies' passes after `predecessor` are constant expressions. `passes`: the `own_passes` of the
+/// policies.
 template <class passes, pass_name predecessor, program const& before> concept constant_passes = requires {
   typename std::bool_constant<(static_cast<void>(passes::template run<predecessor>(before)), true)>;
 };
@@ -55,9 +56,9 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
     return p;
   }
 
-  /// Runs the policies' passes that follow the library's pass `predecessor`. `before`: the result of `predecessor`, with static storage.
-  /// If no policy's pass follows `predecessor`, returns a reference to `before` itself, which saves the compiler a copy.
-  /// Refused: a pass that is invalid or not a constant expression.
+  /// Runs the policies' passes that follow the library's pass `predecessor`. `before`: the result of `predecessor`,
+  /// with static storage. If no policy's pass follows `predecessor`, returns a reference to `before` itself, which
+  /// saves the compiler a copy. Refused: a pass that is invalid or not a constant expression.
   template <pass_name predecessor, program const& before> static constexpr decltype(auto) after() {
     if constexpr (!follow<predecessor>) return (before);
     else if constexpr (detail::constant_passes<own_passes, predecessor, before>) return run<predecessor>(before);
@@ -68,9 +69,9 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
     }
   }
 
-  /// Calls f(name, program) with the result of the library's pass `predecessor`, then with the result of each policy's pass that
-  /// follows `predecessor`. `name`: the name of the library's pass, then of each policy; the C string is valid only during the
-  /// call. `before`: the result of `predecessor`.
+  /// Calls f(name, program) with the result of the library's pass `predecessor`, then with the result of each policy's
+  /// pass that follows `predecessor`. `name`: the name of the library's pass, then of each policy; the C string is
+  /// valid only during the call. `before`: the result of `predecessor`.
   template <pass_name predecessor, class function> static void report(function const& f, program const& before) {
     f(name_of(predecessor), before);
     program p = before;
@@ -89,15 +90,15 @@ private:
   }
 };
 
-/// Runs the policies' passes that follow the library's pass `predecessor`. `before`: the result of `predecessor`, with static storage.
-/// If no policy's pass follows `predecessor`, returns a reference to `before` itself, which saves the compiler a copy. Refused:
-/// a pass that is invalid or not a constant expression.
+/// Runs the policies' passes that follow the library's pass `predecessor`. `before`: the result of `predecessor`, with
+/// static storage. If no policy's pass follows `predecessor`, returns a reference to `before` itself, which saves the
+/// compiler a copy. Refused: a pass that is invalid or not a constant expression.
 template <class policies, pass_name predecessor, program const& before> constexpr decltype(auto) with_policy_passes() {
   return own_passes<typename policies::in_order>::template after<predecessor, before>();
 }
 
-/// Calls f(name, program) with the result of the library's pass `predecessor` and of each policy's pass that follows `predecessor`.
-/// `name` and `before`: as in `own_passes::report`.
+/// Calls f(name, program) with the result of the library's pass `predecessor` and of each policy's pass that follows
+/// `predecessor`. `name` and `before`: as in `own_passes::report`.
 template <class policies, pass_name predecessor, class function>
 void report_policy_passes(function const& f, program const& before) {
   own_passes<typename policies::in_order>::template report<predecessor>(f, before);

@@ -28,7 +28,8 @@ constexpr bool shares_persistent_values(program const& p, program const& step) {
     in_step = next_shared(step, in_step);
     if (in_step >= step.values.size()) return false;
     auto const &info = p.values[v], &step_info = step.values[in_step];
-    if (step_info.name.hash != info.name.hash || step_info.shape != info.shape || step_info.axes.size() != info.axes.size())
+    if (step_info.name.hash != info.name.hash || step_info.shape != info.shape ||
+        step_info.axes.size() != info.axes.size())
       return false;
   }
   return true;

@@ -56,7 +56,7 @@ public:
   /// least `cost_limit`, but may be too small, and its `choice` and `bytes` have no meaning.
   constexpr result of(std::uint64_t choice, double cost_limit = std::numeric_limits<double>::infinity()) const {
     result out{.choice = all()};
-    backward_reads reads[maximum_items];           // the reads of each item; clones count as readers
+    backward_reads reads[maximum_items];   // the reads of each item; clones count as readers
     std::int64_t change[maximum_segments]; // by segment: its bytes minus the bytes of the segment before
     for (int s = 0; s < segments_; ++s) change[s] = 0;
     for (int k = 0; k < items_.size(); ++k) reads[k] = items_[k].reads;
@@ -128,11 +128,11 @@ private:
     int node = 0, group = 0;
     double cost = 0;
     std::int64_t bytes = 0, total_bytes = 0; // of the results: of one iteration; of all iterations of a micro-batch
-    int forward_end = 0;                   // time when the node and its last reader in the forward pass are over
-    backward_reads reads;                         // the reads in the backward pass if no node is dropped
-    int first_input = 0, last_input = 0;   // the range of its inputs in `inputs_`
-    std::uint64_t op = 0;                  // identity of its op
-    int view_of = -1;                      // the item whose result this item's result is a view of; -1: none
+    int forward_end = 0;                     // time when the node and its last reader in the forward pass are over
+    backward_reads reads;                    // the reads in the backward pass if no node is dropped
+    int first_input = 0, last_input = 0;     // the range of its inputs in `inputs_`
+    std::uint64_t op = 0;                    // identity of its op
+    int view_of = -1;                        // the item whose result this item's result is a view of; -1: none
     constexpr bool is_in(std::uint64_t choice) const { return (choice >> group & 1u) != 0; }
   };
 
@@ -162,7 +162,8 @@ private:
     for (int v = 0; v < p.values.size(); ++v) item_[v] = -1;
     for (int i = 0; i < forward.forward_nodes() && items_.size() < maximum_items; ++i) {
       if (!droppable.contains(i)) continue;
-      if (auto const& item_view = with_views.values[p.nodes[i].outputs[0].value].view; item_view && p.nodes[i].inputs[0] == item_view.of) {
+      if (auto const& item_view = with_views.values[p.nodes[i].outputs[0].value].view;
+          item_view && p.nodes[i].inputs[0] == item_view.of) {
         add_view(p, i);
         continue;
       }
@@ -271,9 +272,9 @@ private:
   fixed_vector<item, maximum_items> items_; // in the order of their nodes
   fixed_vector<input, 4 * maximum_items> inputs_;
   int groups_ = 0, segments_ = 0;
-  short item_[program::maximum_values]{}; // of a value: the item that writes it; -1: none
-  short segment_[maximum_times]{};           // of a time: its segment
-  std::int64_t other_bytes_[maximum_segments]{};  // of a segment: maximum bytes of the values that are not items
+  short item_[program::maximum_values]{};        // of a value: the item that writes it; -1: none
+  short segment_[maximum_times]{};               // of a time: its segment
+  std::int64_t other_bytes_[maximum_segments]{}; // of a segment: maximum bytes of the values that are not items
 };
 
 } // namespace constrain

@@ -60,7 +60,7 @@ namespace detail {
 class candidate_search {
 public:
   constexpr candidate_search(recomputation_estimate const& estimate, recomputation_search const& state,
-                               std::int64_t limit)
+                             std::int64_t limit)
       : estimate_(estimate), state_(state), limit_(limit), remaining_estimates_(maximum_steps / estimate.steps()),
         cost_limit_(state.best < 0 ? std::numeric_limits<double>::infinity() : 0.99 * state.made[state.best].cost) {
     auto const error_of = [](recomputation_search::made_plan const& m) { return m.bytes - m.estimated; };

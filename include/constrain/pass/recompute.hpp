@@ -70,7 +70,7 @@ private:
     for (int v = 0; v < p.values.size(); ++v) {
       auto& info = p.values[v];
       bool const keeps_axis = is_persistent(info.role) || info.role == role::compute_copy ||
-                               (info.role == role::gradient && !info.ends_with_update);
+                              (info.role == role::gradient && !info.ends_with_update);
       if (!info.axes.contains(axis_) || keeps_axis || written_by_update[v]) continue;
       axis_list axes;
       for (int axis : info.axes) {
@@ -176,14 +176,14 @@ private:
   program const& in_;
   nest nest_;
   builder out_;
-  int forward_ = -1;    // the forward loop's node
-  int reversed_ = -1;   // the node of its reversed loop; -1: none
-  int every_ = 1;       // iterations in a segment
-  int axis_ = -1;       // axis of both loops
-  int carried_ = -1;    // the loop-carried value
-  int segments_ = -1;   // axis of the segments
-  int iterations_ = -1; // axis of the iterations within a segment
-  int segment_inputs_ = -1;       // the value that holds each segment's input
+  int forward_ = -1;        // the forward loop's node
+  int reversed_ = -1;       // the node of its reversed loop; -1: none
+  int every_ = 1;           // iterations in a segment
+  int axis_ = -1;           // axis of both loops
+  int carried_ = -1;        // the loop-carried value
+  int segments_ = -1;       // axis of the segments
+  int iterations_ = -1;     // axis of the iterations within a segment
+  int segment_inputs_ = -1; // the value that holds each segment's input
   ref clone_of_carried_current_, clone_of_carried_next_;
   ref cloned_[program::maximum_values]{}; // the clone of each value of the body
 };

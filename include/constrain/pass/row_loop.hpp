@@ -279,7 +279,8 @@ constexpr row_looping::body row_looping::flatten(builder& out) const {
       bool const by_rows = (p_.nodes[i].op->layouts.inputs.rows >> k & 1u) != 0;
       if (!by_rows || written_[r.value] == written::by_rows || flat.replacement[r.value]) continue;
       auto const s = rows_of(r, rows());
-      flat.replacement[r.value] = s == p_.values[r.value].shape ? r : out.call<op::reshape>({r}, {}, {.to = s}).outputs[0];
+      flat.replacement[r.value] =
+          s == p_.values[r.value].shape ? r : out.call<op::reshape>({r}, {}, {.to = s}).outputs[0];
     }
   return flat;
 }
@@ -316,7 +317,8 @@ constexpr void row_looping::join(builder& out, ref r, body const& chunks, body c
                                  std::int64_t iterations) const {
   ref full = chunks.replacement[r.value];
   if (iterations > 1) full = out.call<op::stack>({full}, {}, {.iterations = iterations}).outputs[0];
-  if (ref const last_rows = remainder.replacement[r.value]) full = out.call<op::concatenate>({full, last_rows}).outputs[0];
+  if (ref const last_rows = remainder.replacement[r.value])
+    full = out.call<op::concatenate>({full, last_rows}).outputs[0];
   out.call<op::reshape>({full}, {r}, {.to = p_.values[r.value].shape});
 }
 

@@ -130,7 +130,8 @@ private:
     auto const new_view = view_of_input(i);
     ref const source = new_view.of, result = p_.nodes[i].outputs[0];
     if (!is_plain(result) || p_.values[result.value].view || !keeps_elements(source)) return false;
-    if (!keeps_rows(p_.values[source.value].shape, new_view.dimension) || !keeps_its_value(source, result)) return false;
+    if (!keeps_rows(p_.values[source.value].shape, new_view.dimension) || !keeps_its_value(source, result))
+      return false;
     p_.values[result.value].view = new_view;
     views_.push_back(result.value);
     p_.nodes[i].outputs.count = 0; // the node itself no longer writes its result

@@ -54,7 +54,8 @@ public:
   constexpr bool works_on_stacks(node const& n) const {
     auto const is_dense = [&](int value) { return is_flat(value) && !p_.values[value].view; };
     bool all_dense = true;
-    for (int k = 0; k < n.inputs.size(); ++k) all_dense = all_dense && (!by_element(n, k) || is_dense(n.inputs[k].value));
+    for (int k = 0; k < n.inputs.size(); ++k)
+      all_dense = all_dense && (!by_element(n, k) || is_dense(n.inputs[k].value));
     for (auto const& output : n.outputs) all_dense = all_dense && is_dense(output.value);
     return all_dense;
   }

@@ -38,8 +38,8 @@ public:
 
 private:
   /// Sets the position of the batch's first sample (`position_`), the number of samples in the batch without padding
-  /// (`taken_`) and the position after the batch's last sample (`next_`). Returns the number of valid labels in the
-  /// batch, over all ranks.
+  /// (`batch_size_`) and the position after the batch's last sample (`next_`). Returns the number of valid labels in
+  /// the batch, over all ranks.
   std::int64_t begin_batch();
 
   sample_set samples_;
@@ -47,9 +47,9 @@ private:
   data::position position_;
   std::int64_t sequences_;
   data::tail tail_;
-  std::int64_t rank_, needed_, count_; // needed_: samples in a full batch, over all ranks; count_: in an epoch
+  std::int64_t rank_, full_batch_size_, epoch_size_; // sizes in samples; a full batch: over all ranks
   data::position next_{};
-  std::int64_t taken_ = 0;
+  std::int64_t batch_size_ = 0;
 };
 
 /// The batches of a data set, as an endless input range. A worker thread fills the next batch while the current batch

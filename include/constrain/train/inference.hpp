@@ -90,14 +90,14 @@ private:
 
   /// The values that must be equal on all ranks at construction.
   static fingerprint fingerprint_of(run_options const& run) {
-    fingerprint all;
-    detail::add_build(all, policy_set::name(), table());
-    all.add("the number of sequences in a micro-batch", task::sequences);
-    all.add("the number of sequences in a micro-batch of evaluate", detail::evaluation_sequences<task>);
-    all.add("the number of tokens in a sequence", task::tokens);
-    all.add_hash("the plan of an evaluation", detail::hash_of_plan(entries::evaluate::value));
-    detail::add_run(all, run);
-    return all;
+    fingerprint values;
+    detail::add_build(values, policy_set::name(), table());
+    values.add("the number of sequences in a micro-batch", task::sequences);
+    values.add("the number of sequences in a micro-batch of evaluate", detail::evaluation_sequences<task>);
+    values.add("the number of tokens in a sequence", task::tokens);
+    values.add_hash("the plan of an evaluation", detail::hash_of_plan(entries::evaluate::value));
+    detail::add_run(values, run);
+    return values;
   }
 };
 

@@ -24,9 +24,9 @@ struct training_state {
 
 namespace detail {
 
-/// `before` * `factor`, for `scale_learning_rate`; at least the smallest normal double, so that the product never
+/// `previous` * `factor`, for `scale_learning_rate`; at least the smallest normal double, so that the product never
 /// becomes 0. Throws `error` unless the factor is finite and above 0, and the product is at most 1e9.
-double scaled_factor(double before, double factor);
+double scaled_factor(double previous, double factor);
 
 /// Throws the error for the saved run `directory`: the field `what` of its state has the invalid value `value`, since
 /// the file was damaged or edited by hand.

@@ -10,9 +10,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 inline constexpr double largest_learning_rate_factor = 1e9;
 inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum of two counts still fits in 64 bits
 
-[[gnu::cold]] CONSTRAIN_INLINE double scaled_factor(double before, double factor) {
+[[gnu::cold]] CONSTRAIN_INLINE double scaled_factor(double previous, double factor) {
   check_number("scale_learning_rate", "the factor", factor, number_range::above_zero);
-  auto const product = before * factor;
+  auto const product = previous * factor;
   if (!is_finite(product) || product > largest_learning_rate_factor)
     refuse_number("scale_learning_rate", "the factor of all calls together", number_text(product),
                   concat({"factors whose product is at most ", number_text(largest_learning_rate_factor)}));
@@ -29,8 +29,8 @@ inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum 
   auto const require = [&](bool possible, char const* what, std::string const& value) {
     if (!possible) refuse_state(directory, what, value);
   };
-  auto const require_count = [&](std::int64_t count, char const* what, std::int64_t most = largest_count) {
-    require(count >= 0 && count <= most, what, concat({count}));
+  auto const require_count = [&](std::int64_t count, char const* what, std::int64_t maximum = largest_count) {
+    require(count >= 0 && count <= maximum, what, concat({count}));
   };
   auto const steps = s.steps.count();
   require_count(steps, "number of steps");

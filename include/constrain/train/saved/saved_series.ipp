@@ -21,11 +21,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   return path(step);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::int64_t> saved_series::step_of(std::string const& other) {
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::int64_t> saved_series::step_of(std::string const& file_name) {
   std::int64_t step = 0;
-  if (!other.starts_with("step-")) return std::nullopt;
-  std::from_chars(other.data() + 5, other.data() + other.size(), step);
-  return name(step) == other ? std::optional(step) : std::nullopt;
+  if (!file_name.starts_with("step-")) return std::nullopt;
+  std::from_chars(file_name.data() + 5, file_name.data() + file_name.size(), step);
+  return name(step) == file_name ? std::optional(step) : std::nullopt;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::int64_t> saved_series::steps() const {
@@ -34,26 +34,26 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     if (auto const step = step_of(name)) found.push_back(*step);
   }
   // This is heap sort, because std::sort compiles to three times as much code.
-  auto const later = [](std::int64_t a, std::int64_t b) { return a > b; };
-  std::make_heap(found.begin(), found.end(), later);
-  std::sort_heap(found.begin(), found.end(), later);
+  auto const is_later = [](std::int64_t a, std::int64_t b) { return a > b; };
+  std::make_heap(found.begin(), found.end(), is_later);
+  std::sort_heap(found.begin(), found.end(), is_later);
   return found;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void saved_series::keep(std::int64_t count, std::int64_t last) const {
-  io::detail::directory_handle const holder(directory_);
-  if (!holder) return;
-  io::detail::directory_handle const newest(holder, name(last)); // its owner is the user who saves the current run
+  io::detail::directory_handle const parent(directory_);
+  if (!parent) return;
+  io::detail::directory_handle const newest(parent, name(last)); // its owner is the user who saves the current run
   if (!newest) return;
   for (auto const step : steps()) {
     if (step > last) continue;
-    io::detail::directory_handle const old(holder, name(step));
-    auto const files = io::detail::marked_files(old, holder, name(step), newest.owner());
+    io::detail::directory_handle const old(parent, name(step));
+    auto const files = io::detail::marked_files(old, parent, name(step), newest.owner());
     if (!files) continue;
     try {
       // An interrupted removal leaves a directory without a manifest: remove this directory without counting it.
       if (io::detail::listed_files(old, path(step), true) && count-- > 0) continue;
-      io::detail::remove_directory(old, holder, name(step), *files,
+      io::detail::remove_directory(old, parent, name(step), *files,
                                    concat({name(step), ".kept-", io::unlikely_suffix()}));
     } catch (error const&) {
       // A failed removal must not end the current run; the next call tries again.
