@@ -168,7 +168,7 @@ constexpr recomputation_search recomputation_search::after(recomputation_estimat
   if (bytes <= limit && (best < 0 || e.cost < made[best].cost)) next.best = made.size();
   next.is_done = next.made.size() == maximum_plans || next.best == 0 || next.made[0].bytes == refused;
   if (next.is_done) return next;
-  detail::next_recomputation search(estimate, next, limit);
+  detail::candidate_search search(estimate, next, limit);
   search.run();
   next.is_done = !search.found() || search.is_hopeless();
   next.candidate = search.choice();

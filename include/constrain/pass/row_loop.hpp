@@ -187,9 +187,9 @@ private:
 
   /// For each value of the row loop, its replacement in one copy of the loop body.
   struct body {
-    ref replacement[program::maximum_values]{};
+    ref refs[program::maximum_values]{};
     constexpr body() { // g++ 12 would zero-fill an aggregate, and a zero is not an empty reference
-      for (auto& r : replacement) r = ref();
+      for (auto& r : refs) r = ref();
     }
   };
   /// Reshapes each input that the loop reads by rows: to (rows, features) or, if it has one element per row, to (rows).
@@ -247,7 +247,7 @@ constexpr void row_looping::append_loop(builder& out) const {
     if (written_[v] == written::as_sum) out.program.values[v].accumulates = true;
   auto const flat = flatten(out);
   ref order;
-  if (labels_) order = out.call<op::valid_first>({flat.replacement[labels_.value]}).outputs[0];
+  if (labels_) order = out.call<op::valid_first>({flat.refs[labels_.value]}).outputs[0];
   for (int v = 0; order && v < p_.values.size(); ++v)
     if (is_joined(v)) out.program.values[v].accumulates = true;
   auto const chunk = logit_rows(rows()), iterations = rows() / chunk, remainder_rows = rows() % chunk;
@@ -277,10 +277,9 @@ constexpr row_looping::body row_looping::flatten(builder& out) const {
     for (int k = 0; in_loop_[i] && k < p_.nodes[i].inputs.size(); ++k) {
       ref const r = p_.nodes[i].inputs[k];
       bool const by_rows = (p_.nodes[i].op->layouts.inputs.rows >> k & 1u) != 0;
-      if (!by_rows || written_[r.value] == written::by_rows || flat.replacement[r.value]) continue;
+      if (!by_rows || written_[r.value] == written::by_rows || flat.refs[r.value]) continue;
       auto const s = rows_of(r, rows());
-      flat.replacement[r.value] =
-          s == p_.values[r.value].shape ? r : out.call<op::reshape>({r}, {}, {.to = s}).outputs[0];
+      flat.refs[r.value] = s == p_.values[r.value].shape ? r : out.call<op::reshape>({r}, {}, {.to = s}).outputs[0];
     }
   return flat;
 }
@@ -293,32 +292,31 @@ constexpr row_looping::body row_looping::append_body(builder& out, body const& f
   };
   ref const rows = order ? slice_of(order) : order;
   for (int v = 0; v < p_.values.size(); ++v)
-    if (ref const full = flat.replacement[v])
-      result.replacement[v] = order ? out.call<op::gather_rows>({full, rows}).outputs[0] : slice_of(full);
+    if (ref const full = flat.refs[v])
+      result.refs[v] = order ? out.call<op::gather_rows>({full, rows}).outputs[0] : slice_of(full);
   for (int i = head_; i <= last_; ++i) {
     if (!in_loop_[i]) continue;
     node n = p_.nodes[i];
     for (auto& input : n.inputs)
-      if (result.replacement[input.value]) input = result.replacement[input.value];
+      if (result.refs[input.value]) input = result.refs[input.value];
     for (int j = 0; j < n.outputs.size(); ++j)
       if ((n.op->layouts.outputs.rows >> j & 1u) != 0) n.outputs[j] = {};
     out.called_from = n.called_from;
     auto const appended = out.append(*n.op, n);
     for (int j = 0; j < n.outputs.size(); ++j)
-      if (!n.outputs[j]) result.replacement[p_.nodes[i].outputs[j].value] = appended.outputs[j];
+      if (!n.outputs[j]) result.refs[p_.nodes[i].outputs[j].value] = appended.outputs[j];
   }
   out.called_from = 0;
   for (int v = 0; order && v < p_.values.size(); ++v)
-    if (is_joined(v)) out.call<op::scatter_rows>({result.replacement[v], rows}, {{v}}, {.to = p_.values[v].shape});
+    if (is_joined(v)) out.call<op::scatter_rows>({result.refs[v], rows}, {{v}}, {.to = p_.values[v].shape});
   return result;
 }
 
 constexpr void row_looping::join(builder& out, ref r, body const& chunks, body const& remainder,
                                  std::int64_t iterations) const {
-  ref full = chunks.replacement[r.value];
+  ref full = chunks.refs[r.value];
   if (iterations > 1) full = out.call<op::stack>({full}, {}, {.iterations = iterations}).outputs[0];
-  if (ref const last_rows = remainder.replacement[r.value])
-    full = out.call<op::concatenate>({full, last_rows}).outputs[0];
+  if (ref const last_rows = remainder.refs[r.value]) full = out.call<op::concatenate>({full, last_rows}).outputs[0];
   out.call<op::reshape>({full}, {r}, {.to = p_.values[r.value].shape});
 }
 

@@ -39,7 +39,7 @@ public:
   /// compensation of this value, if the optimizer has these states.
   tensor_view of_parameter(parameter_list const& list, int parameter) const {
     auto view = *this;
-    view.all_ = list, view.parameter_ = parameter;
+    view.list_ = list, view.parameter_ = parameter;
     return view;
   }
 
