@@ -57,19 +57,19 @@ public:
     negative_ = negative_ || extent < 0;
     empty_ = empty_ || extent == 0;
     if (negative_ || empty_) return;
-    too_many_ = too_many_ || count_ > most / factor;
+    too_many_ = too_many_ || count_ > maximum / factor;
     if (!too_many_) count_ *= factor;
   }
 
   /// The product times `element_bytes`, the size of an element in bytes (at least 1); nullopt if an extent is negative
   /// or the result exceeds 2^63 - 1.
   constexpr std::optional<std::uint64_t> bytes(std::size_t element_bytes) const {
-    if (negative_ || (!empty_ && (too_many_ || count_ > most / element_bytes))) return std::nullopt;
+    if (negative_ || (!empty_ && (too_many_ || count_ > maximum / element_bytes))) return std::nullopt;
     return empty_ ? 0 : count_ * element_bytes;
   }
 
 private:
-  static constexpr std::uint64_t most = INT64_MAX;
+  static constexpr std::uint64_t maximum = INT64_MAX;
   std::uint64_t count_ = 1;
   bool empty_ = false, negative_ = false, too_many_ = false;
 };

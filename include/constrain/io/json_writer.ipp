@@ -21,10 +21,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE json_writer& json_writer::end() {
   if (levels_.empty()) throw error({"a JSON writer ended more objects and arrays than it began; remove one end()"});
-  auto const ended = levels_.back();
+  auto const closed = levels_.back();
   levels_.pop_back();
-  if (!ended.empty && !ended.row) line();
-  out_ += ended.close;
+  if (!closed.empty && !closed.row) line();
+  out_ += closed.close;
   return *this;
 }
 
@@ -47,10 +47,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void json_writer::separate() {
-  auto& inside = levels_.back();
-  if (!inside.empty) out_ += inside.row ? ", " : ",";
-  inside.empty = false;
-  if (!inside.row) line();
+  auto& innermost = levels_.back();
+  if (!innermost.empty) out_ += innermost.row ? ", " : ",";
+  innermost.empty = false;
+  if (!innermost.row) line();
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void json_writer::element_begins() {

@@ -61,17 +61,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                                       std::vector<chart_mark> const& marks) {
   constexpr double left = 64, right = 624, top = 28, bottom = 204;
   double low_x = 0, high_x = 0, low_y = 0, high_y = 0;
-  bool any = false;
+  bool has_points = false;
   for (auto& line : lines) {
     std::erase_if(line.points, [](auto const& p) { return !math::finite(p.second); });
     for (auto& [x, y] : line.points) {
       y = std::clamp(y, -1e300, 1e300); // sums and differences of values remain finite
-      low_x = any ? std::min(low_x, x) : x, high_x = any ? std::max(high_x, x) : x;
-      low_y = any ? std::min(low_y, y) : y, high_y = any ? std::max(high_y, y) : y;
-      any = true;
+      low_x = has_points ? std::min(low_x, x) : x, high_x = has_points ? std::max(high_x, x) : x;
+      low_y = has_points ? std::min(low_y, y) : y, high_y = has_points ? std::max(high_y, y) : y;
+      has_points = true;
     }
   }
-  if (!any) return {};
+  if (!has_points) return {};
   if (high_x <= low_x) high_x = low_x + 1;
   // Values that differ only by rounding are drawn as a constant.
   if (high_y - low_y <= 1e-9 * std::max(std::abs(low_y), std::abs(high_y)))

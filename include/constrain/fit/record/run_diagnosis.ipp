@@ -52,37 +52,37 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE run_diagnosis diagnose_run(std::span<step_record const> steps) {
   constexpr double solved = 0.01; // nats per label: nearly every label is predicted with near certainty
-  detail::losses const all(steps);
-  auto const& evaluations = all.evaluations();
-  auto const* const best = all.best();
+  detail::losses const run_losses(steps);
+  auto const& evaluations = run_losses.evaluations();
+  auto const* const best = run_losses.best();
   using detail::formatted;
-  if (auto const* const r = all.not_finite(); r != nullptr)
+  if (auto const* const r = run_losses.not_finite(); r != nullptr)
     return {run_condition::not_finite, r->step,
             formatted("The %s loss became non-finite at step %lld: lower the learning rate, or clip the gradient.",
-                      all.which(), static_cast<long long>(r->step))};
+                      run_losses.kind(), static_cast<long long>(r->step))};
   if (evaluations.size() < 4)
     return {run_condition::too_early, best == nullptr ? 0 : best->step,
             formatted("Too early to say: a diagnosis needs four evaluations; this run had %zu.", evaluations.size())};
-  double const first = all.first(), last = all.until(steps.back()), at_best = all.until(*best);
+  double const first = run_losses.first(), last = run_losses.until(steps.back()), at_best = run_losses.until(*best);
   double const validation = *evaluations.back()->validation_loss, lowest = *best->validation_loss;
   double const noise = std::max(first - std::min(last, at_best), 0.0) / 1000;
-  auto const differs = [&](double from, double to, double part) {
-    return from - to > noise && from - to > part * std::abs(from);
+  auto const differs = [&](double from, double to, double fraction) {
+    return from - to > noise && from - to > fraction * std::abs(from);
   };
-  auto const since = static_cast<long long>(best->step);
+  auto const best_step = static_cast<long long>(best->step);
   if (differs(validation, lowest, 0.02 / 1.02) && last < at_best)
     return {
         run_condition::overfitting, best->step,
         formatted("Overfitting since step %lld: the validation loss rose from %.4g to %.4g while the training loss "
                   "fell. Use the weights of that step (`.best` saves them), more data, more weight decay or, if the "
                   "model has dropout, more dropout.",
-                  since, lowest, validation)};
+                  best_step, lowest, validation)};
   if (differs(validation, lowest, 0.02 / 1.02))
     return {run_condition::getting_worse, best->step,
             formatted(
                 "Getting worse since step %lld: the validation loss rose from %.4g to %.4g, and the training loss did "
                 "not fall. Lower the learning rate, or clip the gradient.",
-                since, lowest, validation)};
+                best_step, lowest, validation)};
   auto const& quarter_ago = *evaluations[evaluations.size() - 1 - (evaluations.size() + 3) / 4];
   if (best->step > quarter_ago.step && differs(*quarter_ago.validation_loss, validation, 0.01))
     return {
@@ -99,7 +99,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
             first, last)};
   return {run_condition::well_fit, best->step,
           formatted("Well fit: the validation loss is flat at %.4g; its lowest was %.4g at step %lld.", validation,
-                    lowest, since)};
+                    lowest, best_step)};
 }
 
 } // namespace constrain
