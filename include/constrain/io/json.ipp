@@ -11,12 +11,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE json json::operator[](std::string_view name) const {
   if (auto found = find(name)) return *found;
-  throw detail::missing_json(tree_->source, node().first, name);
+  throw detail::missing_json(tree_->where, node().first, name);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void json::fail(std::string_view needed) const {
   auto const digits = kind() == json_kind::number ? tree_->text_of(node()) : std::string_view();
-  throw detail::unsuitable_json(tree_->source, node().first, kind(), digits, needed);
+  throw detail::unsuitable_json(tree_->where, node().first, kind(), digits, needed);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE json_node const& json::require(json_kind needed, std::string_view what) const {

@@ -25,7 +25,7 @@ struct json_node {
 /// each value takes at least two bytes and its node takes 16 bytes, so the tree needs at most about 9 times the memory
 /// of the text.
 struct json_tree {
-  std::string source;           ///< Name of the text in errors.
+  std::string where;            ///< Name of the text in errors.
   std::string text;             ///< The text, with strings decoded in place.
   std::vector<json_node> nodes; ///< In pre-order; the first is the root.
 
