@@ -29,10 +29,10 @@ public:
   /// Collective.
   virtual int rank_on_node() { return rank(); }
 
-  /// All-gather: rank r's shard arrives at bytes [offsets[r], offsets[r] + lengths[r]) of `all` on every rank. This
-  /// rank's shard must be at its offset in `all` before the call. `offsets` and `lengths` have `size()` elements and
+  /// All-gather: rank r's shard arrives at bytes [offsets[r], offsets[r] + lengths[r]) of `buffer` on every rank. This
+  /// rank's shard must be at its offset in `buffer` before the call. `offsets` and `lengths` have `size()` elements and
   /// must be equal on all ranks.
-  virtual void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) = 0;
+  virtual void all_gather(std::byte* buffer, std::int64_t const* offsets, std::int64_t const* lengths) = 0;
   /// All-to-all: sends bytes [send_offsets[r], send_offsets[r] + send_lengths[r]) of `send` to rank r. Data from rank r
   /// arrives at byte r * length of `receive`, which has `size()` * length bytes. `send_offsets` and `send_lengths` have
   /// `size()` elements. `send_lengths` must be equal on all ranks: every rank sends `send_lengths[q]` bytes, at most

@@ -38,9 +38,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     std::string const name(take_field(zero)), value(take_field(zero));
     std::string const other_name(take_field(other)), other_value(take_field(other));
     if (name == other_name && value == other_value) continue;
-    auto const& shown = name.empty() ? other_name : name;
-    auto const text_of = [&](std::string const& n, std::string const& v) { return n == shown ? v : "nothing"; };
-    throw_agreed(concat({"the ranks do not agree: ", shown, " is ", text_of(name, value), " on rank 0 and ",
+    auto const& display_name = name.empty() ? other_name : name;
+    auto const text_of = [&](std::string const& n, std::string const& v) { return n == display_name ? v : "nothing"; };
+    throw_agreed(concat({"the ranks do not agree: ", display_name, " is ", text_of(name, value), " on rank 0 and ",
                          text_of(other_name, other_value), " on rank ", rank, "; ", agreement_remedy(call)}));
   }
   throw_agreed(concat({"the ranks do not agree; ", agreement_remedy(call)}));
@@ -60,13 +60,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   votes[world.rank()] = {static_cast<std::int64_t>(call), 0, 0, static_cast<std::int64_t>(text.size()),
                          detail::hash_of(text)};
   detail::gather(world, votes);
-  bool same = true;
+  bool all_equal = true;
   for (int rank = 0; rank < ranks; ++rank) {
     if (votes[rank].call != votes[0].call) detail::throw_for(world, votes, nullptr, {});
-    same = same && votes[rank].hash == votes[0].hash;
+    all_equal = all_equal && votes[rank].hash == votes[0].hash;
     lengths[rank] = votes[rank].length;
   }
-  if (same) return;
+  if (all_equal) return;
   auto const texts = detail::gather_texts(world, text, lengths);
   std::string_view remaining = texts;
   auto const zero = remaining.substr(0, static_cast<std::size_t>(lengths[0]));

@@ -38,7 +38,7 @@ public:
   int size() const override { return size_; }
   int rank_on_node() override;
 
-  void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) override;
+  void all_gather(std::byte* buffer, std::int64_t const* offsets, std::int64_t const* lengths) override;
   void all_to_all(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
                   std::byte* receive, std::int64_t length) override;
   void barrier() override;
@@ -77,9 +77,9 @@ private:
   /// Ends all processes of the job; this process exits with `status`.
   [[noreturn]] static void end_job(int status);
 
-  /// Throws `error` unless `status`, the result of an MPI call, is MPI_SUCCESS. `what`: the call's purpose, for the
+  /// Throws `error` unless `status`, the result of an MPI call, is MPI_SUCCESS. `action`: the call's purpose, for the
   /// error.
-  void check(int status, char const* what) const;
+  void check(int status, char const* action) const;
   /// Throws `error` if `bytes` is too large for MPI's counts, which are 32-bit integers.
   static void check_count(std::int64_t bytes);
   /// Converts `lengths` and `offsets` to MPI's 32-bit integers `counts` and `starts`; all four arrays have `size()`

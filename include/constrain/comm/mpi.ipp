@@ -12,10 +12,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 CONSTRAIN_INLINE mpi::~mpi() {
-  int ended = 0;
-  MPI_Finalized(&ended);
+  int is_finalized = 0;
+  MPI_Finalized(&is_finalized);
   watchdog::wait const waits("leaving a group", deadline_);
-  if (ended == 0 && frees_processes_) MPI_Comm_free(&processes_);
+  if (is_finalized == 0 && frees_processes_) MPI_Comm_free(&processes_);
 }
 
 CONSTRAIN_INLINE int mpi::rank_on_node() {
@@ -28,10 +28,10 @@ CONSTRAIN_INLINE int mpi::rank_on_node() {
   return rank;
 }
 
-CONSTRAIN_INLINE void mpi::all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) {
+CONSTRAIN_INLINE void mpi::all_gather(std::byte* buffer, std::int64_t const* offsets, std::int64_t const* lengths) {
   fill(receive_counts_, receive_offsets_, lengths, offsets);
   watchdog::wait const waits("gathering", deadline_);
-  check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, all, receive_counts_, receive_offsets_, MPI_BYTE, processes_),
+  check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, buffer, receive_counts_, receive_offsets_, MPI_BYTE, processes_),
         "gather");
 }
 
@@ -105,9 +105,9 @@ CONSTRAIN_INLINE void mpi::prepare_end(double deadline) {
 
 CONSTRAIN_INLINE void mpi::leave(int status) {
   if (::getpid() != process_) return; // a forked child, not the rank
-  int ended = 0;
-  MPI_Finalized(&ended);
-  if (ended != 0 || (!initialized_mpi_ && status == 0)) return;
+  int is_finalized = 0;
+  MPI_Finalized(&is_finalized);
+  if (is_finalized != 0 || (!initialized_mpi_ && status == 0)) return;
   watchdog::instance().call("exit");
   if (status != 0 && !timed_barrier(exit_timeout(last_deadline_))) end_job(status);
   if (status == 0) timed_barrier(0);
@@ -137,9 +137,9 @@ CONSTRAIN_INLINE void mpi::end_job(int status) {
   ::_exit(status);
 }
 
-CONSTRAIN_INLINE void mpi::check(int status, char const* what) const {
+CONSTRAIN_INLINE void mpi::check(int status, char const* action) const {
   if (status != MPI_SUCCESS)
-    throw error({"MPI: the processes cannot ", what, " (MPI error ", status,
+    throw error({"MPI: the processes cannot ", action, " (MPI error ", status,
                  "); check whether one of them has ended, and start all of them again"});
 }
 

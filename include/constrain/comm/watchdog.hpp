@@ -17,9 +17,9 @@ public:
   /// A wait for other processes, from the construction to the destruction of this object.
   class wait {
   public:
-    /// `what`: the wait's name in the error, a string literal. `deadline`: seconds until the watchdog ends the process.
+    /// `name`: the wait's name in the error, a string literal. `deadline`: seconds until the watchdog ends the process.
     /// Waits may be nested, on one thread. Each keeps its own deadline: an inner wait does not change the outer wait's.
-    wait(char const* what, double deadline);
+    wait(char const* name, double deadline);
     wait(wait const&) = delete;
     wait& operator=(wait const&) = delete;
     ~wait();
@@ -52,8 +52,8 @@ private:
   /// The thread's function: ends the process after the deadline of a wait. Returns after `stop`.
   void watch();
 
-  /// Prints that the wait `what` has lasted `waited` seconds, and ends the process with status 1.
-  [[noreturn, gnu::cold]] void end_process(char const* what, double waited) const;
+  /// Prints that the wait `wait_name` has lasted `waited` seconds, and ends the process with status 1.
+  [[noreturn, gnu::cold]] void end_process(char const* wait_name, double waited) const;
 
   // The wait whose deadline comes first. A waiting thread stores `wait_name_` last. To check the deadline, `watch`
   // loads `wait_name_` before `begin_` and `end_`. So the two times were stored with the loaded `wait_name_`, or later.

@@ -16,7 +16,7 @@ CONSTRAIN_INLINE watchdog& watchdog::instance() {
   return *watcher;
 }
 
-CONSTRAIN_INLINE watchdog::wait::wait(char const* what, double deadline)
+CONSTRAIN_INLINE watchdog::wait::wait(char const* name, double deadline)
     : outer_(instance().wait_name_.load(std::memory_order_relaxed)),
       outer_begin_(instance().begin_.load(std::memory_order_relaxed)),
       outer_end_(instance().end_.load(std::memory_order_relaxed)) {
@@ -25,7 +25,7 @@ CONSTRAIN_INLINE watchdog::wait::wait(char const* what, double deadline)
   if (outer_ != nullptr && outer_end_ <= end) return; // the outer wait's deadline comes first
   w.begin_.store(begin, std::memory_order_relaxed);
   w.end_.store(end, std::memory_order_relaxed);
-  w.wait_name_.store(what, std::memory_order_release);
+  w.wait_name_.store(name, std::memory_order_release);
 }
 
 CONSTRAIN_INLINE watchdog::wait::~wait() {
@@ -67,21 +67,22 @@ CONSTRAIN_INLINE void watchdog::watch() {
     double const time = now(), stopped = std::max(time - last - 2 * tick, 0.0);
     last = time;
     stopped_.store(stopped_.load(std::memory_order_relaxed) + stopped, std::memory_order_relaxed);
-    auto const* const what = wait_name_.load(std::memory_order_acquire);
+    auto const* const wait_name = wait_name_.load(std::memory_order_acquire);
     double const begin = begin_.load(std::memory_order_relaxed), running = running_time();
-    if (what != nullptr && running >= end_.load(std::memory_order_relaxed)) end_process(what, running - begin);
+    if (wait_name != nullptr && running >= end_.load(std::memory_order_relaxed))
+      end_process(wait_name, running - begin);
   }
 }
 
-CONSTRAIN_INLINE void watchdog::end_process(char const* what, double waited) const {
+CONSTRAIN_INLINE void watchdog::end_process(char const* wait_name, double waited) const {
   char line[512];
   int const length = std::snprintf(
       line, sizeof line,
       "rank %d has waited %.3g s for the other ranks (%s: %s) and ends: one of them has ended, is stopped, is too "
       "slow or has called another function; check their last output, or give the run a longer .deadline\n",
-      rank_.load(), waited, call_.load(std::memory_order_relaxed), what);
+      rank_.load(), waited, call_.load(std::memory_order_relaxed), wait_name);
   auto const size = static_cast<std::size_t>(std::min<int>(length, sizeof line - 1));
-  [[maybe_unused]] auto const written = ::write(2, line, size);
+  [[maybe_unused]] auto const bytes_written = ::write(2, line, size);
   ::_exit(1); // skip exit handlers: they would wait for the other ranks again
 }
 

@@ -121,8 +121,8 @@ private:
   static std::uint32_t largest(std::span<std::byte const> tokens, token_width width);
 
   /// The vocabulary size of tokens whose largest is `largest`. Throws `error` if `largest` is above `largest_token`;
-  /// the message begins with `what`.
-  static std::int32_t vocabulary_for(std::uint32_t largest, std::string const& what);
+  /// the message begins with `source`.
+  static std::int32_t vocabulary_for(std::uint32_t largest, std::string const& source);
 
   /// Splits the `count` tokens from `first` on into ranges that are contiguous in the storage, and calls `visit(begin,
   /// length)` for each range, where `begin` is the storage index of the range's first token. Throws `error` if the

@@ -132,9 +132,9 @@ CONSTRAIN_INLINE std::uint32_t corpus::largest(std::span<std::byte const> tokens
   return maximum;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::int32_t corpus::vocabulary_for(std::uint32_t largest, std::string const& what) {
+[[gnu::cold]] CONSTRAIN_INLINE std::int32_t corpus::vocabulary_for(std::uint32_t largest, std::string const& source) {
   if (largest > largest_token)
-    throw error({what, " has the token ", largest, ", but the largest that a vocabulary can have is ", largest_token,
+    throw error({source, " has the token ", largest, ", but the largest that a vocabulary can have is ", largest_token,
                  "; give tokens of a smaller vocabulary"});
   return static_cast<std::int32_t>(largest) + 1;
 }

@@ -8,11 +8,11 @@
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 CONSTRAIN_INLINE void token_file::read(std::int64_t first, std::span<std::byte> bytes) const {
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    auto const offset = first + static_cast<std::int64_t>(done);
-    auto const bytes_read =
-        ::pread(file_.get(), bytes.data() + done, std::min(bytes.size() - done, std::size_t{1} << 30), offset);
+  std::size_t completed = 0;
+  while (completed < bytes.size()) {
+    auto const offset = first + static_cast<std::int64_t>(completed);
+    auto const bytes_read = ::pread(file_.get(), bytes.data() + completed,
+                                    std::min(bytes.size() - completed, std::size_t{1} << 30), offset);
     if (bytes_read < 0 && errno == EINTR) continue;
     if (bytes_read < 0)
       throw error({"the token file '", path_, "' cannot be read (", io::reason(), "); check the file and its disk"});
@@ -22,7 +22,7 @@ CONSTRAIN_INLINE void token_file::read(std::int64_t first, std::span<std::byte> 
       throw error({"the token file '", path_, "' was truncated while in use: it had ", counted(size(), "byte"),
                    " and has ", current_size, " now; ", advice});
     }
-    done += static_cast<std::size_t>(bytes_read);
+    completed += static_cast<std::size_t>(bytes_read);
   }
 }
 
@@ -39,9 +39,9 @@ CONSTRAIN_INLINE void token_source::visit(std::int64_t first, std::int64_t count
                                           function_ref<void(std::span<std::byte const>)> visit) const {
   if (!file_) return visit(view_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
   std::byte buffer[1 << 14];
-  for (std::int64_t done = 0; done < count; done += sizeof buffer) {
-    auto const bytes = static_cast<std::size_t>(std::min<std::int64_t>(sizeof buffer, count - done));
-    file_->read(file_->begin() + first + done, {static_cast<std::byte*>(buffer), bytes});
+  for (std::int64_t visited = 0; visited < count; visited += sizeof buffer) {
+    auto const bytes = static_cast<std::size_t>(std::min<std::int64_t>(sizeof buffer, count - visited));
+    file_->read(file_->begin() + first + visited, {static_cast<std::byte*>(buffer), bytes});
     visit({static_cast<std::byte const*>(buffer), bytes});
   }
   file_->verify();

@@ -49,14 +49,14 @@ public:
     interruption const signal;
     signal_ = &signal;
     start();
-    if (!done_) train();
+    if (!is_done_) train();
     end();
     return context_.result;
   } catch (...) { rethrow_or_end_job(t_.world(), joint_call::fit); }
 
 private:
   /// Checks options and data before the first step, so that an error does not appear hours later. Sets `samples_`,
-  /// `validation_`, `steps_` and `done_`.
+  /// `validation_`, `steps_` and `is_done_`.
   [[gnu::noinline, gnu::cold]] void check() {
     check_fit_options(options_);
     if (options_.validation != nullptr) validation_ = validation_samples(options_.validation, ".validation");
@@ -67,13 +67,12 @@ private:
     bool const by_epochs = options_.epochs > 0, by_steps = options_.steps >= 0;
     steps_ = by_steps ? options_.steps.count() : by_epochs ? no_limit : 100;
     if (by_epochs) steps_ = std::min(steps_, steps_of_epochs(t_, options_.epochs, samples_, options_.tail, steps_));
-    done_ = first_step_ >= steps_;
+    is_done_ = first_step_ >= steps_;
   }
 
   /// The samples of a validation set. `name`: the option that gives it, in errors.
-  [[gnu::noinline, gnu::cold]] sample_set validation_samples(data::dataset_pointer from,
-                                                             std::string const& name) const {
-    auto const* const data = from.template to<dataset>();
+  [[gnu::noinline, gnu::cold]] sample_set validation_samples(data::dataset_pointer d, std::string const& name) const {
+    auto const* const data = d.template to<dataset>();
     if (data == nullptr)
       throw error({"fit: the training data is ", data::kind_of<dataset>, ", but ", name, " is not; give ",
                    data::kind_of<dataset>});
@@ -106,7 +105,7 @@ private:
     end_if_requested();
   }
 
-  /// Takes steps until `done_`, with the evaluations and the saves that are due.
+  /// Takes steps until `is_done_`, with the evaluations and the saves that are due.
   [[gnu::cold]] void train() {
     // Started when the next batch is requested or, for a late result, when the result before it was read: includes the
     // wait for data, but not callbacks, evaluation and saving.
@@ -128,10 +127,10 @@ private:
       if (record.step >= steps_) end_run(stop_reason::all_steps);
       bool const evaluates = options_.validation != nullptr &&
                              context_.result.stop_reason != stop_reason::interrupted &&
-                             (done_ || options_.evaluate_every.due(record.step, steps_));
+                             (is_done_ || options_.evaluate_every.due(record.step, steps_));
       if (evaluates) evaluate(record);
       record_and_save(record);
-      if (done_) break;
+      if (is_done_) break;
       step_time = {};
     }
   }
@@ -153,7 +152,7 @@ private:
   /// trainer's state between this step and the next one. Collective.
   bool can_overlap(std::int64_t step) {
     bool const is_watched = callbacks_.step != nullptr || records_.has_value(); // every callback comes with `step`
-    auto const due = [&](interval const& every) { return every.due(step, steps_); };
+    auto const due = [&](interval const& event) { return event.due(step, steps_); };
     bool const reads_state = step >= steps_ || (options_.validation != nullptr && due(options_.evaluate_every)) ||
                              (!options_.directory.empty() && due(options_.save_every));
     return !t_.in_any_rank(is_watched || reads_state || signal_->noted());
@@ -255,7 +254,7 @@ private:
   /// Writes the step's record, then saves the run if a save is due, and removes old saved runs. Because of this order,
   /// a resumed run finds the record of the step after which it was saved.
   void record_and_save(step_record& record) {
-    record.saved = !options_.directory.empty() && (done_ || options_.save_every.due(record.step, steps_));
+    record.saved = !options_.directory.empty() && (is_done_ || options_.save_every.due(record.step, steps_));
     record.metrics = context_.take_metrics();
     if (records_) records_->write(record);
     if (!record.saved) return;
@@ -308,8 +307,8 @@ private:
 
   /// Ends the run before the next step; the first reason is kept.
   void end_run(stop_reason reason) {
-    if (!done_) context_.result.stop_reason = reason;
-    done_ = true;
+    if (!is_done_) context_.result.stop_reason = reason;
+    is_done_ = true;
   }
   /// Ends the run on all ranks if a callback or a signal on any rank asks for the end. Collective.
   void end_if_requested() {
@@ -328,7 +327,7 @@ private:
   bool const is_rank_0_;          // rank 0 logs, writes records and removes old saved runs
   std::int64_t const first_step_; // steps done before this call
   std::int64_t steps_ = 0;        // steps of the whole run, including those before this call
-  bool done_ = false;
+  bool is_done_ = false;
   fit_context context_{};
   step_lines lines_;
   saved_series const series_;

@@ -75,19 +75,19 @@ private:
   detail::blocked_size_signal const blocked;
   while (!bytes.empty()) {
     // Linux writes at most 2 GiB per call; some systems refuse more.
-    auto const written = ::write(file.get(), bytes.data(), std::min(bytes.size(), std::size_t{1} << 30));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
+    auto const bytes_written = ::write(file.get(), bytes.data(), std::min(bytes.size(), std::size_t{1} << 30));
+    if (bytes_written < 0 && errno == EINTR) continue;
+    if (bytes_written <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(bytes_written));
   }
   return true;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE descriptor open_file(std::string const& path, std::string const& what,
+[[gnu::cold]] CONSTRAIN_INLINE descriptor open_file(std::string const& path, std::string const& description,
                                                     struct stat* status) {
   // Without O_NONBLOCK, opening a pipe would wait for a writer.
   descriptor file(::open(system_path(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  auto const refusal = [&](std::string const& message) { return error({what, " '", path, "' ", message}); };
+  auto const refusal = [&](std::string const& message) { return error({description, " '", path, "' ", message}); };
   if (!file && errno == ENOENT) throw refusal("does not exist; check the path");
   if (!file && errno == EWOULDBLOCK) throw refusal("is under another process's lease; wait until the lease ends");
   if (!file) throw refusal(concat({"cannot be opened (", reason(), "); check the path and its permissions"}));

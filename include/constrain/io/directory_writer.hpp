@@ -75,7 +75,7 @@ private:
   detail::directory_handle parent_;              // the target's parent directory
   detail::directory_handle temporary_directory_; // locked if possible
   detail::directory_mark mark_;
-  std::vector<std::string> written_; // names of the files in `temporary_directory_`; `discard` removes these
+  std::vector<std::string> written_names_; // names of the files in `temporary_directory_`; `discard` removes these
   manifest contents_;
 
   /// The directory that a save to `path` replaces. Throws `error` for a broken link, unless '.<name>.previous' exists
@@ -138,8 +138,8 @@ private:
   [[gnu::noinline, gnu::cold]] void discard() noexcept try {
     mark_ = {}; // closes the mark first: NFS renames an open file instead of removing it
     if (!temporary_.empty()) {
-      written_.push_back(std::string(detail::mark_name));
-      detail::remove_directory(temporary_directory_, parent_, temporary_, written_, kept_name());
+      written_names_.push_back(std::string(detail::mark_name));
+      detail::remove_directory(temporary_directory_, parent_, temporary_, written_names_, kept_name());
     }
     temporary_.clear();
     temporary_directory_ = {};

@@ -120,7 +120,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   auto const display_name = concat({target_, "/", name});
   try {
     if (!mark_.add({name, std::string(manifest_name)})) throw unwritable(display_name);
-    written_.push_back(std::string(name));
+    written_names_.push_back(std::string(name));
     output_file out(name, display_name, temporary_directory_.get());
     fill.call(fill.object, out);
     out.close();
@@ -156,8 +156,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string directory_writer::move() {
-  auto const rename = [&](std::string const& from, std::string const& to) {
-    return ::renameat(parent_.get(), from.c_str(), parent_.get(), to.c_str()) == 0;
+  auto const rename = [&](std::string const& old_name, std::string const& new_name) {
+    return ::renameat(parent_.get(), old_name.c_str(), parent_.get(), new_name.c_str()) == 0;
   };
   if (!detail::status_at(parent_.get(), split_target_.name)) {
     if (!rename(temporary_, split_target_.name)) fail();

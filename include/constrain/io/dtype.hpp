@@ -34,10 +34,10 @@ constexpr std::optional<dtype> floating_dtype(std::string_view name) {
 
 /// The size of one element of a safetensors dtype in bytes; 0 for an unknown dtype.
 constexpr std::size_t dtype_bytes(std::string_view dtype) {
-  for (std::string_view const one : {"U8", "I8", "BOOL", "F8_E4M3", "F8_E5M2"})
-    if (dtype == one) return 1;
-  for (std::string_view const two : {"BF16", "F16", "I16", "U16"})
-    if (dtype == two) return 2;
+  for (std::string_view const one_byte_dtype : {"U8", "I8", "BOOL", "F8_E4M3", "F8_E5M2"})
+    if (dtype == one_byte_dtype) return 1;
+  for (std::string_view const two_byte_dtype : {"BF16", "F16", "I16", "U16"})
+    if (dtype == two_byte_dtype) return 2;
   for (std::string_view const four : {"F32", "I32", "U32"})
     if (dtype == four) return 4;
   for (std::string_view const eight : {"F64", "I64", "U64"})

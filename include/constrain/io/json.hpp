@@ -93,8 +93,8 @@ private:
 
   json_node const& node() const { return tree_->nodes[index_]; }
 
-  /// The value's node. Throws `error` if the value is not of the kind `needed`; `what`: that kind in the error.
-  json_node const& require(json_kind needed, std::string_view what) const;
+  /// The value's node. Throws `error` if the value is not of the kind `needed`; `needed_text`: that kind in the error.
+  json_node const& require(json_kind needed, std::string_view needed_text) const;
 
   template <class integer> integer to_integer() const {
     constexpr bool negative = std::numeric_limits<integer>::is_signed;

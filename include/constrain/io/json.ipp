@@ -19,8 +19,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   throw detail::unsuitable_json(tree_->where, node().first, kind(), digits, needed);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE json_node const& json::require(json_kind needed, std::string_view what) const {
-  if (kind() != needed) fail(what);
+[[gnu::cold]] CONSTRAIN_INLINE json_node const& json::require(json_kind needed, std::string_view needed_text) const {
+  if (kind() != needed) fail(needed_text);
   return node();
 }
 

@@ -74,9 +74,9 @@ public:
   [[noreturn]] void missing(std::string_view name) const { throw detail::missing_json(source_, offset_, name); }
 
 private:
-  /// Throws `error` unless the value at the position is of the kind `needed`; `what`: that kind in the error.
-  void require(json_kind needed, std::string_view what) const {
-    if (kind() != needed) unsuitable(what);
+  /// Throws `error` unless the value at the position is of the kind `needed`; `needed_text`: that kind in the error.
+  void require(json_kind needed, std::string_view needed_text) const {
+    if (kind() != needed) unsuitable(needed_text);
   }
 
   /// Reads an opening bracket, items separated by commas, and the closing bracket `end`. Returns the number of items.

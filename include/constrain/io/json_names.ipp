@@ -9,7 +9,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string shown(json_cursor const& text, std::string_view string) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string decoded_text(json_cursor const& text, std::string_view string) {
   constexpr std::size_t maximum_bytes = 80;
   std::string result;
   auto cursor = text.from(text.position_of(string));
@@ -23,7 +23,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE void refuse_second(json_cursor const& text, std::uint32_t name) {
   auto const token = text.from(name - 1).string();
-  text.from(name).fail(concat({"the name '", shown(text, token), "' occurs twice in one object"}));
+  text.from(name).fail(concat({"the name '", decoded_text(text, token), "' occurs twice in one object"}));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void refuse_duplicates(json_cursor const& text, std::vector<std::uint32_t>& names) {

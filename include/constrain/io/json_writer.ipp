@@ -21,10 +21,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE json_writer& json_writer::end() {
   if (levels_.empty()) throw error({"a JSON writer ended more objects and arrays than it began; remove one end()"});
-  auto const closed = levels_.back();
+  auto const closed_level = levels_.back();
   levels_.pop_back();
-  if (!closed.empty && !closed.row) line();
-  out_ += closed.close;
+  if (!closed_level.empty && !closed_level.row) line();
+  out_ += closed_level.close;
   return *this;
 }
 

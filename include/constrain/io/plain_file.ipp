@@ -10,9 +10,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-[[gnu::cold]] CONSTRAIN_INLINE descriptor open_plain_file(std::string const& path, std::string const& what, int flags) {
+[[gnu::cold]] CONSTRAIN_INLINE descriptor open_plain_file(std::string const& path, std::string const& description,
+                                                          int flags) {
   auto const refusal = [&](std::string const& cause, char const* advice) {
-    return error({what, " '", path, "' cannot be written (", cause, "); ", advice, " or choose another directory"});
+    return error(
+        {description, " '", path, "' cannot be written (", cause, "); ", advice, " or choose another directory"});
   };
   constexpr char const* remove_advice = "remove it";
   // Without O_NONBLOCK, opening a pipe only for writing would wait for a reader.

@@ -66,13 +66,14 @@ private:
 
   /// The error for an invalid tensor. `tensor`: its name as written.
   error refusal(std::string_view tensor, std::string_view reason) const {
-    return error({"the tensor '", shown(start_, tensor), "' in '", source_, "' ", reason, "; get the file again"});
+    return error(
+        {"the tensor '", decoded_text(start_, tensor), "' in '", source_, "' ", reason, "; get the file again"});
   }
 
-  /// Increments `names`. Throws `error` above `safetensors_maximum_names`; `what`: the end of the message.
-  void count(std::size_t& names, std::string_view what) const {
+  /// Increments `names`. Throws `error` above `safetensors_maximum_names`; `message_end`: the end of the message.
+  void count(std::size_t& names, std::string_view message_end) const {
     if (++names > safetensors_maximum_names)
-      throw error({"'", source_, "' has more than ", safetensors_maximum_names, what});
+      throw error({"'", source_, "' has more than ", safetensors_maximum_names, message_end});
   }
 
   /// Reads the entry of the tensor `name`. Throws `error` if the entry is invalid.

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   auto cursor = start_;
   bool has_metadata = false;
   cursor.object([&](std::string_view name) {
-    if (shown(cursor, name) != "__metadata__") return on_tensor(read_entry(cursor, name));
+    if (decoded_text(cursor, name) != "__metadata__") return on_tensor(read_entry(cursor, name));
     if (has_metadata) refuse_second(cursor, cursor.position_of(name));
     has_metadata = true;
     cursor.object([&](std::string_view key) { on_metadata(key, cursor.string()); });
@@ -52,7 +52,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   element_count elements;
   auto const object = cursor.position();
   cursor.object([&](std::string_view member) {
-    auto const matches = [&, spelled = shown(cursor, member)](std::string_view expected, bool is_new) {
+    auto const matches = [&, spelled = decoded_text(cursor, member)](std::string_view expected, bool is_new) {
       if (spelled != expected) return false;
       if (!is_new) refuse_second(cursor, cursor.position_of(member));
       return true;
@@ -75,7 +75,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::read_dtype(json_cursor& cursor,
                                                                    safetensors_entry& entry) const {
-  entry.dtype = shown(cursor, cursor.string());
+  entry.dtype = decoded_text(cursor, cursor.string());
   if (dtype_bytes(entry.dtype) == 0) throw refusal(entry.name, concat({"has the unknown dtype '", entry.dtype, "'"}));
 }
 

@@ -15,9 +15,9 @@ template <class list> concept lists_ports = requires(list const& l) {
 };
 
 /// The ports of a range; none, which is refused, if there are more than `maximum_ports`.
-template <class list> constexpr port_specs copy_ports(list const& from) {
+template <class list> constexpr port_specs copy_ports(list const& source) {
   port_specs out;
-  for (port_spec const& port : from)
+  for (port_spec const& port : source)
     if (!out.push_back(port)) return port_specs();
   return out;
 }

@@ -138,20 +138,20 @@ private:
     auto const& n = p_.nodes[i];
     if (n.kind != node_kind::call || begin_count_ == 64) return false;
     char const name = rule_of(i).outputs.inner_of(0);
-    bool found = false, reads_a_vocabulary = false;
+    bool can_begin = false, reads_a_vocabulary = false;
     for (auto const& input : n.inputs) reads_a_vocabulary = reads_a_vocabulary || is_vocabulary_[input.value];
     for (int k = 0; name != 0 && k < n.inputs.size(); ++k) {
       int const dimension = dimension_of(i, k, name);
       if (dimension < 0) continue;
       if (!is_own_parameter(i, k, dimension)) return false;
       if (!can_divide(parts_of(n.inputs[k], dimension), reads_a_vocabulary)) return false;
-      if (found && parts_of(n.inputs[k], dimension).extents != begin_parts_[i].extents) return false;
+      if (can_begin && parts_of(n.inputs[k], dimension).extents != begin_parts_[i].extents) return false;
       begin_parts_[i] = parts_of(n.inputs[k], dimension);
-      found = true;
+      can_begin = true;
     }
-    if (found && reads_a_vocabulary) vocabulary_begins_ |= std::uint64_t(1) << begin_count_;
-    if (found) begin_index_[i] = begin_count_++;
-    return found;
+    if (can_begin && reads_a_vocabulary) vocabulary_begins_ |= std::uint64_t(1) << begin_count_;
+    if (can_begin) begin_index_[i] = begin_count_++;
+    return can_begin;
   }
 
   /// Follows the divided values through all nodes. If a reader can neither work on one rank's ranges nor gather all

@@ -49,7 +49,7 @@ public:
     for (int i = forward_end; i < program.nodes.size(); ++i) program.nodes[i].backward = true;
     for (int i = forward_end + 1; i < p.nodes.size(); ++i) program.add_node(p.nodes[i]);
     for (int v = 0; v < program.values.size(); ++v)
-      if (is_trainable(program.values[v].role) && !written_[key({v, at::current})])
+      if (is_trainable(program.values[v].role) && !is_written_[key({v, at::current})])
         program.fail(diagnosis_with<refusals::parameter_without_path_to_the_loss>(program.values[v].line, 0, 1, 0));
     return program;
   }
@@ -57,7 +57,7 @@ public:
 private:
   constexpr bool is_copy(ref r) const { return out_.program.values[r.value].role == role::compute_copy; }
 
-  /// Index of a reference in `gradient_`, `buffer_` and `written_`. A compute copy has the index of its parameter,
+  /// Index of a reference in `gradient_`, `buffer_` and `is_written_`. A compute copy has the index of its parameter,
   /// since the two share one gradient.
   constexpr int key(ref r) const {
     return (is_copy(r) ? out_.program.values[r.value].belongs_to : r.value) * 4 + static_cast<int>(r.where);
@@ -142,7 +142,7 @@ private:
 
   /// The gradient of `r` so far; an empty reference if there is none.
   constexpr ref gradient_of(ref r) const {
-    if (buffer_[key(r)]) return written_[key(r)] ? buffer_[key(r)] : ref{};
+    if (buffer_[key(r)]) return is_written_[key(r)] ? buffer_[key(r)] : ref{};
     return gradient_[key(r)];
   }
 
@@ -158,7 +158,7 @@ private:
           line, out_.called_from, values[to.value].shape.elements(), values[g.value].shape.elements()));
     if (ref const buffer = buffer_[key(to)]) {
       copy_gradient(g, buffer, line);
-      written_[key(to)] = true;
+      is_written_[key(to)] = true;
     } else if (ref& sum = gradient_[key(to)]) {
       sum = add(value{out_, sum}, value{out_, g}, line).where();
     } else {
@@ -192,7 +192,7 @@ private:
     for (int i = 0; i < n.inputs.size(); ++i) {
       if (!requires_gradient_[n.inputs[i].value]) continue;
       int const k = key(n.inputs[i]);
-      rule.set_needs(i, buffer_[k], &written_[k]);
+      rule.set_needs(i, buffer_[k], &is_written_[k]);
       any_needs = true;
     }
     if (!any_needs) return;
@@ -235,7 +235,7 @@ private:
   bool requires_gradient_[program::maximum_values]{}; // whether the value is a trained parameter, or depends on one
   ref gradient_[keys]{};                              // sum of the gradients so far, for references without a buffer
   ref buffer_[keys]{};                                // accumulating buffers, for parameters and captured values
-  bool written_[keys]{};                              // whether a node writes the buffer
+  bool is_written_[keys]{};                           // whether a node writes the buffer
 };
 
 } // namespace detail

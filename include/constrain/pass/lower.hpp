@@ -21,8 +21,8 @@ constexpr unsigned adds_of(program const& p, int i) {
     int const value = n.outputs[j].value;
     if ((n.op->accumulating >> j & 1u) == 0 || !p.values[value].accumulates) continue;
     for (int k = 0; k < i && (adds >> j & 1u) == 0; ++k)
-      for (auto const& written : p.nodes[k].outputs)
-        if (written.value == value) adds |= 1u << j;
+      for (auto const& output : p.nodes[k].outputs)
+        if (output.value == value) adds |= 1u << j;
   }
   return adds;
 }

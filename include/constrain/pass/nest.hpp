@@ -13,16 +13,16 @@ struct nest {
 
   /// The loop nest of `p`; later changes to `p` do not update it.
   constexpr explicit nest(program const& p) {
-    int open = root;
+    int innermost = root;
     for (int i = 0; i < p.nodes.size(); ++i) {
       end[i] = i;
       if (p.nodes[i].kind == node_kind::end) {
-        end[open] = i;
-        open = parent[open];
-        parent[i] = open;
+        end[innermost] = i;
+        innermost = parent[innermost];
+        parent[i] = innermost;
       } else {
-        parent[i] = open;
-        if (p.nodes[i].kind == node_kind::loop) open = i;
+        parent[i] = innermost;
+        if (p.nodes[i].kind == node_kind::loop) innermost = i;
       }
     }
   }

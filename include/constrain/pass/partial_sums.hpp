@@ -54,10 +54,10 @@ public:
   /// another. Call this function after the last node.
   constexpr void reduce_together() {
     for (auto& sum : sums_)
-      for (auto const& other : sums_) {
-        int const before = other.reduced_before;
-        bool const is_earlier = before > sum.reduced_after && before < sum.reduced_before;
-        if (is_gradient(sum.value) && is_earlier && loops_.parent[before] == nest::root) sum.reduced_before = before;
+      for (auto const& candidate : sums_) {
+        int const target = candidate.reduced_before;
+        bool const is_earlier = target > sum.reduced_after && target < sum.reduced_before;
+        if (is_gradient(sum.value) && is_earlier && loops_.parent[target] == nest::root) sum.reduced_before = target;
       }
   }
 

@@ -12,11 +12,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Rewrites one forward loop and its reversed loop so that the backward pass recomputes the body of the forward loop.
-/// The forward pass keeps only the loop-carried value, once every `every` iterations.
+/// The forward pass keeps only the loop-carried value, once every `segment_length` iterations.
 class recomputation {
 public:
-  constexpr recomputation(program const& p, int forward, int every)
-      : in_(p), nest_(p), out_(without_nodes(p)), forward_(forward), every_(every), axis_(p.nodes[forward].axis) {
+  constexpr recomputation(program const& p, int forward, int segment_length)
+      : in_(p), nest_(p), out_(without_nodes(p)), forward_(forward), segment_length_(segment_length),
+        axis_(p.nodes[forward].axis) {
     for (int i = forward + 1; i < p.nodes.size(); ++i)
       if (p.nodes[i].kind == node_kind::loop && p.nodes[i].axis == axis_ && p.nodes[i].reversed) reversed_ = i;
   }
@@ -28,7 +29,7 @@ public:
     for (int v = 0; v < in_.values.size(); ++v)
       if (in_.values[v].loop_carried_axis == axis_ && is_written_in_loop(v, forward_)) carried_ = v;
     int const end = nest_.end[reversed_];
-    if (every_ > 1) {
+    if (segment_length_ > 1) {
       split_axis();
       append_nodes(0, forward_);
       segmented_forward();
@@ -57,11 +58,11 @@ private:
     auto& p = out_.program;
     auto const original = p.axes[axis_];
     segments_ = p.add_axis({.name = p.names.add(p.text(original.name), "segment"),
-                            .extent = (original.extent + every_ - 1) / every_,
+                            .extent = (original.extent + segment_length_ - 1) / segment_length_,
                             .original = axis_,
-                            .factor = every_});
+                            .factor = segment_length_});
     iterations_ = p.add_axis({.name = p.names.add(p.text(original.name), "iteration"),
-                              .extent = every_ < original.extent ? every_ : original.extent,
+                              .extent = segment_length_ < original.extent ? segment_length_ : original.extent,
                               .original = axis_,
                               .factor = 1});
     bool written_by_update[program::maximum_values]{}; // the value is written after both loops; it keeps the axis
@@ -178,7 +179,7 @@ private:
   builder out_;
   int forward_ = -1;        // the forward loop's node
   int reversed_ = -1;       // the node of its reversed loop; -1: none
-  int every_ = 1;           // iterations in a segment
+  int segment_length_ = 1;  // iterations in a segment
   int axis_ = -1;           // axis of both loops
   int carried_ = -1;        // the loop-carried value
   int segments_ = -1;       // axis of the segments

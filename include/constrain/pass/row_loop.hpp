@@ -229,8 +229,8 @@ constexpr program row_looping::run() const {
     if (i != last_) return;
     append_loop(out);
     for (int k = head_; k < last_; ++k) {
-      bool const moved = after_loop_[k] && written_[p_.nodes[k].outputs[0].value] != written::constant;
-      if (moved) out.program.add_node(p_.nodes[k]);
+      bool const is_moved = after_loop_[k] && written_[p_.nodes[k].outputs[0].value] != written::constant;
+      if (is_moved) out.program.add_node(p_.nodes[k]);
     }
   });
   return out.program;

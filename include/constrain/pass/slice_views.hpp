@@ -93,13 +93,13 @@ private:
   }
   /// Whether the view `v` has all elements of the value that it is a view of, in rows of a different length.
   constexpr bool is_reshaped(int v) const {
-    auto const& of = p_.values[p_.values[v].view.of.value].shape;
+    auto const& viewed = p_.values[p_.values[v].view.of.value].shape;
     auto const& s = p_.values[v].shape;
-    return s.elements() == of.elements() && s.features() != of.features();
+    return s.elements() == viewed.elements() && s.features() != viewed.features();
   }
-  constexpr bool is_view_of(int v, int of) const {
-    while (v != of && p_.values[v].view) v = p_.values[v].view.of.value;
-    return v == of;
+  constexpr bool is_view_of(int v, int viewed) const {
+    while (v != viewed && p_.values[v].view) v = p_.values[v].view.of.value;
+    return v == viewed;
   }
 
   /// Whether no node reads `result` after a node has written the root of `source`. Always true if the root is
@@ -107,10 +107,10 @@ private:
   constexpr bool keeps_its_value(ref source, ref result) const {
     ref const root = root_of(p_, source);
     if (!is_persistent(p_.values[root.value].role)) return true;
-    bool written = false;
+    bool is_written = false;
     for (auto const& n : p_.nodes) {
-      if (written && n.inputs.contains(result)) return false;
-      for (auto const& output : n.outputs) written = written || root_of(p_, output) == root;
+      if (is_written && n.inputs.contains(result)) return false;
+      for (auto const& output : n.outputs) is_written = is_written || root_of(p_, output) == root;
     }
     return true;
   }

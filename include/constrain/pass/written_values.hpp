@@ -17,9 +17,9 @@ public:
       auto const filled_by = p.values[full].role;
       state_[v] = is_persistent(filled_by) || filled_by == role::input ? state::written : state::unwritten;
       if (!info.view && !info.overwritten_by) continue;
-      sharing_.push_back(v);
+      sharing_values_.push_back(v);
       int const root = root_of(p, {v}).value;
-      if (!sharing_.contains(root)) sharing_.push_back(root);
+      if (!sharing_values_.contains(root)) sharing_values_.push_back(root);
     }
   }
 
@@ -36,8 +36,8 @@ public:
   /// Records that a node writes the value.
   constexpr void write(int value) {
     state_[value] = state::written;
-    if (!sharing_.contains(value)) return;
-    for (int other : sharing_) {
+    if (!sharing_values_.contains(value)) return;
+    for (int other : sharing_values_) {
       // A loop-carried value has several instances. Another value is written only over an instance that no later node
       // reads.
       if (other == value || is_view_of(value, other) || p_.values[other].is_loop_carried()) continue;
@@ -53,20 +53,20 @@ private:
   constexpr bool is_complete(int value) const {
     if (state_[value] == state::written) return true;
     std::int64_t elements = 0;
-    for (int view_index : sharing_)
+    for (int view_index : sharing_values_)
       if (auto const& v = p_.values[view_index].view; v.of.value == value && is_complete(view_index))
         elements += p_.values[view_index].shape.elements() * (v.axis < 0 ? 1 : p_.axes[v.axis].extent);
     return elements == p_.values[value].shape.elements();
   }
 
-  constexpr bool is_view_of(int v, int of) const {
-    while (v != of && p_.values[v].view) v = p_.values[v].view.of.value;
-    return v == of;
+  constexpr bool is_view_of(int v, int viewed) const {
+    while (v != viewed && p_.values[v].view) v = p_.values[v].view.of.value;
+    return v == viewed;
   }
 
   program const& p_;
   state state_[program::maximum_values]{};
-  fixed_vector<int, program::maximum_values> sharing_; // values that share bytes with other values
+  fixed_vector<int, program::maximum_values> sharing_values_; // values that share bytes with other values
 };
 
 } // namespace constrain::detail

@@ -87,8 +87,8 @@ namespace detail {
     check_bounds(index, s, o, bound[k]);
     auto const begin = bound[k].data - memory_.data();
     auto const bytes = detail::reach(o, bound[k]);
-    auto const written = tag(o, values_[o.value], loops);
-    for (auto b = begin / block; b * block < begin + bytes; ++b) tags_[static_cast<std::size_t>(b)] = written;
+    auto const new_tag = tag(o, values_[o.value], loops);
+    for (auto b = begin / block; b * block < begin + bytes; ++b) tags_[static_cast<std::size_t>(b)] = new_tag;
     bool const is_checked = k == s.inputs && !(may_overflow_ && values_[values_[o.value].tagged_as].scaled);
     if (is_checked) check_finite(index, s, o, bound[k]);
   }

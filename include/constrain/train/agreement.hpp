@@ -89,8 +89,8 @@ fingerprint fingerprint_of_fit(options const& o, data::dataset_pointer const& d,
   for (auto const& validation : o.further_validation)
     add_dataset(values, concat({"'", validation.name, "' of .further_validation "}), validation.data);
   values.add(".steps", o.steps.count()), values.add(".epochs", o.epochs);
-  auto const describe = [&](std::string const& suffix, interval const& every) {
-    every.describe([&](char const* name, std::int64_t value) { values.add(name + suffix, value); });
+  auto const describe = [&](std::string const& suffix, interval const& event) {
+    event.describe([&](char const* name, std::int64_t value) { values.add(name + suffix, value); });
   };
   describe(" of .evaluate_every", o.evaluate_every), describe(" of .save_every", o.save_every);
   values.add(".directory", o.directory), values.add(".keep_last", o.keep_last);

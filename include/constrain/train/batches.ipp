@@ -8,9 +8,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE batch_source::batch_source(sample_set samples, std::uint64_t seed, data::position from,
+[[gnu::cold]] CONSTRAIN_INLINE batch_source::batch_source(sample_set samples, std::uint64_t seed, data::position start,
                                                           std::int64_t sequences, data::tail tail, int rank, int ranks)
-    : samples_(std::move(samples)), seed_(seed), position_(from), sequences_(sequences), tail_(tail), rank_(rank),
+    : samples_(std::move(samples)), seed_(seed), position_(start), sequences_(sequences), tail_(tail), rank_(rank),
       full_batch_size_(ranks * sequences), epoch_size_(samples_.size()) {
   check_count("batches", "the number of sequences", sequences, 1);
   if (rank < 0 || rank >= ranks)
@@ -27,8 +27,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (tail == data::tail::pad && !samples_.pads())
     throw error("batches: tail::pad ignores the labels of the padding, but floating-point labels, and labels "
                 "that an op indexes by, cannot be ignored; use tail::carry or tail::drop");
-  if (from.epoch < 0 || from.sample < 0 || from.sample >= epoch_size_)
-    throw error({"batches: the run is at sample ", from.sample, " of epoch ", from.epoch, ", but an epoch of ",
+  if (start.epoch < 0 || start.sample < 0 || start.sample >= epoch_size_)
+    throw error({"batches: the run is at sample ", start.sample, " of epoch ", start.epoch, ", but an epoch of ",
                  wording.this_name, " has ", counted(epoch_size_, "sample"),
                  "; resume with the data that the run was saved with"});
   if (!samples_.has_labels())
@@ -36,9 +36,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE batch_source::batch_source(data::corpus const& corpus, std::uint64_t seed,
-                                                          data::position from, std::int64_t sequences,
+                                                          data::position start, std::int64_t sequences,
                                                           std::int64_t tokens, data::tail tail, int rank, int ranks)
-    : batch_source(samples_in(corpus, tokens), seed, from, sequences, tail, rank, ranks) {}
+    : batch_source(samples_in(corpus, tokens), seed, start, sequences, tail, rank, ranks) {}
 
 [[gnu::cold]] CONSTRAIN_INLINE void batch_source::operator()(batch_buffer& out) {
   // A prompt longer than a sequence can leave a batch without any label.

@@ -86,13 +86,13 @@ constexpr int fastest(std::array<strategy_estimate, size> const& table, std::uin
   return best;
 }
 
-/// Returns `found`. `missing`: the bytes that the smallest plan needs beyond `limit`; compile-time error if above 0.
-template <bytes limit, bytes missing> constexpr int strategy_with_missing_bytes(int found) {
+/// Returns `strategy`. `missing`: the bytes that the smallest plan needs beyond `limit`; compile-time error if above 0.
+template <bytes limit, bytes missing> constexpr int strategy_with_missing_bytes(int strategy) {
   static_assert(missing.count() <= 0,
                 "cheapest: no strategy fits in the limit; `strategy_with_missing_bytes` shows the limit and the bytes "
                 "that the smallest plan needs beyond it; write strategies that save memory, such as "
                 "ct::policies<ct::checkpoint::every<1>>, or a larger limit");
-  return found;
+  return strategy;
 }
 
 /// The rows of a table of estimates as text, under a line of column names. `rows`, `names`: arrays of `size` elements.
@@ -116,18 +116,19 @@ template <bytes limit, class task, class... sets> struct estimates {
   /// The index of the fastest strategy for which the plans of all entries fit; -1: none. Ignores the strategies whose
   /// bit in `excluded` is 1.
   template <std::uint64_t excluded = 0> static constexpr int choose() {
-    constexpr int found = fastest(table, excluded);
-    if constexpr (found < 0) return -1;
-    else if constexpr (peak_of_entries<task, set_at<found>> <= limit_with_budget<set_at<found>>(limit)) return found;
-    else return choose<(excluded | std::uint64_t{1} << found)>();
+    constexpr int candidate = fastest(table, excluded);
+    if constexpr (candidate < 0) return -1;
+    else if constexpr (peak_of_entries<task, set_at<candidate>> <= limit_with_budget<set_at<candidate>>(limit))
+      return candidate;
+    else return choose<(excluded | std::uint64_t{1} << candidate)>();
   }
   static constexpr std::array<bytes, sizeof...(sets)> limits{limit_with_budget<sets>(limit)...};
   /// The index of the strategy whose step exceeds its limit by the fewest bytes.
   static constexpr std::size_t nearest() {
-    std::size_t found = 0;
+    std::size_t nearest_index = 0;
     for (std::size_t k = 1; k < table.size(); ++k)
-      if (table[k].peak - limits[k] < table[found].peak - limits[found]) found = k;
-    return found;
+      if (table[k].peak - limits[k] < table[nearest_index].peak - limits[nearest_index]) nearest_index = k;
+    return nearest_index;
   }
   /// The bytes by which the step of this strategy exceeds its limit; at least 1, since another entry may be the one
   /// that does not fit.
@@ -139,7 +140,7 @@ template <bytes limit, class task, class... sets> struct estimates {
   static constexpr int choose_or_refuse() {
     if constexpr (!(estimated<task, sets>::is_rated && ...))
       return (with_rates_of<typename sets::target, estimated<task, sets>::is_rated>(0) + ...);
-    else if constexpr (constexpr int found = choose(); found >= 0) return found;
+    else if constexpr (constexpr int strategy = choose(); strategy >= 0) return strategy;
     else return strategy_with_missing_bytes<limits[nearest()], missing()>(0);
   }
 };

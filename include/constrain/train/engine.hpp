@@ -130,8 +130,8 @@ public:
   /// inputs without waiting.
   template <class step> auto enqueuing() { return typename runner_type::template enqueuing<step>(*runner_); }
 
-  /// Element i of the result `from`, converted to double from any floating-point dtype.
-  double read(host_view const& from, std::int64_t i = 0) const { return read_real(arena(), from, i); }
+  /// Element i of the result `view`, converted to double from any floating-point dtype.
+  double read(host_view const& view, std::int64_t i = 0) const { return read_real(arena(), view, i); }
 
   /// Elements [first, first + count), in row-major order, of the logits of an entry's last run.
   template <class planned_entry> std::vector<real> logits(std::int64_t first, std::int64_t count) const {

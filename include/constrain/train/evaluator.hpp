@@ -188,11 +188,11 @@ protected:
     else return {};
   }
 
-  /// Waits until at most `open` enqueued steps are incomplete. Updates the training state with the results of all
-  /// complete steps. Throws the `error` of a step that failed on the device.
-  void synchronize([[maybe_unused]] int open = 0) const {
+  /// Waits until at most `maximum_open` enqueued steps are incomplete. Updates the training state with the results of
+  /// all complete steps. Throws the `error` of a step that failed on the device.
+  void synchronize([[maybe_unused]] int maximum_open = 0) const {
     if constexpr (engine::is_asynchronous)
-      for (; open_steps_.must_wait(open); open_steps_.pop()) record_result(open_steps_.oldest().wait());
+      for (; open_steps_.must_wait(maximum_open); open_steps_.pop()) record_result(open_steps_.oldest().wait());
   }
   /// Updates the training state with a step's result: counts a skipped step, and adapts the loss scale of
   /// precision::fp16.

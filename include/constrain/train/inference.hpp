@@ -74,8 +74,8 @@ public:
     auto parameters = table();
     parameters.owner = "an inference object";
     loaded_weights result;
-    auto const load = [&](std::string const& from) {
-      result = constrain::load_pretrained(from, options, parameters, format(), engine_.arena(), world(),
+    auto const load = [&](std::string const& source) {
+      result = constrain::load_pretrained(source, options, parameters, format(), engine_.arena(), world(),
                                           *ranks_.storage_group);
     };
     auto const has_series = [&]() -> std::int64_t { return saved_series(path).steps().empty() ? 0 : 1; };

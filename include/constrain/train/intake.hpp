@@ -41,7 +41,7 @@ void check_batch(batch const& b, batch_needs const& needed);
 class batch_copier {
 public:
   /// `caller`: the first words of every error.
-  batch_copier(char const* caller, arena& memory) : where_(caller), memory_(memory) {}
+  batch_copier(char const* caller, arena& memory) : caller_(caller), memory_(memory) {}
 
   /// Copies an array, if a node reads it. Throws `error` if an integer is out of the port's range. Returns the number
   /// of labels that are not `ignored_label`; for other ports, the number of elements.
@@ -56,7 +56,7 @@ private:
   /// The port's copy in the arena; `from` if no node reads the port or the host cannot address the arena.
   array_view copy_of(plan_port const& to, array_view from) const;
 
-  char const* where_;
+  char const* caller_;
   arena& memory_;
 };
 

@@ -112,7 +112,7 @@ CONSTRAIN_INLINE std::int64_t batch_copier::operator()(plan_port const& to, arra
     return count;
   }
   if (is_read) memory_.write(to.view.offset, from.integers().data(), count * size_of(dtype::i32));
-  return check_values(where_, to, copy_of(to, from));
+  return check_values(caller_, to, copy_of(to, from));
 }
 
 CONSTRAIN_INLINE array_view batch_copier::copy_of(plan_port const& to, array_view from) const {

@@ -6,13 +6,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Returns `found`. Compile-time error if `missing` is above 0: one sequence needs `missing` bytes more than `limit`.
-template <bytes limit, bytes missing> constexpr micro_batch with_missing_bytes(micro_batch found) {
+/// Returns `batch`. Compile-time error if `missing` is above 0: one sequence needs `missing` bytes more than `limit`.
+template <bytes limit, bytes missing> constexpr micro_batch with_missing_bytes(micro_batch batch) {
   static_assert(missing.count() <= 0,
                 "largest_batch: not even one sequence fits in the limit; `with_missing_bytes` shows the limit and "
                 "the bytes that one sequence needs beyond it; write policies that save memory, such as "
                 "checkpoint::every<1>, or a larger limit");
-  return found;
+  return batch;
 }
 
 /// Bytes that a trainer needs for its step: the trainer's peak, unless another entry needs more. -1 if the program is

@@ -19,9 +19,9 @@ public:
   /// Views of all parameters, in the order in which the model creates them.
   std::vector<parameter_view> parameters() const;
   /// The gradient of a parameter. In the arena, the gradient is multiplied by `*loss_scale` (see
-  /// tensor_view::multiplied_by). `kept`: whether the gradients of the last step are still in the arena. Throws `error`
-  /// if `kept` is false, for an unknown or frozen parameter, and with optimizer::in_backward.
-  tensor_view gradient(std::string_view name, bool kept, double const* loss_scale) const;
+  /// tensor_view::multiplied_by). `is_available`: whether the gradients of the last step are still in the arena. Throws
+  /// `error` if `is_available` is false, for an unknown or frozen parameter, and with optimizer::in_backward.
+  tensor_view gradient(std::string_view name, bool is_available, double const* loss_scale) const;
   /// The optimizer state `name` of a parameter. Throws `error` if the parameter has no such state.
   tensor_view state(std::string_view parameter, std::string_view name) const;
   /// Whether the model has a setting of this name.

@@ -34,7 +34,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return views;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE tensor_view named_tensors::gradient(std::string_view name, bool kept,
+[[gnu::cold]] CONSTRAIN_INLINE tensor_view named_tensors::gradient(std::string_view name, bool is_available,
                                                                    double const* loss_scale) const {
   std::string names;
   for (int i = 0; i < list_.size; ++i) {
@@ -46,7 +46,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
       throw error({"gradient: the gradient of ", name,
                    " is not kept after its update in the backward pass; to read it, train without "
                    "optimizer::in_backward"});
-    if (!kept) throw error({"gradient: the gradient of ", name, " is not available now; read it right after a step"});
+    if (!is_available)
+      throw error({"gradient: the gradient of ", name, " is not available now; read it right after a step"});
     return tensor_view(*memory_, info.gradient(), group_).multiplied_by(loss_scale);
   }
   throw error({"gradient: there is no parameter ", name, "; the parameters are ", names});

@@ -26,10 +26,10 @@ CONSTRAIN_INLINE std::size_t first_outside(std::span<std::int32_t const> values,
   auto const bound = unsigned_limit(limit);
   std::size_t i = 0;
   for (; i + check_block <= values.size(); i += check_block) {
-    std::uint32_t outside = 0;
+    std::uint32_t any_outside = 0;
     for (std::size_t k = 0; k < check_block; ++k)
-      outside |= static_cast<std::uint32_t>(values[i + k]) >= bound ? 1u : 0u;
-    if (outside != 0) break;
+      any_outside |= static_cast<std::uint32_t>(values[i + k]) >= bound ? 1u : 0u;
+    if (any_outside != 0) break;
   }
   while (i < values.size() && static_cast<std::uint32_t>(values[i]) < bound) ++i;
   return i;
@@ -46,14 +46,14 @@ CONSTRAIN_INLINE label_scan scan_labels(std::span<std::int32_t const> labels, st
   label_scan scan;
   auto& i = scan.first_outside;
   for (; i + check_block <= labels.size(); i += check_block) {
-    std::uint32_t outside = 0, valid_in_block = 0;
+    std::uint32_t any_outside = 0, valid_in_block = 0;
     for (std::size_t k = 0; k < check_block; ++k) {
       auto const label = labels[i + k];
       std::uint32_t const is_valid = label != ignored_label ? 1u : 0u;
-      outside |= is_valid & (static_cast<std::uint32_t>(label) >= bound ? 1u : 0u);
+      any_outside |= is_valid & (static_cast<std::uint32_t>(label) >= bound ? 1u : 0u);
       valid_in_block += is_valid;
     }
-    if (outside != 0) break;
+    if (any_outside != 0) break;
     scan.valid += valid_in_block;
   }
   for (; i < labels.size(); ++i) {

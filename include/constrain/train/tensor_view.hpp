@@ -67,9 +67,9 @@ public:
         std::transform(full.begin(), full.end(), to.begin(), converted);
         return;
       }
-      for_slices<stored>(0, size(), [&](stored* slice, std::int64_t from, std::int64_t n) {
-        memory_->read(info_.offset + from * size_of(type()), slice, n * size_of(type()));
-        std::transform(slice, slice + n, to.begin() + from, converted);
+      for_slices<stored>(0, size(), [&](stored* slice, std::int64_t begin, std::int64_t n) {
+        memory_->read(info_.offset + begin * size_of(type()), slice, n * size_of(type()));
+        std::transform(slice, slice + n, to.begin() + begin, converted);
       });
     });
   }

@@ -28,13 +28,13 @@ CONSTRAIN_INLINE void tensor_view::gather(std::byte* full) const {
     lengths[r] = in_place ? info_.map().length(r) * width : stored_bytes;
   }
   for (std::int64_t iteration = 0; iteration < iterations(); ++iteration) {
-    auto* const to = full + iteration * bytes;
-    auto* const gathered = in_place ? to : buffer.data();
+    auto* const tensor = full + iteration * bytes;
+    auto* const gathered = in_place ? tensor : buffer.data();
     memory_->read(address(iteration, 0), gathered + offsets[rank()], lengths[rank()]);
     group_->all_gather(gathered, offsets, lengths);
     for (int r = 0; !in_place && r < group_->size(); ++r)
       info_.for_each_run(r, [&](stored_run const& run) {
-        std::memcpy(to + run.begin * width, gathered + offsets[r] + run.stored_begin * width,
+        std::memcpy(tensor + run.begin * width, gathered + offsets[r] + run.stored_begin * width,
                     static_cast<std::size_t>(run.length * width));
       });
   }

@@ -126,8 +126,8 @@ public:
   }
   /// `batches` for `fit`, which has already checked the data.
   batch_range batches(sample_set const& samples, data::tail tail) const {
-    auto const from = state_.corpus == samples.fingerprint() ? state_.position : data::position{};
-    return batch_range({samples, state_.seed, from, micro_batches * task::sequences, tail, ranks_.data().rank(),
+    auto const start = state_.corpus == samples.fingerprint() ? state_.position : data::position{};
+    return batch_range({samples, state_.seed, start, micro_batches * task::sequences, tail, ranks_.data().rank(),
                         ranks_.data().size()});
   }
 
@@ -266,7 +266,7 @@ private:
       return step_ticket(std::move(step));
     } else {
       auto const r = detail::result_of_step(
-          outputs, valid_labels, [&](host_view const& from, std::int64_t i) { return engine_.read(from, i); });
+          outputs, valid_labels, [&](host_view const& view, std::int64_t i) { return engine_.read(view, i); });
       record_result(r);
       return step_ticket(r);
     }

@@ -19,18 +19,18 @@ inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum 
   return product < std::numeric_limits<double>::min() ? std::numeric_limits<double>::min() : product;
 }
 
-[[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_state(std::string const& directory, std::string const& what,
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_state(std::string const& directory, std::string const& field,
                                                            std::string const& value) {
-  throw error({"the saved run '", directory, "' has an invalid state: its ", what, " is ", value,
+  throw error({"the saved run '", directory, "' has an invalid state: its ", field, " is ", value,
                "; load another saved run, or load only the weights of this one with load_pretrained"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_state(std::string const& directory, training_state const& s) {
-  auto const require = [&](bool possible, char const* what, std::string const& value) {
-    if (!possible) refuse_state(directory, what, value);
+  auto const require = [&](bool possible, char const* field, std::string const& value) {
+    if (!possible) refuse_state(directory, field, value);
   };
-  auto const require_count = [&](std::int64_t count, char const* what, std::int64_t maximum = largest_count) {
-    require(count >= 0 && count <= maximum, what, concat({count}));
+  auto const require_count = [&](std::int64_t count, char const* field, std::int64_t maximum = largest_count) {
+    require(count >= 0 && count <= maximum, field, concat({count}));
   };
   auto const steps = s.steps.count();
   require_count(steps, "number of steps");

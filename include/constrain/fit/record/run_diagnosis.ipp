@@ -66,8 +66,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   double const first = run_losses.first(), last = run_losses.until(steps.back()), at_best = run_losses.until(*best);
   double const validation = *evaluations.back()->validation_loss, lowest = *best->validation_loss;
   double const noise = std::max(first - std::min(last, at_best), 0.0) / 1000;
-  auto const differs = [&](double from, double to, double fraction) {
-    return from - to > noise && from - to > fraction * std::abs(from);
+  auto const differs = [&](double first, double second, double fraction) {
+    return first - second > noise && first - second > fraction * std::abs(first);
   };
   auto const best_step = static_cast<long long>(best->step);
   if (differs(validation, lowest, 0.02 / 1.02) && last < at_best)

@@ -70,7 +70,7 @@ struct configuration_check {
                                                         std::string const& file, weight_format const& format) {
   auto const saved = io::json::parse(text, file);
   for (auto const& name : format.required_keys)
-    if (auto const found = saved.find(name); !found || found->is_null())
+    if (auto const member = saved.find(name); !member || member->is_null())
       throw error({"the configuration '", file, "' has no ", name, "; use the file that was saved with the weights"});
   if (format.normalize == nullptr) return check.members(saved, io::json::parse(format.configuration));
   auto const normalized = io::json::parse(format.normalized),
@@ -90,15 +90,15 @@ struct configuration_check {
 [[gnu::cold]] CONSTRAIN_INLINE io::tensor const* find_stored(io::safetensors_files const& file, std::string_view name,
                                                              weight_format const& format) {
   auto const find = [&](std::string_view candidate) {
-    auto const* const found = file.find(candidate);
-    return found == nullptr && candidate.starts_with(format.prefix) ? file.find(candidate.substr(format.prefix.size()))
-                                                                    : found;
+    auto const* const stored = file.find(candidate);
+    return stored == nullptr && candidate.starts_with(format.prefix) ? file.find(candidate.substr(format.prefix.size()))
+                                                                     : stored;
   };
-  auto const* found = find(name);
-  for (auto const& [suffix, other] : format.other_suffixes)
-    if (found == nullptr && name.ends_with(suffix))
-      found = find(concat({name.substr(0, name.size() - suffix.size()), other}));
-  return found;
+  auto const* stored = find(name);
+  for (auto const& [suffix, other_suffix] : format.other_suffixes)
+    if (stored == nullptr && name.ends_with(suffix))
+      stored = find(concat({name.substr(0, name.size() - suffix.size()), other_suffix}));
+  return stored;
 }
 
 /// Weights that are open for reading. All files of a saved run are read through one `directory_reader`, so that they
@@ -141,32 +141,32 @@ struct opened_weights {
                                                                            std::vector<file_tensor> const& wanted,
                                                                            weight_format const& format,
                                                                            std::string_view owner) {
-  std::vector<io::tensor const*> found;
+  std::vector<io::tensor const*> stored;
   for (auto const& w : wanted) {
     auto const* const t = find_stored(saved, w.tensor.name, format);
-    found.push_back(t);
+    stored.push_back(t);
     if (t == nullptr) continue;
     check_field(path, concat({"shape of '", t->name, "'"}), shape_text(t->shape), shape_text(w.tensor.shape), owner);
     if (!io::floating_dtype(t->dtype))
       throw error(
           {"the weights '", path, "' have '", t->name, "' as ", t->dtype, "; save it as F64, F32, BF16 or F16"});
   }
-  return found;
+  return stored;
 }
 
 /// Lists the tensors of `wanted` that `find_weights` did not find, and the stored tensors that the model does not have.
 [[gnu::cold]] CONSTRAIN_INLINE loaded_weights compare(io::safetensors_files const& saved,
                                                       std::vector<file_tensor> const& wanted,
-                                                      std::vector<io::tensor const*> const& found,
+                                                      std::vector<io::tensor const*> const& stored,
                                                       weight_format const& format) {
   loaded_weights result;
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (found[i] == nullptr) result.missing.push_back(wanted[i].tensor.name);
+    if (stored[i] == nullptr) result.missing.push_back(wanted[i].tensor.name);
   auto const is_ignored = [&](std::string_view name) {
     return std::ranges::any_of(format.ignored_suffixes, [&](auto suffix) { return name.ends_with(suffix); });
   };
   for (auto const* t : saved.tensors())
-    if (std::ranges::find(found, t) == found.end() && !is_ignored(t->name)) result.unexpected.push_back(t->name);
+    if (std::ranges::find(stored, t) == stored.end() && !is_ignored(t->name)) result.unexpected.push_back(t->name);
   return result;
 }
 
@@ -226,19 +226,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const opened = detail::open_weights(path, options.strict, format, list.owner);
   auto const& saved = opened.files;
   auto const wanted = weight_tensors(list, format.names);
-  auto const found = detail::find_weights(path, saved, wanted, format, list.owner);
-  auto result = detail::compare(saved, wanted, found, format);
+  auto const stored = detail::find_weights(path, saved, wanted, format, list.owner);
+  auto result = detail::compare(saved, wanted, stored, format);
   detail::check_copies(path, saved, format);
   detail::check_found(path, result, wanted.size(), options.strict);
   ranks.all_can(opened.run ? detail::content_of(*opened.run) : result.missing.size());
   std::vector<std::byte> converted;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (found[i] == nullptr) continue;
+    if (stored[i] == nullptr) continue;
     auto const& w = wanted[i];
-    auto bytes = found[i]->bytes;
-    if (found[i]->dtype != w.tensor.dtype) {
+    auto bytes = stored[i]->bytes;
+    if (stored[i]->dtype != w.tensor.dtype) {
       converted.resize(w.bytes());
-      convert_reals(*io::floating_dtype(found[i]->dtype), bytes.data(), w.info->type, converted.data(),
+      convert_reals(*io::floating_dtype(stored[i]->dtype), bytes.data(), w.info->type, converted.data(),
                     static_cast<std::int64_t>(w.bytes()) / size_of(w.info->type));
       bytes = {std::as_const(converted).data(), converted.size()};
     }

@@ -26,10 +26,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE bool found_by_all(communicator& world, std::string const& directory) {
   bool finds_run = false;
-  auto const found = agreed_sum(world, joint_call::resume,
-                                [&]() -> std::int64_t { return finds_run = io::directory_reader::finds(directory); });
-  if (found != 0 && found != world.size()) throw_found_by_some(world, directory, finds_run);
-  return found > 0;
+  auto const ranks_with_run = agreed_sum(
+      world, joint_call::resume, [&]() -> std::int64_t { return finds_run = io::directory_reader::finds(directory); });
+  if (ranks_with_run != 0 && ranks_with_run != world.size()) throw_found_by_some(world, directory, finds_run);
+  return ranks_with_run > 0;
 }
 
 using remaining_steps = std::span<std::int64_t const>; // this rank's saved steps that have not been tried, newest first
@@ -99,9 +99,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE bool resume_from(std::string const& directory, communicator& world,
                                                 function_ref<void(std::string const&)> load, std::FILE* log) {
   if (take_newest(saved_series(directory), world, load, log)) return true;
-  bool const found = detail::found_by_all(world, directory);
-  if (found) load(directory);
-  return found;
+  bool const has_run = detail::found_by_all(world, directory);
+  if (has_run) load(directory);
+  return has_run;
 }
 
 } // namespace constrain

@@ -56,9 +56,9 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
     check_field(directory, concat({"dtype of '", t.name, "'"}), saved->dtype, t.dtype);
   }
   for (auto const* saved : file.tensors()) {
-    bool known = false;
-    for (auto const& w : wanted) known = known || w.tensor.name == saved->name;
-    if (!known)
+    bool is_known = false;
+    for (auto const& w : wanted) is_known = is_known || w.tensor.name == saved->name;
+    if (!is_known)
       throw error({"the saved run '", directory, "' has a tensor '", saved->name,
                    "' that the trainer does not have; load the run into a trainer with the same model and optimizer"});
   }
@@ -172,8 +172,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   detail::check_field(directory, "optimizer state", std::string(json["optimizer_state"].string()), c.optimizer_state);
   auto const check_names = [&](char const* field, char const* member, std::string const& expected) {
     auto const saved = json.find(member);
-    auto const named = [](std::string const& names) { return names.empty() ? "none" : names; };
-    detail::check_field(directory, field, named(saved ? std::string(saved->string()) : ""), named(expected));
+    auto const text_of = [](std::string const& names) { return names.empty() ? "none" : names; };
+    detail::check_field(directory, field, text_of(saved ? std::string(saved->string()) : ""), text_of(expected));
   };
   check_names("list of optimizer state names", "optimizer_state_names", c.optimizer_state_names);
   check_names("set of policies fixed for a run", "policies", c.policies);

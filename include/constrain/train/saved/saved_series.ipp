@@ -14,8 +14,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string saved_series::path_to_save(std::int64_t step) const {
-  auto const found = io::detail::status_at(AT_FDCWD, path(step));
-  if (found && S_ISLNK(found->st_mode))
+  auto const status = io::detail::status_at(AT_FDCWD, path(step));
+  if (status && S_ISLNK(status->st_mode))
     throw error({"'", path(step), "' is a link, and a save there would replace the target of the link; ",
                  "remove the link or choose another directory"});
   return path(step);
@@ -29,15 +29,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::int64_t> saved_series::steps() const {
-  std::vector<std::int64_t> found;
+  std::vector<std::int64_t> saved_steps;
   for (auto const& name : io::directory_names(directory_).value_or(std::vector<std::string>{})) {
-    if (auto const step = step_of(name)) found.push_back(*step);
+    if (auto const step = step_of(name)) saved_steps.push_back(*step);
   }
   // This is heap sort, because std::sort compiles to three times as much code.
   auto const is_later = [](std::int64_t a, std::int64_t b) { return a > b; };
-  std::make_heap(found.begin(), found.end(), is_later);
-  std::sort_heap(found.begin(), found.end(), is_later);
-  return found;
+  std::make_heap(saved_steps.begin(), saved_steps.end(), is_later);
+  std::sort_heap(saved_steps.begin(), saved_steps.end(), is_later);
+  return saved_steps;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void saved_series::keep(std::int64_t count, std::int64_t last) const {
