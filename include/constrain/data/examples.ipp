@@ -102,9 +102,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
     : size_(count) {
   for (auto const& split : splits) {
     auto const share = static_cast<std::int64_t>(split.share * static_cast<double>(size_));
-    auto const drawn = std::min(std::min(share, split.most), size_);
-    split_parts_.push_back({split.seed, size_, split.drawn ? 0 : drawn});
-    size_ = split.drawn ? drawn : size_ - drawn;
+    auto const drawn_count = std::min(std::min(share, split.most), size_);
+    split_parts_.push_back({split.seed, size_, split.drawn ? 0 : drawn_count});
+    size_ = split.drawn ? drawn_count : size_ - drawn_count;
   }
 }
 

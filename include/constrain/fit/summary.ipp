@@ -84,18 +84,19 @@ CONSTRAIN_INLINE bool has_two_rates(fit_result const& r) { return r.labels_per_s
   auto const number = [](double x) { return formatted("%.4g", x); };
   auto const integer = [](double x) { return grouped(static_cast<std::int64_t>(x)); };
   report_head head{t.policies, {}, t.memory};
-  auto const fact = [&](char const* name, std::string value) { head.facts.push_back({name, std::move(value)}); };
-  fact("parameters", grouped(t.parameter_count)), fact("steps", grouped(r.steps.count()));
-  fact("tokens a step", grouped(t.batch_tokens * t.data_ranks)), fact("loss of the last step", number(r.loss));
-  if (r.validation) fact("validation loss", number(r.validation->loss));
-  if (r.validation && t.counts_correct) fact("perplexity", number(r.validation->perplexity));
-  for (auto const& m : last_metrics(t, r)) fact(("validation " + m.name).c_str(), number(m.value));
-  if (math::finite(t.state.best_validation_loss)) fact("lowest validation loss", number(t.state.best_validation_loss));
-  if (r.share_of_peak > 0) fact("share of the processor's peak", number(r.share_of_peak));
-  fact("tokens per second", integer(r.tokens_per_second));
-  if (has_two_rates(r)) fact("valid labels per second", integer(r.labels_per_second));
-  fact("skipped steps", grouped(r.skipped));
-  fact("seed", concat({t.state.seed})), fact("stop reason", reason_of(r.stop_reason));
+  auto const add_fact = [&](char const* name, std::string value) { head.facts.push_back({name, std::move(value)}); };
+  add_fact("parameters", grouped(t.parameter_count)), add_fact("steps", grouped(r.steps.count()));
+  add_fact("tokens a step", grouped(t.batch_tokens * t.data_ranks)), add_fact("loss of the last step", number(r.loss));
+  if (r.validation) add_fact("validation loss", number(r.validation->loss));
+  if (r.validation && t.counts_correct) add_fact("perplexity", number(r.validation->perplexity));
+  for (auto const& m : last_metrics(t, r)) add_fact(("validation " + m.name).c_str(), number(m.value));
+  if (math::finite(t.state.best_validation_loss))
+    add_fact("lowest validation loss", number(t.state.best_validation_loss));
+  if (r.share_of_peak > 0) add_fact("share of the processor's peak", number(r.share_of_peak));
+  add_fact("tokens per second", integer(r.tokens_per_second));
+  if (has_two_rates(r)) add_fact("valid labels per second", integer(r.labels_per_second));
+  add_fact("skipped steps", grouped(r.skipped));
+  add_fact("seed", concat({t.state.seed})), add_fact("stop reason", reason_of(r.stop_reason));
   return head;
 }
 

@@ -41,7 +41,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,
                                                                                     std::string const& display_name,
-                                                                                    bool marked) {
+                                                                                    bool has_mark) {
   std::string const name(manifest_name);
   if (!status_at(directory.get(), name)) return std::nullopt;
   auto const text = directory.text(name);
@@ -50,7 +50,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
                  "' is not a readable regular file of the directory's owner with at most 64 MiB; use another copy"});
   std::vector<std::string> files;
   for (auto& entry : manifest::parse(*text, concat({display_name, "/", name})).files)
-    if (marked || matches_entry(directory, entry)) files.push_back(std::move(entry.name));
+    if (has_mark || matches_entry(directory, entry)) files.push_back(std::move(entry.name));
   files.push_back(std::string(name));
   return files;
 }
@@ -70,25 +70,25 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   if (!S_ISDIR(status->st_mode)) throw refusal("is not a directory");
   if (!old.directory) throw refusal(concat({"cannot be opened (", reason(), ")"}));
   if (old.directory.owner() != owner) throw refusal("belongs to another user");
-  auto const marked = marked_files(old.directory, parent, name, owner);
-  std::optional<std::vector<std::string>> listed;
+  auto const mark_files = marked_files(old.directory, parent, name, owner);
+  std::optional<std::vector<std::string>> manifest_files;
   // Another writer may have replaced the directory that is open here, and may now be removing the files in it.
   auto const was_replaced = [&] { return attempts > 0 && !old.directory.is_at(parent, name); };
   try {
-    listed = listed_files(old.directory, display_name, marked.has_value());
+    manifest_files = listed_files(old.directory, display_name, mark_files.has_value());
   } catch (error const& e) {
     if (was_replaced()) return check_replaceable(parent, name, owner, display_name, attempts - 1);
     throw refusal(concat({"holds a manifest that cannot be read (", e.what(), ")"}));
   }
-  if (!marked && !listed) {
+  if (!mark_files && !manifest_files) {
     if (was_replaced()) return check_replaceable(parent, name, owner, display_name, attempts - 1);
     throw refusal("holds files that this library did not save");
   }
-  if (listed) old.files = *listed;
-  if (marked)
-    for (auto const& file : *marked) old.files.push_back(std::string(file));
+  if (manifest_files) old.files = *manifest_files;
+  if (mark_files)
+    for (auto const& file : *mark_files) old.files.push_back(std::string(file));
   // A mark that was copied with the directory, or that an interrupted save left incomplete, may be removed too.
-  auto const mark = marked ? std::nullopt : old.directory.text(mark_name);
+  auto const mark = mark_files ? std::nullopt : old.directory.text(mark_name);
   if (mark && (mark->starts_with(mark_begin) || mark_begin.starts_with(*mark)))
     old.files.push_back(std::string(mark_name));
   return old;

@@ -87,9 +87,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     if (::mkdirat(parent_.get(), name.c_str(), 0777) == 0) {
       temporary_directory_ = detail::directory_handle(parent_, name);
       // Before this writer locked the directory, another writer may have removed it as abandoned.
-      bool const is_ours = temporary_directory_ && (temporary_directory_.lock() || errno != EWOULDBLOCK) &&
-                           temporary_directory_.is_at(parent_, name);
-      if (!is_ours) {
+      bool const is_usable = temporary_directory_ && (temporary_directory_.lock() || errno != EWOULDBLOCK) &&
+                             temporary_directory_.is_at(parent_, name);
+      if (!is_usable) {
         int const code = errno;
         ::unlinkat(parent_.get(), name.c_str(), AT_REMOVEDIR);
         errno = code;

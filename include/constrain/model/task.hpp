@@ -42,10 +42,10 @@ template <class task> concept constant_program = requires {
 constexpr program refused_program(diagnosis const& reason) {
   builder b;
   b.program.fail(reason);
-  ref const stand_in{b.new_value({dtype::f32, shape(1, 1, 1)}, role::result, 0), at::current};
-  b.program.set_port({port_kind::input, {.name = "tokens"}, stand_in});
-  b.program.set_port({port_kind::label, {.name = "labels"}, stand_in});
-  b.program.set_result("logits", stand_in), b.program.set_result("loss", stand_in);
+  ref const placeholder{b.new_value({dtype::f32, shape(1, 1, 1)}, role::result, 0), at::current};
+  b.program.set_port({port_kind::input, {.name = "tokens"}, placeholder});
+  b.program.set_port({port_kind::label, {.name = "labels"}, placeholder});
+  b.program.set_result("logits", placeholder), b.program.set_result("loss", placeholder);
   return b.program;
 }
 

@@ -192,11 +192,11 @@ constexpr double speed_of(program const& p, node const& n, device_rates const& r
 /// Whether all rates by which a program's estimate divides are from 1 to 1e30, so that estimates are finite, and the
 /// overhead per launch is from 0 to 1e30.
 constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32) {
-  auto const is_rate = [](double x) { return x >= 1 && x <= 1e30; };
-  bool are_known = is_rate(rates.bytes) && rates.launch >= 0 && rates.launch <= 1e30;
+  auto const is_valid_rate = [](double x) { return x >= 1 && x <= 1e30; };
+  bool are_valid = is_valid_rate(rates.bytes) && rates.launch >= 0 && rates.launch <= 1e30;
   for (auto const& n : p.nodes)
-    are_known = are_known && (n.kind != node_kind::call || is_rate(speed_of(p, n, rates, tf32)));
-  return are_known;
+    are_valid = are_valid && (n.kind != node_kind::call || is_valid_rate(speed_of(p, n, rates, tf32)));
+  return are_valid;
 }
 
 /// Calls f(i, iterations, seconds, computes) for each node i that is a call. `iterations`: how often the call runs.

@@ -28,21 +28,21 @@ public:
   /// The program `p`, the argument of the constructor, with its backward pass.
   constexpr program run(program const& p) {
     auto& program = out_.program;
-    bool const looped = program.micro_batches >= 0;
+    bool const accumulates = program.micro_batches >= 0;
     // A policy's pass may have added calls before and after the loop over micro-batches.
     int loop = 0;
     auto const is_loop = [&](node const& n) { return n.kind == node_kind::loop && n.axis == program.micro_batches; };
-    while (looped && loop < p.nodes.size() && !is_loop(p.nodes[loop])) ++loop;
-    if (looped && loop == p.nodes.size()) {
+    while (accumulates && loop < p.nodes.size() && !is_loop(p.nodes[loop])) ++loop;
+    if (accumulates && loop == p.nodes.size()) {
       program.fail(diagnosis_with<refusals::no_loop_over_micro_batches>());
       return program;
     }
-    int const forward_end = looped ? p.end_of(loop) : p.nodes.size();
+    int const forward_end = accumulates ? p.end_of(loop) : p.nodes.size();
     program.nodes.count = forward_end;
-    if (looped) out_.enclosing.push_back(program.micro_batches);
+    if (accumulates) out_.enclosing.push_back(program.micro_batches);
     seed();
-    reverse(looped ? loop + 1 : 0, forward_end);
-    if (looped) {
+    reverse(accumulates ? loop + 1 : 0, forward_end);
+    if (accumulates) {
       out_.close();
       reverse(0, loop);
     }

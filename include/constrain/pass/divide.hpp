@@ -89,8 +89,8 @@ private:
   /// The value that the call at node i reads instead of `r`: the all-gathered features if `r` is divided;
   /// otherwise the result of an op::tensor_copy. The calls in one loop body share this value.
   constexpr ref replacement_of(ref r, int i) {
-    for (auto const& replacement : replacements_)
-      if (replacement.replaced == r && replacement.loop == nest_.parent[i]) return replacement.result;
+    for (auto const& entry : replacements_)
+      if (entry.replaced == r && entry.loop == nest_.parent[i]) return entry.result;
     int const line = p_.nodes[i].line;
     ref const result =
         calls_.is_divided(r) ? append_gather(r, line) : out_.call<op::tensor_copy>({r}, {}, {}, line).outputs[0];

@@ -148,8 +148,8 @@ private:
       // A loop starts from one end (initial, or final if the loop is reversed) and leaves its result at the other end.
       // A ring (two instances, used alternately) overwrites the instance at the start. If a node uses this instance
       // again after the loop, all instances are needed.
-      bool const entering = usage.carrying_loop == -1;
-      if (entering) entered_from_[r.value] = r.where;
+      bool const enters_loop = usage.carrying_loop == -1;
+      if (enters_loop) entered_from_[r.value] = r.where;
       else if (r.where == entered_from_[r.value]) usage.needs_all_instances = true;
     }
   }

@@ -78,10 +78,10 @@ public:
       for (int n = t.first_input; n < t.last_input; ++n)
         reads[inputs_[n].item].add_clone(nest_, reads[k].first, inputs_[n]);
     }
-    std::int64_t live = 0;
+    std::int64_t live_bytes = 0;
     for (int s = 0; s < segments_; ++s) {
-      live += change[s];
-      out.bytes = std::max(out.bytes, live + other_bytes_[s]);
+      live_bytes += change[s];
+      out.bytes = std::max(out.bytes, live_bytes + other_bytes_[s]);
     }
     return out;
   }
@@ -117,9 +117,9 @@ private:
       for (int level = read.levels; level > 0; --level) node = loops.parent[node];
       add(node, read.levels > 0 ? time_of(loops.end[node]) + 1 : time_of(node) - (read.overwritten ? 1 : 0));
     }
-    constexpr void add(int node, int over_at) {
+    constexpr void add(int node, int end_time) {
       first = std::min(first, node);
-      if (over_at > end) end = over_at, last = node;
+      if (end_time > end) end = end_time, last = node;
     }
   };
 
@@ -248,12 +248,12 @@ private:
         if (item_[r.value] >= 0) mark(i);
     std::int64_t change[maximum_times + 1]{};
     find_other_bytes(p, change);
-    std::int64_t live = 0;
+    std::int64_t live_bytes = 0;
     for (int t = 0; t < maximum_times; ++t) {
       if (t == 0 || (is_event[t] && segments_ < maximum_segments)) other_bytes_[segments_++] = 0;
       segment_[t] = static_cast<short>(segments_ - 1);
-      live += change[t];
-      other_bytes_[segments_ - 1] = std::max(other_bytes_[segments_ - 1], live);
+      live_bytes += change[t];
+      other_bytes_[segments_ - 1] = std::max(other_bytes_[segments_ - 1], live_bytes);
     }
   }
   /// Sets the changes, by time, of the bytes of all values that do not persist and are not results of items.

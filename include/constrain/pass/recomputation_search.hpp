@@ -110,17 +110,17 @@ private:
   /// dropped group and drops up to `maximum_dropped` kept groups.
   constexpr void improve(std::uint64_t choice, int maximum_dropped = 1) {
     auto const bit = [](int group) { return std::uint64_t{1} << group; };
-    for (bool better = true; better && remaining_estimates_ > 0; choice = best_.choice) {
-      better = false;
+    for (bool has_improved = true; has_improved && remaining_estimates_ > 0; choice = best_.choice) {
+      has_improved = false;
       for (int a = 0; a < estimate_.size() && remaining_estimates_ > 0; ++a) {
-        better |= consider(choice ^ bit(a));
+        has_improved |= consider(choice ^ bit(a));
         if ((choice & bit(a)) == 0) continue;
         for (int b = 0; b < estimate_.size() && remaining_estimates_ > 0; ++b) {
           if ((choice & bit(b)) != 0) continue;
           auto const swapped = choice ^ bit(a) ^ bit(b);
-          better |= consider(swapped);
+          has_improved |= consider(swapped);
           for (int c = 0; maximum_dropped > 1 && c < b; ++c)
-            if ((choice & bit(c)) == 0) better |= consider(swapped ^ bit(c));
+            if ((choice & bit(c)) == 0) has_improved |= consider(swapped ^ bit(c));
         }
       }
     }

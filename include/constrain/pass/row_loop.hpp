@@ -30,8 +30,8 @@ namespace detail {
 /// Whether `r` is a plain activation of at least `smallest_bytes`, with one writer and more rows than one chunk.
 constexpr bool is_large_activation(program const& p, ref r, std::int64_t smallest_bytes) {
   auto const& info = p.values[r.value];
-  bool const plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried();
-  if (!plain || info.shape.rank == 0 || info.shape.elements() * size_of(info.type) < smallest_bytes) return false;
+  bool const is_plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried();
+  if (!is_plain || info.shape.rank == 0 || info.shape.elements() * size_of(info.type) < smallest_bytes) return false;
   return logit_rows(info.shape.rows()) < info.shape.rows() && writer_of(p, r) >= 0;
 }
 
@@ -171,8 +171,8 @@ private:
     }
     for (int v = 0; v < p_.values.size(); ++v) {
       auto const& info = p_.values[v];
-      bool const plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried();
-      if (is_joined(v) && !(plain && is_zero[v])) return false;
+      bool const is_plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried();
+      if (is_joined(v) && !(is_plain && is_zero[v])) return false;
     }
     return true;
   }

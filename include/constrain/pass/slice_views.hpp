@@ -48,8 +48,8 @@ private:
   /// The loop may overwrite the initial instance.
   constexpr bool keeps_elements(ref r) const {
     auto const& info = p_.values[r.value];
-    bool const within = r.where == at::current || r.where == at::next;
-    return !info.accumulates && info.role != role::result && (!info.is_loop_carried() || within);
+    bool const is_inside_loop = r.where == at::current || r.where == at::next;
+    return !info.accumulates && info.role != role::result && (!info.is_loop_carried() || is_inside_loop);
   }
   /// Whether a node after node i reads or writes `r`.
   constexpr bool is_used_after(ref r, int i) const {

@@ -22,22 +22,22 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
   auto const first_quad = begin_element / 4;
   parallel_chunks((end_element + 3) / 4 - first_quad, 1024, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t quad = first_quad + begin; quad < first_quad + end; ++quad) {
-      double drawn[4]{};
+      double draws[4]{};
       if (info.initial.stddev != 0) {
         auto const bits = philox({{static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(quad >> 32),
                                    static_cast<std::uint32_t>(index), purpose}},
                                  key);
         auto const first_pair = normal(bits.word[0], bits.word[1]);
         auto const second_pair = normal(bits.word[2], bits.word[3]);
-        drawn[0] = first_pair.first, drawn[1] = first_pair.second, drawn[2] = second_pair.first,
-        drawn[3] = second_pair.second;
+        draws[0] = first_pair.first, draws[1] = first_pair.second, draws[2] = second_pair.first,
+        draws[3] = second_pair.second;
       }
       visit_real(info.type, [&]<class stored>(stored) {
         auto* const elements = reinterpret_cast<stored*>(data);
         for (std::int64_t i = quad * 4; i < quad * 4 + 4; ++i)
           if (begin_element <= i && i < end_element)
             elements[i - begin_element] =
-                static_cast<stored>(info.initial.constant + info.initial.stddev * drawn[i % 4]);
+                static_cast<stored>(info.initial.constant + info.initial.stddev * draws[i % 4]);
       });
     }
   });

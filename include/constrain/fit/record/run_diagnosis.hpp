@@ -63,7 +63,7 @@ private:
   double mean(std::size_t begin, std::size_t end) const;
 
   std::span<step_record const> steps_;
-  std::size_t tenth_;
+  std::size_t tenth_size_;
   std::vector<step_record const*> evaluations_{};
   step_record const *best_ = nullptr, *not_finite_ = nullptr;
   char const* not_finite_kind_ = "";
