@@ -3,6 +3,7 @@
 #include "constrain/data/length_groups.hpp"
 
 #include "constrain/base/error.hpp"
+#include "constrain/base/heap_sort.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/data/memory_check.hpp"
 
@@ -35,8 +36,9 @@ struct padded_document {
       throw error({"group_by_length: document ", i, " has ", length, " tokens, more than ", maximum, "; set .longest"});
     order.push_back({i, (length - 1) / options.multiple * options.multiple + options.multiple});
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [](padded_document const& a, padded_document const& b) { return a.length < b.length; });
+  constrain::detail::heap_sort(order, [](padded_document const& a, padded_document const& b) {
+    return a.length < b.length || (a.length == b.length && a.document < b.document);
+  });
   return order;
 }
 

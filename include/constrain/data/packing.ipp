@@ -4,6 +4,7 @@
 
 #include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
+#include "constrain/base/heap_sort.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/data/memory_check.hpp"
 
@@ -31,8 +32,10 @@ struct document_chunk {
     for (std::int64_t first = 0; first < length; first += maximum_length)
       chunks.push_back({i, first, std::min(maximum_length, length - first)});
   }
-  std::stable_sort(chunks.begin(), chunks.end(),
-                   [](document_chunk const& a, document_chunk const& b) { return a.length > b.length; });
+  constrain::detail::heap_sort(chunks, [](document_chunk const& a, document_chunk const& b) {
+    if (a.length != b.length) return a.length > b.length;
+    return a.document < b.document || (a.document == b.document && a.first < b.first);
+  });
   return chunks;
 }
 

@@ -4,8 +4,8 @@
 
 #include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
+#include "constrain/base/heap_sort.hpp"
 #include "constrain/io/descriptor.hpp"
-#include "constrain/io/json_names.hpp"
 #include "constrain/io/path.hpp"
 
 #include <algorithm>
@@ -33,8 +33,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::string> file_tree::sorted(std::vector<std::string> paths) {
   std::vector<std::uint32_t> order;
   for (std::size_t i = 0; i < paths.size(); ++i) order.push_back(static_cast<std::uint32_t>(i));
-  // std::sort of strings would compile to four times as much code.
-  io::detail::sort_positions(order, [&](std::uint32_t a, std::uint32_t b) { return paths[a] < paths[b]; });
+  constrain::detail::heap_sort(order, [&](std::uint32_t a, std::uint32_t b) { return paths[a] < paths[b]; });
   std::vector<std::string> result;
   for (auto const i : order) result.push_back(std::move(paths[i]));
   return result;

@@ -2,7 +2,6 @@
 
 #include "constrain/io/json_cursor.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -18,15 +17,6 @@ std::string decoded_text(json_cursor const& text, std::string_view string);
 
 /// Throws `error` for a duplicate name. `name`: the position after the opening quote of the second occurrence.
 [[noreturn]] void refuse_second(json_cursor const& text, std::uint32_t name);
-
-/// Sorts positions or indices in place; `precedes(a, b)`: whether a comes before b. Not stable. Uses heap sort, because
-/// std::sort compiles to three times as much code. `precedes` is type-erased, so that the sort is instantiated only
-/// once.
-[[gnu::noinline]] inline void sort_positions(std::vector<std::uint32_t>& positions,
-                                             function_ref<bool(std::uint32_t, std::uint32_t)> precedes) {
-  std::make_heap(positions.begin(), positions.end(), precedes);
-  std::sort_heap(positions.begin(), positions.end(), precedes);
-}
 
 /// Throws `error` if two names are equal once escapes are decoded. `names`: the positions after the names' opening
 /// quotes; sorted in place. Comparisons read the text again, so that no memory is needed for the decoded names.

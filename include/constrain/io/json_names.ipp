@@ -3,8 +3,10 @@
 #include "constrain/io/json_names.hpp"
 
 #include "constrain/base/concat.hpp"
+#include "constrain/base/heap_sort.hpp"
 #include "constrain/io/utf8.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
@@ -27,7 +29,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void refuse_duplicates(json_cursor const& text, std::vector<std::uint32_t>& names) {
-  sort_positions(names, [&](std::uint32_t a, std::uint32_t b) { return text.difference(a, b) < 0; });
+  constrain::detail::heap_sort(names, [&](std::uint32_t a, std::uint32_t b) { return text.difference(a, b) < 0; });
   for (std::size_t i = 1; i < names.size(); ++i)
     if (text.difference(names[i - 1], names[i]) == 0) refuse_second(text, std::max(names[i - 1], names[i]));
 }

@@ -3,6 +3,7 @@
 #include "constrain/io/json_tree.hpp"
 
 #include "constrain/base/concat.hpp"
+#include "constrain/base/heap_sort.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -70,7 +71,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   for (auto i = static_cast<std::uint32_t>(object) + 1; i < nodes[object].next; i = nodes[i + 1].next)
     names_.push_back(i);
   auto const name = [&](std::uint32_t i) { return tree_.text_of(nodes[i]); };
-  detail::sort_positions(names_, [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
+  constrain::detail::heap_sort(names_, [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
   for (std::size_t i = 1; i < names_.size(); ++i)
     if (name(names_[i - 1]) == name(names_[i]))
       detail::refuse_second(cursor_, std::max(nodes[names_[i - 1]].first, nodes[names_[i]].first));

@@ -2,6 +2,8 @@
 
 #include "constrain/io/safetensors_header.hpp"
 
+#include "constrain/base/heap_sort.hpp"
+
 #include <algorithm>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
@@ -108,7 +110,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::check_layout(std::vector<std::uint32_t>& tensors) const {
   auto const begin_of = [&](std::uint32_t offsets) { return start_.from(offsets).whole_number<std::uint64_t>(); };
-  sort_positions(tensors, [&](std::uint32_t a, std::uint32_t b) {
+  constrain::detail::heap_sort(tensors, [&](std::uint32_t a, std::uint32_t b) {
     auto const x = begin_of(a), y = begin_of(b);
     return x < y || (x == y && a < b);
   });

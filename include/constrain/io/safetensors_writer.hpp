@@ -5,8 +5,11 @@
 #include "constrain/io/safetensors.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
@@ -28,6 +31,15 @@ inline void write_safetensors(output_file& out, std::span<tensor const> tensors,
 /// Writes a safetensors file atomically (see `atomic_file`). Throws the errors of the overloads above and of
 /// `atomic_file`: an older file at `path` is then unchanged, unless only syncing the directory failed.
 void write_safetensors(std::string const& path, std::span<tensor const> tensors, metadata_list const& metadata = {});
+
+namespace detail {
+
+/// The index of one of two entries with the same name; nullopt if all names are unique. `count`: number of entries;
+/// `name_of(i)`: name of entry i.
+[[gnu::cold]] std::optional<std::uint32_t> duplicate_name(std::size_t count,
+                                                          function_ref<std::string_view(std::uint32_t)> name_of);
+
+} // namespace detail
 
 } // namespace constrain::io
 

@@ -3,30 +3,25 @@
 #include "constrain/io/safetensors_writer.hpp"
 
 #include "constrain/base/error.hpp"
+#include "constrain/base/heap_sort.hpp"
 #include "constrain/io/atomic_file.hpp"
-#include "constrain/io/json_names.hpp"
 #include "constrain/io/json_writer.hpp"
 #include "constrain/io/safetensors_header.hpp"
 #include "constrain/io/text_bytes.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <numeric>
-#include <optional>
-#include <string_view>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 namespace detail {
 
-/// The index of one of two entries with the same name; nullopt if all names are unique. `count`: number of entries;
-/// `name_of(i)`: name of entry i.
 [[gnu::cold]] CONSTRAIN_INLINE std::optional<std::uint32_t> duplicate_name(
     std::size_t count, function_ref<std::string_view(std::uint32_t)> name_of) {
   std::vector<std::uint32_t> order(count);
   std::iota(order.begin(), order.end(), 0u);
-  sort_positions(order, [&](std::uint32_t a, std::uint32_t b) { return name_of(a) < name_of(b); });
+  constrain::detail::heap_sort(order, [&](std::uint32_t a, std::uint32_t b) { return name_of(a) < name_of(b); });
   for (std::size_t i = 1; i < count; ++i)
     if (name_of(order[i]) == name_of(order[i - 1])) return order[i];
   return std::nullopt;

@@ -3,11 +3,11 @@
 #include "constrain/train/sample.hpp"
 
 #include "constrain/base/error.hpp"
+#include "constrain/base/heap_sort.hpp"
 #include "constrain/base/libm.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/device/math.hpp"
 #include "constrain/device/random.hpp"
-#include "constrain/io/json_names.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -48,7 +48,7 @@ CONSTRAIN_INLINE std::int32_t sampler::draw(std::int64_t n) {
   check(n);
   order_.resize(logits_.size());
   for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<std::uint32_t>(i);
-  io::detail::sort_positions(order_, [&](std::uint32_t a, std::uint32_t b) {
+  detail::heap_sort(order_, [&](std::uint32_t a, std::uint32_t b) {
     return logits_[a] > logits_[b] || (logits_[a] == logits_[b] && a < b);
   });
   auto const token = [&](std::size_t i) { return static_cast<std::int32_t>(order_[i]); };

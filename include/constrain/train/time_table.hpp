@@ -1,11 +1,12 @@
 #pragma once
 
 #include "constrain/base/formatted.hpp"
+#include "constrain/base/heap_sort.hpp"
 #include "constrain/pass/cost.hpp"
 
-#include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -31,13 +32,19 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
       row->compute_bound_seconds += is_compute_bound ? seconds : 0;
     }
   });
-  std::stable_sort(ops.begin(), ops.end(), [](op_time const& a, op_time const& b) { return a.seconds > b.seconds; });
+  std::vector<int> order;
+  for (int i = 0; i < ops.size(); ++i) order.push_back(i);
+  heap_sort(order, [&](int a, int b) {
+    return ops[a].seconds > ops[b].seconds || (ops[a].seconds == ops[b].seconds && a < b);
+  });
+  order.push_back(ops.size());
   ops.push_back(total);
   std::string text;
-  for (auto const& op : ops)
-    text += formatted("  %-34s %6.0f calls %10.3f ms %5.1f %%   %3.0f %% in arithmetic\n", std::string(op.name).c_str(),
-                      op.calls, op.seconds * 1e3, 100 * op.seconds / total.seconds,
-                      op.seconds > 0 ? 100 * op.compute_bound_seconds / op.seconds : 0);
+  for (auto const i : order)
+    text +=
+        formatted("  %-34s %6.0f calls %10.3f ms %5.1f %%   %3.0f %% in arithmetic\n", std::string(ops[i].name).c_str(),
+                  ops[i].calls, ops[i].seconds * 1e3, 100 * ops[i].seconds / total.seconds,
+                  ops[i].seconds > 0 ? 100 * ops[i].compute_bound_seconds / ops[i].seconds : 0);
   return text;
 }
 

@@ -46,7 +46,8 @@ struct configuration_check {
 [[gnu::cold]] CONSTRAIN_INLINE void configuration_check::members(io::json const& saved, io::json const& expected,
                                                                  std::string const& prefix) const {
   for (auto const& [name, value] : expected.members())
-    if (!prefix.empty() || std::ranges::find(skipped, name) == skipped.end()) member(saved, name, value, prefix);
+    if (!prefix.empty() || std::find(skipped.begin(), skipped.end(), name) == skipped.end())
+      member(saved, name, value, prefix);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void configuration_check::member(io::json const& saved, std::string_view name,
@@ -163,10 +164,13 @@ struct opened_weights {
   for (std::size_t i = 0; i < wanted.size(); ++i)
     if (stored[i] == nullptr) result.missing.push_back(wanted[i].tensor.name);
   auto const is_ignored = [&](std::string_view name) {
-    return std::ranges::any_of(format.ignored_suffixes, [&](auto suffix) { return name.ends_with(suffix); });
+    for (auto const suffix : format.ignored_suffixes)
+      if (name.ends_with(suffix)) return true;
+    return false;
   };
   for (auto const* t : saved.tensors())
-    if (std::ranges::find(stored, t) == stored.end() && !is_ignored(t->name)) result.unexpected.push_back(t->name);
+    if (std::find(stored.begin(), stored.end(), t) == stored.end() && !is_ignored(t->name))
+      result.unexpected.push_back(t->name);
   return result;
 }
 
@@ -177,7 +181,8 @@ struct opened_weights {
     auto const* const copy = find_stored(saved, name, format);
     auto const* const loaded = find_stored(saved, original, format);
     if (copy != nullptr && loaded != nullptr &&
-        (copy->dtype != loaded->dtype || !std::ranges::equal(copy->bytes, loaded->bytes)))
+        (copy->dtype != loaded->dtype ||
+         !std::equal(copy->bytes.begin(), copy->bytes.end(), loaded->bytes.begin(), loaded->bytes.end())))
       throw error(
           {"the weights '", path, "' have a '", copy->name, "' that differs from '", loaded->name,
            "', but the model ties them: it has one tensor for both; load them into a model that does not tie them"});

@@ -3,6 +3,7 @@
 #include "constrain/train/saved/saved_series.hpp"
 
 #include "constrain/base/concat.hpp"
+#include "constrain/base/heap_sort.hpp"
 #include "constrain/io/directory_mark.hpp"
 #include "constrain/io/directory_replace.hpp"
 #include "constrain/io/path.hpp"
@@ -33,10 +34,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (auto const& name : io::directory_names(directory_).value_or(std::vector<std::string>{})) {
     if (auto const step = step_of(name)) saved_steps.push_back(*step);
   }
-  // This is heap sort, because std::sort compiles to three times as much code.
-  auto const is_later = [](std::int64_t a, std::int64_t b) { return a > b; };
-  std::make_heap(saved_steps.begin(), saved_steps.end(), is_later);
-  std::sort_heap(saved_steps.begin(), saved_steps.end(), is_later);
+  detail::heap_sort(saved_steps, [](std::int64_t a, std::int64_t b) { return a > b; });
   return saved_steps;
 }
 

@@ -117,15 +117,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string gathered_tensors::index_of(std::vector<shard> const& file_shards,
                                                                       std::vector<std::string> const& files) const {
+  if (auto const i = io::detail::duplicate_name(tensors_.size(),
+                                                [&](auto t) -> std::string_view { return tensors_[t].tensor.name; }))
+    throw error({"the tensor name '", tensors_[*i].tensor.name, "' occurs twice; give every tensor its own name"});
   std::size_t total = 0;
-  std::vector<std::string_view> names;
-  for (auto const& t : tensors_) {
-    total += t.bytes();
-    names.push_back(t.tensor.name);
-  }
-  std::ranges::sort(names);
-  if (auto const duplicate = std::ranges::adjacent_find(names); duplicate != names.end())
-    throw error({"the tensor name '", *duplicate, "' occurs twice; give every tensor its own name"});
+  for (auto const& t : tensors_) total += t.bytes();
   io::json_writer json;
   json.object();
   json.object("metadata").member("total_size", total).end();
