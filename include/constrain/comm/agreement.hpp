@@ -76,8 +76,8 @@ struct vote {
 /// Throws the error for `votes` that are not unanimous: ranks are in different calls, have different `content`, or
 /// failed. `votes`: the votes of all ranks, `world.size()` elements. `failure`: this rank's exception, or null.
 /// `message`: the message of `failure`; empty if `failure` is null. Collective.
-[[noreturn, gnu::cold]] void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
-                                       std::string const& message);
+[[noreturn, gnu::cold]] void throw_disagreement(communicator& world, vote const* votes,
+                                                std::exception_ptr const& failure, std::string const& message);
 
 } // namespace detail
 

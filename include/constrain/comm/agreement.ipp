@@ -51,8 +51,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   std::rethrow_exception(agreed_failure());
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
-                                              std::string const& message) {
+[[gnu::cold]] CONSTRAIN_INLINE void throw_disagreement(communicator& world, vote const* votes,
+                                                       std::exception_ptr const& failure, std::string const& message) {
   int const ranks = world.size();
   auto const call_name = [&](int rank) { return std::string(name_of(joint_call(votes[rank].call))); };
   for (int rank = 1; rank < ranks; ++rank)
@@ -110,7 +110,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     sum += v.count;
     unanimous = unanimous && v.length == 0 && v.call == votes[0].call && v.content == votes[0].content;
   }
-  if (!unanimous) detail::throw_for(world, votes, failure, message);
+  if (!unanimous) detail::throw_disagreement(world, votes, failure, message);
   return sum;
 }
 

@@ -62,7 +62,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   detail::gather(world, votes);
   bool all_equal = true;
   for (int rank = 0; rank < ranks; ++rank) {
-    if (votes[rank].call != votes[0].call) detail::throw_for(world, votes, nullptr, {});
+    if (votes[rank].call != votes[0].call) detail::throw_disagreement(world, votes, nullptr, {});
     all_equal = all_equal && votes[rank].hash == votes[0].hash;
     lengths[rank] = votes[rank].length;
   }

@@ -34,7 +34,7 @@ namespace detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE auto safetensors_index::find(std::string_view name) const -> entry const* {
   auto const position = std::lower_bound(tensors.begin(), tensors.end(), name,
-                                         [](entry const& e, std::string_view name) { return e.name < name; });
+                                         [](entry const& e, std::string_view sought) { return e.name < sought; });
   return position != tensors.end() && position->name == name ? &*position : nullptr;
 }
 

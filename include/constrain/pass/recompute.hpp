@@ -32,9 +32,9 @@ public:
     if (segment_length_ > 1) {
       split_axis();
       append_nodes(0, forward_);
-      segmented_forward();
+      append_segmented_forward();
       append_nodes(nest_.end[forward_] + 1, reversed_);
-      segmented_backward();
+      append_segmented_backward();
       append_nodes(end + 1, in_.nodes.size());
     } else {
       append_nodes(0, reversed_ + 1);
@@ -94,7 +94,7 @@ private:
   }
 
   /// Appends the forward loop as a loop over segments, each of which keeps its input.
-  constexpr void segmented_forward() {
+  constexpr void append_segmented_forward() {
     auto const info = in_.values[carried_];
     out_.open(segments_, false);
     segment_inputs_ = out_.new_value({info.type, info.shape}, role::activation, info.line);
@@ -107,7 +107,7 @@ private:
 
   /// Appends the reversed loop as a reversed loop over segments. Each iteration recomputes one segment, then runs its
   /// backward pass.
-  constexpr void segmented_backward() {
+  constexpr void append_segmented_backward() {
     out_.open(segments_, true);
     int const recomputed = new_carried(iterations_);
     copy({segment_inputs_, at::current}, {recomputed, at::initial});

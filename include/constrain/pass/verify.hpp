@@ -74,8 +74,8 @@ constexpr diagnosis verify(program const& p) {
     operand_types inputs;
     for (int k = 0; k < n.inputs.size(); ++k) {
       int const value = n.inputs[k].value;
-      if (!written.contain(value)) {
-        auto const reason = written.lost(value) ? why::overwritten_before_read : why::read_before_written;
+      if (!written.is_readable(value)) {
+        auto const reason = written.is_overwritten(value) ? why::overwritten_before_read : why::read_before_written;
         return {reason, n.line, n.called_from, 0, value};
       }
       if (written_as[value] != layout::replicated || n.op->changes_layout())

@@ -26,12 +26,12 @@ public:
   /// Whether `value` can be read. Nodes must have written `value`, views that together cover `value`, or the value of
   /// which `value` is a view. No node may have overwritten `value` since. Inputs and persistent values count as written
   /// from the start.
-  constexpr bool contain(int value) const {
+  constexpr bool is_readable(int value) const {
     auto const& view = p_.values[value].view;
-    return is_complete(value) || (view && !lost(value) && contain(view.of.value));
+    return is_complete(value) || (view && !is_overwritten(value) && is_readable(view.of.value));
   }
   /// Whether nodes have written the value itself, and then another value over it.
-  constexpr bool lost(int value) const { return state_[value] == state::overwritten; }
+  constexpr bool is_overwritten(int value) const { return state_[value] == state::overwritten; }
 
   /// Records that a node writes the value.
   constexpr void write(int value) {
