@@ -41,7 +41,7 @@ void measure(ct::mpi& world) {
   ct::cuda_context context(stream, parameters.data);
   ct::nccl_ranks ranks(world, world, 600, true, [] {});
   context.connect(ranks);
-  ct::step_parameters const step{.world = &world, .context = &context};
+  ct::step_parameters const step{.data = &world, .context = &context};
   ct::attributes const none{};
   ct::call const call{none, step};
   ct::shape const shape(ct::op::exchange_elements);

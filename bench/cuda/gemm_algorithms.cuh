@@ -6,7 +6,7 @@
 
 namespace constrain::bench {
 
-/// The seconds of a GEMM with each of the first `most_choices` algorithms of cuBLASLt's heuristic, in the heuristic's
+/// The seconds of a GEMM with each of the first `max_choices` algorithms of cuBLASLt's heuristic, in the heuristic's
 /// order. The library uses the first. Empty for a GEMM that runs in parts (gemm_parts.hpp).
 template <class device>
 std::vector<double> seconds_of_algorithms(laboratory<device> const& here, plan_gemm const& g, sizes const& size) {
@@ -18,7 +18,7 @@ std::vector<double> seconds_of_algorithms(laboratory<device> const& here, plan_g
   auto const e = with_leading_dimensions(g.a, g.b, g.extents());
   auto const result = g.adds ? dtype::f32 : dtype::bf16;
   gemm_shape const shape{ta, tb, e.m, e.n, e.k, e.lda, e.ldb, e.ldc, g.adds, dtype::bf16, result};
-  for (int choice = 0; choice < constrain::detail::cuda_gemm::most_choices; ++choice) {
+  for (int choice = 0; choice < constrain::detail::cuda_gemm::max_choices; ++choice) {
     constrain::detail::cuda_gemm const one(handle, shape, choice);
     if (!one.exists()) break;
     auto const run = [&](bfloat16 const* left, bfloat16 const* right, std::byte* to) {

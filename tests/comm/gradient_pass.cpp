@@ -103,7 +103,7 @@ struct adds_a_constant {
 
 template <> struct constrain::kernel<own::add_constant, constrain::cpu> {
   template <class real> static void run(call const& c, tensor<real> gradient) {
-    double const ranks = c.parameters.world == nullptr ? 1 : c.parameters.world->size();
+    double const ranks = c.parameters.data == nullptr ? 1 : c.parameters.data->size();
     for (std::int64_t i = 0; i < gradient.count; ++i)
       gradient[i] = (c.add_to(0) ? gradient[i] : real(0)) + static_cast<real>(1e-3 / ranks);
   }

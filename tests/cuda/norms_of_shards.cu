@@ -84,7 +84,7 @@ template <class stored> void compare(std::int64_t elements, std::int64_t tensors
   std::vector<double> gathered;
   for (int r = 0; r < shards; ++r) {
     one_of group(r, shards);
-    step.group = &group;
+    step.zero = &group;
     std::vector<stored> mine(static_cast<std::size_t>(map.stored() * tensors), stored(1e9f)); // padding is not summed
     for (std::int64_t t = 0; t < tensors; ++t)
       for (std::int64_t i = 0; i < map.length(r); ++i)
@@ -93,7 +93,7 @@ template <class stored> void compare(std::int64_t elements, std::int64_t tensors
     device_array<stored> const part(mine);
     device_array<double> const sums(std::vector<double>(static_cast<std::size_t>(of_chunks.elements()), 7));
     ct::call_of<ct::op::chunk_squares> chunks{ct::call{none, step}};
-    chunks.options = {.tensors = tensors, .step = map.stored(), .elements = elements, .shards = shards};
+    chunks.options = {.tensors = tensors, .stride = map.stored(), .elements = elements, .shards = shards};
     ct::kernel<ct::op::chunk_squares, target>::run(chunks, part.read_only(shard), sums.view(of_chunks));
     auto const values = sums.read();
     gathered.insert(gathered.end(), values.begin(), values.end());

@@ -72,8 +72,8 @@ TEST_CASE("parts in 16 bits are added in fp32 and rounded once") {
 TEST_CASE("alone, a rank's shard is the full tensor") {
   ct::self world, group;
   ct::step_parameters parameters;
-  parameters.world = &world;
-  parameters.group = &group;
+  parameters.data = &world;
+  parameters.zero = &group;
   auto const options = ct::pack(ct::op::reduce_scatter::options{.shards = 1});
   ct::call const c{options, parameters};
   std::vector<float> gradient(300'000), shard(gradient.size(), -1), buffer(ct::op::exchange_elements);
@@ -113,7 +113,7 @@ TEST_CASE("each rank keeps its shard of a full tensor, padded with zeros") {
   for (int rank : {0, 1}) {
     one_of_two group(rank);
     ct::step_parameters parameters;
-    parameters.group = &group;
+    parameters.zero = &group;
     ct::call const c{options, parameters};
     std::vector<float> shard(static_cast<std::size_t>(stored.elements()), -1);
     ct::kernel<ct::op::local_shard, ct::cpu>::run(c, ct::tensor<float const>{full.data(), &s, elements},

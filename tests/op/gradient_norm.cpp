@@ -97,9 +97,9 @@ template <class real> double sum_of_pieces(std::vector<real> const& stack, std::
     ct::tensor<real const> const its_piece{piece.data(), &stored, std::ssize(piece)};
     numbered group(static_cast<int>(rank));
     ct::step_parameters parameters;
-    parameters.group = &group;
+    parameters.zero = &group;
     auto const options = ct::pack(ct::op::chunk_squares::options{
-        .tensors = tensors, .step = map.stored(), .elements = map.elements, .shards = shards});
+        .tensors = tensors, .stride = map.stored(), .elements = map.elements, .shards = shards});
     call_kernel<ct::op::chunk_squares>(ct::call{options, parameters}, its_piece, its_sums);
   }
   call_kernel<ct::op::chunk_sum>(plain, sums.in(), squares.out());

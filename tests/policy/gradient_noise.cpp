@@ -91,7 +91,7 @@ template <> struct constrain::kernel<own::add_noise, constrain::cpu> {
 
 private:
   template <class real> static void add(call const& c, double deviation, tensor<real> gradient) {
-    bool const draws = c.parameters.world == nullptr || c.parameters.world->rank() == 0;
+    bool const draws = c.parameters.data == nullptr || c.parameters.data->rank() == 0;
     random_stream const stream{c.parameters.seed, c.parameters.step, c.random_key, c.iteration};
     parallel_for((gradient.count + 3) / 4, [=](std::int64_t quad) {
       auto const bits = stream.draw(0, quad);

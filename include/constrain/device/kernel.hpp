@@ -19,8 +19,8 @@ struct step_parameters {
   std::int64_t updates = 0;        // optimizer steps before this run, except known skips; Adam's t is updates + 1
   std::int64_t first_sample = 0;   // index of this rank's first sample in the global batch
   std::int64_t samples = 0;        // number of samples in a micro-batch of one rank
-  communicator* world = nullptr;   // all ranks that train on different data
-  communicator* group = nullptr;   // the ranks that together hold one full set of shards
+  communicator* data = nullptr;    // all ranks that train on different data
+  communicator* zero = nullptr;    // the ranks that together hold one full set of shards
   communicator* tensor = nullptr;  // the ranks over which tensor parallelism divides a tensor
   cuda_context* context = nullptr; // stream and GEMMs of a CUDA device; null on the CPU
   // Number of valid labels in each micro-batch of this rank, in host memory. Loops over rows skip the iterations

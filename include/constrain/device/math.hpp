@@ -43,9 +43,9 @@ CT_VECTORIZED real multiply_add(real a, std::type_identity_t<real> b, std::type_
 namespace detail {
 
 /// c0 + c1 x + c2 x^2 + ...
-template <class... reals> CT_VECTORIZED float polynomial(float x, float c0, reals... rest) noexcept {
-  if constexpr (sizeof...(rest) == 0) return c0;
-  else return multiply_add(x, polynomial(x, rest...), c0);
+template <class... reals> CT_VECTORIZED float polynomial(float x, float c0, reals... coefficients) noexcept {
+  if constexpr (sizeof...(coefficients) == 0) return c0;
+  else return multiply_add(x, polynomial(x, coefficients...), c0);
 }
 
 /// `condition ? a : b`, computed on bits, so that compilers do not emit a branch.
@@ -96,9 +96,9 @@ CT_VECTORIZED float exp_host(float x) noexcept {
 }
 
 CT_VECTORIZED float exp_or_zero_host(float x) noexcept {
-  float const least = -87.0f; // exp(-87) is still a normal number
-  auto const y = exp_in_parts(select(x < least, least, x));
-  return select(x < least, 0.0f, y.significand * power_of_two(y.exponent));
+  float const lowest_x = -87.0f; // exp(-87) is still a normal number
+  auto const y = exp_in_parts(select(x < lowest_x, lowest_x, x));
+  return select(x < lowest_x, 0.0f, y.significand * power_of_two(y.exponent));
 }
 
 CT_VECTORIZED float log_host(float x) noexcept {
@@ -114,9 +114,9 @@ CT_VECTORIZED float log_host(float x) noexcept {
   float const half_square = 0.5f * f * f;
   float const low = multiply_add(s, half_square + series, exponent * 0x1.7f7d1cp-20f);
   float const y = multiply_add(exponent, 0x1.62e4p-1f, f - (half_square - low));
-  float const limit = std::numeric_limits<float>::infinity();
-  float const special = select(x == 0.0f, -limit, select(x < 0.0f, std::numeric_limits<float>::quiet_NaN(), x));
-  return select((x > 0.0f) & (x < limit), y, special);
+  float const inf = std::numeric_limits<float>::infinity();
+  float const special = select(x == 0.0f, -inf, select(x < 0.0f, std::numeric_limits<float>::quiet_NaN(), x));
+  return select((x > 0.0f) & (x < inf), y, special);
 }
 
 /// Uses the square root instruction if the compiler need not set errno. Otherwise, uses Newton's method from a
@@ -125,7 +125,7 @@ CT_VECTORIZED float sqrt_host(float x) noexcept {
 #if defined(__NO_MATH_ERRNO__)
   return libm::sqrt(x);
 #else
-  bool const tiny = x < 0x1p-60f; // if so, x is scaled up, since otherwise `rest` could be subnormal
+  bool const tiny = x < 0x1p-60f; // if so, x is scaled up, since otherwise `residual` could be subnormal
   float const scaled = x * select(tiny, 0x1p64f, 1.0f);
   float y = std::bit_cast<float>(0x5f3759dfu - (std::bit_cast<std::uint32_t>(scaled) >> 1)); // 1 / sqrt within 3.5 %
   y *= 1.5f - 0.5f * scaled * y * y;
@@ -134,45 +134,45 @@ CT_VECTORIZED float sqrt_host(float x) noexcept {
   float const root = scaled * y;
   float const high = std::bit_cast<float>(std::bit_cast<std::uint32_t>(root) & 0xfffff000u); // high * high is exact
   float const low = root - high;
-  float const rest = scaled - high * high - 2.0f * high * low - low * low;
-  float const result = (root + 0.5f * y * rest) * select(tiny, 0x1p-32f, 1.0f);
-  float const limit = std::numeric_limits<float>::infinity();
-  return select((x > 0.0f) & (x < limit), result, select(x < 0.0f, std::numeric_limits<float>::quiet_NaN(), x));
+  float const residual = scaled - high * high - 2.0f * high * low - low * low;
+  float const result = (root + 0.5f * y * residual) * select(tiny, 0x1p-32f, 1.0f);
+  float const inf = std::numeric_limits<float>::infinity();
+  return select((x > 0.0f) & (x < inf), result, select(x < 0.0f, std::numeric_limits<float>::quiet_NaN(), x));
 #endif
 }
 
 CT_VECTORIZED float tanh_host(float x) noexcept {
-  float const size = magnitude(x);
+  float const abs_x = magnitude(x);
   float const z = x * x;
   float const small = polynomial(z, -0x1.55553ep-2f, 0x1.1109aep-3f, -0x1.b898f8p-5f, 0x1.54b90cp-6f, -0x1.82596ep-8f);
-  float const large = 1.0f - 2.0f / (exp_host(2.0f * size) + 1.0f);
-  return with_sign_of(select(size < 0.6f, multiply_add(size * z, small, size), large), x);
+  float const large = 1.0f - 2.0f / (exp_host(2.0f * abs_x) + 1.0f);
+  return with_sign_of(select(abs_x < 0.6f, multiply_add(abs_x * z, small, abs_x), large), x);
 }
 
 CT_VECTORIZED float erf_host(float x) noexcept {
-  float const size = magnitude(x);
+  float const abs_x = magnitude(x);
   float const small = polynomial(x * x, 0x1.06eba6p-3f, -0x1.8126fap-2f, 0x1.ce1dd4p-4f, -0x1.b6beeap-6f,
                                  0x1.4876d8p-8f, -0x1.3f4f6p-11f);
-  float const t = select(size > 4.0f, 4.0f, size);
+  float const t = select(abs_x > 4.0f, 4.0f, abs_x);
   float const large = polynomial(t, 0x1.254366p-13f, 0x1.20beacp+0f, 0x1.460878p-1f, 0x1.ab27bcp-4f, -0x1.6eff1ap-6f,
                                  0x1.949f56p-9f, -0x1.a45e94p-13f); // -log(erfc(t))
-  return select(size < 0.9f, multiply_add(x, small, x), with_sign_of(1.0f - exp_host(-large), x));
+  return select(abs_x < 0.9f, multiply_add(x, small, x), with_sign_of(1.0f - exp_host(-large), x));
 }
 
 CT_VECTORIZED float sigmoid_host(float x) noexcept {
   float const e = exp_host(-magnitude(x)); // at most 1, so neither the sum nor the quotient overflows
   float const sum = 1.0f + e;
   float const y = select(x < 0.0f, e, 1.0f) / sum;
-  float const lost = e - (sum - 1.0f);                             // the exact rounding error of the sum
-  return multiply_add(y, -lost * multiply_add(e, -0.5f, 1.0f), y); // 1 - e/2 approximates 1 / sum well enough
+  float const rounding_error = e - (sum - 1.0f);                             // the exact rounding error of the sum
+  return multiply_add(y, -rounding_error * multiply_add(e, -0.5f, 1.0f), y); // 1 - e/2 approximates 1 / sum well enough
 }
 
 /// Clamps x to [low, high], where low < 0 < high; a NaN becomes `low` or `high`. Compares bits as integers. As signed
 /// integers, positive floats keep their order, and negative floats are below them. As unsigned integers, negative
 /// floats are above all positive floats, in reverse order.
 CT_VECTORIZED float clamp(float x, float low, float high) noexcept {
-  auto const below = std::min(std::bit_cast<std::int32_t>(x), std::bit_cast<std::int32_t>(high));
-  return std::bit_cast<float>(std::min(static_cast<std::uint32_t>(below), std::bit_cast<std::uint32_t>(low)));
+  auto const capped = std::min(std::bit_cast<std::int32_t>(x), std::bit_cast<std::int32_t>(high));
+  return std::bit_cast<float>(std::min(static_cast<std::uint32_t>(capped), std::bit_cast<std::uint32_t>(low)));
 }
 
 CT_VECTORIZED float gate_host(float x) noexcept {

@@ -53,8 +53,8 @@ struct normal_pair {
 /// than 6.77 standard deviations from the mean, because `radius_word` has only 32 bits. Source: G. Box, M. Muller, "A
 /// Note on the Generation of Random Normal Deviates", 1958.
 inline normal_pair normal(std::uint32_t radius_word, std::uint32_t angle_word) noexcept {
-  double const open = (radius_word + 0.5) * 0x1p-32; // in (0, 1): never 0, so its logarithm is finite
-  double const radius = detail::libm::sqrt(-2 * detail::libm::log(open));
+  double const unit_value = (radius_word + 0.5) * 0x1p-32; // in (0, 1): never 0, so its logarithm is finite
+  double const radius = detail::libm::sqrt(-2 * detail::libm::log(unit_value));
   double const angle = 6.283185307179586 * 0x1p-32 * angle_word;
   return {radius * detail::libm::cos(angle), radius * detail::libm::sin(angle)};
 }

@@ -174,7 +174,7 @@ protected:
     n.seed = state_.seed, n.step = state_.steps.count();
     n.updates = state_.steps.count() - state_.skipped;
     n.samples = task::sequences, n.first_sample = ranks_.data().rank() * micro_batches * task::sequences;
-    n.world = &ranks_.data(), n.group = &ranks_.zero(), n.tensor = ranks_.tensor.get();
+    n.data = &ranks_.data(), n.zero = &ranks_.zero(), n.tensor = ranks_.tensor.get();
     return n;
   }
 

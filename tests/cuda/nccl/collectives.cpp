@@ -70,7 +70,7 @@ struct device_of_rank {
   device_array<std::byte> parameters{std::vector<std::byte>(target::parameters), stream};
   ct::cuda_context context{stream, parameters.data};
   ct::nccl_ranks ranks;
-  ct::step_parameters step{.world = &world, .group = &world, .context = &context};
+  ct::step_parameters step{.data = &world, .zero = &world, .context = &context};
 
   device_of_rank(ct::communicator& all, ct::communicator& zero, bool ordered = true)
       : world(all), ranks(all, zero, 60, ordered, [] {}) {

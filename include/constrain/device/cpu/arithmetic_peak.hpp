@@ -42,16 +42,16 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
   __builtin_cpu_init();
   auto const operations = [=](int bytes) { return 2.0 * chains * bytes / sizeof(real) * static_cast<double>(rounds); };
   if (__builtin_cpu_supports("avx512f")) {
-    auto const done = operations(64);
+    auto const operation_count = operations(64);
     if constexpr (std::is_same_v<real, float>) CONSTRAIN_CHAINS("s", "zmm");
     else CONSTRAIN_CHAINS("d", "zmm");
-    return done;
+    return operation_count;
   }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    auto const done = operations(32);
+    auto const operation_count = operations(32);
     if constexpr (std::is_same_v<real, float>) CONSTRAIN_CHAINS("s", "ymm");
     else CONSTRAIN_CHAINS("d", "ymm");
-    return done;
+    return operation_count;
   }
 #undef CONSTRAIN_CHAINS
 #undef CONSTRAIN_CHAIN
@@ -75,14 +75,14 @@ template <class real> double chain_rate() {
   constexpr int measurements = 24; // the clock frequency may still be low in the first measurements
   double rates[measurements], best = 0;
   for (auto& rate : rates) {
-    thread_stopwatch const since;
+    thread_stopwatch const timer;
     auto const operations = multiply_add_chains<real>(rounds);
-    rate = operations / since.seconds();
+    rate = operations / timer.seconds();
     best = std::max(best, rate);
   }
-  int agree = 0;
-  for (double const rate : rates) agree += rate >= 0.95 * best ? 1 : 0;
-  return math::finite(best) && 3 * agree >= measurements ? best : 0;
+  int near_best = 0;
+  for (double const rate : rates) near_best += rate >= 0.95 * best ? 1 : 0;
+  return math::finite(best) && 3 * near_best >= measurements ? best : 0;
 }
 
 } // namespace detail

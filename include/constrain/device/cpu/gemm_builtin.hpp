@@ -23,50 +23,51 @@ namespace detail {
 inline constexpr std::size_t gemm_buffer_bytes = 1008 * 1024;
 alignas(64) inline constinit thread_local unsigned char gemm_buffer[gemm_buffer_bytes];
 
-/// Splits `extent`, at least 1, into as few equal parts as possible, none larger than `most`. Returns the size of a
+/// Splits `extent`, at least 1, into as few equal parts as possible, none larger than `maximum`. Returns the size of a
 /// part, rounded up to a multiple of `multiple`.
-constexpr std::int64_t gemm_share(std::int64_t extent, std::int64_t most, std::int64_t multiple) {
-  std::int64_t const parts = (extent - 1) / most + 1;
+constexpr std::int64_t equal_part(std::int64_t extent, std::int64_t maximum, std::int64_t multiple) {
+  std::int64_t const parts = (extent - 1) / maximum + 1;
   return ((extent - 1) / parts / multiple + 1) * multiple;
 }
 
 /// Prefetches into the L2 cache the rows of B that are needed next, while the current rows are multiplied.
-struct gemm_ahead {
+struct gemm_prefetch {
   char const* row = nullptr;                        // the current row
   std::int64_t rows = 0, stride = 0, row_bytes = 0; // rows left; bytes from one row to the next; bytes to fetch per row
-  std::int64_t lines_per_fetch = 0, at = 0;         // cache lines per call to `fetch`; bytes of `row` already fetched
+  std::int64_t lines_per_fetch = 0, offset = 0;     // cache lines per call to `fetch`; bytes of `row` already fetched
 
   static constexpr std::int64_t line = 64; // bytes of a cache line
   /// Spreads all cache lines over `calls` calls to `fetch`.
-  void share_among(std::int64_t calls) { lines_per_fetch = rows * ((row_bytes - 1) / line + 1) / calls + 1; }
+  void spread_over(std::int64_t calls) { lines_per_fetch = rows * ((row_bytes - 1) / line + 1) / calls + 1; }
   /// Prefetches the next cache lines.
   void fetch() {
     for (std::int64_t i = 0; i < lines_per_fetch && rows > 0; ++i) {
-      __builtin_prefetch(row + at, 0, 2);
-      if ((at += line) >= row_bytes) at = 0, row += stride, --rows;
+      __builtin_prefetch(row + offset, 0, 2);
+      if ((offset += line) >= row_bytes) offset = 0, row += stride, --rows;
     }
   }
 };
 
 /// c [rows, columns] = alpha a b + beta c. a: packed panels (`gemm_pack`) of `depth` packed elements along k. b: panels
-/// that are b_panel elements apart; in a panel, the `depth` rows are b_step elements apart. Calls `ahead.fetch` once
-/// per micro-tile.
+/// that are panel_stride elements apart; in a panel, the `depth` rows are b_stride elements apart. Calls
+/// `prefetch.fetch` once per micro-tile.
 template <class packed, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
 void gemm_panels(std::int64_t rows, std::int64_t columns, std::int64_t depth, packed const* a, packed const* b,
-                 std::int64_t b_step, std::int64_t b_panel, gemm_scales<real> const& scales, c_type* c,
-                 std::int64_t ldc, gemm_ahead& ahead) {
-  for (std::int64_t j = 0; j < columns; j += blocking::columns, b += b_panel)
+                 std::int64_t b_stride, std::int64_t panel_stride, gemm_scales<real> const& scales, c_type* c,
+                 std::int64_t ldc, gemm_prefetch& prefetch) {
+  for (std::int64_t j = 0; j < columns; j += blocking::columns, b += panel_stride)
     for (std::int64_t i = 0; i < rows; i += blocking::rows) {
       std::int64_t const height = std::min<std::int64_t>(rows - i, blocking::rows);
       std::int64_t const width = std::min<std::int64_t>(columns - j, blocking::columns);
-      c_type* const at = c + i * ldc + j;
-      ahead.fetch();
+      c_type* const c_tile = c + i * ldc + j;
+      prefetch.fetch();
       if constexpr (std::is_same_v<c_type, real>)
         if (height == blocking::rows && width == blocking::columns) {
-          gemm_micro(std::make_index_sequence<blocking::rows>{}, depth, a + i * depth, b, b_step, scales, at, ldc);
+          gemm_micro(std::make_index_sequence<blocking::rows>{}, depth, a + i * depth, b, b_stride, scales, c_tile,
+                     ldc);
           continue;
         }
-      gemm_edge(height, width, depth, a + i * depth, b, b_step, scales, at, ldc);
+      gemm_edge(height, width, depth, a + i * depth, b, b_stride, scales, c_tile, ldc);
     }
 }
 
@@ -83,46 +84,47 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   auto* const packed_b = packed_a + blocking::a_size;
   // With few rows, packing B costs more time than it saves. In this case, B is read in place if it needs no conversion
   // and no transposition, except in a block that ends with an incomplete panel.
-  bool const direct = std::is_same_v<b_type, packed> && b_transposed == transpose::no && rows <= 2 * blocking::rows;
-  auto const tile_rows = gemm_share(rows, blocking::tile_rows, blocking::rows);
-  auto const block_rows = gemm_share(std::min(rows, tile_rows), blocking::block_rows, blocking::rows);
-  auto const part_of_b = [&](std::int64_t p, std::int64_t j) {
+  bool const can_read_in_place =
+      std::is_same_v<b_type, packed> && b_transposed == transpose::no && rows <= 2 * blocking::rows;
+  auto const tile_rows = equal_part(rows, blocking::tile_rows, blocking::rows);
+  auto const block_rows = equal_part(std::min(rows, tile_rows), blocking::block_rows, blocking::rows);
+  auto const prefetch_of_b = [&](std::int64_t p, std::int64_t j) {
     auto const length = std::min(blocking::along_k, k - p),
                width = std::min<std::int64_t>(blocking::tile_columns, columns - j);
     bool const transposed = b_transposed == transpose::yes;
     constexpr auto size = static_cast<std::int64_t>(sizeof(b_type));
-    return gemm_ahead{.row = reinterpret_cast<char const*>(transposed ? b + j * ldb + p : b + p * ldb + j),
-                      .rows = transposed ? width : length,
-                      .stride = ldb * size,
-                      .row_bytes = (transposed ? length : width) * size};
+    return gemm_prefetch{.row = reinterpret_cast<char const*>(transposed ? b + j * ldb + p : b + p * ldb + j),
+                         .rows = transposed ? width : length,
+                         .stride = ldb * size,
+                         .row_bytes = (transposed ? length : width) * size};
   };
-  for (std::int64_t top = 0; top < rows; top += tile_rows) {
-    auto const height = std::min(tile_rows, rows - top);
+  for (std::int64_t first_row = 0; first_row < rows; first_row += tile_rows) {
+    auto const height = std::min(tile_rows, rows - first_row);
     std::int64_t p = 0;
     do { // at least once: for k = 0, C must still be scaled
       auto const length = std::min(blocking::along_k, k - p);
       auto const depth = (length - 1 + elements_of<packed>) / elements_of<packed>;
       if (a_transposed == transpose::yes)
-        gemm_pack<blocking::rows, true>(a + p * lda + top, lda, height, length, packed_a);
-      else gemm_pack<blocking::rows, false>(a + top * lda + p, lda, height, length, packed_a);
+        gemm_pack<blocking::rows, true>(a + p * lda + first_row, lda, height, length, packed_a);
+      else gemm_pack<blocking::rows, false>(a + first_row * lda + p, lda, height, length, packed_a);
       for (std::int64_t j = 0; j < columns; j += blocking::tile_columns) {
         auto const width = std::min<std::int64_t>(blocking::tile_columns, columns - j);
-        bool const in_place = direct && width % blocking::columns == 0;
-        packed const* from_b = packed_b;
+        bool const in_place = can_read_in_place && width % blocking::columns == 0;
+        packed const* b_source = packed_b;
         if constexpr (std::is_same_v<b_type, packed>)
-          if (in_place) from_b = b + p * ldb + j;
+          if (in_place) b_source = b + p * ldb + j;
         if (b_transposed == transpose::yes)
           gemm_pack<blocking::columns, false>(b + j * ldb + p, ldb, width, length, packed_b);
         else if (!in_place) gemm_pack<blocking::columns, true>(b + p * ldb + j, ldb, width, length, packed_b);
-        gemm_ahead ahead = j + width < columns ? part_of_b(p, j + width)
-                           : p + length < k    ? part_of_b(p + length, 0)
-                                               : gemm_ahead{};
-        ahead.share_among(((height - 1) / blocking::rows + 1) * ((width - 1) / blocking::columns + 1));
+        gemm_prefetch prefetch = j + width < columns ? prefetch_of_b(p, j + width)
+                                 : p + length < k    ? prefetch_of_b(p + length, 0)
+                                                     : gemm_prefetch{};
+        prefetch.spread_over(((height - 1) / blocking::rows + 1) * ((width - 1) / blocking::columns + 1));
         gemm_scales<real> const scales = {alpha, p == 0 ? beta : real{1}};
         for (std::int64_t i = 0; i < height; i += block_rows)
-          gemm_panels(std::min(block_rows, height - i), width, depth, packed_a + i * depth, from_b,
+          gemm_panels(std::min(block_rows, height - i), width, depth, packed_a + i * depth, b_source,
                       in_place ? ldb : blocking::columns, in_place ? blocking::columns : blocking::columns * depth,
-                      scales, c + (top + i) * ldc + j, ldc, ahead);
+                      scales, c + (first_row + i) * ldc + j, ldc, prefetch);
       }
       p += length;
     } while (p < k);
@@ -141,9 +143,9 @@ void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64
   using blocking = gemm_blocking<packed>;
   if (k <= blocking::along_k)
     return gemm_tile<packed>(a_transposed, b_transposed, rows, columns, k, alpha, a, lda, b, ldb, beta, c, ldc);
-  auto const tile_rows = gemm_share(rows, blocking::tile_rows, blocking::rows);
+  auto const tile_rows = equal_part(rows, blocking::tile_rows, blocking::rows);
   auto const tile_columns =
-      gemm_share(columns, gemm_sums_count / tile_rows / blocking::columns * blocking::columns, blocking::columns);
+      equal_part(columns, gemm_sums_count / tile_rows / blocking::columns * blocking::columns, blocking::columns);
   for (std::int64_t j = 0; j < columns; j += tile_columns)
     for (std::int64_t i = 0; i < rows; i += tile_rows) {
       auto const height = std::min(tile_rows, rows - i), width = std::min(tile_columns, columns - j);
@@ -169,25 +171,25 @@ void gemm_packed(transpose a_transposed, transpose b_transposed, std::int64_t m,
   static_assert((blocking::a_size + blocking::b_size) * sizeof(packed) <= gemm_buffer_bytes);
   // The loop below chooses the grid whose tiles cost least. Packing one element costs about as much as ten
   // multiply-adds.
-  std::int64_t rows = 0, columns = 0, least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t rows = 0, columns = 0, lowest_cost = std::numeric_limits<std::int64_t>::max();
   std::int64_t const threads = thread_count();
-  for (std::int64_t down = 1; down <= threads; ++down) {
-    auto const height = gemm_share(m, (m - 1) / down + 1, blocking::rows);
-    auto const width = gemm_share(n, (n - 1) / (threads / down) + 1, blocking::columns);
+  for (std::int64_t grid_rows = 1; grid_rows <= threads; ++grid_rows) {
+    auto const height = equal_part(m, (m - 1) / grid_rows + 1, blocking::rows);
+    auto const width = equal_part(n, (n - 1) / (threads / grid_rows) + 1, blocking::columns);
     auto const cost = height * width + 10 * (height + width);
-    if (cost < least) least = cost, rows = height, columns = width;
+    if (cost < lowest_cost) lowest_cost = cost, rows = height, columns = width;
   }
-  std::int64_t const down = (m - 1) / rows + 1, across = (n - 1) / columns + 1;
-  parallel_for(down * across, [&](std::int64_t index) {
-    std::int64_t const i = index % down * rows, j = index / down * columns;
-    auto const* const from_a = a + (a_transposed == transpose::yes ? i : i * lda);
-    auto const* const from_b = b + (b_transposed == transpose::yes ? j * ldb : j);
+  std::int64_t const grid_rows = (m - 1) / rows + 1, grid_columns = (n - 1) / columns + 1;
+  parallel_for(grid_rows * grid_columns, [&](std::int64_t index) {
+    std::int64_t const i = index % grid_rows * rows, j = index / grid_rows * columns;
+    auto const* const tile_a = a + (a_transposed == transpose::yes ? i : i * lda);
+    auto const* const tile_b = b + (b_transposed == transpose::yes ? j * ldb : j);
     auto const height = std::min(rows, m - i), width = std::min(columns, n - j);
     if constexpr (std::is_same_v<c_type, real>)
-      gemm_tile<packed>(a_transposed, b_transposed, height, width, k, alpha, from_a, lda, from_b, ldb, beta,
+      gemm_tile<packed>(a_transposed, b_transposed, height, width, k, alpha, tile_a, lda, tile_b, ldb, beta,
                         c + i * ldc + j, ldc);
     else
-      gemm_narrow_tile<packed>(a_transposed, b_transposed, height, width, k, alpha, from_a, lda, from_b, ldb, beta,
+      gemm_narrow_tile<packed>(a_transposed, b_transposed, height, width, k, alpha, tile_a, lda, tile_b, ldb, beta,
                                c + i * ldc + j, ldc);
   });
 }

@@ -50,17 +50,17 @@ template <class real, class vector> [[gnu::always_inline]] inline void multiply_
 /// every lane. Subnormal numbers count as 0.
 [[gnu::always_inline]] inline void multiply_add(vector_of<float>::vector& sum, bfloat16_pair a,
                                                 vector_of<bfloat16_pair>::vector b) {
-  vector_of<bfloat16_pair>::vector const everywhere = a - vector_of<bfloat16_pair>::vector{};
-  asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(b), "v"(everywhere));
+  vector_of<bfloat16_pair>::vector const broadcast = a - vector_of<bfloat16_pair>::vector{};
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(b), "v"(broadcast));
 }
 #endif
 
 /// The micro-kernel: c = alpha a b + beta c for one micro-tile of sizeof...(row) rows; c is not read if beta is 0. a:
-/// [depth, blocking::rows], packed; b: [depth, blocking::columns], with rows b_step elements apart. The function is not
-/// inlined, and only sums and operands are live in its loop, since one more live value would spill a register.
+/// [depth, blocking::rows], packed; b: [depth, blocking::columns], with rows b_stride elements apart. The function is
+/// not inlined, and only sums and operands are live in its loop, since one more live value would spill a register.
 template <class packed, class real = sum_of<packed>, class blocking = gemm_blocking<packed>, std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, packed const* b,
-                                  std::int64_t b_step, gemm_scales<real> const& scales, real* c, std::int64_t ldc) {
+                                  std::int64_t b_stride, gemm_scales<real> const& scales, real* c, std::int64_t ldc) {
   using vector = typename vector_of<real>::vector;
   using unaligned = typename vector_of<real>::unaligned;
   constexpr int lanes = blocking::lanes;
@@ -69,13 +69,13 @@ template <class packed, class real = sum_of<packed>, class blocking = gemm_block
     __builtin_prefetch(c + static_cast<std::int64_t>(i) * ldc, 1);
     __builtin_prefetch(c + static_cast<std::int64_t>(i) * ldc + 2 * lanes - 1, 1);
   }
-  vector left[sizeof...(row)] = {}, right[sizeof...(row)] = {};
+  vector left_sums[sizeof...(row)] = {}, right_sums[sizeof...(row)] = {};
   for (std::int64_t p = 0; p < depth; ++p, a += blocking::rows) {
     typename blocking::vector const b_left = *reinterpret_cast<typename blocking::unaligned const*>(b);
     typename blocking::vector const b_right = *reinterpret_cast<typename blocking::unaligned const*>(b + lanes);
     // The address is advanced before the sums: otherwise g++ would load B from memory again for every row.
-    b += b_step;
-    ((multiply_add(left[row], a[row], b_left), multiply_add(right[row], a[row], b_right)), ...);
+    b += b_stride;
+    ((multiply_add(left_sums[row], a[row], b_left), multiply_add(right_sums[row], a[row], b_right)), ...);
   }
   // Makes the compiler compute C's addresses here, instead of keeping them in registers during the loop.
   asm("" : "+r"(c), "+r"(ldc));
@@ -85,8 +85,9 @@ template <class packed, class real = sum_of<packed>, class blocking = gemm_block
     auto& target = *reinterpret_cast<unaligned*>(to);
     target = alpha * sum + beta * target;
   };
-  if (beta == real{}) ((overwrite(left[row], c + row * ldc), overwrite(right[row], c + row * ldc + lanes)), ...);
-  else ((add(left[row], c + row * ldc), add(right[row], c + row * ldc + lanes)), ...);
+  if (beta == real{})
+    ((overwrite(left_sums[row], c + row * ldc), overwrite(right_sums[row], c + row * ldc + lanes)), ...);
+  else ((add(left_sums[row], c + row * ldc), add(right_sums[row], c + row * ldc + lanes)), ...);
 }
 
 /// Copies `count` elements, converting them to the type of `to`. With AVX512_BF16, floats below 2^-126 in absolute
@@ -96,18 +97,18 @@ inline void gemm_copy(from_type const* from, std::int64_t count, to_type* to) {
 #if defined(__AVX512BF16__)
   if constexpr (std::is_same_v<from_type, float> && std::is_same_v<to_type, bfloat16>) {
     constexpr int lanes = vector_of<float>::lanes;
-    typedef std::uint16_t narrow __attribute__((vector_size(2 * lanes)));
-    auto const copy = [=](std::int64_t begin, auto length) {
+    typedef std::uint16_t bf16_lanes __attribute__((vector_size(2 * lanes)));
+    auto const convert = [=](std::int64_t begin, auto length) {
       vector_of<float>::vector x{};
-      narrow rounded;
+      bf16_lanes rounded;
       std::memcpy(&x, from + begin, static_cast<std::size_t>(length) * sizeof(float));
       asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(x));
       std::memcpy(static_cast<void*>(to + begin), &rounded, static_cast<std::size_t>(length) * sizeof(bfloat16));
     };
-    std::int64_t done = 0;
-    for (; done + lanes <= count; done += lanes) copy(done, std::integral_constant<int, lanes>{});
+    std::int64_t i = 0;
+    for (; i + lanes <= count; i += lanes) convert(i, std::integral_constant<int, lanes>{});
     // The same instruction for the rest: every element is rounded alike, whatever its position.
-    if (done < count) copy(done, count - done);
+    if (i < count) convert(i, count - i);
     return;
   }
 #endif
@@ -118,24 +119,24 @@ inline void gemm_copy(from_type const* from, std::int64_t count, to_type* to) {
 /// of C.
 template <class packed, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
 void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t depth, packed const* a, packed const* b,
-               std::int64_t b_step, gemm_scales<real> const& scales, c_type* c, std::int64_t ldc) {
-  alignas(64) real copy[blocking::rows * blocking::columns];
+               std::int64_t b_stride, gemm_scales<real> const& scales, c_type* c, std::int64_t ldc) {
+  alignas(64) real c_copy[blocking::rows * blocking::columns];
   if (scales.beta != real{}) {
-    if (rows * columns < blocking::rows * blocking::columns) std::fill(std::begin(copy), std::end(copy), real{});
-    for (std::int64_t i = 0; i < rows; ++i) gemm_copy(c + i * ldc, columns, copy + i * blocking::columns);
+    if (rows * columns < blocking::rows * blocking::columns) std::fill(std::begin(c_copy), std::end(c_copy), real{});
+    for (std::int64_t i = 0; i < rows; ++i) gemm_copy(c + i * ldc, columns, c_copy + i * blocking::columns);
   }
   // The smallest micro-kernel that has all rows.
   auto const multiply = [&]<std::size_t count>(std::index_sequence<count>) {
     if (rows > static_cast<std::int64_t>(count)) return false;
-    gemm_micro(std::make_index_sequence<count>{}, depth, a, b, b_step, scales, copy, blocking::columns);
+    gemm_micro(std::make_index_sequence<count>{}, depth, a, b, b_stride, scales, c_copy, blocking::columns);
     return true;
   };
-  constexpr std::size_t most = blocking::rows;
-  [[maybe_unused]] bool const done = [&]<std::size_t... count>(std::index_sequence<count...>) {
+  constexpr std::size_t full_rows = blocking::rows;
+  [[maybe_unused]] bool const multiplied = [&]<std::size_t... count>(std::index_sequence<count...>) {
     return (multiply(std::index_sequence<count>{}) || ...);
   }
-  (std::index_sequence<1, (most + 2) / 4, (most + 1) / 2, (3 * most + 3) / 4, most>{});
-  for (std::int64_t i = 0; i < rows; ++i) gemm_copy(copy + i * blocking::columns, columns, c + i * ldc);
+  (std::index_sequence<1, (full_rows + 2) / 4, (full_rows + 1) / 2, (3 * full_rows + 3) / 4, full_rows>{});
+  for (std::int64_t i = 0; i < rows; ++i) gemm_copy(c_copy + i * blocking::columns, columns, c + i * ldc);
 }
 
 } // namespace constrain::detail

@@ -18,12 +18,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Intel Xeon (family 6, model 207) with AMX disabled. The built-in GEMM with vdpbf16ps is faster than oneDNN's in a
 /// step (`multiplies_pairs`).
 inline bool onednn_multiplies_bf16() {
-  static bool const answer = [] {
+  static bool const is_faster = [] {
     auto const supported = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
-    auto const has = [&](unsigned isa) { return (supported & isa) == isa; };
-    return has(dnnl_cpu_isa_avx512_core_amx) || (has(dnnl_cpu_isa_avx512_core_bf16) && __builtin_cpu_is("amd"));
+    auto const has_isa = [&](unsigned isa) { return (supported & isa) == isa; };
+    return has_isa(dnnl_cpu_isa_avx512_core_amx) || (has_isa(dnnl_cpu_isa_avx512_core_bf16) && __builtin_cpu_is("amd"));
   }();
-  return answer;
+  return is_faster;
 }
 
 /// Throws `error` unless `status` is success. `what`: oneDNN's action, such as "create a stream".
@@ -91,10 +91,10 @@ struct onednn_layout {
 #endif
 
 /// oneDNN's CPU engine and a stream on this engine.
-struct onednn_machine {
+struct onednn_context {
   onednn_engine engine;
   onednn_stream stream;
-  onednn_machine() {
+  onednn_context() {
     onednn_check(dnnl_engine_create(&engine.value, dnnl_cpu, 0), "create an engine");
     onednn_check(dnnl_stream_create(&stream.value, engine.value, dnnl_stream_default_flags), "create a stream");
   }
@@ -111,7 +111,7 @@ template <class stored, class c_type>
   requires(onednn_type<stored> != dnnl_data_type_undef && onednn_type<c_type> != dnnl_data_type_undef)
 void onednn_matmul(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, stored const* a, std::int64_t lda,
                    stored const* b, std::int64_t ldb, float beta, c_type* c, std::int64_t ldc) {
-  static onednn_machine const machine;
+  static onednn_context const context;
   dnnl_dims_t const a_extents = {m, k}, b_extents = {k, n}, c_extents = {m, n};
   dnnl_dims_t const a_strides = {ta ? 1 : lda, ta ? lda : 1}, b_strides = {tb ? 1 : ldb, tb ? ldb : 1},
                     c_strides = {ldc, 1};
@@ -121,14 +121,14 @@ void onednn_matmul(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_
   onednn_attributes attributes;
   onednn_check(dnnl_primitive_attr_create(&attributes.value), "create attributes");
   if (beta != 0) {
-    onednn_post_ops post;
-    onednn_check(dnnl_post_ops_create(&post.value), "set a post-op");
+    onednn_post_ops post_ops;
+    onednn_check(dnnl_post_ops_create(&post_ops.value), "set a post-op");
 #if DNNL_VERSION_MAJOR < 3
-    onednn_check(dnnl_post_ops_append_sum(post.value, beta), "set a post-op");
+    onednn_check(dnnl_post_ops_append_sum(post_ops.value, beta), "set a post-op");
 #else
-    onednn_check(dnnl_post_ops_append_sum(post.value, beta, 0, dnnl_data_type_undef), "set a post-op");
+    onednn_check(dnnl_post_ops_append_sum(post_ops.value, beta, 0, dnnl_data_type_undef), "set a post-op");
 #endif
-    onednn_check(dnnl_primitive_attr_set_post_ops(attributes.value, post.value), "set a post-op");
+    onednn_check(dnnl_primitive_attr_set_post_ops(attributes.value, post_ops.value), "set a post-op");
   }
 
   onednn_primitive_desc desc;
@@ -136,10 +136,10 @@ void onednn_matmul(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_
   dnnl_matmul_desc_t matmul;
   onednn_check(dnnl_matmul_desc_init(&matmul, a_layout.get(), b_layout.get(), nullptr, c_layout.get()),
                "describe a matmul");
-  onednn_check(dnnl_primitive_desc_create(&desc.value, &matmul, attributes.value, machine.engine.value, nullptr),
+  onednn_check(dnnl_primitive_desc_create(&desc.value, &matmul, attributes.value, context.engine.value, nullptr),
                "describe a matmul");
 #else
-  onednn_check(dnnl_matmul_primitive_desc_create(&desc.value, machine.engine.value, a_layout.get(), b_layout.get(),
+  onednn_check(dnnl_matmul_primitive_desc_create(&desc.value, context.engine.value, a_layout.get(), b_layout.get(),
                                                  nullptr, c_layout.get(), attributes.value),
                "describe a matmul");
 #endif
@@ -148,14 +148,14 @@ void onednn_matmul(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_
 
   onednn_memory a_memory, b_memory, c_memory;
   auto const wrap = [&](onednn_memory& memory, onednn_layout const& layout, void const* data) {
-    onednn_check(dnnl_memory_create(&memory.value, layout.get(), machine.engine.value, const_cast<void*>(data)),
+    onednn_check(dnnl_memory_create(&memory.value, layout.get(), context.engine.value, const_cast<void*>(data)),
                  "create a memory object");
   };
   wrap(a_memory, a_layout, a), wrap(b_memory, b_layout, b), wrap(c_memory, c_layout, c);
   dnnl_exec_arg_t const arguments[] = {
       {DNNL_ARG_SRC, a_memory.value}, {DNNL_ARG_WEIGHTS, b_memory.value}, {DNNL_ARG_DST, c_memory.value}};
-  onednn_check(dnnl_primitive_execute(primitive.value, machine.stream.value, 3, arguments), "execute a matmul");
-  onednn_check(dnnl_stream_wait(machine.stream.value), "finish a matmul");
+  onednn_check(dnnl_primitive_execute(primitive.value, context.stream.value, 3, arguments), "execute a matmul");
+  onednn_check(dnnl_stream_wait(context.stream.value), "finish a matmul");
 }
 
 } // namespace constrain::detail

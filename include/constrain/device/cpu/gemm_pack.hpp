@@ -32,9 +32,9 @@ template <class real, class stored> inline typename vector_of<real>::vector load
     static_assert(is_narrow_type<stored> && std::is_same_v<real, float>);
     using vector = typename vector_of<float>::vector;
     constexpr int lanes = vector_of<float>::lanes;
-    typedef std::uint16_t narrow __attribute__((vector_size(2 * lanes), aligned(2), may_alias));
-    typedef std::int32_t wide __attribute__((vector_size(4 * lanes)));
-    auto const bits = __builtin_convertvector(*reinterpret_cast<narrow const*>(from), wide);
+    typedef std::uint16_t lanes_16 __attribute__((vector_size(2 * lanes), aligned(2), may_alias));
+    typedef std::int32_t lanes_32 __attribute__((vector_size(4 * lanes)));
+    auto const bits = __builtin_convertvector(*reinterpret_cast<lanes_16 const*>(from), lanes_32);
     if constexpr (std::is_same_v<stored, bfloat16>) return __builtin_bit_cast(vector, bits << 16);
     else return widened_halves<vector>(from, bits);
   }
@@ -46,9 +46,11 @@ template <int half, class vector, int... lane>
 inline void transpose_registers(vector* row, std::integer_sequence<int, lane...> lanes) {
   constexpr int count = sizeof...(lane);
   auto const exchange = [](vector& upper, vector& lower) {
-    vector const before = upper;
-    upper = shuffled(before, lower, std::integer_sequence<int, ((lane & half) != 0 ? count + lane - half : lane)...>{});
-    lower = shuffled(before, lower, std::integer_sequence<int, ((lane & half) != 0 ? count + lane : lane + half)...>{});
+    vector const old_upper = upper;
+    upper =
+        shuffled(old_upper, lower, std::integer_sequence<int, ((lane & half) != 0 ? count + lane - half : lane)...>{});
+    lower =
+        shuffled(old_upper, lower, std::integer_sequence<int, ((lane & half) != 0 ? count + lane : lane + half)...>{});
   };
   ((lane & half ? void() : exchange(row[lane], row[lane | half])), ...);
   if constexpr (half > 1) transpose_registers<half / 2>(row, lanes);
@@ -59,12 +61,12 @@ using bfloat16_pair = std::uint32_t;
 /// The number of elements along k in one element of a packed operand.
 template <class packed> inline constexpr std::int64_t elements_of = std::is_same_v<packed, bfloat16_pair> ? 2 : 1;
 
-/// The packed element that begins at `from`. Elements are `step` apart along k, and `left` of them exist; a pair whose
-/// second element does not exist has 0 in its place.
+/// The packed element that begins at `from`. Elements are `stride` apart along k, and `remaining` of them exist; a pair
+/// whose second element does not exist has 0 in its place.
 template <class packed, class stored>
-inline packed load_packed(stored const* from, std::int64_t step, std::int64_t left) {
+inline packed load_packed(stored const* from, std::int64_t stride, std::int64_t remaining) {
   if constexpr (std::is_same_v<packed, bfloat16_pair>)
-    return packed{from[0].bits} | (left > 1 ? packed{from[step].bits} << 16 : packed{});
+    return packed{from[0].bits} | (remaining > 1 ? packed{from[stride].bits} << 16 : packed{});
   else return packed(*from);
 }
 
@@ -109,11 +111,11 @@ void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, s
   using unaligned = typename vector_of<packed>::unaligned;
   constexpr int lanes = vector_of<packed>::lanes;
   constexpr auto elements = elements_of<packed>;
-  auto const depth = (k + elements - 1) / elements, complete = k / elements;
+  auto const depth = (k + elements - 1) / elements, complete_depth = k / elements;
   // The last vector may overrun into the elements of the next p or of the next panel, which are written later.
   constexpr int vectors = (width - 1) / lanes + 1;
   static_assert(vectors <= 2);
-  auto const one_by_one = [&](std::int64_t first, std::int64_t begin, std::int64_t end) {
+  auto const pack_elements = [&](std::int64_t first, std::int64_t begin, std::int64_t end) {
     std::int64_t const k_stride = along_extent ? stride : 1, row_stride = along_extent ? 1 : stride;
     for (std::int64_t p = begin; p < end; ++p)
       for (std::int64_t i = first; i < first + width; ++i) {
@@ -129,26 +131,26 @@ void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, s
       for (std::int64_t first = 0; first < extent; first += width) {
         std::int64_t const end = std::min(begin + block, depth);
         std::int64_t const vectorized = first + vectors * lanes > extent ? begin
-                                        : vectors * lanes == width       ? std::min(end, complete)
-                                                                         : std::min({end, complete, depth - 1});
+                                        : vectors * lanes == width       ? std::min(end, complete_depth)
+                                                                         : std::min({end, complete_depth, depth - 1});
         for (std::int64_t p = begin; p < vectorized; ++p)
           for (int v = 0; v < vectors; ++v)
             *reinterpret_cast<unaligned*>(out + first * depth + p * width + v * lanes) =
                 load_across_k<packed>(source + p * elements * stride + first + v * lanes, stride);
-        one_by_one(first, vectorized, end);
+        pack_elements(first, vectorized, end);
       }
   } else {
     for (std::int64_t first = 0; first < extent; first += width) {
-      std::int64_t const vectorized = first + width > extent ? 0 : complete / lanes * lanes;
-      auto const transposed = [&]<int begin>(std::integral_constant<int, begin>) {
+      std::int64_t const vectorized = first + width > extent ? 0 : complete_depth / lanes * lanes;
+      auto const pack_transposed = [&]<int begin>(std::integral_constant<int, begin>) {
         for (std::int64_t p = 0; p < vectorized; p += lanes)
           copy_transposed<packed, std::min(lanes, width - begin), width>(
               source + (first + begin) * stride + p * elements, stride, out + first * depth + p * width + begin,
               std::make_integer_sequence<int, lanes>{});
       };
-      if constexpr (vectors == 2) transposed(std::integral_constant<int, lanes>{});
-      transposed(std::integral_constant<int, 0>{});
-      one_by_one(first, vectorized, depth);
+      if constexpr (vectors == 2) pack_transposed(std::integral_constant<int, lanes>{});
+      pack_transposed(std::integral_constant<int, 0>{});
+      pack_elements(first, vectorized, depth);
     }
   }
 }

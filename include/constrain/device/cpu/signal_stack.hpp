@@ -18,29 +18,29 @@ public:
   /// Gives the calling thread an alternate stack unless the thread already has one, or the system refuses it. The same
   /// thread must destroy this object, which takes the stack away.
   signal_stack() {
-    stack_t before{};
-    if (::sigaltstack(nullptr, &before) != 0 || (before.ss_flags & SS_DISABLE) == 0) return;
-    auto const size = smallest();
+    stack_t current{};
+    if (::sigaltstack(nullptr, &current) != 0 || (current.ss_flags & SS_DISABLE) == 0) return;
+    auto const size = minimum_size();
     memory_.reset(new std::byte[size]);
-    stack_t mine{};
-    mine.ss_sp = memory_.get();
-    mine.ss_size = size;
-    if (::sigaltstack(&mine, nullptr) != 0) memory_.reset();
+    stack_t alternate{};
+    alternate.ss_sp = memory_.get();
+    alternate.ss_size = size;
+    if (::sigaltstack(&alternate, nullptr) != 0) memory_.reset();
   }
   signal_stack(signal_stack const&) = delete;
   signal_stack& operator=(signal_stack const&) = delete;
   ~signal_stack() {
-    stack_t now{};
-    if (memory_ == nullptr || ::sigaltstack(nullptr, &now) != 0 || now.ss_sp != memory_.get()) return;
-    stack_t none{};
-    none.ss_flags = SS_DISABLE;
-    ::sigaltstack(&none, nullptr);
+    stack_t current{};
+    if (memory_ == nullptr || ::sigaltstack(nullptr, &current) != 0 || current.ss_sp != memory_.get()) return;
+    stack_t disabled{};
+    disabled.ss_flags = SS_DISABLE;
+    ::sigaltstack(&disabled, nullptr);
   }
 
 private:
   /// Bytes that are enough for a user's handler and for the registers that the Linux kernel saves on this stack (11 KiB
   /// with AMX).
-  static std::size_t smallest() {
+  static std::size_t minimum_size() {
     std::size_t size = std::size_t{1} << 16;
 #if defined(_SC_SIGSTKSZ)
     size = std::max(size, static_cast<std::size_t>(std::max(::sysconf(_SC_SIGSTKSZ), 0L)));
@@ -55,9 +55,9 @@ private:
 /// Every run of an entry program (step, evaluate, ...) on the CPU must call this function, since a signal handler that
 /// `fit` installs may run in any of these threads.
 inline void give_signal_stacks() {
-  thread_local int given = 0; // number of threads of this thread's parallel loops that have a signal stack
-  if (given >= thread_count()) return;
-  given = thread_count();
+  thread_local int threads_with_stack = 0; // number of threads of this thread's parallel loops that have a signal stack
+  if (threads_with_stack >= thread_count()) return;
+  threads_with_stack = thread_count();
   // Later parallel regions reuse the threads of this one.
   CONSTRAIN_OMP(parallel) {
     thread_local signal_stack const stack;

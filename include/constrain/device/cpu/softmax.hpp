@@ -12,17 +12,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class stored> arithmetic<stored> max_of(stored const* x, std::int64_t n) {
   using real = arithmetic<stored>;
   constexpr std::int64_t lanes = 16;
-  real best[lanes];
-  for (auto& b : best) b = x[0];
+  real lane_max[lanes];
+  for (auto& b : lane_max) b = x[0];
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     CONSTRAIN_SIMD
     for (std::int64_t lane = 0; lane < lanes; ++lane)
-      best[lane] = x[i + lane] > best[lane] ? real(x[i + lane]) : best[lane];
+      lane_max[lane] = x[i + lane] > lane_max[lane] ? real(x[i + lane]) : lane_max[lane];
   }
-  for (; i < n; ++i) best[0] = x[i] > best[0] ? real(x[i]) : best[0];
-  for (auto b : best) best[0] = b > best[0] ? b : best[0];
-  return best[0];
+  for (; i < n; ++i) lane_max[0] = x[i] > lane_max[0] ? real(x[i]) : lane_max[0];
+  for (auto b : lane_max) lane_max[0] = b > lane_max[0] ? b : lane_max[0];
+  return lane_max[0];
 }
 
 /// x = softmax(x), in place, over n >= 1 elements: exp(x - row_max) / sum(exp(x - row_max)).

@@ -35,36 +35,36 @@ inline vector interleave(vector const& a, vector const& b, std::index_sequence<l
       std::integer_sequence<int, (offset + static_cast<int>(lane) / 2 + static_cast<int>(lane) % 2 * lanes)...>{});
 }
 
-/// Transposes a square matrix with as many rows as a vector has lanes. `from_step`, `to_step`: elements from one row to
-/// the next.
+/// Transposes a square matrix with as many rows as a vector has lanes. `from_stride`, `to_stride`: elements from one
+/// row to the next.
 template <class real>
-inline void transpose_square(real const* from, std::int64_t from_step, real* to, std::int64_t to_step) {
+inline void transpose_square(real const* from, std::int64_t from_stride, real* to, std::int64_t to_stride) {
   using vector = typename vector_of<real>::vector;
   using unaligned = typename vector_of<real>::unaligned;
   constexpr int lanes = vector_of<real>::lanes;
-  using all = std::make_index_sequence<lanes>;
+  using lane_indices = std::make_index_sequence<lanes>;
   [&]<std::size_t... i>(std::index_sequence<i...>) {
-    vector rows[] = {*reinterpret_cast<unaligned const*>(from + static_cast<std::int64_t>(i) * from_step)...};
+    vector rows[] = {*reinterpret_cast<unaligned const*>(from + static_cast<std::int64_t>(i) * from_stride)...};
     // Interleaving the upper half of the rows with the lower half moves one bit of the row index into the column index.
-    for (int done = 1; done < lanes; done *= 2) {
-      vector const mixed[] = {
-          interleave<static_cast<int>(i % 2) * (lanes / 2)>(rows[i / 2], rows[i / 2 + lanes / 2], all{})...};
-      ((rows[i] = mixed[i]), ...);
+    for (int bit = 1; bit < lanes; bit *= 2) {
+      vector const interleaved[] = {
+          interleave<static_cast<int>(i % 2) * (lanes / 2)>(rows[i / 2], rows[i / 2 + lanes / 2], lane_indices{})...};
+      ((rows[i] = interleaved[i]), ...);
     }
-    ((*reinterpret_cast<unaligned*>(to + static_cast<std::int64_t>(i) * to_step) = rows[i]), ...);
+    ((*reinterpret_cast<unaligned*>(to + static_cast<std::int64_t>(i) * to_stride) = rows[i]), ...);
   }
-  (all{});
+  (lane_indices{});
 }
 
-/// to[column, row] = from[row, column]; `rows` and `columns` are multiples of the number of lanes. `from_step`,
-/// `to_step`: elements from one row to the next.
+/// to[column, row] = from[row, column]; `rows` and `columns` are multiples of the number of lanes. `from_stride`,
+/// `to_stride`: elements from one row to the next.
 template <class real>
-void transpose_tile(real const* from, std::int64_t from_step, std::int64_t rows, std::int64_t columns, real* to,
-                    std::int64_t to_step) {
+void transpose_tile(real const* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns, real* to,
+                    std::int64_t to_stride) {
   constexpr std::int64_t lanes = vector_of<real>::lanes;
   for (std::int64_t column = 0; column < columns; column += lanes)
     for (std::int64_t row = 0; row < rows; row += lanes)
-      transpose_square(from + row * from_step + column, from_step, to + column * to_step + row, to_step);
+      transpose_square(from + row * from_stride + column, from_stride, to + column * to_stride + row, to_stride);
 }
 
 } // namespace constrain::detail

@@ -34,33 +34,34 @@ struct same_depth {
 /// `b` point to the tile's first row of op(A) and first column of B, `c` to its first element. `column`: the tile's
 /// first column in C, for `store`.
 template <int vectors, transpose a_transposed, class real, class function>
-inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, real const* b, std::int64_t b_step,
-                       real* c, std::int64_t c_step, std::int64_t column, function const& store) {
+inline void tile_micro(depth_range depth, real const* a, std::int64_t a_stride, real const* b, std::int64_t b_stride,
+                       real* c, std::int64_t c_stride, std::int64_t column, function const& store) {
   using tile = register_tile<real>;
   using vector = typename tile::vector;
   using unaligned = typename tile::unaligned;
   [&]<std::size_t... row>(std::index_sequence<row...>) {
     [&]<std::size_t... v>(std::index_sequence<v...>) {
       vector sums[tile::rows][vectors] = {};
-      real const* left = a + depth.begin * (a_transposed == transpose::yes ? a_step : 1);
-      real const* from = b + depth.begin * b_step;
+      real const* a_column = a + depth.begin * (a_transposed == transpose::yes ? a_stride : 1);
+      real const* b_row = b + depth.begin * b_stride;
       for (std::int64_t p = depth.begin; p < depth.end; ++p) {
-        vector const right[] = {*reinterpret_cast<unaligned const*>(from + v * tile::lanes)...};
-        // The address is advanced before the sums: otherwise g++ would load `right` from memory again for every row.
-        from += b_step;
-        auto const add = [&](vector(&sum)[vectors], real x) { ((sum[v] += x * right[v]), ...); };
+        vector const b_vectors[] = {*reinterpret_cast<unaligned const*>(b_row + v * tile::lanes)...};
+        // The address is advanced before the sums: otherwise g++ would load `b_vectors` from memory again for every
+        // row.
+        b_row += b_stride;
+        auto const add = [&](vector(&sum)[vectors], real x) { ((sum[v] += x * b_vectors[v]), ...); };
         if constexpr (a_transposed == transpose::yes) {
-          (add(sums[row], left[row]), ...);
-          left += a_step;
+          (add(sums[row], a_column[row]), ...);
+          a_column += a_stride;
         } else {
-          (add(sums[row], left[static_cast<std::int64_t>(row) * a_step]), ...);
-          ++left;
+          (add(sums[row], a_column[static_cast<std::int64_t>(row) * a_stride]), ...);
+          ++a_column;
         }
       }
       auto const store_row = [&](vector const(&sum)[vectors], real* to) {
         (store(to + v * tile::lanes, sum[v], column + static_cast<std::int64_t>(v) * tile::lanes), ...);
       };
-      (store_row(sums[row], c + static_cast<std::int64_t>(row) * c_step), ...);
+      (store_row(sums[row], c + static_cast<std::int64_t>(row) * c_stride), ...);
     }
     (std::make_index_sequence<vectors>{});
   }
@@ -68,33 +69,34 @@ inline void tile_micro(depth_range depth, real const* a, std::int64_t a_step, re
 }
 
 /// A small row-major GEMM for tiles in the cache, without packing. The matrices are op(A) [rows, depth], B [depth,
-/// columns] and C [rows, columns]. `a_step`, `b_step`, `c_step`: elements from one stored row to the next. `rows` must
-/// be a multiple of register_tile::rows, and `columns` a multiple of a vector's lanes. `depth_of(row)` returns the
+/// columns] and C [rows, columns]. `a_stride`, `b_stride`, `c_stride`: elements from one stored row to the next. `rows`
+/// must be a multiple of register_tile::rows, and `columns` a multiple of a vector's lanes. `depth_of(row)` returns the
 /// range of the depth to sum over for the register tile that begins at `row`. `store(c, sum, column)` combines a vector
 /// of sums with the elements at c, the first of which is in column `column` of C: see `overwrite` and `add_to`. Every
 /// sum adds its terms in the order of the depth.
 template <transpose a_transposed, class real, class range_function, class store_function>
 void tile_gemm(std::int64_t rows, std::int64_t columns, range_function const& depth_of, real const* a,
-               std::int64_t a_step, real const* b, std::int64_t b_step, real* c, std::int64_t c_step,
+               std::int64_t a_stride, real const* b, std::int64_t b_stride, real* c, std::int64_t c_stride,
                store_function const& store) {
   using tile = register_tile<real>;
-  auto const along = [&]<int vectors>(std::integral_constant<int, vectors>, std::int64_t column) {
+  auto const compute_columns = [&]<int vectors>(std::integral_constant<int, vectors>, std::int64_t column) {
     for (std::int64_t row = 0; row < rows; row += tile::rows)
-      tile_micro<vectors, a_transposed>(depth_of(row), a_transposed == transpose::yes ? a + row : a + row * a_step,
-                                        a_step, b + column, b_step, c + row * c_step + column, c_step, column, store);
+      tile_micro<vectors, a_transposed>(depth_of(row), a_transposed == transpose::yes ? a + row : a + row * a_stride,
+                                        a_stride, b + column, b_stride, c + row * c_stride + column, c_stride, column,
+                                        store);
   };
   for (std::int64_t column = 0; column < columns;) {
-    auto const left = (columns - column) / tile::lanes;
+    auto const remaining = (columns - column) / tile::lanes;
     // Four vectors are split into two and two, not three and one, since a tile of one vector would be limited by the
     // latency of its additions.
-    if (left == 3 || left > 4) {
-      along(std::integral_constant<int, 3>{}, column);
+    if (remaining == 3 || remaining > 4) {
+      compute_columns(std::integral_constant<int, 3>{}, column);
       column += 3 * tile::lanes;
-    } else if (left == 1) {
-      along(std::integral_constant<int, 1>{}, column);
+    } else if (remaining == 1) {
+      compute_columns(std::integral_constant<int, 1>{}, column);
       column += tile::lanes;
     } else {
-      along(std::integral_constant<int, 2>{}, column);
+      compute_columns(std::integral_constant<int, 2>{}, column);
       column += 2 * tile::lanes;
     }
   }

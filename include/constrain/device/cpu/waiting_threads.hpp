@@ -22,14 +22,14 @@ inline bool waiting_threads_spin() {
 /// milliseconds, or 0.1 s if other programs compete.
 inline double parallel_loop_seconds() {
   constexpr int loops = 1000;
-  constexpr double patience = 0.1; // seconds
-  auto const start_all = [] { parallel_for(thread_count(), [](std::int64_t) {}); };
-  start_all(); // creates the threads
-  stopwatch const since;
-  int done = 0;
-  do start_all(); // at least once: this thread may be preempted for longer than `patience`
-  while (++done < loops && since.seconds() < patience);
-  return since.seconds() / done;
+  constexpr double time_limit = 0.1; // seconds
+  auto const run_empty_loop = [] { parallel_for(thread_count(), [](std::int64_t) {}); };
+  run_empty_loop(); // creates the threads
+  stopwatch const timer;
+  int completed = 0;
+  do run_empty_loop(); // at least once: this thread may be preempted for longer than `time_limit`
+  while (++completed < loops && timer.seconds() < time_limit);
+  return timer.seconds() / completed;
 }
 
 /// Whether spinning costs more than sleeping, given the result of `parallel_loop_seconds`. On an idle machine with two

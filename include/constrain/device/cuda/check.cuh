@@ -15,9 +15,9 @@ inline void cuda_check(cudaError_t status, char const* what) {
   if (status == cudaSuccess) return;
   int device = -1; // unknown
   if (cudaGetDevice(&device) != cudaSuccess) device = -1;
-  auto const where = device < 0 ? std::string() : concat({" on device ", device});
+  auto const location = device < 0 ? std::string() : concat({" on device ", device});
   throw error(
-      {"CUDA could not ", what, where, ": ", cudaGetErrorString(status),
+      {"CUDA could not ", what, location, ": ", cudaGetErrorString(status),
        "; look at the device with nvidia-smi, and run with .checked = true to find the call of the plan that fails"});
 }
 

@@ -32,7 +32,7 @@ public:
   gemm_cache& gemms() { return gemms_; }
   /// Whether the GEMMs of layers round fp32 operands to TF32. Call `use_tf32` before the first GEMM.
   bool uses_tf32() const { return tf32_; }
-  void use_tf32(bool yes) { tf32_ = yes; }
+  void use_tf32(bool enabled) { tf32_ = enabled; }
   /// The groups of ranks for collectives (nccl_ranks.cuh), with at least two ranks; `connect` stores a reference to
   /// them. Call `connect` before `ranks`.
   nccl_ranks& ranks() const { return *ranks_; }
@@ -49,11 +49,11 @@ public:
 
   /// The `multi_tensor` (multi_tensor.cuh) in which merged calls collect their operands for one launch. The first of
   /// these calls begins a new collection, and discards any operands that an earlier call has left.
-  template <class group> group& pending(call const& c) {
-    static_assert(sizeof(group) <= multi_tensor_bytes && alignof(group) <= 16);
-    static_assert(std::is_trivially_destructible_v<group>);
-    if (c.merged_before == 0) return *new (group_) group(); // sets all bytes to 0, including padding
-    return *std::launder(reinterpret_cast<group*>(group_));
+  template <class collection> collection& pending(call const& c) {
+    static_assert(sizeof(collection) <= multi_tensor_bytes && alignof(collection) <= 16);
+    static_assert(std::is_trivially_destructible_v<collection>);
+    if (c.merged_before == 0) return *new (multi_tensor_) collection(); // sets all bytes to 0, including padding
+    return *std::launder(reinterpret_cast<collection*>(multi_tensor_));
   }
 
 private:
@@ -62,7 +62,7 @@ private:
   step_parameters* parameters_;
   bool tf32_ = false;
   nccl_ranks* ranks_ = nullptr;
-  alignas(16) std::byte group_[multi_tensor_bytes]{};
+  alignas(16) std::byte multi_tensor_[multi_tensor_bytes]{};
 };
 
 } // namespace constrain

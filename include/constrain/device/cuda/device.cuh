@@ -48,11 +48,11 @@ class current_device {
 public:
   /// Throws `error` if CUDA fails.
   explicit current_device(cuda_device device) : device_(device) {
-    cuda_check(cudaGetDevice(&former_), "find the current device");
-    if (device.index() != former_) cuda_check(cudaSetDevice(device.index()), "make a device the current one");
+    cuda_check(cudaGetDevice(&previous_), "find the current device");
+    if (device.index() != previous_) cuda_check(cudaSetDevice(device.index()), "make a device the current one");
   }
   ~current_device() {
-    if (device_.index() != former_) cudaSetDevice(former_);
+    if (device_.index() != previous_) cudaSetDevice(previous_);
   }
   /// The device that this object has made current.
   cuda_device device() const { return device_; }
@@ -61,7 +61,7 @@ public:
 
 private:
   cuda_device device_;
-  int former_ = 0;
+  int previous_ = 0;
 };
 
 /// A kernel that does nothing. Its attributes show for which architecture the loaded code was compiled.
@@ -71,26 +71,26 @@ template <class architecture> static __global__ void empty_kernel() {}
 /// the kernels of this translation unit, if these kernels were compiled for a lower capability than `architecture`, or
 /// if CUDA fails. `device` must be the current device.
 template <class architecture> void check_code_for(cuda_device device) {
-  constexpr int wanted = architecture::capability;
-  int const has = device.capability();
-  auto const number = [](int capability) { return concat({capability / 10, ".", capability % 10}); };
-  auto const advice = has < lowest_capability // no policy can name such a device
+  constexpr int required = architecture::capability;
+  int const actual = device.capability();
+  auto const version = [](int capability) { return concat({capability / 10, ".", capability % 10}); };
+  auto const advice = actual < lowest_capability // no policy can name such a device
                           ? std::string("; choose another device as `.cuda_device`, or write device::cpu")
-                          : concat({"; write sm<", has, "> and compile for it"});
-  if (has < wanted)
-    throw error({"device::cuda<sm<", wanted, ">>: CUDA device ", device.index(), " has compute capability ",
-                 number(has), advice});
-  cudaFuncAttributes code{};
-  auto const status = cudaFuncGetAttributes(&code, empty_kernel<architecture>);
+                          : concat({"; write sm<", actual, "> and compile for it"});
+  if (actual < required)
+    throw error({"device::cuda<sm<", required, ">>: CUDA device ", device.index(), " has compute capability ",
+                 version(actual), advice});
+  cudaFuncAttributes attributes{};
+  auto const status = cudaFuncGetAttributes(&attributes, empty_kernel<architecture>);
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
-    throw error({"device::cuda<sm<", wanted, ">>: this program has no code for CUDA device ", device.index(),
-                 " of compute capability ", number(has), " (", cudaGetErrorString(status),
-                 "); compile it with -arch=sm_", has, " (in CMake: CMAKE_CUDA_ARCHITECTURES=", has, ")"});
+    throw error({"device::cuda<sm<", required, ">>: this program has no code for CUDA device ", device.index(),
+                 " of compute capability ", version(actual), " (", cudaGetErrorString(status),
+                 "); compile it with -arch=sm_", actual, " (in CMake: CMAKE_CUDA_ARCHITECTURES=", actual, ")"});
   cuda_check(status, "load a kernel");
-  if (code.ptxVersion < wanted)
-    throw error({"device::cuda<sm<", wanted, ">>: this program was compiled for compute capability ",
-                 number(code.ptxVersion), "; compile it with -arch=sm_", wanted,
-                 " (in CMake: CMAKE_CUDA_ARCHITECTURES=", wanted, ")"});
+  if (attributes.ptxVersion < required)
+    throw error({"device::cuda<sm<", required, ">>: this program was compiled for compute capability ",
+                 version(attributes.ptxVersion), "; compile it with -arch=sm_", required,
+                 " (in CMake: CMAKE_CUDA_ARCHITECTURES=", required, ")"});
 }
 
 } // namespace constrain

@@ -14,14 +14,14 @@ class divisor {
 public:
   /// `d`: the divisor, at least 1.
   constexpr explicit divisor(std::int64_t d) {
-    auto const by = static_cast<std::uint64_t>(d);
-    while (log_ < 63 && std::uint64_t{1} << log_ < by) ++log_;
+    auto const unsigned_d = static_cast<std::uint64_t>(d);
+    while (log_ < 63 && std::uint64_t{1} << log_ < unsigned_d) ++log_;
     // factor = floor(2^64 (2^log - d) / d) + 1, by long division
-    auto remainder = (std::uint64_t{1} << log_) - by;
+    auto remainder = (std::uint64_t{1} << log_) - unsigned_d;
     for (int bit = 0; bit < 64; ++bit) {
       remainder *= 2; // the remainder is less than d, and d at most 2^63
-      factor_ = factor_ * 2 + (remainder >= by ? 1 : 0);
-      remainder -= remainder >= by ? by : 0;
+      factor_ = factor_ * 2 + (remainder >= unsigned_d ? 1 : 0);
+      remainder -= remainder >= unsigned_d ? unsigned_d : 0;
     }
     ++factor_;
   }

@@ -22,7 +22,7 @@ void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_ex
           gemm_limits const& limits = {}, bool keeps_fp32 = false) {
   if (e.m <= 0 || e.n <= 0) return;
   bool const ta = a_transposed == transpose::yes, tb = b_transposed == transpose::yes;
-  auto const aligned = [](auto const* p) { return alignment_class(reinterpret_cast<std::uintptr_t>(p)); };
+  auto const alignment_of = [](auto const* p) { return alignment_class(reinterpret_cast<std::uintptr_t>(p)); };
   auto& context = *c.parameters.context;
   auto const part = part_of_gemm(a_transposed, b_transposed, e, limits);
   gemm_shape s{ta, tb, 0, 0, 0, part.lda, part.ldb, part.ldc, adds, dtype_of<input>, dtype_of<output>};
@@ -38,8 +38,9 @@ void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_ex
         input const* const b_part = b + (tb ? n * s.ldb + k : k * s.ldb + n);
         output* const y_part = y + m * s.ldc + n;
         output const* const bias_part = bias == nullptr || k < last_k ? nullptr : bias + n;
-        s.bias_alignment = bias_part == nullptr ? 0 : aligned(bias_part);
-        s.a_alignment = aligned(a_part), s.b_alignment = aligned(b_part), s.c_alignment = aligned(y_part);
+        s.bias_alignment = bias_part == nullptr ? 0 : alignment_of(bias_part);
+        s.a_alignment = alignment_of(a_part), s.b_alignment = alignment_of(b_part),
+        s.c_alignment = alignment_of(y_part);
         context.gemms().run(s, a_part, b_part, y_part, bias_part, c.scratch, context.stream());
       }
 }

@@ -68,7 +68,7 @@ using cublas_preference = cublas_descriptor<cublasLtMatmulPreference_t, cublasLt
 /// A prepared cuBLASLt GEMM. cuBLASLt is column-major, so the operands are swapped: C^T = op(B)^T op(A)^T.
 class cuda_gemm {
 public:
-  static constexpr int most_choices = 8; // `choice` must be below this number
+  static constexpr int max_choices = 8; // `choice` must be below this number
   /// Prepares the GEMM with algorithm number `choice`, counted from 0, in the list that cuBLASLt's heuristic returns.
   /// The heuristic expects algorithm 0 to be the fastest. Throws `error` if cuBLASLt fails or its heuristic finds no
   /// algorithm.
@@ -77,30 +77,34 @@ public:
     bool const tf32 = s.tf32 && s.inputs == dtype::f32;
     auto const compute = double_ ? CUBLAS_COMPUTE_64F : tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cublas_check(cublasLtMatmulDescCreate(operation_.address(), compute, double_ ? CUDA_R_64F : CUDA_R_32F), what);
-    cublasOperation_t const first = s.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasOperation_t const second = s.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first), what);
-    cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second), what);
+    cublasOperation_t const transpose_first = s.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t const transpose_second = s.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transpose_first,
+                                                sizeof transpose_first),
+                 what);
+    cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &transpose_second,
+                                                sizeof transpose_second),
+                 what);
     if (s.bias_alignment > 0) set_bias(s, what);
-    auto const rows = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
-    cublas_check(cublasLtMatrixLayoutCreate(b_.address(), cuda_type(s.inputs), rows(s.b_transposed ? s.k : s.n),
-                                            rows(s.b_transposed ? s.n : s.k), s.ldb),
+    auto const extent = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
+    cublas_check(cublasLtMatrixLayoutCreate(b_.address(), cuda_type(s.inputs), extent(s.b_transposed ? s.k : s.n),
+                                            extent(s.b_transposed ? s.n : s.k), s.ldb),
                  what);
-    cublas_check(cublasLtMatrixLayoutCreate(a_.address(), cuda_type(s.inputs), rows(s.a_transposed ? s.m : s.k),
-                                            rows(s.a_transposed ? s.k : s.m), s.lda),
+    cublas_check(cublasLtMatrixLayoutCreate(a_.address(), cuda_type(s.inputs), extent(s.a_transposed ? s.m : s.k),
+                                            extent(s.a_transposed ? s.k : s.m), s.lda),
                  what);
-    cublas_check(cublasLtMatrixLayoutCreate(c_.address(), cuda_type(s.output), rows(s.n), rows(s.m), s.ldc), what);
+    cublas_check(cublasLtMatrixLayoutCreate(c_.address(), cuda_type(s.output), extent(s.n), extent(s.m), s.ldc), what);
 
     cublas_preference preference;
     cublas_check(cublasLtMatmulPreferenceCreate(preference.address()), what);
     set_preferences(preference, s, what);
-    cublasLtMatmulHeuristicResult_t found[most_choices]{};
+    cublasLtMatmulHeuristicResult_t candidates[max_choices]{};
     int count = 0;
     auto const status =
-        cublasLtMatmulAlgoGetHeuristic(handle, operation_, b_, a_, c_, c_, preference, choice + 1, found, &count);
+        cublasLtMatmulAlgoGetHeuristic(handle, operation_, b_, a_, c_, c_, preference, choice + 1, candidates, &count);
     cublas_check(count > 0 ? status : CUBLAS_STATUS_NOT_SUPPORTED, what);
     exists_ = count > choice;
-    algorithm_ = found[choice].algo;
+    algorithm_ = candidates[choice].algo;
   }
   /// Whether algorithm number `choice` exists. If not, `run` must not be called.
   bool exists() const { return exists_; }
@@ -114,10 +118,10 @@ public:
     if (bias != nullptr)
       cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
                    "multiply two matrices");
-    double const ones[] = {1, adds ? 1.0 : 0.0};
-    float const narrow[] = {1, adds ? 1.0f : 0.0f};
-    void const* const alpha = double_ ? static_cast<void const*>(&ones[0]) : &narrow[0];
-    void const* const beta = double_ ? static_cast<void const*>(&ones[1]) : &narrow[1];
+    double const fp64_scalars[] = {1, adds ? 1.0 : 0.0};
+    float const fp32_scalars[] = {1, adds ? 1.0f : 0.0f};
+    void const* const alpha = double_ ? static_cast<void const*>(&fp64_scalars[0]) : &fp32_scalars[0];
+    void const* const beta = double_ ? static_cast<void const*>(&fp64_scalars[1]) : &fp32_scalars[1];
     cublas_check(cublasLtMatmul(handle, operation_, alpha, b, b_, a, a_, beta, c, c_, c, c_, &algorithm_, workspace,
                                 static_cast<std::size_t>(gemm_workspace), stream),
                  "multiply two matrices");
@@ -143,10 +147,10 @@ private:
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(gemm_workspace));
     // The in-place scheme adds partial sums in C, so it is allowed only if C has the type in which the GEMM computes.
-    bool const narrow = size_of(s.output) < 4;
+    bool const is_16_bit = size_of(s.output) < 4;
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE |
-                                   (narrow ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_INPLACE)));
+                                   (is_16_bit ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_INPLACE)));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(s.b_alignment)); // swapped, see above
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(s.a_alignment));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(s.c_alignment));
@@ -167,7 +171,7 @@ public:
   /// Throws `error` if cuBLASLt cannot be initialized.
   gemm_cache() { cublas_check(cublasLtCreate(&handle_), "create a handle"); }
   ~gemm_cache() {
-    known_.clear();
+    gemms_.clear();
     cublasLtDestroy(handle_);
   }
   gemm_cache(gemm_cache const&) = delete;
@@ -177,13 +181,13 @@ public:
   /// `workspace`: `gemm_workspace` bytes, at a multiple of 256. Throws `error` if cuBLASLt fails.
   void run(gemm_shape const& s, void const* a, void const* b, void* c, void const* bias, std::byte* workspace,
            cudaStream_t stream) {
-    auto const found = known_.try_emplace(s, handle_, s).first;
-    found->second.run(handle_, a, b, c, s.adds, bias, workspace, stream);
+    auto const entry = gemms_.try_emplace(s, handle_, s).first;
+    entry->second.run(handle_, a, b, c, s.adds, bias, workspace, stream);
   }
 
 private:
   cublasLtHandle_t handle_{};
-  std::map<gemm_shape, detail::cuda_gemm> known_;
+  std::map<gemm_shape, detail::cuda_gemm> gemms_;
 };
 
 } // namespace constrain

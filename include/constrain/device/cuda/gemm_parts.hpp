@@ -47,11 +47,11 @@ namespace detail {
 /// part still has fewer than `limit` elements, so that all parts have the alignment of the first. Returns the number of
 /// rows of every part except the last.
 constexpr std::int64_t rows_of_part(std::int64_t rows, std::int64_t leading, std::int64_t limit) {
-  auto const most = leading < limit ? (limit - 1) / leading : 1;
-  if (rows <= most) return rows;
-  auto const parts = (rows + most - 1) / most;
-  auto const equal = (rows + parts - 1) / parts, whole = (equal + 255) / 256 * 256;
-  return whole <= most ? whole : equal;
+  auto const max_rows = leading < limit ? (limit - 1) / leading : 1;
+  if (rows <= max_rows) return rows;
+  auto const parts = (rows + max_rows - 1) / max_rows;
+  auto const equal_rows = (rows + parts - 1) / parts, aligned_rows = (equal_rows + 255) / 256 * 256;
+  return aligned_rows <= max_rows ? aligned_rows : equal_rows;
 }
 
 } // namespace detail
@@ -67,19 +67,19 @@ inline constexpr std::int64_t gemm_row_unit = 8;
 /// multiples of 8, an extent above 8 is rounded down to a multiple of 8; other extents do not change.
 constexpr std::int64_t without_remainder(std::int64_t extent, std::int64_t leading, std::int64_t other_leading) {
   bool const padded = leading % gemm_row_unit == 0 && other_leading % gemm_row_unit == 0;
-  bool const some = leading != 0 || other_leading != 0;
-  return some && padded && extent > gemm_row_unit ? extent - extent % gemm_row_unit : extent;
+  bool const has_matrix = leading != 0 || other_leading != 0;
+  return has_matrix && padded && extent > gemm_row_unit ? extent - extent % gemm_row_unit : extent;
 }
 
-/// The extents of a part without the remainders of padded rows; unchanged for a GEMM of fewer than `least`
-/// multiplications. cuBLASLt reads a matrix 16 bytes at a time only if the length of its rows, without padding, is a
-/// multiple of 16 bytes. On an H200, with 50257 classes in rows padded to 50304 elements, the GEMMs of a head took 8
-/// times (logits, gradient of the inputs) and 1.5 times (gradient of the weight) as long as with 50256 classes. The
-/// separate GEMMs for the last class took 5 to 9 us.
+/// The extents of a part without the remainders of padded rows; unchanged for a GEMM of fewer than
+/// `min_multiplications` multiplications. cuBLASLt reads a matrix 16 bytes at a time only if the length of its rows,
+/// without padding, is a multiple of 16 bytes. On an H200, with 50257 classes in rows padded to 50304 elements, the
+/// GEMMs of a head took 8 times (logits, gradient of the inputs) and 1.5 times (gradient of the weight) as long as with
+/// 50256 classes. The separate GEMMs for the last class took 5 to 9 us.
 constexpr gemm_extents without_remainder_of_rows(bool a_transposed, bool b_transposed, gemm_extents e,
-                                                 std::int64_t least) {
+                                                 std::int64_t min_multiplications) {
   auto const multiplications = static_cast<double>(e.m) * static_cast<double>(e.n) * static_cast<double>(e.k);
-  if (multiplications < static_cast<double>(least)) return e;
+  if (multiplications < static_cast<double>(min_multiplications)) return e;
   e.m = without_remainder(e.m, a_transposed ? e.lda : 0, 0);
   e.n = without_remainder(e.n, b_transposed ? 0 : e.ldb, e.ldc);
   e.k = without_remainder(e.k, a_transposed ? 0 : e.lda, b_transposed ? e.ldb : 0);
@@ -93,17 +93,17 @@ constexpr gemm_extents without_remainder_of_rows(bool a_transposed, bool b_trans
 /// otherwise along k. A dimension that the limit does not cut is cut before the remainder of padded rows.
 constexpr gemm_extents part_of_gemm(transpose a, transpose b, gemm_extents const& e, gemm_limits const& limits = {}) {
   bool const ta = a == transpose::yes, tb = b == transpose::yes;
-  auto const longest = [](std::int64_t x, std::int64_t y) { return x > y ? x : y; };
-  auto const whole = with_leading_dimensions(a, b, e);
-  auto const [m, n, k, lda, ldb, ldc] = whole;
-  auto const without_remainder = detail::without_remainder_of_rows(ta, tb, whole, limits.multiplications);
-  auto const part = [&](std::int64_t all, std::int64_t leading, std::int64_t without) {
-    auto const each = leading == 0 ? all : detail::rows_of_part(all, leading, limits.elements);
-    return each < all ? each : without;
+  auto const larger = [](std::int64_t x, std::int64_t y) { return x > y ? x : y; };
+  auto const extents = with_leading_dimensions(a, b, e);
+  auto const [m, n, k, lda, ldb, ldc] = extents;
+  auto const trimmed = detail::without_remainder_of_rows(ta, tb, extents, limits.multiplications);
+  auto const part = [&](std::int64_t extent, std::int64_t leading, std::int64_t trimmed_extent) {
+    auto const part_extent = leading == 0 ? extent : detail::rows_of_part(extent, leading, limits.elements);
+    return part_extent < extent ? part_extent : trimmed_extent;
   };
-  return {part(m, ta ? ldc : longest(lda, ldc), without_remainder.m),
-          part(n, tb ? ldb : 0, without_remainder.n),
-          part(k, longest(ta ? lda : 0, tb ? 0 : ldb), without_remainder.k),
+  return {part(m, ta ? ldc : larger(lda, ldc), trimmed.m),
+          part(n, tb ? ldb : 0, trimmed.n),
+          part(k, larger(ta ? lda : 0, tb ? 0 : ldb), trimmed.k),
           lda,
           ldb,
           ldc};
@@ -112,7 +112,9 @@ constexpr gemm_extents part_of_gemm(transpose a, transpose b, gemm_extents const
 /// The number of parts of a GEMM, each of which is one GEMM of cuBLASLt; 0 if m, n or k is 0.
 constexpr int gemm_parts(transpose a, transpose b, gemm_extents const& e, gemm_limits const& limits = {}) {
   auto const part = part_of_gemm(a, b, e, limits);
-  auto const count = [](std::int64_t all, std::int64_t each) { return each <= 0 ? 0 : (all + each - 1) / each; };
+  auto const count = [](std::int64_t extent, std::int64_t part_extent) {
+    return part_extent <= 0 ? 0 : (extent + part_extent - 1) / part_extent;
+  };
   return static_cast<int>(count(e.m, part.m) * count(e.n, part.n) * count(e.k, part.k));
 }
 

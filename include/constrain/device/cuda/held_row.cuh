@@ -29,14 +29,17 @@ template <int n, int packs, class stored> struct held_row {
 };
 
 /// Calls f(std::integral_constant<int, packs>) with the `packs` of a `held_row` for rows of `width` elements in packs
-/// of n. `most`: numbers of elements per lane, ascending and multiples of n; the first that is large enough gives
-/// `packs`. `packs` is 0, and the kernel must not hold the row, if no number is large enough, if n is 1, or for fp64,
-/// since registers hold few fp64 elements.
-template <class stored, int n, int... most, class function>
+/// of n. `elements_per_lane`: numbers of elements per lane, ascending and multiples of n; the first that is large
+/// enough gives `packs`. `packs` is 0, and the kernel must not hold the row, if no number is large enough, if n is 1,
+/// or for fp64, since registers hold few fp64 elements.
+template <class stored, int n, int... elements_per_lane, class function>
 void with_held_packs(std::int64_t width, function const& f) {
   bool found = false;
   if constexpr (n > 1 && sizeof(stored) < 8)
-    ((found || width > 32 * most ? void() : (found = true, f(std::integral_constant<int, most / n>{}))), ...);
+    ((found || width > 32 * elements_per_lane
+          ? void()
+          : (found = true, f(std::integral_constant<int, elements_per_lane / n>{}))),
+     ...);
   if (!found) f(std::integral_constant<int, 0>{});
 }
 

@@ -38,11 +38,11 @@ template <class stored> constexpr ncclDataType_t nccl_type() {
 
 /// The unique id of a group, made by NCCL. (nvcc 13.0 fails on a vector of ncclUniqueId, a struct without a name.)
 struct unique_id {
-  ncclUniqueId of_nccl;
+  ncclUniqueId value;
 };
 
 /// Sleeps between two polls of the host.
-inline void pause_of_poll() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
+inline void sleep_between_polls() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
 } // namespace detail
 
@@ -59,13 +59,13 @@ public:
   nccl_group(communicator& ranks, double deadline) : rank_(ranks.rank()), size_(ranks.size()), deadline_(deadline) {
     std::vector<detail::unique_id> ids(static_cast<std::size_t>(size_));
     agreed(ranks, joint_call::construction, [&] {
-      if (rank_ == 0) check(ncclGetUniqueId(&ids[0].of_nccl), "make a unique id");
+      if (rank_ == 0) check(ncclGetUniqueId(&ids[0].value), "make a unique id");
     });
     detail::gather(ranks, ids.data());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     try {
-      wait_until_accepted(ncclCommInitRankConfig(&comm_, size_, ids[0].of_nccl, rank_, &config), "connect the devices");
+      wait_until_accepted(ncclCommInitRankConfig(&comm_, size_, ids[0].value, rank_, &config), "connect the devices");
     } catch (...) {
       abort();
       throw;
@@ -77,12 +77,12 @@ public:
   /// during stack unwinding, aborts instead. All graphs with calls of this group must have been destroyed: NCCL waits
   /// for them.
   ~nccl_group() {
-    if (std::uncaught_exceptions() > 0) fail("an exception ends the run");
+    if (std::uncaught_exceptions() > 0) mark_failed("an exception ends the run");
     try {
       if (!failed_) wait_until_accepted(ncclCommFinalize(comm_), "disconnect the devices");
     } catch (...) {} // `wait_until_accepted` has set `failed_`
     if (failed_) abort();
-    watchdog::wait const waits("disconnecting the devices", deadline_ + patience);
+    watchdog::wait const guard("disconnecting the devices", deadline_ + call_timeout);
     if (comm_ != nullptr) ncclCommDestroy(comm_);
   }
 
@@ -92,27 +92,27 @@ public:
   /// Number of collective calls so far.
   std::int64_t calls() const { return calls_; }
 
-  /// All-gather: rank r's shard arrives at elements [begin(r), begin(r) + length(r)) of `all` on every rank. Before the
-  /// call, this rank's elements of `all` must contain this rank's shard. `shards` has member functions `begin` and
+  /// All-gather: rank r's shard arrives at elements [begin(r), begin(r) + length(r)) of `full` on every rank. Before
+  /// the call, this rank's elements of `full` must contain this rank's shard. `shards` has member functions `begin` and
   /// `length`, with equal results on all ranks. Throws `error` if NCCL fails.
-  template <class stored, class map> void all_gather(cudaStream_t stream, stored* all, map const& shards) {
+  template <class stored, class map> void all_gather(cudaStream_t stream, stored* full, map const& shards) {
     if (have_equal_lengths(shards))
-      return all_gather(stream, all + shards.begin(rank_), shards.length(0), all + shards.begin(0));
-    group("all-gather", [&] {
+      return all_gather(stream, full + shards.begin(rank_), shards.length(0), full + shards.begin(0));
+    enqueue("all-gather", [&] {
       for (int r = 0; r < size_; ++r) {
-        auto* const shard = all + shards.begin(r);
+        auto* const shard = full + shards.begin(r);
         if (shards.length(r) > 0)
           check_enqueued(
               ncclBroadcast(shard, shard, size_of(shards.length(r)), detail::nccl_type<stored>(), r, comm_, stream));
       }
     });
   }
-  /// All-gather of `count` elements per rank: all[r * count + i] = mine[i] of rank r. `mine` may be this rank's part of
-  /// `all`, and must not overlap the other parts. Throws `error` if NCCL fails.
-  template <class stored> void all_gather(cudaStream_t stream, stored const* mine, std::int64_t count, stored* all) {
+  /// All-gather of `count` elements per rank: full[r * count + i] = shard[i] of rank r. `shard` may be this rank's part
+  /// of `full`, and must not overlap the other parts. Throws `error` if NCCL fails.
+  template <class stored> void all_gather(cudaStream_t stream, stored const* shard, std::int64_t count, stored* full) {
     if (count == 0) return;
-    group("all-gather", [&] {
-      check_enqueued(ncclAllGather(mine, all, size_of(count), detail::nccl_type<stored>(), comm_, stream));
+    enqueue("all-gather", [&] {
+      check_enqueued(ncclAllGather(shard, full, size_of(count), detail::nccl_type<stored>(), comm_, stream));
     });
   }
   /// All-to-all, without the elements that a rank would send to itself: sends elements [begin(r), begin(r) + length(r))
@@ -121,7 +121,7 @@ public:
   template <class stored, class map>
   void all_to_all(cudaStream_t stream, stored const* send, map const& ranges, stored* receive, std::int64_t stride) {
     constexpr auto type = detail::nccl_type<stored>();
-    group("all-to-all", [&] {
+    enqueue("all-to-all", [&] {
       for (int r = 0; r < size_; ++r) {
         if (r == rank_) continue;
         if (ranges.length(r) > 0)
@@ -135,25 +135,25 @@ public:
   /// All-reduce by NCCL, in place: y[i] becomes the sum of y[i] over the ranks, in an order that NCCL chooses. Throws
   /// `error` if NCCL fails.
   template <class stored> void all_reduce(cudaStream_t stream, stored* y, std::int64_t count) {
-    group("all-reduce", [&] {
+    enqueue("all-reduce", [&] {
       check_enqueued(ncclAllReduce(y, y, size_of(count), detail::nccl_type<stored>(), ncclSum, comm_, stream));
     });
   }
-  /// Reduce-scatter by NCCL: `mine` becomes elements [begin(r), begin(r) + length(r)) of the sum of `all` over the
+  /// Reduce-scatter by NCCL: `shard` becomes elements [begin(r), begin(r) + length(r)) of the sum of `full` over the
   /// ranks, for this rank r, in an order that NCCL chooses. `ranges`: as `shards` of `all_gather`. Throws `error` if
   /// NCCL fails.
   template <class stored, class map>
-  void reduce_scatter(cudaStream_t stream, stored const* all, map const& ranges, stored* mine) {
+  void reduce_scatter(cudaStream_t stream, stored const* full, map const& ranges, stored* shard) {
     constexpr auto type = detail::nccl_type<stored>();
     bool const equal = have_equal_lengths(ranges);
-    group("reduce-scatter", [&] {
+    enqueue("reduce-scatter", [&] {
       if (equal && ranges.length(0) > 0)
         return check_enqueued(
-            ncclReduceScatter(all + ranges.begin(0), mine, size_of(ranges.length(0)), type, ncclSum, comm_, stream));
+            ncclReduceScatter(full + ranges.begin(0), shard, size_of(ranges.length(0)), type, ncclSum, comm_, stream));
       for (int r = 0; r < size_; ++r)
         if (ranges.length(r) > 0)
           check_enqueued(
-              ncclReduce(all + ranges.begin(r), mine, size_of(ranges.length(r)), type, ncclSum, r, comm_, stream));
+              ncclReduce(full + ranges.begin(r), shard, size_of(ranges.length(r)), type, ncclSum, r, comm_, stream));
     });
   }
 
@@ -167,26 +167,27 @@ public:
   }
   /// Marks the group as failed, and throws the `error` of a rank that has waited `seconds` for the others. `what`: the
   /// action that waited, such as "run the kernels".
-  [[noreturn, gnu::cold]] void throw_late(char const* what, double seconds) {
+  [[noreturn, gnu::cold]] void throw_timeout(char const* what, double seconds) {
     char text[32];
     std::snprintf(text, sizeof text, "%.3g", seconds);
-    fail(concat({"rank ", rank_, " has waited ", text, " s for the other ranks, to ", what,
-                 ": one of them has ended, is stopped, is too slow or has called another function; check their last "
-                 "output, or give the run a longer .deadline"}));
-    throw error(why_);
+    mark_failed(
+        concat({"rank ", rank_, " has waited ", text, " s for the other ranks, to ", what,
+                ": one of them has ended, is stopped, is too slow or has called another function; check their last "
+                "output, or give the run a longer .deadline"}));
+    throw error(reason_);
   }
   /// Marks the group as failed, and aborts its unfinished calls; only the first call aborts. All graphs with calls of
   /// this group must have been destroyed.
   void abort() {
-    fail("an earlier call has failed");
+    mark_failed("an earlier call has failed");
     if (comm_ == nullptr) return;
-    watchdog::wait const waits("ending the calls on the devices", patience);
+    watchdog::wait const guard("ending the calls on the devices", call_timeout);
     ncclCommAbort(comm_);
     comm_ = nullptr;
   }
 
 private:
-  static constexpr double patience = 10; // seconds for a call to NCCL that should not wait for other ranks
+  static constexpr double call_timeout = 10; // seconds for a call to NCCL that should not wait for other ranks
 
   static std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count); }
 
@@ -201,7 +202,7 @@ private:
 
   /// Calls f() between ncclGroupStart and ncclGroupEnd, so that the NCCL calls of a loop are one launch, and sends and
   /// receives do not wait for one another.
-  template <class function> void group(char const* what, function const& f) {
+  template <class function> void enqueue(char const* what, function const& f) {
     refuse_if_failed();
     ++calls_;
     check(ncclGroupStart(), what);
@@ -222,30 +223,30 @@ private:
   /// stream is allowed.
   void wait_until_accepted(ncclResult_t status, char const* what) {
     waited_time waited;
-    watchdog::wait const waits(what, deadline_ + patience);
+    watchdog::wait const guard(what, deadline_ + call_timeout);
     while (status == ncclInProgress) {
-      if (waited.seconds() > deadline_) throw_late(what, deadline_);
+      if (waited.seconds() > deadline_) throw_timeout(what, deadline_);
       // NCCL usually accepts a call within microseconds, and a sleep takes longer.
       if (waited.seconds() < 200e-6) std::this_thread::yield();
-      else detail::pause_of_poll();
+      else detail::sleep_between_polls();
       check(ncclCommGetAsyncError(comm_, &status), what);
     }
     check(status, what);
   }
-  /// Marks the group as failed. `why`: the cause, for the errors of later calls; only the first cause is kept.
-  void fail(std::string why) {
-    if (!failed_) failed_ = true, why_ = std::move(why);
+  /// Marks the group as failed. `reason`: the cause, for the errors of later calls; only the first cause is kept.
+  void mark_failed(std::string reason) {
+    if (!failed_) failed_ = true, reason_ = std::move(reason);
   }
   void refuse_if_failed() const {
-    if (failed_) throw error({"NCCL: the devices of the ranks are no longer connected: ", why_});
+    if (failed_) throw error({"NCCL: the devices of the ranks are no longer connected: ", reason_});
   }
 
   /// Throws `error` if NCCL failed, and marks the group as failed.
   void check(ncclResult_t status, char const* what) {
     if (status == ncclSuccess) return;
-    fail(concat({"NCCL could not ", what, " on rank ", rank_, ": ", ncclGetErrorString(status),
-                 "; run with NCCL_DEBUG=WARN to see the cause, and check whether another rank has ended"}));
-    throw error(why_);
+    mark_failed(concat({"NCCL could not ", what, " on rank ", rank_, ": ", ncclGetErrorString(status),
+                        "; run with NCCL_DEBUG=WARN to see the cause, and check whether another rank has ended"}));
+    throw error(reason_);
   }
 
   ncclComm_t comm_ = nullptr; // null: not connected, or aborted
@@ -253,7 +254,7 @@ private:
   double deadline_;
   std::int64_t calls_ = 0;
   bool failed_ = false;
-  std::string why_; // why the group failed; empty: it has not failed
+  std::string reason_; // why the group failed; empty: it has not failed
 };
 
 } // namespace constrain

@@ -21,10 +21,10 @@ public:
       : deadline_(deadline), ordered_(ordered), before_abort_(std::move(before_abort)) {
     if (data.size() > 1) data_ = std::make_unique<nccl_group>(data, deadline);
     if (zero.size() > 1 && zero.size() < data.size()) zero_ = std::make_unique<nccl_group>(zero, deadline);
-    cuda_check(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "make an event");
+    cuda_check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "make an event");
   }
   ~nccl_ranks() override {
-    if (done_ != nullptr) cudaEventDestroy(done_);
+    if (event_ != nullptr) cudaEventDestroy(event_);
   }
 
   /// The ranks that train on different data, and the ranks that together hold the shards of a tensor. Call each only if
@@ -39,7 +39,7 @@ public:
   /// Waits until the work of the stream is complete. Polls, because cudaStreamSynchronize would never return if the
   /// stream waits for a rank that has ended. Throws `error` if CUDA or NCCL fails, or after the deadline.
   void wait(cudaStream_t stream) override {
-    watchdog::wait const waits("running the kernels", deadline_ + 10);
+    watchdog::wait const guard("running the kernels", deadline_ + 10);
     try {
       poll(stream);
     } catch (...) {
@@ -51,16 +51,16 @@ public:
 private:
   void poll(cudaStream_t stream) {
     waited_time waited;
-    cuda_check(cudaEventRecord(done_, stream), "record an event");
+    cuda_check(cudaEventRecord(event_, stream), "record an event");
     for (;;) {
-      auto const status = cudaEventQuery(done_);
+      auto const status = cudaEventQuery(event_);
       if (status == cudaSuccess) return;
       if (status != cudaErrorNotReady) cuda_check(status, "run the kernels");
       cudaGetLastError(); // clears "not ready", which the program's own calls would take for an error
       for (auto* group : {data_.get(), zero_.get()})
         if (group != nullptr) group->check_health();
-      if (data_ && waited.seconds() > deadline_) data_->throw_late("run the kernels", deadline_);
-      detail::pause_of_poll();
+      if (data_ && waited.seconds() > deadline_) data_->throw_timeout("run the kernels", deadline_);
+      detail::sleep_between_polls();
     }
   }
   /// Aborts both groups; only the first call aborts (`nccl_group::abort`).
@@ -75,7 +75,7 @@ private:
   double deadline_;
   bool ordered_;
   std::function<void()> before_abort_;
-  cudaEvent_t done_ = nullptr;
+  cudaEvent_t event_ = nullptr;
   std::unique_ptr<nccl_group> data_, zero_; // null: one rank; `zero_` is also null if it would equal `data_`
 };
 

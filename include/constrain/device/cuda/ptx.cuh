@@ -145,7 +145,7 @@ __device__ inline void copy_word_async(void* shared, void const* global, bool va
 }
 /// Ends a group of this thread's copies (cp.async.commit_group).
 __device__ inline void commit_copies() { __pipeline_commit(); }
-/// Waits until all of this thread's groups of copies are complete, except the last `left` groups.
-template <int left> __device__ void wait_for_copies() { __pipeline_wait_prior(left); }
+/// Waits until all of this thread's groups of copies are complete, except the last `pending` groups.
+template <int pending> __device__ void wait_for_copies() { __pipeline_wait_prior(pending); }
 
 } // namespace constrain::ptx

@@ -56,9 +56,10 @@ __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void con
 }
 
 /// Copies the registers x and y of lane `from` to to_x and to_y, with one shuffle.
-__device__ inline void take_two(std::uint32_t& to_x, std::uint32_t& to_y, std::uint32_t x, std::uint32_t y, int from) {
-  auto const both = __shfl_sync(all_lanes, x | static_cast<unsigned long long>(y) << 32, from);
-  to_x = static_cast<std::uint32_t>(both), to_y = static_cast<std::uint32_t>(both >> 32);
+__device__ inline void copy_from_lane(std::uint32_t& to_x, std::uint32_t& to_y, std::uint32_t x, std::uint32_t y,
+                                      int from) {
+  auto const packed = __shfl_sync(all_lanes, x | static_cast<unsigned long long>(y) << 32, from);
+  to_x = static_cast<std::uint32_t>(packed), to_y = static_cast<std::uint32_t>(packed >> 32);
 }
 
 /// mma.m16n8k16: D += A B, with A [16, 16] and B [16, 8] of type `real` (bfloat16 or float16), and D [16, 8] in fp32.
@@ -72,10 +73,10 @@ template <class real>
 __device__ void multiply_add(float (&d)[4], std::uint32_t const (&a)[4], std::uint32_t const (&b)[2]) {
   int const g = lane() / 4, t = lane() % 4;
   std::uint32_t rows[2][8], columns[2][8]; // the two rows of A and the two columns of B, in pairs of elements
-  for (int from = 0; from < 4; ++from)
+  for (int source = 0; source < 4; ++source)
     for (int i = 0; i < 2; ++i) {
-      take_two(rows[0][from + 4 * i], rows[1][from + 4 * i], a[2 * i], a[2 * i + 1], 4 * g + from);
-      take_two(columns[i][from], columns[i][from + 4], b[0], b[1], 4 * (2 * t + i) + from);
+      copy_from_lane(rows[0][source + 4 * i], rows[1][source + 4 * i], a[2 * i], a[2 * i + 1], 4 * g + source);
+      copy_from_lane(columns[i][source], columns[i][source + 4], b[0], b[1], 4 * (2 * t + i) + source);
     }
   for (int pair = 0; pair < 8; ++pair)
     for (int i = 0; i < 4; ++i)

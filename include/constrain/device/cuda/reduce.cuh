@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The sum of one value per lane, in a fixed order; every lane gets the result. All lanes of a warp must take part.
 template <class real> __device__ real warp_sum(real x) {
   CT_UNROLL
-  for (int other = 16; other > 0; other /= 2) x += __shfl_xor_sync(0xFFFFFFFF, x, other);
+  for (int lane_mask = 16; lane_mask > 0; lane_mask /= 2) x += __shfl_xor_sync(0xFFFFFFFF, x, lane_mask);
   return x;
 }
 
@@ -21,7 +21,7 @@ template <class real> __device__ real warp_sum(real x) {
 template <class real> struct block_reduction {
   /// Shared memory of a block for one reduction at a time: declare it `__shared__`.
   struct memory {
-    real of_warp[32];
+    real warp_results[32];
   };
   memory& shared; // of this block
 
@@ -33,26 +33,26 @@ template <class real> struct block_reduction {
   __device__ real max(real x) {
     auto const larger = [](real a, real b) { return a > b ? a : b; };
     CT_UNROLL
-    for (int other = 16; other > 0; other /= 2) x = larger(x, __shfl_xor_sync(0xFFFFFFFF, x, other));
+    for (int lane_mask = 16; lane_mask > 0; lane_mask /= 2) x = larger(x, __shfl_xor_sync(0xFFFFFFFF, x, lane_mask));
     return over_warps(x, larger);
   }
 
 private:
   template <class function> __device__ real over_warps(real x, function const& f) {
-    if (threadIdx.x % 32 == 0) shared.of_warp[threadIdx.x / 32] = x;
+    if (threadIdx.x % 32 == 0) shared.warp_results[threadIdx.x / 32] = x;
     __syncthreads();
-    real all = shared.of_warp[0];
-    for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) all = f(all, shared.of_warp[warp]);
+    real result = shared.warp_results[0];
+    for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) result = f(result, shared.warp_results[warp]);
     __syncthreads(); // the memory may be used again
-    return all;
+    return result;
   }
 };
 
 namespace detail {
 
-/// f.started(), or f if it has no such member.
-template <class function> __device__ auto started(function const& f) {
-  if constexpr (requires { f.started(); }) return f.started();
+/// f.thread_state(), or f if it has no such member.
+template <class function> __device__ auto thread_state(function const& f) {
+  if constexpr (requires { f.thread_state(); }) return f.thread_state();
   else return f;
 }
 
@@ -74,25 +74,25 @@ private:
 /// Sums each column of a matrix [rows, columns] over each part of the rows: sums [parts, columns]. n must divide
 /// `columns`. The matrix need not be in memory: f.load(row, column) loads the inputs of the n consecutive elements that
 /// begin at this row and column, and f(loaded, row, column, values) computes these elements. If `f` has a member
-/// function `started`, each thread uses the object that f.started() returns. Block (i, j) sums 32 n columns, from
-/// column 32 n i, over part j; its warps take the rows of the part in turn. A thread loads the inputs for two rows
+/// function `thread_state`, each thread uses the object that f.thread_state() returns. Block (i, j) sums 32 n columns,
+/// from column 32 n i, over part j; its warps take the rows of the part in turn. A thread loads the inputs for two rows
 /// before it computes, so that more loads are in flight.
 template <int n, class real, class function>
 static __global__ void __launch_bounds__(cuda_threads)
     column_sums_kernel(function f, row_partition rows, std::int64_t columns, real* sums) {
   constexpr int warps = cuda_threads / 32;
-  __shared__ real of_warp[warps][32][n];
+  __shared__ real warp_sums[warps][32][n];
   int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   auto const column = (static_cast<std::int64_t>(blockIdx.x) * 32 + lane) * n;
   auto const part = static_cast<std::int64_t>(blockIdx.y);
-  real of_thread[n]{}, values[n];
-  auto const values_of = detail::started(f);
+  real thread_sums[n]{}, values[n];
+  auto const values_of = detail::thread_state(f);
   auto const end = rows.begin(part + 1);
   auto row = column < columns ? rows.begin(part) + warp : end;
-  auto const add = [&](auto const& loaded, std::int64_t at) {
-    values_of(loaded, at, column, values);
+  auto const add = [&](auto const& loaded, std::int64_t loaded_row) {
+    values_of(loaded, loaded_row, column, values);
     CT_UNROLL
-    for (int j = 0; j < n; ++j) of_thread[j] += values[j];
+    for (int j = 0; j < n; ++j) thread_sums[j] += values[j];
   };
   if constexpr (sizeof(real) < 8) { // in fp64, there are registers for only one row
     CT_KEEP_LOOP
@@ -104,12 +104,12 @@ static __global__ void __launch_bounds__(cuda_threads)
   } else
     for (; row < end; row += warps) add(values_of.load(row, column), row);
   CT_UNROLL
-  for (int j = 0; j < n; ++j) of_warp[warp][lane][j] = of_thread[j];
+  for (int j = 0; j < n; ++j) warp_sums[warp][lane][j] = thread_sums[j];
   __syncthreads();
   auto const first = static_cast<std::int64_t>(blockIdx.x) * 32 * n;
   for (int i = static_cast<int>(threadIdx.x); i < 32 * n && first + i < columns; i += cuda_threads) {
     real sum = 0;
-    for (int from = 0; from < warps; ++from) sum += of_warp[from][i / n][i % n];
+    for (int source_warp = 0; source_warp < warps; ++source_warp) sum += warp_sums[source_warp][i / n][i % n];
     sums[part * columns + first + i] = sum;
   }
 }
@@ -138,11 +138,11 @@ template <class real> struct parts_to_sum {
 // y (+)= the sum of x over its parts. Block (i, j, k) handles 32 columns of instance k of entry j; its warps take the
 // parts in turn.
 template <class entries>
-static __global__ void __launch_bounds__(cuda_threads) sum_parts_kernel(__grid_constant__ entries const all) {
-  using real = std::remove_cvref_t<decltype(*all.entries[0].y)>;
+static __global__ void __launch_bounds__(cuda_threads) sum_parts_kernel(__grid_constant__ entries const operands) {
+  using real = std::remove_cvref_t<decltype(*operands.entries[0].y)>;
   constexpr int warps = cuda_threads / 32;
-  __shared__ real of_warp[warps][32];
-  auto const& entry = all.entries[blockIdx.y];
+  __shared__ real warp_sums[warps][32];
+  auto const& entry = operands.entries[blockIdx.y];
   auto const first = static_cast<std::int64_t>(blockIdx.x) * 32, instance = static_cast<std::int64_t>(blockIdx.z);
   if (first >= entry.width || instance >= entry.instances) return; // all threads of the block
   auto const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
@@ -151,33 +151,33 @@ static __global__ void __launch_bounds__(cuda_threads) sum_parts_kernel(__grid_c
   real sum = 0;
   if (column < entry.width)
     for (std::int64_t part = warp; part < entry.parts; part += warps) sum += x[part * entry.stride];
-  of_warp[warp][lane] = sum;
+  warp_sums[warp][lane] = sum;
   __syncthreads();
   if (warp != 0 || column >= entry.width) return;
   real total = 0;
   CT_UNROLL
-  for (int from = 0; from < warps; ++from) total += of_warp[from][lane];
+  for (int source_warp = 0; source_warp < warps; ++source_warp) total += warp_sums[source_warp][lane];
   real& y = entry.y[instance * entry.width + column];
   y = entry.adds ? y + total : total;
 }
 
-/// Launches sum_parts_kernel for the first `count` entries of `all.entries`, which are `parts_to_sum`. `count`: 1 to
-/// 65535. Each entry has 1 to 65535 instances. Throws `error` if the launch fails.
-template <class entries> void start_sum_parts(cuda_context& context, entries const& all, int count) {
+/// Launches sum_parts_kernel for the first `count` entries of `operands.entries`, which are `parts_to_sum`. `count`: 1
+/// to 65535. Each entry has 1 to 65535 instances. Throws `error` if the launch fails.
+template <class entries> void start_sum_parts(cuda_context& context, entries const& operands, int count) {
   std::int64_t width = 0, instances = 0;
   for (int i = 0; i < count; ++i) {
-    width = all.entries[i].width > width ? all.entries[i].width : width;
-    instances = all.entries[i].instances > instances ? all.entries[i].instances : instances;
+    width = operands.entries[i].width > width ? operands.entries[i].width : width;
+    instances = operands.entries[i].instances > instances ? operands.entries[i].instances : instances;
   }
   dim3 const blocks(static_cast<unsigned>((width + 31) / 32), static_cast<unsigned>(count),
                     static_cast<unsigned>(instances));
-  cuda_launch(context, blocks, cuda_threads, sum_parts_kernel<entries>, all);
+  cuda_launch(context, blocks, cuda_threads, sum_parts_kernel<entries>, operands);
 }
 
 namespace detail {
 
 /// A few `parts_to_sum` as one kernel argument.
-template <class real, int count> struct few_parts { parts_to_sum<real> entries[count]; };
+template <class real, int count> struct parts_array { parts_to_sum<real> entries[count]; };
 
 } // namespace detail
 
@@ -203,7 +203,7 @@ void sum_columns(call const& c, function const& f, std::int64_t rows, std::int64
   cuda_launch(context, blocks, cuda_threads, column_sums_kernel<n, real, function>, f, row_partition(rows, parts),
               columns, sums);
   if (stays_in_parts) return;
-  start_sum_parts(context, detail::few_parts<real, 1>{{{sums, y.data, columns, columns, parts, 1, add ? 1 : 0}}}, 1);
+  start_sum_parts(context, detail::parts_array<real, 1>{{{sums, y.data, columns, columns, parts, 1, add ? 1 : 0}}}, 1);
 }
 
 } // namespace constrain

@@ -12,18 +12,18 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 constexpr int shared_accesses(std::int64_t const (&offsets)[32]) {
   int total = 0;
   for (int first = 0; first < 32; first += 8) {
-    int most = 0;
+    int max_words = 0;
     for (int bank = 0; bank < 32; ++bank) {
       int words = 0;
       for (int i = first; i < first + 8; ++i) {
         auto const word = offsets[i] / 4 + (bank - offsets[i] / 4 % 4 + 4) % 4;
-        bool counts = word % 32 == bank;
-        for (int before = first; before < i; ++before) counts = counts && offsets[before] != offsets[i];
-        words += counts ? 1 : 0;
+        bool is_new = word % 32 == bank;
+        for (int j = first; j < i; ++j) is_new = is_new && offsets[j] != offsets[i];
+        words += is_new ? 1 : 0;
       }
-      most = words > most ? words : most;
+      max_words = words > max_words ? words : max_words;
     }
-    total += most;
+    total += max_words;
   }
   return total;
 }

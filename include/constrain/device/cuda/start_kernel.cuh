@@ -50,7 +50,7 @@ static __global__ void __launch_bounds__(cuda_threads)
     map_kernel(std::int64_t count, function f, to* y, from const*... x) {
   auto const thread = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x;
   auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads * n;
-  auto const whole = count - count % n;
+  auto const packed_count = count - count % n;
   auto const store = [&](std::int64_t i, stored_pack<n, from> const&... loaded) {
     arithmetic<to> results[n];
     [&](auto const&... packs) {
@@ -61,14 +61,14 @@ static __global__ void __launch_bounds__(cuda_threads)
   };
   auto i = thread * n;
   CT_KEEP_LOOP
-  for (; i + stride < whole; i += 2 * stride)
+  for (; i + stride < packed_count; i += 2 * stride)
     [&](auto const&... first) {
       [&](auto const&... second) {
         store(i, first...), store(i + stride, second...);
       }(load_stored<n>(x + i + stride)...);
     }(load_stored<n>(x + i)...);
-  if (i < whole) store(i, load_stored<n>(x + i)...);
-  if (thread < count - whole) y[whole + thread] = f(arithmetic<from>(x[whole + thread])...);
+  if (i < packed_count) store(i, load_stored<n>(x + i)...);
+  if (thread < count - packed_count) y[packed_count + thread] = f(arithmetic<from>(x[packed_count + thread])...);
 }
 
 /// Enqueues a kernel for y[i] = f(x[i]...) for i in [0, count), as in device/elements.hpp. Throws `error` if the launch

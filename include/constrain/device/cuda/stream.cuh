@@ -15,16 +15,16 @@ public:
 /// A stream of a CUDA device.
 class cuda_stream {
 public:
-  /// Makes a stream, which the destructor destroys; or, if `given` is not null, uses `given`, which must outlive this
-  /// object. Throws `error` if CUDA fails or, from CUDA 12.8, if `given` is a stream of another device.
-  explicit cuda_stream(cuda_device device, cudaStream_t given = nullptr)
-      : device_(device), stream_(given), is_given_(given != nullptr) {
-    current_device const here(device);
-    if (is_given_) check_device();
+  /// Makes a stream, which the destructor destroys; or, if `external` is not null, uses `external`, which must outlive
+  /// this object. Throws `error` if CUDA fails or, from CUDA 12.8, if `external` is a stream of another device.
+  explicit cuda_stream(cuda_device device, cudaStream_t external = nullptr)
+      : device_(device), stream_(external), is_external_(external != nullptr) {
+    current_device const guard(device);
+    if (is_external_) check_device();
     else cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream");
   }
   ~cuda_stream() {
-    if (!is_given_) cudaStreamDestroy(stream_);
+    if (!is_external_) cudaStreamDestroy(stream_);
   }
   cuda_stream(cuda_stream const&) = delete;
   cuda_stream& operator=(cuda_stream const&) = delete;
@@ -58,7 +58,7 @@ private:
   cuda_device device_;
   cudaStream_t stream_{};
   stream_waiter* waiter_ = nullptr;
-  bool is_given_;
+  bool is_external_;
 };
 
 } // namespace constrain

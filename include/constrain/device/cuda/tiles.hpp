@@ -11,9 +11,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Number of blocks of `threads` threads for `count` elements, at most 8192; 0 for no elements. With this maximum, each
 /// thread may have to handle several elements.
 constexpr unsigned blocks_for(std::int64_t count, int threads) {
-  constexpr std::int64_t most = 8192;
+  constexpr std::int64_t max_blocks = 8192;
   auto const blocks = (count + threads - 1) / threads;
-  return static_cast<unsigned>(blocks < most ? blocks : most);
+  return static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks);
 }
 
 /// First element of part `index` if `count` elements are split into `parts` nearly equal parts; `count` if `index` is

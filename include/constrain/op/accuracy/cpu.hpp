@@ -53,26 +53,27 @@ template <> struct kernel<op::correct_predictions_parts, cpu> {
                   tensor<std::int32_t const> labels, tensor<double> correct, tensor<double> buffer) {
     auto& group = *c.parameters.tensor;
     auto const columns = logits.features(), rows = labels.count;
-    class_range const mine(group.rank(), columns, c.options.classes);
-    auto* const all = reinterpret_cast<local_maximum*>(buffer.data);
-    auto* const own = all + group.rank() * rows;
+    class_range const range(group.rank(), columns, c.options.classes);
+    auto* const maxima = reinterpret_cast<local_maximum*>(buffer.data);
+    auto* const local_maxima = maxima + group.rank() * rows;
     parallel_chunks(rows, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         stored const* x = logits.data + row * columns;
-        auto const at = argmax(x, mine.count);
-        own[row] = at == mine.count ? local_maximum{0, -1}
-                                    : local_maximum{static_cast<double>(x[at]), static_cast<double>(mine.first + at)};
+        auto const best = argmax(x, range.count);
+        local_maxima[row] = best == range.count
+                                ? local_maximum{0, -1}
+                                : local_maximum{static_cast<double>(x[best]), static_cast<double>(range.first + best)};
       }
     });
-    detail::gather_equal_counts(group, own, rows, all);
+    detail::gather_equal_counts(group, local_maxima, rows, maxima);
     std::int64_t count = 0;
     for (std::int64_t row = 0; row < rows; ++row) {
       if (labels[row] == ignored_label) continue;
-      auto winner = all[row];
+      auto winner = maxima[row];
       for (int rank = 1; rank < group.size(); ++rank)
-        if (auto const& other = all[rank * rows + row];
-            other.class_index >= 0 && (winner.class_index < 0 || other.logit > winner.logit))
-          winner = other;
+        if (auto const& candidate = maxima[rank * rows + row];
+            candidate.class_index >= 0 && (winner.class_index < 0 || candidate.logit > winner.logit))
+          winner = candidate;
       count += winner.class_index == labels[row] ? 1 : 0;
     }
     correct[0] = c.add_to(0) ? correct[0] + static_cast<double>(count) : static_cast<double>(count);

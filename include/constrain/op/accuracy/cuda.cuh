@@ -20,10 +20,10 @@ template <class stored> static __device__ int block_argmax(stored const* x, std:
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads) best = x[i] > best ? accumulate(x[i]) : best;
   best = block_reduction<accumulate>{shared}.max(best);
   // Of equal logits, the first is the argmax: its negated index is the largest.
-  int argmax = -static_cast<int>(classes);
+  int negated_index = -static_cast<int>(classes);
   for (std::int64_t i = threadIdx.x; i < classes; i += cuda_threads)
-    if (accumulate(x[i]) == best && -static_cast<int>(i) > argmax) argmax = -static_cast<int>(i);
-  return -block_reduction<int>{shared_index}.max(argmax);
+    if (accumulate(x[i]) == best && -static_cast<int>(i) > negated_index) negated_index = -static_cast<int>(i);
+  return -block_reduction<int>{shared_index}.max(negated_index);
 }
 
 // correct[row] = 1 if the row's label is the argmax of the row's logits, else 0; one block per row.

@@ -59,17 +59,17 @@ template <class optimizer, bool first_moment> constexpr void update_factored(upd
   auto const rows = u.state("exp_avg_sq_row", full.without(full.rank - 1));
   auto const columns = u.state("exp_avg_sq_col", full.without(full.rank - 2));
   using op = adafactor_factored<optimizer>;
-  auto const store = [&](auto const& next) {
-    u.assign(u.parameter(), next[0]);
-    u.assign(rows, next[1]);
-    u.assign(columns, next[2]);
+  auto const store = [&](auto const& results) {
+    u.assign(u.parameter(), results[0]);
+    u.assign(rows, results[1]);
+    u.assign(columns, results[2]);
   };
   if constexpr (first_moment) {
     auto const average = u.state("exp_avg");
-    auto const next = emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), rows, columns, average},
-                                   {.decays = u.decays()});
-    store(next);
-    u.assign(average, next[4]);
+    auto const results = emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), rows, columns, average},
+                                      {.decays = u.decays()});
+    store(results);
+    u.assign(average, results[4]);
   } else
     store(emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), rows, columns}, {.decays = u.decays()}));
 }
@@ -78,16 +78,16 @@ template <class optimizer, bool first_moment> constexpr void update_factored(upd
 template <class optimizer, bool first_moment> constexpr void update_unfactored(update_rule& u) {
   auto const squares = u.state("exp_avg_sq");
   using op = adafactor_unfactored<optimizer>;
-  auto const store = [&](auto const& next) {
-    u.assign(u.parameter(), next[0]);
-    u.assign(squares, next[1]);
+  auto const store = [&](auto const& results) {
+    u.assign(u.parameter(), results[0]);
+    u.assign(squares, results[1]);
   };
   if constexpr (first_moment) {
     auto const average = u.state("exp_avg");
-    auto const next =
+    auto const results =
         emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), squares, average}, {.decays = u.decays()});
-    store(next);
-    u.assign(average, next[2]);
+    store(results);
+    u.assign(average, results[2]);
   } else store(emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), squares}, {.decays = u.decays()}));
 }
 

@@ -105,7 +105,7 @@ template <class real> struct adafactor_matrix {
   double row_factor(std::int64_t r, double mean) const {
     return scale / math::sqrt(static_cast<double>(new_row[r]) / mean);
   }
-  /// The sum of the squares of the update's elements, before the multiplication by `size` in `update`.
+  /// The sum of the squares of the update's elements, before the multiplication by `clipped_rate` in `update`.
   double sum_of_squares() const {
     double const mean_of_rows = mean();
     return sum_of_chunks(rows, rows_per_chunk(columns), [=, m = *this](std::int64_t begin, std::int64_t end) {
@@ -123,15 +123,15 @@ template <class real> struct adafactor_matrix {
       return total;
     });
   }
-  /// Calls `store(index, update)` for each element of the matrix, with the element's update times `size`. Several
-  /// threads call `store`.
-  template <class function> void update(double size, function const& store) const {
+  /// Calls `store(index, update)` for each element of the matrix, with the element's update times `clipped_rate`.
+  /// Several threads call `store`.
+  template <class function> void update(double clipped_rate, function const& store) const {
     double const mean_of_rows = mean();
     parallel_chunks(rows, rows_per_chunk(columns), [=, m = *this](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
         auto const* const g = m.gradient + r * m.columns;
         auto const* const f = m.factor;
-        auto const row_scale = static_cast<real>(m.row_factor(r, mean_of_rows) * size);
+        auto const row_scale = static_cast<real>(m.row_factor(r, mean_of_rows) * clipped_rate);
         simd_loop(m.columns, [=](std::int64_t i) { store(r * m.columns + i, g[i] * f[i] * row_scale); });
       }
     });
@@ -142,8 +142,8 @@ private:
     double const g = static_cast<double>(gradient[i]) * scale;
     return g * g;
   }
-  static real average_of(op::adafactor_step const& h, real before, double mean) {
-    return static_cast<real>(h.beta2 * static_cast<double>(before) + (1 - h.beta2) * (mean + h.epsilon1));
+  static real average_of(op::adafactor_step const& h, real old_average, double mean) {
+    return static_cast<real>(h.beta2 * static_cast<double>(old_average) + (1 - h.beta2) * (mean + h.epsilon1));
   }
 };
 
@@ -224,10 +224,11 @@ private:
       squares += matrix(k).sum_of_squares();
     }
     double const rate = detail::adafactor_rate(h, weight);
-    double const size = rate * detail::adafactor_clip(h, math::sqrt(squares / static_cast<double>(weight.count)));
+    double const clipped_rate =
+        rate * detail::adafactor_clip(h, math::sqrt(squares / static_cast<double>(weight.count)));
     auto const store = detail::adafactor_store_of<first_moment>(h, rate, weight, average, new_weight, new_average);
     for (std::int64_t k = 0; k < matrices; ++k)
-      matrix(k).update(size, [=](std::int64_t i, real update) { store(k * rows * columns + i, update); });
+      matrix(k).update(clipped_rate, [=](std::int64_t i, real update) { store(k * rows * columns + i, update); });
   }
 };
 
@@ -264,9 +265,9 @@ private:
     double const rms =
         detail::root_mean_square(weight.count, [=](std::int64_t i) { return static_cast<double>(direction(i)); });
     double const rate = detail::adafactor_rate(h, weight);
-    auto const size = static_cast<real>(rate * detail::adafactor_clip(h, rms));
+    auto const clipped_rate = static_cast<real>(rate * detail::adafactor_clip(h, rms));
     auto const store = detail::adafactor_store_of<first_moment>(h, rate, weight, average, new_weight, new_average);
-    for_elements(weight.count, [=](std::int64_t i) { store(i, direction(i) * size); });
+    for_elements(weight.count, [=](std::int64_t i) { store(i, direction(i) * clipped_rate); });
   }
 };
 

@@ -9,9 +9,10 @@ namespace detail {
 /// The number of parts in which `count` elements are summed. It depends only on the count, so that sums are
 /// reproducible.
 constexpr std::int64_t adafactor_parts(std::int64_t count) {
-  constexpr std::int64_t each = 4 * cuda_threads, most = 1024; // elements of a part; maximum number of parts
-  auto const parts = (count + each - 1) / each;
-  return parts < most ? parts : most;
+  constexpr std::int64_t part_elements = 4 * cuda_threads,
+                         max_parts = 1024; // elements of a part; maximum number of parts
+  auto const parts = (count + part_elements - 1) / part_elements;
+  return parts < max_parts ? parts : max_parts;
 }
 
 /// The arrays of adafactor_unfactored.
@@ -21,7 +22,7 @@ template <class real> struct adafactor_vectors {
   real* new_squares;
   double const* clip;
   op::adafactor_step const* hyper;
-  double *of_weights, *of_update; // [parts]: sums of the squares of the weights, and of the update
+  double *weight_squares, *update_squares; // [parts]: sums of the squares of the weights, and of the update
   adafactor_sizes* sizes;
 
   /// Element i of the update, before the multiplication by `adafactor_sizes::size`.
@@ -42,17 +43,17 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const beta2 = static_cast<real>(arrays.hyper->beta2);
   auto const parts = static_cast<std::int64_t>(gridDim.x), part = static_cast<std::int64_t>(blockIdx.x);
   auto const begin = part_begin(count, parts, part), end = part_begin(count, parts, part + 1);
-  double of_weights = 0, of_update = 0;
+  double weight_squares = 0, update_squares = 0;
   for (auto i = begin + threadIdx.x; i < end; i += cuda_threads) {
     real const g = arrays.gradient[i] * scale;
     arrays.new_squares[i] = beta2 * arrays.squares[i] + (1 - beta2) * (g * g + epsilon);
     auto const update = static_cast<double>(arrays.direction(i));
     auto const weight = static_cast<double>(arrays.elements.weight[i]);
-    of_weights += weight * weight, of_update += update * update;
+    weight_squares += weight * weight, update_squares += update * update;
   }
-  of_weights = block_reduction<double>{shared}.sum(of_weights);
-  of_update = block_reduction<double>{shared}.sum(of_update);
-  if (threadIdx.x == 0) arrays.of_weights[part] = of_weights, arrays.of_update[part] = of_update;
+  weight_squares = block_reduction<double>{shared}.sum(weight_squares);
+  update_squares = block_reduction<double>{shared}.sum(update_squares);
+  if (threadIdx.x == 0) arrays.weight_squares[part] = weight_squares, arrays.update_squares[part] = update_squares;
 }
 
 // Computes the new weights and, if `first_moment`, the new first moment.
@@ -60,11 +61,11 @@ template <bool first_moment, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_unfactored_kernel(detail::adafactor_vectors<real> arrays, std::int64_t count) {
   auto const sizes = *arrays.sizes;
-  auto const size = static_cast<real>(sizes.size);
-  auto const step = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
+  auto const clipped_rate = static_cast<real>(sizes.clipped_rate);
+  auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
   CT_KEEP_LOOP
-  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < count; i += step) {
-    real update[1] = {arrays.direction(i) * size};
+  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < count; i += stride) {
+    real update[1] = {arrays.direction(i) * clipped_rate};
     arrays.elements.template store<first_moment>(i, *arrays.hyper, sizes.rate, update);
   }
 }
@@ -96,17 +97,17 @@ private:
                    tensor<std::uint8_t const> bytes, tensor<real const> squares,
                    detail::adafactor_elements<real> const& elements, tensor<real> new_squares) {
     auto const count = gradient.count, parts = detail::adafactor_parts(count);
-    auto* const of_weights = c.template scratch_as<double>();
-    auto* const of_update = of_weights + parts;
+    auto* const weight_squares = c.template scratch_as<double>();
+    auto* const update_squares = weight_squares + parts;
     detail::adafactor_vectors<real> const arrays{
-        gradient.data,    squares.data, elements,
-        new_squares.data, clip.data,    detail::adafactor_step_in<optimizer, real>(bytes, c.options.decays),
-        of_weights,       of_update,    reinterpret_cast<detail::adafactor_sizes*>(of_update + parts)};
+        gradient.data,    squares.data,   elements,
+        new_squares.data, clip.data,      detail::adafactor_step_in<optimizer, real>(bytes, c.options.decays),
+        weight_squares,   update_squares, reinterpret_cast<detail::adafactor_sizes*>(update_squares + parts)};
     auto& context = *c.parameters.context;
     cuda_launch(context, dim3(static_cast<unsigned>(parts)), cuda_threads, adafactor_moments_kernel<real>, arrays,
                 count);
-    cuda_launch(context, dim3(1), cuda_threads, adafactor_sizes_kernel<double>, arrays.hyper, arrays.of_weights,
-                arrays.of_update, parts, count, arrays.sizes);
+    cuda_launch(context, dim3(1), cuda_threads, adafactor_sizes_kernel<double>, arrays.hyper, arrays.weight_squares,
+                arrays.update_squares, parts, count, arrays.sizes);
     cuda_launch(context, dim3(blocks_for(count, cuda_threads)), cuda_threads,
                 adafactor_unfactored_kernel<first_moment, real>, arrays, count);
   }

@@ -12,15 +12,15 @@ struct adafactor_extents {
   std::int64_t matrices, rows, columns;
 
   /// The extents, from the tensors (or their extents) of the parameter, the row averages and the column averages.
-  static constexpr adafactor_extents of(auto const& weight, auto const& row, auto const& column) {
+  static constexpr adafactor_extents from_operands(auto const& weight, auto const& row, auto const& column) {
     auto const columns = weight.features(), matrices = column.count / columns;
     return {matrices, row.count / matrices, columns};
   }
   /// The number of parts, ranges of rows, in which the columns of each matrix are summed. The parts of all matrices are
   /// in one dimension of a grid, so they are at most 65535 (with more matrices, one part per matrix).
   constexpr std::int64_t parts() const {
-    auto const most = 65535 / matrices, wanted = row_parts(rows);
-    return most < 1 ? 1 : most < wanted ? most : wanted;
+    auto const max_parts = 65535 / matrices, preferred_parts = row_parts(rows);
+    return max_parts < 1 ? 1 : max_parts < preferred_parts ? max_parts : preferred_parts;
   }
   constexpr std::int64_t all_rows() const { return matrices * rows; }
   constexpr std::int64_t column_sums() const { return matrices * parts() * columns; }
@@ -36,14 +36,14 @@ template <class real> struct adafactor_arrays {
   real* factor; // [matrices, columns]: 1 / sqrt(new_column)
   double const* clip;
   op::adafactor_step const* hyper;
-  double *column_sums, *mean, *of_weights, *of_update, *row_factor; // scratch memory, see adafactor_extents
+  double *column_sums, *mean, *weight_squares, *update_squares, *row_factor; // scratch memory, see adafactor_extents
   adafactor_sizes* sizes;
 };
 
 /// The new moving average of the squared gradient, from the average before this step and the mean of the squared
 /// gradient in this step.
-template <class real> __device__ real adafactor_average(op::adafactor_step const& h, real before, double mean) {
-  return static_cast<real>(h.beta2 * static_cast<double>(before) + (1 - h.beta2) * (mean + h.epsilon1));
+template <class real> __device__ real adafactor_average(op::adafactor_step const& h, real old_average, double mean) {
+  return static_cast<real>(h.beta2 * static_cast<double>(old_average) + (1 - h.beta2) * (mean + h.epsilon1));
 }
 
 /// The squares of n consecutive elements of the scaled gradient, for column_sums_kernel.
@@ -71,20 +71,20 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const row = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32;
   if (row >= rows) return;
   double const scale = arrays.clip[1];
-  double of_gradient = 0, of_weights = 0, values[n];
+  double gradient_squares = 0, weight_squares = 0, values[n];
   for (auto i = static_cast<std::int64_t>(threadIdx.x % 32) * n; i < columns; i += 32 * n) {
     load_pack(arrays.gradient + row * columns + i, values);
     CT_UNROLL
-    for (int j = 0; j < n; ++j) values[j] *= scale, of_gradient += values[j] * values[j];
+    for (int j = 0; j < n; ++j) values[j] *= scale, gradient_squares += values[j] * values[j];
     load_pack(arrays.elements.weight + row * columns + i, values);
     CT_UNROLL
-    for (int j = 0; j < n; ++j) of_weights += values[j] * values[j];
+    for (int j = 0; j < n; ++j) weight_squares += values[j] * values[j];
   }
-  of_gradient = warp_sum(of_gradient), of_weights = warp_sum(of_weights);
+  gradient_squares = warp_sum(gradient_squares), weight_squares = warp_sum(weight_squares);
   if (threadIdx.x % 32 != 0) return;
   arrays.new_row[row] =
-      detail::adafactor_average(*arrays.hyper, arrays.row[row], of_gradient / static_cast<double>(columns));
-  arrays.of_weights[row] = of_weights;
+      detail::adafactor_average(*arrays.hyper, arrays.row[row], gradient_squares / static_cast<double>(columns));
+  arrays.weight_squares[row] = weight_squares;
 }
 
 // Computes the new average of each column and its factor, from the column's sums over the parts. The first block of
@@ -94,16 +94,17 @@ static __global__ void __launch_bounds__(cuda_threads)
     adafactor_columns_kernel(detail::adafactor_arrays<real> arrays, detail::adafactor_extents e, std::int64_t parts) {
   __shared__ block_reduction<double>::memory shared;
   auto const matrix = static_cast<std::int64_t>(blockIdx.y);
-  auto const step = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
+  auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
   CT_KEEP_LOOP
-  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < e.columns; i += step) {
+  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < e.columns; i += stride) {
     double sum = 0;
     for (std::int64_t part = 0; part < parts; ++part)
       sum += arrays.column_sums[(matrix * parts + part) * e.columns + i];
-    auto const at = matrix * e.columns + i;
-    real const average = detail::adafactor_average(*arrays.hyper, arrays.column[at], sum / static_cast<double>(e.rows));
-    arrays.new_column[at] = average;
-    arrays.factor[at] = 1 / math::sqrt(average);
+    auto const index = matrix * e.columns + i;
+    real const average =
+        detail::adafactor_average(*arrays.hyper, arrays.column[index], sum / static_cast<double>(e.rows));
+    arrays.new_column[index] = average;
+    arrays.factor[index] = 1 / math::sqrt(average);
   }
   if (blockIdx.x != 0) return;
   double sum = 0;
@@ -118,9 +119,9 @@ static __global__ void __launch_bounds__(cuda_threads)
 template <int n, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_squares_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {
-  auto const in_matrix = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32;
-  if (in_matrix >= rows) return;
-  auto const row = blockIdx.y * rows + in_matrix;
+  auto const row_in_matrix = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32;
+  if (row_in_matrix >= rows) return;
+  auto const row = blockIdx.y * rows + row_in_matrix;
   double sum = 0, g[n], factor[n];
   for (auto i = static_cast<std::int64_t>(threadIdx.x % 32) * n; i < columns; i += 32 * n) {
     load_pack(arrays.gradient + row * columns + i, g), load_pack(arrays.factor + blockIdx.y * columns + i, factor);
@@ -129,9 +130,10 @@ static __global__ void __launch_bounds__(cuda_threads)
   }
   sum = warp_sum(sum);
   if (threadIdx.x % 32 != 0) return;
-  double const of_row = arrays.clip[1] / math::sqrt(static_cast<double>(arrays.new_row[row]) / arrays.mean[blockIdx.y]);
-  arrays.row_factor[row] = of_row;
-  arrays.of_update[row] = of_row * of_row * sum;
+  double const row_factor =
+      arrays.clip[1] / math::sqrt(static_cast<double>(arrays.new_row[row]) / arrays.mean[blockIdx.y]);
+  arrays.row_factor[row] = row_factor;
+  arrays.update_squares[row] = row_factor * row_factor * sum;
 }
 
 // Computes the new weights and, if `first_moment`, the new first moment. One warp per row, n elements per access;
@@ -139,16 +141,16 @@ static __global__ void __launch_bounds__(cuda_threads)
 template <int n, bool first_moment, class real>
 static __global__ void __launch_bounds__(cuda_threads, 2)
     adafactor_factored_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {
-  auto const in_matrix = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32;
-  if (in_matrix >= rows) return;
-  auto const row = blockIdx.y * rows + in_matrix;
+  auto const row_in_matrix = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32;
+  if (row_in_matrix >= rows) return;
+  auto const row = blockIdx.y * rows + row_in_matrix;
   auto const sizes = *arrays.sizes;
-  auto const of_row = static_cast<real>(arrays.row_factor[row] * sizes.size);
+  auto const row_factor = static_cast<real>(arrays.row_factor[row] * sizes.clipped_rate);
   real g[n], factor[n];
   for (auto i = static_cast<std::int64_t>(threadIdx.x % 32) * n; i < columns; i += 32 * n) {
     load_pack(arrays.gradient + row * columns + i, g), load_pack(arrays.factor + blockIdx.y * columns + i, factor);
     CT_UNROLL
-    for (int j = 0; j < n; ++j) g[j] = g[j] * factor[j] * of_row;
+    for (int j = 0; j < n; ++j) g[j] = g[j] * factor[j] * row_factor;
     arrays.elements.template store<first_moment>(row * columns + i, *arrays.hyper, sizes.rate, g);
   }
 }
@@ -159,11 +161,11 @@ namespace detail {
 template <int n, bool first_moment, class real>
 void run_adafactor_factored(cuda_context& context, adafactor_extents const& e, adafactor_arrays<real> const& arrays) {
   constexpr int warps = cuda_threads / 32;
-  auto const blocks = [](std::int64_t count, std::int64_t each) {
-    return static_cast<unsigned>((count + each - 1) / each);
+  auto const blocks = [](std::int64_t count, std::int64_t per_block) {
+    return static_cast<unsigned>((count + per_block - 1) / per_block);
   };
   auto const matrices = static_cast<unsigned>(e.matrices), parts = static_cast<unsigned>(e.matrices * e.parts());
-  dim3 const by_rows(blocks(e.rows, warps), matrices);
+  dim3 const row_grid(blocks(e.rows, warps), matrices);
   cuda_launch(context, dim3(blocks(e.all_rows(), warps)), cuda_threads, adafactor_rows_kernel<n, real>, arrays,
               e.all_rows(), e.columns);
   // One launch sums the rows of all matrices. Each matrix has the same number of parts, so no part has rows of two
@@ -174,10 +176,10 @@ void run_adafactor_factored(cuda_context& context, adafactor_extents const& e, a
               row_partition(e.all_rows(), e.matrices * e.parts()), e.columns, arrays.column_sums);
   cuda_launch(context, dim3(blocks_for(e.columns, cuda_threads), matrices), cuda_threads,
               adafactor_columns_kernel<real>, arrays, e, e.parts());
-  cuda_launch(context, by_rows, cuda_threads, adafactor_squares_kernel<n, real>, arrays, e.rows, e.columns);
-  cuda_launch(context, dim3(1), cuda_threads, adafactor_sizes_kernel<double>, arrays.hyper, arrays.of_weights,
-              arrays.of_update, e.all_rows(), e.all_rows() * e.columns, arrays.sizes);
-  cuda_launch(context, by_rows, cuda_threads, adafactor_factored_kernel<n, first_moment, real>, arrays, e.rows,
+  cuda_launch(context, row_grid, cuda_threads, adafactor_squares_kernel<n, real>, arrays, e.rows, e.columns);
+  cuda_launch(context, dim3(1), cuda_threads, adafactor_sizes_kernel<double>, arrays.hyper, arrays.weight_squares,
+              arrays.update_squares, e.all_rows(), e.all_rows() * e.columns, arrays.sizes);
+  cuda_launch(context, row_grid, cuda_threads, adafactor_factored_kernel<n, first_moment, real>, arrays, e.rows,
               e.columns);
 }
 
@@ -188,7 +190,7 @@ template <class optimizer, class architecture> struct kernel<op::adafactor_facto
   using call_type = call_of<op::adafactor_factored<optimizer>>;
 
   static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const&) {
-    return {.scratch = detail::adafactor_extents::of(in[3], in[4], in[5]).scratch(), .launches = 6};
+    return {.scratch = detail::adafactor_extents::from_operands(in[3], in[4], in[5]).scratch(), .launches = 6};
   }
   template <class real>
   static void run(call_type const& c, tensor<real const> gradient, tensor<double const> clip,
@@ -213,18 +215,18 @@ private:
                    tensor<std::uint8_t const> bytes, tensor<real const> row, tensor<real const> column,
                    detail::adafactor_elements<real> const& elements, tensor<real> new_row, tensor<real> new_column,
                    tensor<real> factor) {
-    auto const e = detail::adafactor_extents::of(gradient, row, column);
+    auto const e = detail::adafactor_extents::from_operands(gradient, row, column);
     auto* const sums = c.template scratch_as<double>();
     auto* const mean = sums + e.column_sums();
-    auto* const of_weights = mean + e.matrices;
-    auto* const of_update = of_weights + e.all_rows();
-    auto* const row_factor = of_update + e.all_rows();
+    auto* const weight_squares = mean + e.matrices;
+    auto* const update_squares = weight_squares + e.all_rows();
+    auto* const row_factor = update_squares + e.all_rows();
     detail::adafactor_arrays<real> const arrays{
-        gradient.data, row.data,     column.data,
-        elements,      new_row.data, new_column.data,
-        factor.data,   clip.data,    detail::adafactor_step_in<optimizer, real>(bytes, c.options.decays),
-        sums,          mean,         of_weights,
-        of_update,     row_factor,   reinterpret_cast<detail::adafactor_sizes*>(row_factor + e.all_rows())};
+        gradient.data,  row.data,     column.data,
+        elements,       new_row.data, new_column.data,
+        factor.data,    clip.data,    detail::adafactor_step_in<optimizer, real>(bytes, c.options.decays),
+        sums,           mean,         weight_squares,
+        update_squares, row_factor,   reinterpret_cast<detail::adafactor_sizes*>(row_factor + e.all_rows())};
     auto& context = *c.parameters.context;
     if (takes_packs<real>(e.columns, gradient.data, factor.data, elements.weight, elements.average, elements.new_weight,
                           elements.new_average))

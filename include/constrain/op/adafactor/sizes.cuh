@@ -12,14 +12,14 @@ namespace detail {
 /// Every variant of Adafactor uses this struct, so the kernels do not depend on `optimizer`.
 template <class optimizer, class real>
 op::adafactor_step const* adafactor_step_in(tensor<std::uint8_t const> bytes, bool decays) {
-  auto const* const both = reinterpret_cast<op::step_hyperparameters<optimizer, real> const*>(bytes.data);
-  return decays ? &both->decaying : &both->other;
+  auto const* const hyper = reinterpret_cast<op::step_hyperparameters<optimizer, real> const*>(bytes.data);
+  return decays ? &hyper->decaying : &hyper->other;
 }
 
-/// `rate`: the step size of a parameter. `size`: the step size times the factor that limits the update's root mean
-/// square.
+/// `rate`: the step size of a parameter. `clipped_rate`: the step size times the factor that limits the update's root
+/// mean square.
 struct adafactor_sizes {
-  double rate, size;
+  double rate, clipped_rate;
 };
 
 /// The arrays that the last kernel of an update reads and writes. Without a first moment, `average` and `new_average`
@@ -54,18 +54,18 @@ template <class real> struct adafactor_elements {
 // its update. One block.
 template <class sum>
 static __global__ void __launch_bounds__(cuda_threads)
-    adafactor_sizes_kernel(op::adafactor_step const* hyper, sum const* of_weights, sum const* of_update,
-                           std::int64_t parts, std::int64_t count, detail::adafactor_sizes* to) {
+    adafactor_sizes_kernel(op::adafactor_step const* hyper, sum const* weight_squares, sum const* update_squares,
+                           std::int64_t parts, std::int64_t count, detail::adafactor_sizes* sizes) {
   __shared__ typename block_reduction<sum>::memory shared;
   auto const h = *hyper;
-  sum weights = 0, update = 0;
+  sum weight_rms = 0, update_rms = 0;
   for (auto k = static_cast<std::int64_t>(threadIdx.x); k < parts; k += cuda_threads)
-    weights += of_weights[k], update += of_update[k];
-  weights = math::sqrt(block_reduction<sum>{shared}.sum(weights) / static_cast<sum>(count));
-  update = math::sqrt(block_reduction<sum>{shared}.sum(update) / static_cast<sum>(count)) / h.clip_threshold;
+    weight_rms += weight_squares[k], update_rms += update_squares[k];
+  weight_rms = math::sqrt(block_reduction<sum>{shared}.sum(weight_rms) / static_cast<sum>(count));
+  update_rms = math::sqrt(block_reduction<sum>{shared}.sum(update_rms) / static_cast<sum>(count)) / h.clip_threshold;
   if (threadIdx.x != 0) return;
-  sum const rate = h.scale_parameter == 0 ? h.rate : h.rate * (weights > h.epsilon2 ? weights : h.epsilon2);
-  *to = {rate, rate / (update > 1 ? update : 1)};
+  sum const rate = h.scale_parameter == 0 ? h.rate : h.rate * (weight_rms > h.epsilon2 ? weight_rms : h.epsilon2);
+  *sizes = {rate, rate / (update_rms > 1 ? update_rms : 1)};
 }
 
 } // namespace constrain

@@ -15,8 +15,8 @@ struct add {
   static constexpr bool promotes_types = true;
 
   static constexpr inferred infer(operand_types const& in) {
-    if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
-    if (auto const wrong = needs_one_shape(in[0], in[1]); wrong.reason != why::nothing) return wrong;
+    if (auto const refusal = needs_reals(in, 2); refusal.reason != why::nothing) return refusal;
+    if (auto const refusal = needs_one_shape(in[0], in[1]); refusal.reason != why::nothing) return refusal;
     return inferred::one(in[0].type, in[0].shape);
   }
   static constexpr void gradient(backward& b) {

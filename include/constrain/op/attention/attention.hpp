@@ -23,7 +23,7 @@ constexpr int key_value_heads(attention_options const& o) {
 }
 /// The approximate fraction of the scores that the mask keeps, without regard to lengths and documents. `tokens`: the
 /// number of tokens of a sequence.
-constexpr double attended_part(attention_options const& o, std::int64_t tokens) {
+constexpr double attended_fraction(attention_options const& o, std::int64_t tokens) {
   bool const is_narrow = o.window > 0 && o.window < tokens;
   double const window = is_narrow ? static_cast<double>(o.window) / static_cast<double>(tokens) : 1;
   return window * (2 - window) * (o.causal ? 0.5 : 1);
@@ -51,7 +51,7 @@ struct attention_gradient {
   static constexpr cost cost_of(operand_types const& in, operand_types const& out, options const& o) {
     auto result = cost_by_operands(in, out);
     auto const scores =
-        static_cast<double>(in[4].shape.elements()) * constrain::detail::attended_part(o, in[0].shape.extent[1]);
+        static_cast<double>(in[4].shape.elements()) * constrain::detail::attended_fraction(o, in[0].shape.extent[1]);
     result.flops = 8.0 * scores * static_cast<double>(in[0].shape.features() / o.heads);
     return result;
   }
@@ -130,20 +130,20 @@ struct attention {
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
-    if (auto const wrong = needs_reals(in, 3); wrong.reason != why::nothing) return wrong;
+    if (auto const refusal = needs_reals(in, 3); refusal.reason != why::nothing) return refusal;
     auto const& s = in[0].shape;
     if (s.rank != 3) return inferred::failure<wrong_number_of_dimensions>(3, s.rank);
     auto const width = s.features();
-    auto const shared = constrain::detail::key_value_heads(o);
+    auto const kv_heads = constrain::detail::key_value_heads(o);
     if (o.heads < 1 || width % o.heads != 0) return inferred::failure<heads_do_not_divide_the_width>(width, o.heads);
-    if (shared < 1 || o.heads % shared != 0)
-      return inferred::failure<key_value_heads_do_not_divide_the_heads>(o.heads, shared);
-    auto const needed = s.with_features(width / o.heads * shared);
+    if (kv_heads < 1 || o.heads % kv_heads != 0)
+      return inferred::failure<key_value_heads_do_not_divide_the_heads>(o.heads, kv_heads);
+    auto const expected_shape = s.with_features(width / o.heads * kv_heads);
     for (int i : {1, 2})
-      if (auto const wrong = needs_one_shape({in[i].type, needed}, in[i]); wrong.reason != why::nothing)
-        return inferred::failure<keys_or_values_do_not_fit_the_queries>(wrong.expected, wrong.got);
+      if (auto const refusal = needs_one_shape({in[i].type, expected_shape}, in[i]); refusal.reason != why::nothing)
+        return inferred::failure<keys_or_values_do_not_fit_the_queries>(refusal.expected, refusal.got);
     if (o.window < 0) return inferred::failure<window_is_negative>(0, o.window);
-    if (auto const wrong = mask_operand(in, o); wrong.reason != why::nothing) return wrong;
+    if (auto const refusal = mask_operand(in, o); refusal.reason != why::nothing) return refusal;
     return inferred::one(in[0].type, s)
         .and_also(accumulator_of(in[0].type), shape(s.extent[0], o.heads, s.extent[1], s.extent[1]));
   }
@@ -162,7 +162,7 @@ struct attention {
   static constexpr cost cost_of(operand_types const& in, operand_types const& out, options const& o) {
     auto result = cost_by_operands(in, out);
     auto const scores =
-        static_cast<double>(out[1].shape.elements()) * constrain::detail::attended_part(o, in[0].shape.extent[1]);
+        static_cast<double>(out[1].shape.elements()) * constrain::detail::attended_fraction(o, in[0].shape.extent[1]);
     result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
   }
@@ -194,19 +194,20 @@ struct attention_inputs {
 /// Types and shapes of queries, keys and values that are side by side in qkv, the operand `in[0]`; or why qkv is
 /// refused.
 constexpr inferred shapes_in_qkv(operand_types const& in, attention_options const& o) {
-  if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+  if (auto const refusal = needs_reals(in); refusal.reason != why::nothing) return refusal;
   auto const& s = in[0].shape;
   if (s.rank != 3) return inferred::failure<op::wrong_number_of_dimensions>(3, s.rank);
-  std::int64_t const features = s.features(), shared = key_value_heads(o);
+  std::int64_t const features = s.features(), kv_heads = key_value_heads(o);
   auto width = features / 3;
-  if (shared == o.heads || o.heads < 1) {
+  if (kv_heads == o.heads || o.heads < 1) {
     if (features % 3 != 0) return inferred::failure<op::attention::qkv_width_is_not_a_multiple_of_three>(3, features);
   } else {
-    if (shared < 1 || o.heads % shared != 0)
-      return inferred::failure<op::attention::key_value_heads_do_not_divide_the_heads>(o.heads, shared);
-    auto const heads = o.heads + 2 * shared;
-    if (features % heads != 0) return inferred::failure<op::attention::qkv_does_not_fit_the_heads>(heads, features);
-    width = features / heads * o.heads;
+    if (kv_heads < 1 || o.heads % kv_heads != 0)
+      return inferred::failure<op::attention::key_value_heads_do_not_divide_the_heads>(o.heads, kv_heads);
+    auto const total_heads = o.heads + 2 * kv_heads;
+    if (features % total_heads != 0)
+      return inferred::failure<op::attention::qkv_does_not_fit_the_heads>(total_heads, features);
+    width = features / total_heads * o.heads;
   }
   auto const type = in[0].type;
   auto const keys = s.with_features((features - width) / 2);
@@ -221,7 +222,7 @@ constexpr void limit_mask(value q, value mask, attention_options const& o) {
 
 /// Splits qkv into queries, keys and values. Refuses the program if qkv holds token ids, or if its shape does not fit
 /// the options; all three results are then qkv.
-constexpr attention_inputs cut_qkv(value qkv, attention_options const& options, int line) {
+constexpr attention_inputs split_qkv(value qkv, attention_options const& options, int line) {
   auto& owner = qkv.owner();
   operand_types in;
   in.push_back(owner.type_of(qkv.where()));
@@ -266,14 +267,14 @@ constexpr value self_attention(value q, value k, value v, value mask, attention_
 /// (heads + 2 * key_value_heads) * head width] holds the queries, then the keys, then the values. If key_value_heads is
 /// 0, the width of qkv is three times the width of the queries. Also refused: a qkv of a different width.
 constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
-  auto const [q, k, v] = detail::cut_qkv(qkv, options, line);
+  auto const [q, k, v] = detail::split_qkv(qkv, options, line);
   return self_attention(q, k, v, options, line);
 }
 
 /// `self_attention` of queries, keys and values that one matmul has computed, with a mask that depends on the data:
 /// lengths, or positions in documents.
 constexpr value self_attention(value qkv, value mask, attention_options options, int line = __builtin_LINE()) {
-  auto const [q, k, v] = detail::cut_qkv(qkv, options, line);
+  auto const [q, k, v] = detail::split_qkv(qkv, options, line);
   return self_attention(q, k, v, mask, options, line);
 }
 

@@ -33,7 +33,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   __shared__ typename block_reduction<accumulate>::memory shared;
   auto const tokens = masks.tokens;
   accumulate* x = p + static_cast<std::int64_t>(blockIdx.x) * tokens;
-  auto const [begin, end] = masks.of(blockIdx.x / rows).keys(blockIdx.x % tokens);
+  auto const [begin, end] = masks.for_sequence(blockIdx.x / rows).keys(blockIdx.x % tokens);
   accumulate row_max = x[begin];
   for (std::int64_t i = begin + threadIdx.x; i < end; i += cuda_threads) row_max = x[i] > row_max ? x[i] : row_max;
   row_max = block_reduction<accumulate>{shared}.max(row_max);
@@ -53,7 +53,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const tokens = masks.tokens;
   accumulate const* x = p + static_cast<std::int64_t>(blockIdx.x) * tokens;
   accumulate* dx = ds + static_cast<std::int64_t>(blockIdx.x) * tokens;
-  auto const [begin, end] = masks.of(0).keys(blockIdx.x % tokens);
+  auto const [begin, end] = masks.for_sequence(0).keys(blockIdx.x % tokens);
   accumulate sum = 0;
   for (std::int64_t i = begin + threadIdx.x; i < end; i += cuda_threads) sum += x[i] * dx[i];
   sum = block_reduction<accumulate>{shared}.sum(sum);
@@ -78,15 +78,15 @@ template <class architecture> struct kernel<op::attention, cuda<architecture>> {
                   tensor<accumulate> probabilities) {
     auto& context = *c.parameters.context;
     detail::attention_heads const h(q.shape(), c.options);
-    auto const batches = h.sequences * h.heads;
+    auto const matrices = h.sequences * h.heads;
     auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
     // scores = q k^T / sqrt(head width); the softmax turns them into probabilities in place.
-    gemm_batched(context, batches, h.tokens, h.tokens, h.head_width, scale, q.data, detail::heads_in(q, h), k.data,
+    gemm_batched(context, matrices, h.tokens, h.tokens, h.head_width, scale, q.data, detail::heads_in(q, h), k.data,
                  detail::heads_in(k, h, h.group, true), probabilities.data, detail::scores_of(h));
-    cuda_launch(context, dim3(static_cast<unsigned>(batches * h.tokens)), cuda_threads, softmax_kernel<accumulate>,
+    cuda_launch(context, dim3(static_cast<unsigned>(matrices * h.tokens)), cuda_threads, softmax_kernel<accumulate>,
                 probabilities.data, {c.options, h.tokens, mask.data}, h.heads * h.tokens);
     // y = probabilities v
-    gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, detail::scores_of(h),
+    gemm_batched(context, matrices, h.tokens, h.head_width, h.tokens, 1, probabilities.data, detail::scores_of(h),
                  v.data, detail::heads_in(v, h, h.group), y.data, detail::heads_in(y, h));
   }
 };
@@ -104,22 +104,22 @@ template <class architecture> struct kernel<op::attention_gradient, cuda<archite
                   tensor<stored> dq, tensor<stored> dk, tensor<stored> dv, tensor<accumulate> dscores) {
     auto& context = *c.parameters.context;
     detail::attention_heads const h(q.shape(), c.options);
-    auto const batches = h.sequences * h.heads;
+    auto const matrices = h.sequences * h.heads;
     auto const scale = 1 / math::sqrt(static_cast<accumulate>(h.head_width));
     detail::attention_masks<std::int64_t> const masks(c.options, h.tokens, nullptr);
     // dv = probabilities^T dy, summed over the query heads that share a head of v
-    gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, 1, probabilities.data, detail::scores_of(h, true),
+    gemm_batched(context, matrices, h.tokens, h.head_width, h.tokens, 1, probabilities.data, detail::scores_of(h, true),
                  dy.data, detail::heads_in(dy, h), dv.data, detail::heads_in(dv, h, h.group));
     // dprobabilities = dy v^T; softmax_gradient_kernel turns them into the gradient of the scores in place.
-    gemm_batched(context, batches, h.tokens, h.tokens, h.head_width, 1, dy.data, detail::heads_in(dy, h), v.data,
+    gemm_batched(context, matrices, h.tokens, h.tokens, h.head_width, 1, dy.data, detail::heads_in(dy, h), v.data,
                  detail::heads_in(v, h, h.group, true), dscores.data, detail::scores_of(h));
-    cuda_launch(context, dim3(static_cast<unsigned>(batches * h.tokens)), cuda_threads,
+    cuda_launch(context, dim3(static_cast<unsigned>(matrices * h.tokens)), cuda_threads,
                 softmax_gradient_kernel<accumulate>, probabilities.data, dscores.data, masks);
     // dq = dscores k / sqrt(head width)
     // dk = dscores^T q / sqrt(head width), summed over the query heads that share a head of k
-    gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, detail::scores_of(h), k.data,
+    gemm_batched(context, matrices, h.tokens, h.head_width, h.tokens, scale, dscores.data, detail::scores_of(h), k.data,
                  detail::heads_in(k, h, h.group), dq.data, detail::heads_in(dq, h));
-    gemm_batched(context, batches, h.tokens, h.head_width, h.tokens, scale, dscores.data, detail::scores_of(h, true),
+    gemm_batched(context, matrices, h.tokens, h.head_width, h.tokens, scale, dscores.data, detail::scores_of(h, true),
                  q.data, detail::heads_in(q, h), dk.data, detail::heads_in(dk, h, h.group));
   }
 };

@@ -25,7 +25,7 @@ struct attention_heads {
         head_width(queries.features() / heads), group(heads / key_value_heads(options)) {}
 
   /// Head `index` of `x` [sequences, tokens, heads of x * head width].
-  template <class T> head_matrix<T> of(tensor<T> const& x, std::int64_t index) const {
+  template <class T> head_matrix<T> matrix(tensor<T> const& x, std::int64_t index) const {
     auto const heads_of_x = x.features() / head_width;
     return {x.data + index / heads_of_x * tokens * x.row_stride() + index % heads_of_x * head_width, x.row_stride()};
   }

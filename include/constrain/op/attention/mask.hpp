@@ -12,9 +12,9 @@ template <class index> struct token_range {
   index begin, end;
 
   /// Whether the range contains a token of [first, first + count). For an empty range, the result may be true.
-  CT_HOST_DEVICE bool meets(index first, index count) const { return first < end && first + count > begin; }
+  CT_HOST_DEVICE bool overlaps(index first, index count) const { return first < end && first + count > begin; }
   /// Whether the range contains all tokens of [first, first + count).
-  CT_HOST_DEVICE bool holds(index first, index count) const { return first >= begin && first + count <= end; }
+  CT_HOST_DEVICE bool contains(index first, index count) const { return first >= begin && first + count <= end; }
 };
 
 template <class index, bool documents = true> class attention_mask;
@@ -22,20 +22,20 @@ template <class index, bool documents = true> class attention_mask;
 /// The masks of the sequences of a call to attention. `operand`: the operand of the mask, which becomes `values`; it is
 /// not copied. `has_documents`: whether `values` holds positions.
 template <class index> struct attention_masks {
-  index tokens; // of a sequence; the tokens of all sequences must fit `index` too
-  index reach;  // how far back a query attends: the distance of the furthest token in the window
-  index ahead;  // how far ahead a query attends: 0 with a causal mask, else `reach`
+  index tokens;    // of a sequence; the tokens of all sequences must fit `index` too
+  index reach;     // how far back a query attends: the distance of the furthest token in the window
+  index lookahead; // how far ahead a query attends: 0 with a causal mask, else `reach`
   bool has_documents;
   std::int32_t const* values; // [sequences]: lengths, or [sequences, tokens]: positions in documents; null: neither
 
   attention_masks(attention_options const& o, std::int64_t tokens_of_sequence, std::int32_t const* operand)
       : tokens(static_cast<index>(tokens_of_sequence)),
         reach(o.window == 0 || o.window > tokens_of_sequence ? tokens : static_cast<index>(o.window - 1)),
-        ahead(o.causal ? 0 : reach), has_documents(o.documents && operand != nullptr), values(operand) {}
+        lookahead(o.causal ? 0 : reach), has_documents(o.documents && operand != nullptr), values(operand) {}
 
   /// The mask of sequence `sequence`. It refers to this object, which must outlive it. `documents`: as in
   /// `attention_mask`.
-  template <bool documents = true> CT_HOST_DEVICE attention_mask<index, documents> of(index sequence) const {
+  template <bool documents = true> CT_HOST_DEVICE attention_mask<index, documents> for_sequence(index sequence) const {
     return {*this, sequence};
   }
 };
@@ -53,21 +53,23 @@ public:
   index const sequence;
   index const length; // tokens that are not padding: no query attends to keys at or beyond it
 
-  CT_HOST_DEVICE attention_mask(attention_masks<index> const& all, index of_sequence)
-      : masks(all), sequence(of_sequence),
-        length(all.values == nullptr || has_documents() ? all.tokens : static_cast<index>(all.values[of_sequence])) {}
+  CT_HOST_DEVICE attention_mask(attention_masks<index> const& sequence_masks, index sequence_index)
+      : masks(sequence_masks), sequence(sequence_index),
+        length(sequence_masks.values == nullptr || has_documents()
+                   ? sequence_masks.tokens
+                   : static_cast<index>(sequence_masks.values[sequence_index])) {}
 
   /// Whether the sequence holds several documents.
   CT_HOST_DEVICE bool has_documents() const { return documents && masks.has_documents; }
   /// The first token that `token` reaches. `token` may be beyond the last token.
   CT_HOST_DEVICE index first(index token) const {
-    index back = masks.reach;
+    index distance = masks.reach;
     if (has_documents()) {
       index const row = token < masks.tokens ? token : masks.tokens - 1;
       index const position = masks.values[sequence * masks.tokens + row];
-      if (position < back) back = position;
+      if (position < distance) distance = position;
     }
-    return token > back ? token - back : 0;
+    return token > distance ? token - distance : 0;
   }
   /// The token after the last token that reaches `token`.
   CT_HOST_DEVICE index end(index token) const {
@@ -84,8 +86,8 @@ public:
   /// The keys to which at least one query from `first_query` to `last_query` attends. An empty range may have end <
   /// begin.
   CT_HOST_DEVICE token_range<index> keys(index first_query, index last_query) const {
-    index const last = masks.ahead == 0 ? last_query + 1 : end(last_query);
-    return {first(first_query), last < length ? last : length};
+    index const end_key = masks.lookahead == 0 ? last_query + 1 : end(last_query);
+    return {first(first_query), end_key < length ? end_key : length};
   }
   CT_HOST_DEVICE token_range<index> keys(index query) const { return keys(query, query); }
   /// The queries that attend to at least one key from `first_key` to `last_key`.
@@ -96,8 +98,8 @@ public:
 
   /// The keys to which all queries from `first_query` to `last_query` attend.
   CT_HOST_DEVICE token_range<index> common_keys(index first_query, index last_query) const {
-    index const last = masks.ahead == 0 ? first_query + 1 : end(first_query);
-    return {first(last_query), last < length ? last : length};
+    index const end_key = masks.lookahead == 0 ? first_query + 1 : end(first_query);
+    return {first(last_query), end_key < length ? end_key : length};
   }
   /// The queries that attend to all keys from `first_key` to `last_key`.
   CT_HOST_DEVICE token_range<index> common_queries(index first_key, index last_key) const {
@@ -105,7 +107,7 @@ public:
   }
   /// Whether a query attends to a key, without regard to documents.
   CT_HOST_DEVICE bool attends_in_window(index query, index key) const {
-    return key < length && query - key <= masks.reach && key - query <= masks.ahead;
+    return key < length && query - key <= masks.reach && key - query <= masks.lookahead;
   }
   /// Whether the later of two tokens reaches the earlier one: whether both are in one document, if there are documents,
   /// and at most `reach` apart.
@@ -114,7 +116,7 @@ public:
   CT_HOST_DEVICE bool is_fully_masked(index query) const { return first(query) >= length; }
 
 private:
-  CT_HOST_DEVICE index first_query_of(index key) const { return masks.ahead == 0 ? key : first(key); }
+  CT_HOST_DEVICE index first_query_of(index key) const { return masks.lookahead == 0 ? key : first(key); }
 };
 
 } // namespace constrain::detail

@@ -35,8 +35,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const begin = static_cast<std::int64_t>(blockIdx.x - entry.first_block) * detail::cast_chunk<n>;
   auto const* const x = entry.x + begin;
   auto* const y = entry.y + begin;
-  auto const rest = entry.count - begin;
-  int const count = rest < detail::cast_chunk<n> ? static_cast<int>(rest) : detail::cast_chunk<n>;
+  auto const remaining = entry.count - begin;
+  int const count = remaining < detail::cast_chunk<n> ? static_cast<int>(remaining) : detail::cast_chunk<n>;
   int const thread = static_cast<int>(threadIdx.x);
   if (count == detail::cast_chunk<n>) {
     stored_pack<n, from> packs[detail::cast_packs];

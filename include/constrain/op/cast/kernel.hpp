@@ -14,13 +14,13 @@ template <class from, class to> struct cast_elements {
 };
 
 /// The result for one element, before it is rounded to the type of the result.
-struct same_number {
+struct identity_function {
   template <class real> CT_HOST_DEVICE real operator()(real x) const { return x; }
 };
 
 template <class device> struct kernel<op::cast, device> {
   template <class from, class to> static void run(call const& c, tensor<from const> x, tensor<to> y) {
-    map_elements(device{}, c, y.count, same_number{}, y.data, x.data);
+    map_elements(device{}, c, y.count, identity_function{}, y.data, x.data);
   }
 };
 

@@ -23,19 +23,20 @@ static __global__ void __launch_bounds__(cuda_threads)
     class_counts_kernel(std::int32_t const* predictions, std::int32_t const* labels, std::int64_t rows,
                         std::int64_t classes, bool adds, stored* counts) {
   __shared__ typename block_reduction<int>::memory shared;
-  auto const mine = static_cast<int>(blockIdx.x);
+  auto const class_index = static_cast<int>(blockIdx.x);
   int correct = 0, predicted = 0, labelled = 0;
   for (std::int64_t i = threadIdx.x; i < rows; i += cuda_threads) {
-    bool const is_predicted = predictions[i] == mine, is_label = labels[i] == mine;
+    bool const is_predicted = predictions[i] == class_index, is_label = labels[i] == class_index;
     correct += is_predicted && is_label ? 1 : 0, predicted += is_predicted ? 1 : 0, labelled += is_label ? 1 : 0;
   }
   correct = block_reduction<int>{shared}.sum(correct);
   predicted = block_reduction<int>{shared}.sum(predicted);
   labelled = block_reduction<int>{shared}.sum(labelled);
   if (threadIdx.x > 0) return;
-  counts[mine] = static_cast<stored>(correct) + (adds ? counts[mine] : stored(0));
-  counts[classes + mine] = static_cast<stored>(predicted) + (adds ? counts[classes + mine] : stored(0));
-  counts[2 * classes + mine] = static_cast<stored>(labelled) + (adds ? counts[2 * classes + mine] : stored(0));
+  counts[class_index] = static_cast<stored>(correct) + (adds ? counts[class_index] : stored(0));
+  counts[classes + class_index] = static_cast<stored>(predicted) + (adds ? counts[classes + class_index] : stored(0));
+  counts[2 * classes + class_index] =
+      static_cast<stored>(labelled) + (adds ? counts[2 * classes + class_index] : stored(0));
 }
 
 template <class architecture> struct kernel<op::class_counts, cuda<architecture>> {

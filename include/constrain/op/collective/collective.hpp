@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// Number of elements of an exchange buffer. Ops with an exchange buffer exchange larger tensors in several slices.
 inline constexpr std::int64_t exchange_elements = 1 << 18;
 
-/// Gathers the full tensor from its shards on the ranks of `step_parameters::group`, which together hold all shards:
+/// Gathers the full tensor from its shards on the ranks of `step_parameters::zero`, which together hold all shards:
 /// shard [elements per rank] -> full tensor of shape `full`. The padding of short shards (shard_map) is dropped.
 struct all_gather {
   struct options {
@@ -24,7 +24,7 @@ struct all_gather {
   }
 };
 
-/// This rank's shard of a full tensor that is the same on all ranks of `step_parameters::group`: x -> shard [elements
+/// This rank's shard of a full tensor that is the same on all ranks of `step_parameters::zero`: x -> shard [elements
 /// per rank]. A short shard is padded with zeros (shard_map).
 struct local_shard {
   struct options {
@@ -40,12 +40,12 @@ struct local_shard {
 };
 
 /// gradient [...] -> shard [elements per rank]: shard (+)= this rank's shard of the gradient, summed over the ranks of
-/// `step_parameters::world`, in rank order (on CUDA devices, only with the run option reduce::ordered). (+)=: the first
+/// `step_parameters::data`, in rank order (on CUDA devices, only with the run option reduce::ordered). (+)=: the first
 /// write in a run of the program overwrites the shard; later writes add to it. A short shard is padded with zeros
 /// (shard_map). Output 1 is the exchange buffer.
 struct reduce_scatter {
   struct options {
-    std::int64_t shards = 1; // number of shards, which is the number of ranks in `step_parameters::group`
+    std::int64_t shards = 1; // number of shards, which is the number of ranks in `step_parameters::zero`
   };
   static constexpr char const* name = "reduce_scatter";
   static constexpr unsigned accumulating = 0b1;
@@ -59,7 +59,7 @@ struct reduce_scatter {
   }
 };
 
-/// Sums y over the ranks of `step_parameters::world`, in place: y is input 0 and output 0. The terms are added in rank
+/// Sums y over the ranks of `step_parameters::data`, in place: y is input 0 and output 0. The terms are added in rank
 /// order (on CUDA devices, only with the run option reduce::ordered). Output 1 is the exchange buffer.
 struct all_reduce {
   static constexpr char const* name = "all_reduce";
@@ -72,7 +72,7 @@ struct all_reduce {
   }
 };
 
-/// Stacks the tensors of all ranks of `step_parameters::group`, in rank order: x [...] -> [ranks, ...].
+/// Stacks the tensors of all ranks of `step_parameters::zero`, in rank order: x [...] -> [ranks, ...].
 struct gather_ranks {
   struct options {
     std::int64_t ranks = 1; // number of ranks in the group
@@ -82,9 +82,9 @@ struct gather_ranks {
   static constexpr bool exchanges = true;
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
-    shape all(o.ranks);
-    for (int k = 0; k < in[0].shape.rank; ++k) all.extent[all.rank++] = in[0].shape.extent[k];
-    return inferred::one(in[0].type, all);
+    shape stacked(o.ranks);
+    for (int k = 0; k < in[0].shape.rank; ++k) stacked.extent[stacked.rank++] = in[0].shape.extent[k];
+    return inferred::one(in[0].type, stacked);
   }
 };
 

@@ -33,15 +33,15 @@ void add_in_order(stored const* parts, std::int64_t stride, int ranks, std::int6
 template <> struct kernel<op::all_gather, cpu> {
   template <class stored>
   static void run(call_of<op::all_gather> const& c, tensor<stored const> shard, tensor<stored> full) {
-    auto& group = *c.parameters.group;
+    auto& group = *c.parameters.zero;
     shard_map const map{full.count, group.size(), c.options.chunk};
-    detail::byte_ranges p;
+    detail::byte_ranges ranges;
     for (int rank = 0; rank < group.size(); ++rank) {
-      p.offset[rank] = map.begin(rank) * static_cast<std::int64_t>(sizeof(stored));
-      p.length[rank] = map.length(rank) * static_cast<std::int64_t>(sizeof(stored));
+      ranges.offset[rank] = map.begin(rank) * static_cast<std::int64_t>(sizeof(stored));
+      ranges.length[rank] = map.length(rank) * static_cast<std::int64_t>(sizeof(stored));
     }
     std::copy_n(shard.data, map.length(group.rank()), full.data + map.begin(group.rank()));
-    group.all_gather(reinterpret_cast<std::byte*>(full.data), p.offset, p.length);
+    group.all_gather(reinterpret_cast<std::byte*>(full.data), ranges.offset, ranges.length);
   }
 };
 
@@ -49,7 +49,7 @@ template <> struct kernel<op::local_shard, cpu> {
   template <class stored>
   static void run(call_of<op::local_shard> const& c, tensor<stored const> full, tensor<stored> shard) {
     shard_map const map{full.count, c.options.shards, c.options.chunk};
-    auto const rank = c.parameters.group->rank();
+    auto const rank = c.parameters.zero->rank();
     std::copy_n(full.data + map.begin(rank), map.length(rank), shard.data);
     std::fill(shard.data + map.length(rank), shard.data + shard.count, stored(0)); // padding
   }
@@ -59,26 +59,27 @@ template <> struct kernel<op::reduce_scatter, cpu> {
   template <class stored>
   static void run(call_of<op::reduce_scatter> const& c, tensor<stored const> gradient, tensor<stored> shard,
                   tensor<stored> buffer) {
-    auto& world = *c.parameters.world;
+    auto& data_group = *c.parameters.data;
     shard_map const map{gradient.count, c.options.shards};
-    auto const ranks = world.size();
-    auto const mine = map.length(world.rank() % map.shards);
+    auto const ranks = data_group.size();
+    auto const shard_length = map.length(data_group.rank() % map.shards);
     auto const slice = buffer.count / ranks;
-    detail::byte_ranges p;
-    for (std::int64_t from = 0; from < map.stored(); from += slice) {
+    detail::byte_ranges ranges;
+    for (std::int64_t first = 0; first < map.stored(); first += slice) {
       for (int rank = 0; rank < ranks; ++rank) {
         auto const shard_index = rank % map.shards;
-        p.offset[rank] = (map.begin(shard_index) + from) * static_cast<std::int64_t>(sizeof(stored));
-        p.length[rank] = std::clamp<std::int64_t>(map.length(shard_index) - from, 0, slice) *
-                         static_cast<std::int64_t>(sizeof(stored));
+        ranges.offset[rank] = (map.begin(shard_index) + first) * static_cast<std::int64_t>(sizeof(stored));
+        ranges.length[rank] = std::clamp<std::int64_t>(map.length(shard_index) - first, 0, slice) *
+                              static_cast<std::int64_t>(sizeof(stored));
       }
-      world.all_to_all(reinterpret_cast<std::byte const*>(gradient.data), p.offset, p.length,
-                       reinterpret_cast<std::byte*>(buffer.data), slice * static_cast<std::int64_t>(sizeof(stored)));
-      detail::add_in_order(buffer.data, slice, ranks, std::clamp<std::int64_t>(mine - from, 0, slice),
-                           shard.data + from, c.add_to(0));
+      data_group.all_to_all(reinterpret_cast<std::byte const*>(gradient.data), ranges.offset, ranges.length,
+                            reinterpret_cast<std::byte*>(buffer.data),
+                            slice * static_cast<std::int64_t>(sizeof(stored)));
+      detail::add_in_order(buffer.data, slice, ranks, std::clamp<std::int64_t>(shard_length - first, 0, slice),
+                           shard.data + first, c.add_to(0));
     }
     // Every rank stores the same number of elements, so a shorter shard is padded with zeros.
-    std::fill(shard.data + mine, shard.data + shard.count, stored(0));
+    std::fill(shard.data + shard_length, shard.data + shard.count, stored(0));
   }
 };
 
@@ -88,20 +89,20 @@ namespace detail {
 template <class stored> void all_reduce(communicator& ranks, tensor<stored> y, tensor<stored> buffer) {
   if (ranks.size() == 1) return;
   auto const block = buffer.count / ranks.size() * ranks.size(); // maximum number of elements per exchange
-  byte_ranges p;
-  for (std::int64_t from = 0; from < y.count; from += block) {
-    shard_map const map{std::min(block, y.count - from), ranks.size(), 1};
+  byte_ranges ranges;
+  for (std::int64_t first = 0; first < y.count; first += block) {
+    shard_map const map{std::min(block, y.count - first), ranks.size(), 1};
     for (int rank = 0; rank < ranks.size(); ++rank) {
-      p.offset[rank] = map.begin(rank) * static_cast<std::int64_t>(sizeof(stored));
-      p.length[rank] = map.length(rank) * static_cast<std::int64_t>(sizeof(stored));
+      ranges.offset[rank] = map.begin(rank) * static_cast<std::int64_t>(sizeof(stored));
+      ranges.length[rank] = map.length(rank) * static_cast<std::int64_t>(sizeof(stored));
     }
-    auto* const begin = reinterpret_cast<std::byte*>(y.data + from);
+    auto* const begin = reinterpret_cast<std::byte*>(y.data + first);
     auto const slice = map.stored();
-    ranks.all_to_all(begin, p.offset, p.length, reinterpret_cast<std::byte*>(buffer.data),
+    ranks.all_to_all(begin, ranges.offset, ranges.length, reinterpret_cast<std::byte*>(buffer.data),
                      slice * static_cast<std::int64_t>(sizeof(stored)));
-    add_in_order(buffer.data, slice, ranks.size(), map.length(ranks.rank()), y.data + from + map.begin(ranks.rank()),
+    add_in_order(buffer.data, slice, ranks.size(), map.length(ranks.rank()), y.data + first + map.begin(ranks.rank()),
                  false);
-    ranks.all_gather(begin, p.offset, p.length);
+    ranks.all_gather(begin, ranges.offset, ranges.length);
   }
 }
 
@@ -110,42 +111,45 @@ template <class stored> void all_reduce(communicator& ranks, tensor<stored> y, t
 template <> struct kernel<op::all_reduce, cpu> {
   template <class stored>
   static void run(call const& c, tensor<stored const>, tensor<stored> gradient, tensor<stored> buffer) {
-    detail::all_reduce(*c.parameters.world, gradient, buffer);
+    detail::all_reduce(*c.parameters.data, gradient, buffer);
   }
 };
 
 namespace detail {
 
-/// All-gather of `count` elements per rank: all[rank * count + i] = mine[i] of that rank, for i < `count`. `count` is
-/// the same on every rank; `all` has `ranks.size() * count` elements. `mine` may be this rank's range of `all`.
+/// All-gather of `count` elements per rank: gathered[rank * count + i] = local[i] of that rank, for i < `count`.
+/// `count` is the same on every rank; `gathered` has `ranks.size() * count` elements. `local` may be this rank's range
+/// of `gathered`.
 template <class stored>
-void gather_equal_counts(communicator& ranks, stored const* mine, std::int64_t count, stored* all) {
-  byte_ranges p;
+void gather_equal_counts(communicator& ranks, stored const* local, std::int64_t count, stored* gathered) {
+  byte_ranges ranges;
   auto const bytes = count * static_cast<std::int64_t>(sizeof(stored));
   for (int rank = 0; rank < ranks.size(); ++rank) {
-    p.offset[rank] = rank * bytes;
-    p.length[rank] = bytes;
+    ranges.offset[rank] = rank * bytes;
+    ranges.length[rank] = bytes;
   }
-  if (auto* const place = all + ranks.rank() * count; place != mine) std::copy_n(mine, count, place);
-  ranks.all_gather(reinterpret_cast<std::byte*>(all), p.offset, p.length);
+  if (auto* const destination = gathered + ranks.rank() * count; destination != local)
+    std::copy_n(local, count, destination);
+  ranks.all_gather(reinterpret_cast<std::byte*>(gathered), ranges.offset, ranges.length);
 }
 
 } // namespace detail
 
 template <> struct kernel<op::gather_ranks, cpu> {
-  template <class stored> static void run(call const& c, tensor<stored const> mine, tensor<stored> all) {
-    detail::gather_equal_counts(*c.parameters.group, mine.data, mine.count, all.data);
+  template <class stored> static void run(call const& c, tensor<stored const> local, tensor<stored> gathered) {
+    detail::gather_equal_counts(*c.parameters.zero, local.data, local.count, gathered.data);
   }
 };
 
 template <> struct kernel<op::all_reduce_small, cpu> {
   static_assert(op::all_reduce_small::maximum_ranks == communicator::maximum_size);
 
-  template <class stored> static void run(call const& c, tensor<stored const>, tensor<stored> y, tensor<stored> parts) {
-    auto& ranks = *c.parameters.world;
+  template <class stored>
+  static void run(call const& c, tensor<stored const>, tensor<stored> y, tensor<stored> gathered) {
+    auto& ranks = *c.parameters.data;
     if (ranks.size() == 1) return;
-    detail::gather_equal_counts(ranks, y.data, y.count, parts.data);
-    detail::add_in_order(parts.data, y.count, ranks.size(), y.count, y.data, false);
+    detail::gather_equal_counts(ranks, y.data, y.count, gathered.data);
+    detail::add_in_order(gathered.data, y.count, ranks.size(), y.count, y.data, false);
   }
 };
 

@@ -35,10 +35,10 @@ struct concatenate {
     auto s = in[0].shape;
     if (o.dimension < 0 || o.dimension >= s.rank) return inferred::failure<no_such_dimension>(s.rank, o.dimension);
     for (int k = 1; k < in.size(); ++k) {
-      auto like = in[k].shape;
-      if (like.rank == s.rank) like.extent[o.dimension] = s.extent[o.dimension];
-      auto first = s;
-      if (like != first || in[k].type != in[0].type) return inferred::failure<values_do_not_fit>(0, k);
+      auto candidate = in[k].shape;
+      if (candidate.rank == s.rank) candidate.extent[o.dimension] = s.extent[o.dimension];
+      auto expected = s;
+      if (candidate != expected || in[k].type != in[0].type) return inferred::failure<values_do_not_fit>(0, k);
       s.extent[o.dimension] += in[k].shape.extent[o.dimension];
     }
     return inferred::one(in[0].type, s);

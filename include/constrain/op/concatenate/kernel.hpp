@@ -17,23 +17,23 @@ template <class stored> struct concatenate_elements {
   std::int64_t row_stride; // elements from one row of y to the next
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    auto const to = map.in_full(i);
-    y[to / features * row_stride + to % features] = x[map.in_rows(i)];
+    auto const index = map.in_full(i);
+    y[index / features * row_stride + index % features] = x[map.in_rows(i)];
   }
 };
 
 template <class device> struct kernel<op::concatenate, device> {
-  /// `all`: the inputs, then the result.
-  template <class... operands> static void run(call_of<op::concatenate> const& c, operands const&... all) {
-    auto const& y = std::get<sizeof...(all) - 1>(std::tie(all...));
+  /// `tensors`: the inputs, then the result.
+  template <class... operands> static void run(call_of<op::concatenate> const& c, operands const&... tensors) {
+    auto const& y = std::get<sizeof...(tensors) - 1>(std::tie(tensors...));
     std::int64_t begin = 0;
-    int left = static_cast<int>(sizeof...(all)) - 1;
+    int remaining = static_cast<int>(sizeof...(tensors)) - 1;
     auto const write = [&](auto const& x) {
-      if (left-- == 0) return;
+      if (remaining-- == 0) return;
       copy_into(c, x, y, begin);
       begin += x.shape().extent[c.options.dimension];
     };
-    (write(all), ...);
+    (write(tensors), ...);
   }
   static constexpr kernel_needs needs_of(operand_extents const& inputs, operand_extents const&) {
     return {.launches = inputs.size()};

@@ -27,8 +27,8 @@ void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::
                                std::type_identity_t<accumulate> scale, stored* dlogits) {
   accumulate const factor = label == ignored_label ? accumulate(0) : scale;
   simd_loop(classes, [=](std::int64_t i) {
-    accumulate const hit = i == label ? accumulate(1) : accumulate(0);
-    dlogits[i] = (math::exp_or_zero(logits[i] - log_sum_exp) - hit) * factor;
+    accumulate const one_hot = i == label ? accumulate(1) : accumulate(0);
+    dlogits[i] = (math::exp_or_zero(logits[i] - log_sum_exp) - one_hot) * factor;
   });
 }
 
@@ -36,8 +36,8 @@ void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::
 /// is added to loss[0] instead.
 inline void add_up_loss(call const& c, tensor<double> row_loss, double inverse_count, tensor<double> loss) {
   double const sum = ordered_sum<double>(0, row_loss.count, [=](std::int64_t row) { return row_loss[row]; });
-  double const share = sum * inverse_count;
-  loss[0] = c.add_to(0) ? loss[0] + share : share;
+  double const contribution = sum * inverse_count;
+  loss[0] = c.add_to(0) ? loss[0] + contribution : contribution;
 }
 
 template <> struct kernel<op::cross_entropy, cpu> {
@@ -62,12 +62,12 @@ template <> struct kernel<op::cross_entropy_gradient, cpu> {
   static void run(call const&, tensor<double const> dloss, tensor<stored const> logits,
                   tensor<std::int32_t const> labels, tensor<accumulate const> row_log_sum_exp,
                   tensor<double const> inverse_count, tensor<stored> dlogits) {
-    auto const classes = logits.features(), stride = logits.row_stride(), to = dlogits.row_stride();
+    auto const classes = logits.features(), stride = logits.row_stride(), to_stride = dlogits.row_stride();
     auto const scale = static_cast<accumulate>(dloss[0] * inverse_count[0]);
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
         cross_entropy_gradient_of(logits.data + row * stride, classes, labels[row], row_log_sum_exp[row], scale,
-                                  dlogits.data + row * to);
+                                  dlogits.data + row * to_stride);
     });
   }
 };

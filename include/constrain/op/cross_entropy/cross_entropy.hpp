@@ -43,7 +43,7 @@ struct cross_entropy {
   };
 
   static constexpr inferred infer(operand_types const& in) {
-    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    if (auto const refusal = needs_reals(in); refusal.reason != why::nothing) return refusal;
     auto const labels = in[0].shape.rank < 1 ? shape{} : in[0].shape.without(in[0].shape.rank - 1);
     if (in[1].type != dtype::i32 || in[1].shape != labels)
       return inferred::failure<labels_do_not_fit_the_logits>(labels.elements(), in[1].shape.elements());

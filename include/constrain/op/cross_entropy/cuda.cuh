@@ -25,26 +25,26 @@ template <int n, class stored> struct loss_rows {
   /// thread has an element after the last pack; i is the index of the first element of the array. Except in fp64, two
   /// packs are loaded before the first is used.
   template <class function> __device__ void for_each_pack(function const& f) const {
-    auto const whole = classes - classes % n;
+    auto const packed_count = classes - classes % n;
     accumulate values[n], last[1];
-    auto const call = [&](std::int64_t i, stored_pack<n, stored> const& pack) {
+    auto const apply = [&](std::int64_t i, stored_pack<n, stored> const& pack) {
       pack.unpack(values);
       f(i, values);
     };
-    auto const step = static_cast<std::int64_t>(blockDim.x) * n;
+    auto const pack_stride = static_cast<std::int64_t>(blockDim.x) * n;
     auto i = static_cast<std::int64_t>(threadIdx.x) * n;
     if constexpr (sizeof(stored) < 8) { // the registers hold one exponential in fp64
       CT_KEEP_LOOP
-      for (; i + step < whole; i += 2 * step) {
-        auto const first = load_stored<n>(row() + i), second = load_stored<n>(row() + i + step);
-        call(i, first), call(i + step, second);
+      for (; i + pack_stride < packed_count; i += 2 * pack_stride) {
+        auto const first = load_stored<n>(row() + i), second = load_stored<n>(row() + i + pack_stride);
+        apply(i, first), apply(i + pack_stride, second);
       }
-      if (i < whole) call(i, load_stored<n>(row() + i));
+      if (i < packed_count) apply(i, load_stored<n>(row() + i));
     } else
-      for (; i < whole; i += step) call(i, load_stored<n>(row() + i));
-    if (auto const rest = whole + threadIdx.x; rest < classes) {
-      load_pack(row() + rest, last);
-      f(rest, last);
+      for (; i < packed_count; i += pack_stride) apply(i, load_stored<n>(row() + i));
+    if (auto const index = packed_count + threadIdx.x; index < classes) {
+      load_pack(row() + index, last);
+      f(index, last);
     }
   }
 };
@@ -56,7 +56,7 @@ template <class real> inline constexpr real lowest = std::numeric_limits<real>::
 
 /// The statistics of a row of logits from which the loss of the row is computed.
 template <class accumulate> struct logit_statistics {
-  accumulate log_sum_exp, sum, at_label; // sum: of the logits, 0 if not needed; at_label: the label's logit
+  accumulate log_sum_exp, sum, label_logit; // sum: of the logits, 0 if not needed; label_logit: the label's logit
 };
 
 /// The statistics of the block's row, in one pass over the logits: exponents are relative to the maximum so far, and
@@ -69,24 +69,24 @@ __device__ logit_statistics<accumulate> statistics_of_row(loss_rows<n, stored> c
   using reduction = block_reduction<accumulate>;
   auto const label = rows.label();
   // The gradient may overwrite the logits, so all threads read the label's logit before the first barrier.
-  accumulate const at_label = label == ignored_label ? accumulate(0) : accumulate(rows.row()[label]);
-  accumulate most = lowest<accumulate>, exponents = 0, sum = 0;
+  accumulate const label_logit = label == ignored_label ? accumulate(0) : accumulate(rows.row()[label]);
+  accumulate running_max = lowest<accumulate>, exp_sum = 0, sum = 0;
   bool const needs_sum = rows.options.label_smoothing != 0;
   rows.for_each_pack([&]<int count>(std::int64_t, accumulate const(&x)[count]) {
-    accumulate largest = x[0];
+    accumulate pack_max = x[0];
     CT_UNROLL
-    for (int j = 1; j < count; ++j) largest = math::larger(x[j], largest);
-    if (largest > most) exponents *= math::exp_or_zero(most - largest), most = largest;
+    for (int j = 1; j < count; ++j) pack_max = math::larger(x[j], pack_max);
+    if (pack_max > running_max) exp_sum *= math::exp_or_zero(running_max - pack_max), running_max = pack_max;
     CT_UNROLL
-    for (int j = 0; j < count; ++j) exponents += math::exp_or_zero(x[j] - most);
+    for (int j = 0; j < count; ++j) exp_sum += math::exp_or_zero(x[j] - running_max);
     if (!needs_sum) return;
     CT_UNROLL
     for (int j = 0; j < count; ++j) sum += x[j];
   });
-  accumulate const row_max = reduction{shared}.max(most);
-  exponents = reduction{shared}.sum(exponents * math::exp_or_zero(most - row_max));
+  accumulate const row_max = reduction{shared}.max(running_max);
+  exp_sum = reduction{shared}.sum(exp_sum * math::exp_or_zero(running_max - row_max));
   if (needs_sum) sum = reduction{shared}.sum(sum);
-  return {row_max + math::log(exponents), sum, at_label};
+  return {row_max + math::log(exp_sum), sum, label_logit};
 }
 
 /// The loss of the block's row from the row's statistics; 0 for an ignored label.
@@ -94,33 +94,35 @@ template <int n, class stored, class accumulate>
 __device__ double loss_of_row(loss_rows<n, stored> const& rows, logit_statistics<accumulate> const& row) {
   if (rows.label() == ignored_label) return 0;
   auto const log_sum = static_cast<double>(row.log_sum_exp);
-  double const plain = log_sum - static_cast<double>(row.at_label), z = rows.options.z_loss;
+  double const nll = log_sum - static_cast<double>(row.label_logit), z = rows.options.z_loss;
   double const smoothing = rows.options.label_smoothing;
-  if (smoothing == 0) return z == 0 ? plain : plain + z * log_sum * log_sum;
-  double const uniform = log_sum - static_cast<double>(row.sum) / static_cast<double>(rows.classes);
-  return (1 - smoothing) * plain + smoothing * uniform + z * log_sum * log_sum;
+  if (smoothing == 0) return z == 0 ? nll : nll + z * log_sum * log_sum;
+  double const uniform_loss = log_sum - static_cast<double>(row.sum) / static_cast<double>(rows.classes);
+  return (1 - smoothing) * nll + smoothing * uniform_loss + z * log_sum * log_sum;
 }
 
-/// to = the gradient of the loss of the block's row with respect to the row's logits, times `scale`; 0 for an ignored
-/// label. `to`: the row of dlogits, which may be the row of logits. All threads of the block must take part.
+/// dlogits = the gradient of the loss of the block's row with respect to the row's logits, times `scale`; 0 for an
+/// ignored label. `dlogits`: the row of dlogits, which may be the row of logits. All threads of the block must take
+/// part.
 template <int n, class stored, class accumulate>
 __device__ void write_gradient_of_row(loss_rows<n, stored> const& rows, accumulate log_sum_exp, double scale,
-                                      stored* to) {
+                                      stored* dlogits) {
   auto const label = rows.label();
   auto const factor = label == ignored_label ? accumulate(0) : static_cast<accumulate>(scale);
-  auto const on_label = static_cast<accumulate>(1 - rows.options.label_smoothing) * factor;
-  auto const on_each =
+  auto const label_target = static_cast<accumulate>(1 - rows.options.label_smoothing) * factor;
+  auto const uniform_target =
       static_cast<accumulate>(rows.options.label_smoothing / static_cast<double>(rows.classes)) * factor;
-  accumulate const growth = (1 + static_cast<accumulate>(2 * rows.options.z_loss) * log_sum_exp) * factor;
+  accumulate const softmax_factor = (1 + static_cast<accumulate>(2 * rows.options.z_loss) * log_sum_exp) * factor;
   rows.for_each_pack([&]<int count>(std::int64_t i, accumulate const(&x)[count]) {
     accumulate results[count];
     CT_UNROLL
-    for (int j = 0; j < count; ++j) results[j] = math::exp_or_zero(x[j] - log_sum_exp) * growth - on_each;
-    if (auto const hit = label - i; hit >= 0 && hit < count) {
+    for (int j = 0; j < count; ++j)
+      results[j] = math::exp_or_zero(x[j] - log_sum_exp) * softmax_factor - uniform_target;
+    if (auto const label_offset = label - i; label_offset >= 0 && label_offset < count) {
       CT_UNROLL
-      for (int j = 0; j < count; ++j) results[j] -= j == hit ? on_label : accumulate(0);
+      for (int j = 0; j < count; ++j) results[j] -= j == label_offset ? label_target : accumulate(0);
     }
-    store_pack(results, to + i);
+    store_pack(results, dlogits + i);
   });
 }
 

@@ -12,14 +12,14 @@ template <> struct kernel<op::cross_entropy_and_gradient, cpu> {
                   tensor<std::int32_t const> labels, tensor<double const> inverse_count, tensor<double const> dloss,
                   tensor<stored> dlogits, tensor<double> loss, tensor<double> row_loss) {
     using accumulate = arithmetic<stored>;
-    auto const classes = logits.features(), stride = logits.row_stride(), to = dlogits.row_stride();
-    regularized_loss<stored> const of(c.options, classes, dloss[0] * inverse_count[0]);
+    auto const classes = logits.features(), stride = logits.row_stride(), to_stride = dlogits.row_stride();
+    regularized_loss<stored> const regularized(c.options, classes, dloss[0] * inverse_count[0]);
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         stored const* const x = logits.data + row * stride;
         accumulate const log_sum = log_sum_exp(x, classes);
-        row_loss[row] = of.loss(x, labels[row], log_sum);
-        of.gradient(x, labels[row], log_sum, dlogits.data + row * to);
+        row_loss[row] = regularized.loss(x, labels[row], log_sum);
+        regularized.gradient(x, labels[row], log_sum, dlogits.data + row * to_stride);
       }
     });
     call loss_call = c;

@@ -34,16 +34,16 @@ template <class real> struct row_statistics {
   real target;  // the label's logit if this rank has it, otherwise 0
 };
 
-/// The logsumexp of a full row of logits, from the statistics of all ranks for this row: of[r * stride] holds the
-/// statistics of rank r.
-template <class real> real log_sum_exp(row_statistics<real> const* of, std::int64_t stride, int ranks) {
-  real maximum = of[0].maximum, sum = 0;
-  for (int rank = 1; rank < ranks; ++rank) maximum = std::max(maximum, of[rank * stride].maximum);
+/// The logsumexp of a full row of logits, from the statistics of all ranks for this row: statistics[r * stride] holds
+/// the statistics of rank r.
+template <class real> real log_sum_exp(row_statistics<real> const* statistics, std::int64_t stride, int ranks) {
+  real maximum = statistics[0].maximum, sum = 0;
+  for (int rank = 1; rank < ranks; ++rank) maximum = std::max(maximum, statistics[rank * stride].maximum);
   for (int rank = 0; rank < ranks; ++rank) {
-    auto const& part = of[rank * stride];
+    auto const& shard = statistics[rank * stride];
     // If a rank's maximum is -infinity, each of its logits is -infinity or NaN. Its sum is then 0, or NaN if one is.
-    bool const has_maximum = part.maximum != -std::numeric_limits<real>::infinity();
-    sum += has_maximum ? part.sum * math::exp_or_zero(part.maximum - maximum) : part.sum;
+    bool const has_maximum = shard.maximum != -std::numeric_limits<real>::infinity();
+    sum += has_maximum ? shard.sum * math::exp_or_zero(shard.maximum - maximum) : shard.sum;
   }
   return maximum + math::log(sum);
 }
@@ -58,30 +58,30 @@ template <> struct kernel<op::cross_entropy_parts, cpu> {
     using statistics = detail::row_statistics<real>;
     auto& group = *c.parameters.tensor;
     auto const columns = logits.features(), rows = labels.count;
-    class_range const mine(group.rank(), columns, c.options.classes);
-    auto* const all = reinterpret_cast<statistics*>(buffer.data);
-    auto* const own = all + group.rank() * rows;
+    class_range const range(group.rank(), columns, c.options.classes);
+    auto* const gathered = reinterpret_cast<statistics*>(buffer.data);
+    auto* const local = gathered + group.rank() * rows;
     parallel_chunks(rows, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         stored const* x = logits.data + row * columns;
-        real const maximum = max_of(x, mine.count);
+        real const maximum = max_of(x, range.count);
         real const shift = maximum != -std::numeric_limits<real>::infinity() ? maximum : 0;
         auto const sum =
-            ordered_sum<real>(0, mine.count, [=](std::int64_t i) { return math::exp_or_zero(x[i] - shift); });
-        auto const column = mine.column_of(labels[row]);
-        own[row] = {maximum, sum, 0 <= column && column < mine.count ? real(x[column]) : real(0)};
+            ordered_sum<real>(0, range.count, [=](std::int64_t i) { return math::exp_or_zero(x[i] - shift); });
+        auto const column = range.column_of(labels[row]);
+        local[row] = {maximum, sum, 0 <= column && column < range.count ? real(x[column]) : real(0)};
       }
     });
-    detail::gather_equal_counts(group, own, rows, all);
+    detail::gather_equal_counts(group, local, rows, gathered);
     int const ranks = group.size();
     parallel_chunks(rows, 64, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        row_log_sum_exp[row] = detail::log_sum_exp(all + row, rows, ranks);
+        row_log_sum_exp[row] = detail::log_sum_exp(gathered + row, rows, ranks);
         if (labels[row] == ignored_label) {
           row_loss[row] = 0;
           continue;
         }
-        auto const& owner = all[labels[row] / columns * rows + row];
+        auto const& owner = gathered[labels[row] / columns * rows + row];
         row_loss[row] = static_cast<double>(row_log_sum_exp[row]) - static_cast<double>(owner.target);
       }
     });
@@ -96,14 +96,14 @@ template <> struct kernel<op::cross_entropy_parts_gradient, cpu> {
                   tensor<accumulate const> row_log_sum_exp, tensor<double const> inverse_count,
                   tensor<stored> dlogits) {
     auto const columns = logits.features();
-    class_range const mine(c.parameters.tensor->rank(), columns, c.options.classes);
+    class_range const range(c.parameters.tensor->rank(), columns, c.options.classes);
     auto const scale = static_cast<accumulate>(dloss[0] * inverse_count[0]);
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        stored* const to = dlogits.data + row * columns;
-        cross_entropy_gradient_of(logits.data + row * columns, mine.count, mine.column_of(labels[row]),
-                                  row_log_sum_exp[row], scale, to);
-        std::fill(to + mine.count, to + columns, stored(0));
+        stored* const dlogits_row = dlogits.data + row * columns;
+        cross_entropy_gradient_of(logits.data + row * columns, range.count, range.column_of(labels[row]),
+                                  row_log_sum_exp[row], scale, dlogits_row);
+        std::fill(dlogits_row + range.count, dlogits_row + columns, stored(0));
       }
     });
   }

@@ -14,7 +14,7 @@ template <class stored, class function>
 void dropout_elements(call const& c, tensor<stored const> x, double rate, tensor<stored> y, function const& finish) {
   if (rate == 0) return for_elements(y.count, [=](std::int64_t i) { y[i] = finish(i, x[i]); });
   auto const samples = x.shape().rank == 0 ? 1 : x.shape().extent[0];
-  auto const per_sample = y.count / samples, quads = (per_sample + 3) / 4;
+  auto const sample_elements = y.count / samples, quads = (sample_elements + 3) / 4;
   auto const probability = static_cast<float>(rate);
   auto const scale = static_cast<arithmetic<stored>>(1 / (1 - rate));
   random_stream const stream{c.parameters.seed, c.parameters.step, c.random_key, c.iteration};
@@ -22,9 +22,9 @@ void dropout_elements(call const& c, tensor<stored const> x, double rate, tensor
   for_elements(samples * quads, [=](std::int64_t i) {
     auto const sample = i / quads, quad = i % quads;
     auto const bits = stream.draw(first_sample + sample, quad);
-    auto const from = sample * per_sample + quad * 4, left = per_sample - quad * 4;
-    for (std::int64_t k = 0; k < (left < 4 ? left : 4); ++k)
-      y[from + k] = finish(from + k, stored(uniform(bits.word[k]) < probability ? 0 : x[from + k] * scale));
+    auto const first = sample * sample_elements + quad * 4, remaining = sample_elements - quad * 4;
+    for (std::int64_t k = 0; k < (remaining < 4 ? remaining : 4); ++k)
+      y[first + k] = finish(first + k, stored(uniform(bits.word[k]) < probability ? 0 : x[first + k] * scale));
   });
 }
 

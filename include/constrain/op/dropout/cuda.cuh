@@ -60,7 +60,7 @@ template <class stored> struct dropout_argument {
         iteration(c.iteration) {}
 
   /// The dropout of one thread: reads the seed, the step and the probability from device memory.
-  __device__ dropout_of_thread<stored> started() const {
+  __device__ dropout_of_thread<stored> thread_state() const {
     return {{parameters->seed, parameters->step, random_key, iteration},
             per_sample,
             sample_elements,
@@ -83,18 +83,18 @@ template <int n, bool adds, class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     dropout_kernel(std::int64_t count, dropout_argument<stored> argument, stored const* residual, stored const* x,
                    stored* y) {
-  auto const dropout = argument.started();
+  auto const dropout = argument.thread_state();
   if (!adds && dropout.probability == 0 && x == y) return;
   auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads * n;
-  arithmetic<stored> values[n], others[n];
+  arithmetic<stored> values[n], residual_values[n];
   CT_KEEP_LOOP
   for (auto i = (static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x) * n; i < count; i += stride) {
     load_pack(x + i, values);
     dropout.apply(i, values);
     if constexpr (adds) {
-      load_pack(residual + i, others);
+      load_pack(residual + i, residual_values);
       CT_UNROLL
-      for (int j = 0; j < n; ++j) values[j] += others[j];
+      for (int j = 0; j < n; ++j) values[j] += residual_values[j];
     }
     store_pack(values, y + i);
   }
@@ -131,7 +131,7 @@ template <int n, class stored> struct dropout_packs {
   std::int64_t width;
 
   /// The object that one thread uses (column_sums_kernel).
-  struct of_thread {
+  struct thread_functor {
     dropout_of_thread<stored> dropout;
     stored const* dy;
     stored* dx;
@@ -149,7 +149,7 @@ template <int n, class stored> struct dropout_packs {
       store_pack(values, dx + i);
     }
   };
-  __device__ of_thread started() const { return {argument.started(), dy, dx, width}; }
+  __device__ thread_functor thread_state() const { return {argument.thread_state(), dy, dx, width}; }
 };
 
 template <class architecture> struct kernel<op::dropout_bias_gradient, cuda<architecture>> {

@@ -38,7 +38,7 @@ struct dropout {
   using with_bias_gradient = dropout_bias_gradient;
 
   static constexpr inferred infer(operand_types const& in) {
-    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    if (auto const refusal = needs_reals(in); refusal.reason != why::nothing) return refusal;
     return inferred::one(in[0].type, in[0].shape);
   }
   static constexpr void gradient(backward& b) { b.emit<dropout>({b.gradient(), b.input(1)}, {0}); }

@@ -15,9 +15,9 @@ template <class functor> struct kernel<op::elementwise_gradient_bias<functor>, c
     run_rows(c, dx, dbias, partial, dy.data);
   }
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> kept, tensor<stored> dx,
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> saved, tensor<stored> dx,
                   tensor<accumulate> dbias, tensor<accumulate> partial) {
-    run_rows(c, dx, dbias, partial, dy.data, kept.data);
+    run_rows(c, dx, dbias, partial, dy.data, saved.data);
   }
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y,

@@ -14,26 +14,26 @@ template <int n, class functor, class stored, int inputs> struct gradient_packs 
 
   /// The inputs at the n elements.
   struct loaded {
-    stored_pack<n, stored> of[inputs];
+    stored_pack<n, stored> packs[inputs];
   };
   /// Loads the n elements of each input from this row and column on.
   __device__ loaded load(std::int64_t row, std::int64_t column) const {
     loaded result;
     CT_UNROLL
-    for (int k = 0; k < inputs; ++k) result.of[k] = load_stored<n>(input[k] + row * width + column);
+    for (int k = 0; k < inputs; ++k) result.packs[k] = load_stored<n>(input[k] + row * width + column);
     return result;
   }
   __device__ void operator()(loaded const& from, std::int64_t row, std::int64_t column,
                              arithmetic<stored> (&values)[n]) const {
-    arithmetic<stored> of[inputs][n];
+    arithmetic<stored> elements[inputs][n];
     CT_UNROLL
-    for (int k = 0; k < inputs; ++k) from.of[k].unpack(of[k]);
+    for (int k = 0; k < inputs; ++k) from.packs[k].unpack(elements[k]);
     CT_UNROLL
     for (int j = 0; j < n; ++j) {
       gradient_of<functor> const gradient;
-      if constexpr (inputs == 1) values[j] = gradient(of[0][j]);
-      else if constexpr (inputs == 2) values[j] = gradient(of[0][j], of[1][j]);
-      else values[j] = gradient(of[0][j], of[1][j], of[2][j]);
+      if constexpr (inputs == 1) values[j] = gradient(elements[0][j]);
+      else if constexpr (inputs == 2) values[j] = gradient(elements[0][j], elements[1][j]);
+      else values[j] = gradient(elements[0][j], elements[1][j], elements[2][j]);
     }
     auto const rounded = rounded_pack<stored>(values);
     store_stored(rounded, dx + row * width + column);
@@ -52,9 +52,9 @@ template <class functor, class architecture> struct kernel<op::elementwise_gradi
     run_columns(c, dx, dbias, dy.data);
   }
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> kept, tensor<stored> dx,
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> saved, tensor<stored> dx,
                   tensor<accumulate> dbias, tensor<accumulate>) {
-    run_columns(c, dx, dbias, dy.data, kept.data);
+    run_columns(c, dx, dbias, dy.data, saved.data);
   }
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y,

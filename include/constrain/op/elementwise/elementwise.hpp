@@ -59,7 +59,7 @@ template <class functor> struct elementwise {
   static constexpr unsigned in_place = 0b1;
 
   static constexpr inferred infer(operand_types const& in) {
-    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    if (auto const refusal = needs_reals(in); refusal.reason != why::nothing) return refusal;
     return inferred::one(in[0].type, in[0].shape);
   }
   static constexpr void gradient(backward& b) {

@@ -21,9 +21,9 @@ template <class functor> struct gradient_of {
   template <class real> CT_HOST_DEVICE real operator()(real dy) const {
     return functor::gradient(real(0), real(0), dy);
   }
-  template <class real> CT_HOST_DEVICE real operator()(real dy, real kept) const {
-    if constexpr (op::elementwise_gradient<functor>::uses_input) return functor::gradient(kept, real(0), dy);
-    else return functor::gradient(real(0), kept, dy);
+  template <class real> CT_HOST_DEVICE real operator()(real dy, real saved) const {
+    if constexpr (op::elementwise_gradient<functor>::uses_input) return functor::gradient(saved, real(0), dy);
+    else return functor::gradient(real(0), saved, dy);
   }
   template <class real> CT_HOST_DEVICE real operator()(real dy, real x, real y) const {
     return functor::gradient(x, y, dy);
@@ -36,8 +36,8 @@ template <class functor, class device> struct kernel<op::elementwise_gradient<fu
     map_elements(device{}, c, dx.count, gradient_of<functor>{}, dx.data, dy.data);
   }
   template <class stored>
-  static void run(call const& c, tensor<stored const> dy, tensor<stored const> kept, tensor<stored> dx) {
-    map_elements(device{}, c, dx.count, gradient_of<functor>{}, dx.data, dy.data, kept.data);
+  static void run(call const& c, tensor<stored const> dy, tensor<stored const> saved, tensor<stored> dx) {
+    map_elements(device{}, c, dx.count, gradient_of<functor>{}, dx.data, dy.data, saved.data);
   }
   template <class stored>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y,

@@ -35,7 +35,7 @@ struct embedding {
   };
 
   static constexpr inferred infer(operand_types const& in) {
-    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    if (auto const refusal = needs_reals(in); refusal.reason != why::nothing) return refusal;
     if (in[0].shape.rank != 2) return inferred::failure<weight_is_not_a_matrix>(2, in[0].shape.rank);
     if (in[1].type != dtype::i32) return inferred::failure<tokens_are_not_integers>(0, 0);
     auto s = in[1].shape;

@@ -11,7 +11,8 @@ namespace detail {
 inline constexpr int embedding_warps = cuda_threads / 32;              // warps of a block
 inline constexpr int embedding_loads = 16;                             // positions that a lane checks per round
 inline constexpr int embedding_round = cuda_threads * embedding_loads; // positions that a block checks per round
-inline constexpr int many_rows = 32; // up to this many rows of a token in a round are added by one warp, more by all
+// up to this many rows of a token in a round are added by one warp, more by all
+inline constexpr int max_warp_rows = 32;
 
 /// The number of set bits, and the index of the lowest one, for an `x` that is not 0.
 __device__ inline int count_bits(unsigned x) {
@@ -48,52 +49,55 @@ struct token_buckets {
 
 /// The positions of a round whose tokens belong to one bucket (the matches), in the shared memory of a block.
 struct embedding_matches {
-  unsigned found[embedding_round]; // the token's upper bits, times embedding_round, plus the position in the round
-  int counts[2][embedding_warps];  // matches per warp; two sets in alternation, so that one barrier per round is enough
-  int many[embedding_warps];       // per warp: number of its tokens with many rows
+  unsigned encoded[embedding_round]; // the token's upper bits, times embedding_round, plus the position in the round
+  int counts[2][embedding_warps]; // matches per warp; two sets in alternation, so that one barrier per round is enough
+  int frequent_count[embedding_warps]; // per warp: number of its tokens with many rows
   /// Per warp: the first match of each of its tokens with many rows.
-  int first_of_many[embedding_warps][embedding_round / many_rows];
+  int first_of_frequent[embedding_warps][embedding_round / max_warp_rows];
 
-  /// Finds the matches of the round that begins at position `from`, in ascending order, and returns their number. The
-  /// matches can be read after the next __syncthreads. `parity`: 0 and 1 in alternate rounds. All threads of the block
-  /// must take part.
-  __device__ int find(token_buckets const& buckets, unsigned bucket, std::int64_t from, int parity) {
+  /// Finds the matches of the round that begins at position `round_begin`, in ascending order, and returns their
+  /// number. The matches can be read after the next __syncthreads. `parity`: 0 and 1 in alternate rounds. All threads
+  /// of the block must take part.
+  __device__ int find(token_buckets const& buckets, unsigned bucket, std::int64_t round_begin, int parity) {
     int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
     int const begin = warp * 32 * embedding_loads + lane;
-    auto const rest = buckets.positions - from;
-    int const end = rest < embedding_round ? static_cast<int>(rest) : embedding_round;
-    std::int32_t const* const tokens = buckets.tokens + from;
+    auto const remaining = buckets.positions - round_begin;
+    int const end = remaining < embedding_round ? static_cast<int>(remaining) : embedding_round;
+    std::int32_t const* const tokens = buckets.tokens + round_begin;
     std::int32_t token[embedding_loads];
     CT_UNROLL
     for (int k = 0; k < embedding_loads; ++k) token[k] = begin + k * 32 < end ? tokens[begin + k * 32] : -1;
-    auto const is_hit = [&](std::int32_t t) { return t >= 0 && (static_cast<unsigned>(t) & buckets.mask()) == bucket; };
-    int count = 0, before = 0, all = 0;
+    auto const is_match = [&](std::int32_t t) {
+      return t >= 0 && (static_cast<unsigned>(t) & buckets.mask()) == bucket;
+    };
+    int count = 0, next_index = 0, total = 0;
     CT_UNROLL
-    for (int k = 0; k < embedding_loads; ++k) count += count_bits(__ballot_sync(0xFFFFFFFF, is_hit(token[k])));
+    for (int k = 0; k < embedding_loads; ++k) count += count_bits(__ballot_sync(0xFFFFFFFF, is_match(token[k])));
     if (lane == 0) counts[parity][warp] = count;
     __syncthreads();
     CT_UNROLL
-    for (int w = 0; w < embedding_warps; ++w) before += w < warp ? counts[parity][w] : 0, all += counts[parity][w];
-    if (all == 0) return 0;
+    for (int w = 0; w < embedding_warps; ++w)
+      next_index += w < warp ? counts[parity][w] : 0, total += counts[parity][w];
+    if (total == 0) return 0;
     CT_UNROLL
     for (int k = 0; k < embedding_loads; ++k) {
-      auto const hits = __ballot_sync(0xFFFFFFFF, is_hit(token[k]));
-      if (is_hit(token[k]))
-        found[before + count_bits(hits & ((1u << lane) - 1))] =
+      auto const match_mask = __ballot_sync(0xFFFFFFFF, is_match(token[k]));
+      if (is_match(token[k]))
+        encoded[next_index + count_bits(match_mask & ((1u << lane) - 1))] =
             (static_cast<unsigned>(token[k]) >> buckets.bits) * embedding_round + static_cast<unsigned>(begin + k * 32);
-      before += count_bits(hits);
+      next_index += count_bits(match_mask);
     }
-    return all;
+    return total;
   }
-  /// A mask of the matches with this token, out of the 32 matches from `batch` on. `token`: its upper bits. `count`:
-  /// the number of matches. All lanes of a warp must take part.
-  __device__ unsigned of_token(unsigned token, int batch, int count) const {
-    int const i = batch + static_cast<int>(threadIdx.x % 32);
-    return __ballot_sync(0xFFFFFFFF, i < count && found[i] / embedding_round == token);
+  /// A mask of the matches with this token, out of the 32 matches from `group_begin` on. `token`: its upper bits.
+  /// `count`: the number of matches. All lanes of a warp must take part.
+  __device__ unsigned mask_of_token(unsigned token, int group_begin, int count) const {
+    int const i = group_begin + static_cast<int>(threadIdx.x % 32);
+    return __ballot_sync(0xFFFFFFFF, i < count && encoded[i] / embedding_round == token);
   }
   /// The upper bits of a match's token, and the match's position in the round.
-  __device__ unsigned token(int match) const { return found[match] / embedding_round; }
-  __device__ int position(int match) const { return static_cast<int>(found[match] % embedding_round); }
+  __device__ unsigned token(int match) const { return encoded[match] / embedding_round; }
+  __device__ int position(int match) const { return static_cast<int>(encoded[match] % embedding_round); }
 };
 
 /// Adds the rows of dy for one token in a round to the sums; `match`: the token's first match. One warp, n columns per
@@ -106,21 +110,21 @@ __device__ void add_rows_of_token(embedding_matches const& matches, int match, i
   accumulate sums[n], values[n];
   load_pack(to, sums);
   CT_KEEP_LOOP
-  for (int batch = match / 32 * 32; batch < count; batch += 32) {
-    auto mask = matches.of_token(matches.token(match), batch, count);
+  for (int group_begin = match / 32 * 32; group_begin < count; group_begin += 32) {
+    auto mask = matches.mask_of_token(matches.token(match), group_begin, count);
     CT_KEEP_LOOP
     while (mask != 0) {
       stored_pack<n, stored> rows[loads_in_flight];
-      int const left = count_bits(mask);
+      int const remaining = count_bits(mask);
       CT_UNROLL
       for (int k = 0; k < loads_in_flight; ++k)
-        if (k < left) {
-          rows[k] = load_stored<n>(dy + matches.position(batch + lowest_bit(mask)) * width);
+        if (k < remaining) {
+          rows[k] = load_stored<n>(dy + matches.position(group_begin + lowest_bit(mask)) * width);
           mask &= mask - 1;
         }
       CT_UNROLL
       for (int k = 0; k < loads_in_flight; ++k)
-        if (k < left) {
+        if (k < remaining) {
           rows[k].unpack(values);
           CT_UNROLL
           for (int j = 0; j < n; ++j) sums[j] += values[j];
@@ -137,14 +141,14 @@ __device__ void add_many_rows(embedding_matches const& matches, int match, int c
   constexpr int loads_in_flight = 16;
   accumulate sum = *to;
   CT_KEEP_LOOP
-  for (int batch = match / 32 * 32; batch < count; batch += 32) {
-    auto mask = matches.of_token(matches.token(match), batch, count);
+  for (int group_begin = match / 32 * 32; group_begin < count; group_begin += 32) {
+    auto mask = matches.mask_of_token(matches.token(match), group_begin, count);
     CT_KEEP_LOOP
     for (int half = 0; half < 32; half += loads_in_flight, mask >>= loads_in_flight) {
       stored rows[loads_in_flight];
       CT_UNROLL
       for (int k = 0; k < loads_in_flight; ++k)
-        if ((mask >> k & 1) != 0) rows[k] = dy[matches.position(batch + half + k) * width];
+        if ((mask >> k & 1) != 0) rows[k] = dy[matches.position(group_begin + half + k) * width];
       CT_UNROLL
       for (int k = 0; k < loads_in_flight; ++k)
         if ((mask >> k & 1) != 0) sum += accumulate(rows[k]);
@@ -157,7 +161,7 @@ __device__ void add_many_rows(embedding_matches const& matches, int match, int c
 
 // dtable[token] += the sum of dy over the positions of the token. Block (i, j) handles the tokens of bucket i, and 32 n
 // columns. It adds the rows in the order of the positions, without atomics, so that all runs give bit-identical
-// results. One warp adds the rows of a token; if a round has more than `many_rows` rows of the token, all warps do.
+// results. One warp adds the rows of a token; if a round has more than `max_warp_rows` rows of the token, all warps do.
 template <int n, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, sizeof(stored) < 4 ? 3 : 1)
     embedding_gradient_kernel(stored const* dy, detail::token_buckets buckets, std::int64_t width, accumulate* dtable) {
@@ -166,41 +170,44 @@ static __global__ void __launch_bounds__(cuda_threads, sizeof(stored) < 4 ? 3 : 
   auto const first_column = static_cast<std::int64_t>(blockIdx.y) * 32 * n;
   bool const has_columns = first_column + lane * n < width;
   auto const column = has_columns ? first_column + lane * n : first_column;
-  auto const to = [&](unsigned token, std::int64_t at) {
-    return dtable + ((static_cast<std::int64_t>(token) << buckets.bits) + blockIdx.x) * width + at;
+  auto const table_address = [&](unsigned token, std::int64_t table_column) {
+    return dtable + ((static_cast<std::int64_t>(token) << buckets.bits) + blockIdx.x) * width + table_column;
   };
   int parity = 0;
-  for (std::int64_t from = 0; from < buckets.positions; from += detail::embedding_round, parity ^= 1) {
-    int const count = matches.find(buckets, blockIdx.x, from, parity);
+  for (std::int64_t round_begin = 0; round_begin < buckets.positions;
+       round_begin += detail::embedding_round, parity ^= 1) {
+    int const count = matches.find(buckets, blockIdx.x, round_begin, parity);
     if (count == 0) continue;
     __syncthreads();
-    stored const* const rows = dy + from * width;
-    int many = 0;
+    stored const* const rows = dy + round_begin * width;
+    int frequent_count = 0;
     CT_KEEP_LOOP
     for (int match = 0; match < count; ++match) {
       auto const token = matches.token(match);
       if (token % detail::embedding_warps != static_cast<unsigned>(warp)) continue;
       int total = 0, first = -1;
       CT_KEEP_LOOP
-      for (int batch = 0; batch < count && (first < 0 || first == match); batch += 32) {
-        auto const mask = matches.of_token(token, batch, count);
-        if (first < 0 && mask != 0) first = batch + detail::lowest_bit(mask);
+      for (int group_begin = 0; group_begin < count && (first < 0 || first == match); group_begin += 32) {
+        auto const mask = matches.mask_of_token(token, group_begin, count);
+        if (first < 0 && mask != 0) first = group_begin + detail::lowest_bit(mask);
         total += detail::count_bits(mask);
       }
       if (first != match) continue;
-      if (total <= detail::many_rows)
-        detail::add_rows_of_token<n>(matches, match, count, rows + column, width, to(token, column), has_columns);
-      else if (lane == 0) matches.first_of_many[warp][many] = match;
-      many += total > detail::many_rows ? 1 : 0;
+      if (total <= detail::max_warp_rows)
+        detail::add_rows_of_token<n>(matches, match, count, rows + column, width, table_address(token, column),
+                                     has_columns);
+      else if (lane == 0) matches.first_of_frequent[warp][frequent_count] = match;
+      frequent_count += total > detail::max_warp_rows ? 1 : 0;
     }
-    if (lane == 0) matches.many[warp] = many;
+    if (lane == 0) matches.frequent_count[warp] = frequent_count;
     __syncthreads();
     bool const has_column = threadIdx.x < 32 * n && first_column + threadIdx.x < width;
-    auto const mine = has_column ? first_column + threadIdx.x : first_column;
+    auto const thread_column = has_column ? first_column + threadIdx.x : first_column;
     for (int w = 0; w < detail::embedding_warps; ++w)
-      for (int k = 0; k < matches.many[w]; ++k) {
-        int const match = matches.first_of_many[w][k];
-        detail::add_many_rows(matches, match, count, rows + mine, width, to(matches.token(match), mine), has_column);
+      for (int k = 0; k < matches.frequent_count[w]; ++k) {
+        int const match = matches.first_of_frequent[w][k];
+        detail::add_many_rows(matches, match, count, rows + thread_column, width,
+                              table_address(matches.token(match), thread_column), has_column);
       }
     __syncthreads(); // the next round overwrites the matches
   }

@@ -19,21 +19,21 @@ template <class stored, class accumulate> struct flash_gradient_operands {
 };
 
 /// The iterations of a block, in order. In each iteration, the block reads one chunk of the columns of one inner tile.
-/// The inner tiles cover the tokens [from, to) once for each of `heads` query heads, which share keys. `chunk`: the
+/// The inner tiles cover the tokens [begin, end) once for each of `heads` query heads, which share keys. `chunk`: the
 /// index of the chunk; `token`: the first token of the inner tile; `head_in_group`: the index of the query head.
 struct flash_iterations {
-  int from, to, chunks, heads;
-  int chunk = 0, token = from, head_in_group = 0;
+  int begin, end, chunks, heads;
+  int chunk = 0, token = begin, head_in_group = 0;
 
   /// Whether the object refers to an iteration; false after the last one.
-  __device__ bool has_next() const { return head_in_group < heads; }
+  __device__ bool is_valid() const { return head_in_group < heads; }
   /// Advances to the next iteration. `tokens`: tokens of an inner tile.
   template <int tokens> __device__ void advance() {
     if (++chunk < chunks) return;
     chunk = 0;
     token += tokens;
-    if (token < to) return;
-    token = from;
+    if (token < end) return;
+    token = begin;
     ++head_in_group;
   }
 };
@@ -42,7 +42,7 @@ struct flash_iterations {
 /// loads the other tokens, keys or queries, in inner tiles.
 template <bool of_keys, class stored, class accumulate, int width> class flash_gradient_block {
   using tiling = flash_tiling<stored, width>;
-  static constexpr int warp_rows = tiling::warp_rows, columns = tiling::inner_rows, part = tiling::part_rows;
+  static constexpr int warp_rows = tiling::warp_rows, columns = tiling::inner_rows, part_rows = tiling::part_rows;
   // The gradients of scores are scaled before they are rounded to fp16, which has a small range of exponents; in other
   // types, their sums are scaled.
   static constexpr bool scales_sums = !std::same_as<stored, float16>;
@@ -50,20 +50,20 @@ template <bool of_keys, class stored, class accumulate, int width> class flash_g
   using inner_tile = shared_tile<stored, columns, width>;
   using inner_pair = shared_tile<stored, 2 * columns, width>; // k and v, or q and dy
   // With two gradients in registers, half of the tile of v stays in shared memory.
-  static constexpr bool splits = tiling::is_narrow && of_keys && width >= 64;
-  using half_tile = shared_tile<stored, tiling::rows, splits ? width / 2 : width>;
+  static constexpr bool splits_v = tiling::is_narrow && of_keys && width >= 64;
+  using half_tile = shared_tile<stored, tiling::rows, splits_v ? width / 2 : width>;
 
 public:
   /// Whether the kernel supports masks with documents. With narrow tiles, dk and dv leave no registers for such masks.
-  static constexpr bool takes_documents = !(tiling::is_narrow && of_keys);
+  static constexpr bool supports_documents = !(tiling::is_narrow && of_keys);
   /// The block's shared memory. The inner tiles overwrite narrow outer tiles, which are in registers by then.
   struct narrow_memory {
     union {
-      outer_tile outer[2];              // q and dy, or k and v
-      half_tile halves[splits ? 4 : 1]; // the third one holds the left half of v
+      outer_tile outer[2];                // q and dy, or k and v
+      half_tile halves[splits_v ? 4 : 1]; // the third one holds the left half of v
       inner_pair inner[tiling::stages];
     };
-    std::conditional_t<splits, half_tile, char> right_half;
+    std::conditional_t<splits_v, half_tile, char> right_half;
     accumulate sums[of_keys ? tiling::stages : 1][2][columns]; // of the queries: logsumexp, -sum(dy y)
   };
   struct wide_memory {
@@ -76,11 +76,11 @@ public:
                                   memory& shared)
       : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / heads()),
         head_(static_cast<int>(blockIdx.x) % heads()), row_(static_cast<int>(threadIdx.x / 32) * warp_rows),
-        mask_(c.masks.template of<takes_documents>(sequence_)),
+        mask_(c.masks.template for_sequence<supports_documents>(sequence_)),
         // With a causal mask, the last queries and the first keys take the longest, so their blocks start first.
         first_(static_cast<int>(of_keys ? blockIdx.y : gridDim.y - 1 - blockIdx.y) * tiling::rows),
-        some_(own_range(false)),
-        all_(own_range(true)), inner_{source(of_keys ? x.q : x.k), source(of_keys ? x.dy : x.v)} {}
+        any_range_(compute_range(false)),
+        common_range_(compute_range(true)), inner_{source(of_keys ? x.q : x.k), source(of_keys ? x.dy : x.v)} {}
 
   /// Computes and stores the gradients of the tile.
   __device__ void run() {
@@ -89,42 +89,44 @@ public:
     // If no query attends to a key, there are no iterations.
     flash_iterations iteration{inner.begin, inner.end, chunks_.count,
                                inner.begin < inner.end ? (of_keys ? c_.group : 1) : 0};
-    dscored_.clear(), dvalue_.clear();
+    dqk_.clear(), dv_.clear();
     if constexpr (tiling::is_narrow) add_in_stages(iteration);
     else add_chunks(iteration);
     if constexpr (of_keys) {
-      store(dscored_, 0, x_.dk, scales_sums ? c_.scale : accumulate(1));
-      store(dvalue_, 1, x_.dv, accumulate(1));
-    } else store(dscored_, 0, x_.dq, scales_sums ? c_.scale : accumulate(1));
+      store(dqk_, 0, x_.dk, scales_sums ? c_.scale : accumulate(1));
+      store(dv_, 1, x_.dv, accumulate(1));
+    } else store(dqk_, 0, x_.dq, scales_sums ? c_.scale : accumulate(1));
   }
 
 private:
   using outer_rows = tile_rows<outer_tile, warp_rows>;
   using half_rows = tile_rows<half_tile, warp_rows>;
   /// This thread's source of the inner tiles of one operand, for the first of the heads that share keys.
-  __device__ tile_source<flash_threads, inner_tile> source(flash_operand<stored const> const& of) const {
+  __device__ tile_source<flash_threads, inner_tile> source(flash_operand<stored const> const& operand) const {
     int const head = of_keys ? query_head(0) : key_head();
-    return tile_source<flash_threads, inner_tile>(of.of_head(c_, sequence_, head, of_keys ? c_.tokens : mask_.length));
+    return tile_source<flash_threads, inner_tile>(
+        operand.head_view(c_, sequence_, head, of_keys ? c_.tokens : mask_.length));
   }
   /// Heads per sequence whose gradients the kernel computes: key-value heads for dk and dv, query heads for dq.
   __device__ int heads() const { return of_keys ? c_.heads / c_.group : c_.heads; }
   /// The inner tokens that the mask pairs, as query and key, with at least one of this warp's rows or, if `of_all`,
   /// with all of them.
-  __device__ token_range<int> own_range(bool of_all) const {
+  __device__ token_range<int> compute_range(bool common) const {
     int const first = first_ + row_, last = c_.last_of(first, warp_rows);
-    if constexpr (of_keys) return of_all ? mask_.common_queries(first, last) : mask_.queries(first, last);
-    else return of_all ? mask_.common_keys(first, last) : mask_.keys(first, last);
+    if constexpr (of_keys) return common ? mask_.common_queries(first, last) : mask_.queries(first, last);
+    else return common ? mask_.common_keys(first, last) : mask_.keys(first, last);
   }
-  /// The result of `own_range`. Kernels that do not support documents compute it again at each use, to save registers.
-  __device__ token_range<int> range_of(bool of_all) const {
-    if constexpr (takes_documents) return of_all ? all_ : some_;
-    else return own_range(of_all);
+  /// The result of `compute_range`. Kernels that do not support documents compute it again at each use, to save
+  /// registers.
+  __device__ token_range<int> attended_range(bool common) const {
+    if constexpr (supports_documents) return common ? common_range_ : any_range_;
+    else return compute_range(common);
   }
   /// The query head of an iteration, and the key-value head of the block.
   __device__ int query_head(int head_in_group) const { return of_keys ? head_ * c_.group + head_in_group : head_; }
   __device__ int key_head() const { return of_keys ? head_ : head_ / c_.group; }
   /// Index of a query in an array [sequences, heads, tokens].
-  __device__ std::int64_t place_of(int head_in_group, int query) const {
+  __device__ std::int64_t index_of_query(int head_in_group, int query) const {
     return (static_cast<std::int64_t>(sequence_) * c_.heads + query_head(head_in_group)) * c_.tokens + query;
   }
 
@@ -133,29 +135,29 @@ private:
   __device__ void add_in_stages(flash_iterations iteration) {
     begin_outer(0);
     ptx::commit_copies();
-    if constexpr (!of_keys) sum_queries();
-    if (!iteration.has_next()) return wait_for_all();
+    if constexpr (!of_keys) load_query_sums();
+    if (!iteration.is_valid()) return wait_for_all();
     wait_for_all();
     held_rows<outer_tile, warp_rows> first_operand;
     first_operand.load(outer_rows(shared_.outer[0], row_));
     auto second_operand = [&] {
-      if constexpr (splits) return half_held_rows<half_tile, warp_rows>(half_rows(shared_.right_half, row_));
+      if constexpr (splits_v) return half_held_rows<half_tile, warp_rows>(half_rows(shared_.right_half, row_));
       else return held_rows<outer_tile, warp_rows>();
     }();
-    if constexpr (splits) second_operand.load(half_rows(shared_.halves[2], row_));
+    if constexpr (splits_v) second_operand.load(half_rows(shared_.halves[2], row_));
     else second_operand.load(outer_rows(shared_.outer[1], row_));
     __syncthreads();
     int stage = 0;
     begin_stage(iteration, stage);
     CT_KEEP_LOOP
-    while (iteration.has_next()) {
+    while (iteration.is_valid()) {
       int const token = iteration.token;
       iteration.template advance<columns>();
       wait_for_all();
-      if (iteration.has_next()) begin_stage(iteration, 1 - stage);
+      if (iteration.is_valid()) begin_stage(iteration, 1 - stage);
       CT_UNROLL
-      for (int first = 0; first < columns; first += part) {
-        if (!range_of(false).meets(token + first, part)) continue;
+      for (int first = 0; first < columns; first += part_rows) {
+        if (!attended_range(false).overlaps(token + first, part_rows)) continue;
         if constexpr (of_keys) queries_.load(shared_.sums[stage][0] + first, shared_.sums[stage][1] + first);
         auto const& inner = shared_.inner[stage];
         auto const lane_address = lane_address_of_transposed(inner);
@@ -177,11 +179,11 @@ private:
     if constexpr (of_keys) {
       static_assert(2 * columns == flash_threads);
       // Queries beyond the last token get zeros, like their rows.
-      int const i = static_cast<int>(threadIdx.x % columns), which = static_cast<int>(threadIdx.x / columns);
+      int const i = static_cast<int>(threadIdx.x % columns), array = static_cast<int>(threadIdx.x / columns);
       bool const is_query = iteration.token + i < c_.tokens;
-      auto const place = place_of(iteration.head_in_group, iteration.token) + (is_query ? i : 0);
-      auto const* const from = which == 0 ? x_.logsumexp + place : x_.minus_row_sums + place;
-      ptx::copy_word_async(&shared_.sums[stage][which][i], from, is_query);
+      auto const index = index_of_query(iteration.head_in_group, iteration.token) + (is_query ? i : 0);
+      auto const* const source = array == 0 ? x_.logsumexp + index : x_.minus_row_sums + index;
+      ptx::copy_word_async(&shared_.sums[stage][array][i], source, is_query);
     }
     ptx::commit_copies();
   }
@@ -193,14 +195,14 @@ private:
 
   /// Adds the contributions of all iterations for a head that may have several chunks of columns.
   __device__ void add_chunks(flash_iterations iteration) {
-    if (iteration.has_next()) begin_chunk(iteration, true);
-    if constexpr (!of_keys) sum_queries();
-    while (iteration.has_next()) {
+    if (iteration.is_valid()) begin_chunk(iteration, true);
+    if constexpr (!of_keys) load_query_sums();
+    while (iteration.is_valid()) {
       auto const current = iteration;
       iteration.template advance<columns>();
       wait_for_all();
       add_chunk(current);
-      if (!iteration.has_next()) return;
+      if (!iteration.is_valid()) return;
       __syncthreads();
       begin_chunk(iteration, chunks_.count > 1);
     }
@@ -228,8 +230,8 @@ private:
     // Queries beyond the last token have probability 0.
     accumulate log2_sum = math::infinity<accumulate>, minus_row_sum = 0;
     if (int const query = iteration.token + ptx::twin::lane(); query < c_.tokens) {
-      log2_sum = x_.logsumexp[place_of(iteration.head_in_group, query)] * accumulate(log2_of_e);
-      minus_row_sum = x_.minus_row_sums[place_of(iteration.head_in_group, query)];
+      log2_sum = x_.logsumexp[index_of_query(iteration.head_in_group, query)] * accumulate(log2_of_e);
+      minus_row_sum = x_.minus_row_sums[index_of_query(iteration.head_in_group, query)];
     }
     queries_.distribute(log2_sum, minus_row_sum);
   }
@@ -238,24 +240,24 @@ private:
   __device__ void begin_outer(int column) {
     begin_outer(shared_.outer[0], of_keys ? x_.k : x_.q, column);
     auto const& second = of_keys ? x_.v : x_.dy;
-    if constexpr (splits) {
+    if constexpr (splits_v) {
       begin_outer(shared_.halves[2], second, column);
       begin_outer(shared_.right_half, second, column + half_tile::columns);
     } else begin_outer(shared_.outer[1], second, column);
   }
   template <class tile> __device__ void begin_outer(tile& to, flash_operand<stored const> const& from, int column) {
-    auto const head = from.of_head(c_, sequence_, head_, of_keys ? mask_.length : c_.tokens);
+    auto const head = from.head_view(c_, sequence_, head_, of_keys ? mask_.length : c_.tokens);
     tile_source<flash_threads, tile>(head).begin(to, first_, column);
   }
   __device__ void begin_inner(inner_pair& inner, flash_iterations const& iteration, int column) {
     // The query heads that share a key-value head are adjacent.
-    int const skipped = iteration.head_in_group * c_.head_width;
-    inner_[0].begin(inner.template part<columns>(0), iteration.token, column, skipped);
-    inner_[1].begin(inner.template part<columns>(columns), iteration.token, column, skipped);
+    int const head_offset = iteration.head_in_group * c_.head_width;
+    inner_[0].begin(inner.template subtile<columns>(0), iteration.token, column, head_offset);
+    inner_[1].begin(inner.template subtile<columns>(columns), iteration.token, column, head_offset);
   }
 
   /// For the queries in this lane's rows: loads the logsumexp, and computes and stores -sum(dy y).
-  __device__ void sum_queries() {
+  __device__ void load_query_sums() {
     auto const dy = x_.dy.view(c_, sequence_, head_, first_, 0, c_.tokens);
     auto const y = x_.y.view(c_, sequence_, head_, first_, 0, c_.tokens);
     accumulate sum = 0;
@@ -263,13 +265,13 @@ private:
     for (int line = 0; line < queries_.count; ++line) {
       // Each pair of lanes sums one of 16 rows, and then each lane gets the sums of the rows of its lines.
       if (line % 2 == 0) sum = -sum_of_row<width, accumulate>(dy, y, row_ + line / 2 * 16 + ptx::twin::lane() / 2);
-      auto const mine = p_.row(line);
-      queries_.minus_row_sums[line] = __shfl_sync(ptx::twin::all_lanes, sum, mine % 16 * 2);
-      int const query = first_ + row_ + mine;
+      auto const row = p_.row(line);
+      queries_.minus_row_sums[line] = __shfl_sync(ptx::twin::all_lanes, sum, row % 16 * 2);
+      int const query = first_ + row_ + row;
       if (query >= c_.tokens) continue;
-      queries_.log2_sums[line] = x_.logsumexp[place_of(0, query)] * accumulate(log2_of_e);
-      if (chunks_.own == 0 && threadIdx.x % 4 == 0)
-        x_.minus_row_sums[place_of(0, query)] = queries_.minus_row_sums[line];
+      queries_.log2_sums[line] = x_.logsumexp[index_of_query(0, query)] * accumulate(log2_of_e);
+      if (chunks_.result_chunk == 0 && threadIdx.x % 4 == 0)
+        x_.minus_row_sums[index_of_query(0, query)] = queries_.minus_row_sums[line];
     }
   }
 
@@ -280,7 +282,7 @@ private:
   __device__ auto minus_sums() const {
     return [this](int m, int n) { return queries_.minus_row_sums_of(m, n); };
   }
-  /// Adds the contributions of `part` rows of the inner tiles to the gradients. `first`: the first of these rows;
+  /// Adds the contributions of `part_rows` rows of the inner tiles to the gradients. `first`: the first of these rows;
   /// `token`: its token.
   __device__ void add_part(inner_pair const& inner, int token, int first) {
     mask(token);
@@ -291,28 +293,28 @@ private:
       gradient *= score;
       if constexpr (!scales_sums) gradient *= c_.scale;
     });
-    if constexpr (of_keys) multiply(dvalue_, p_, inner, columns + first);
-    multiply(dscored_, ds_, inner, first);
+    if constexpr (of_keys) multiply(dv_, p_, inner, columns + first);
+    multiply(dqk_, ds_, inner, first);
   }
   /// Where a query does not attend to a key, sets the score to -infinity and the gradient of the probability to 0.
   /// `token`: the first inner token.
   __device__ void mask(int token) {
-    if (range_of(true).holds(token, part)) return;
-    for_each_hidden<of_keys>(p_, mask_, first_ + row_, token, [&](accumulate& score, int line, int column) {
+    if (attended_range(true).contains(token, part_rows)) return;
+    for_each_masked<of_keys>(p_, mask_, first_ + row_, token, [&](accumulate& score, int line, int column) {
       score = -math::infinity<accumulate>, ds_.at(line, column) = 0;
     });
   }
 
   /// Stores this warp's rows of a gradient.
   template <class rows>
-  __device__ void store(rows& gradient, int which, flash_operand<stored> const& to, accumulate scale) {
+  __device__ void store(rows& gradient, int outer_index, flash_operand<stored> const& to, accumulate scale) {
     gradient.for_each([&](accumulate& x, int, int) { x *= scale; });
     // Only this warp reads its rows of the tiles.
     __syncwarp();
-    gradient.write(shared_.outer[which], row_);
+    gradient.write(shared_.outer[outer_index], row_);
     __syncwarp();
-    store_rows<warp_rows>(shared_.outer[which], row_,
-                          to.view(c_, sequence_, head_, first_, chunks_.own_column(), c_.tokens));
+    store_rows<warp_rows>(shared_.outer[outer_index], row_,
+                          to.view(c_, sequence_, head_, first_, chunks_.result_column(), c_.tokens));
   }
 
   flash_call<accumulate> const& c_;
@@ -320,14 +322,14 @@ private:
   memory& shared_;
   flash_chunks<width, tiling::is_narrow> chunks_;
   int sequence_, head_, row_; // head_: as in `heads`; row_: this warp's first row in the tile
-  attention_mask<int, takes_documents> mask_;
-  int first_;                   // the tile's first row
-  token_range<int> some_, all_; // own_range(false) and own_range(true)
+  attention_mask<int, supports_documents> mask_;
+  int first_;                                 // the tile's first row
+  token_range<int> any_range_, common_range_; // compute_range(false) and compute_range(true)
   tile_source<flash_threads, inner_tile> inner_[2];
-  flash_query_sums<of_keys, accumulate, warp_rows, part> queries_;
-  strip<accumulate, warp_rows, part> p_, ds_;                // probabilities and gradients of scores, of the part
-  strip<accumulate, warp_rows, width> dscored_;              // dk, or dq
-  strip<accumulate, warp_rows, of_keys ? width : 8> dvalue_; // dv
+  flash_query_sums<of_keys, accumulate, warp_rows, part_rows> queries_;
+  strip<accumulate, warp_rows, part_rows> p_, ds_;       // probabilities and gradients of scores, of the part
+  strip<accumulate, warp_rows, width> dqk_;              // dk, or dq
+  strip<accumulate, warp_rows, of_keys ? width : 8> dv_; // dv
 };
 
 } // namespace detail

@@ -59,9 +59,9 @@ public:
     for_chunks([&] {
       for (query_ = 0; query_ < mask_.masks.tokens; query_ += queries) {
         clear(dq_tile_, queries);
-        auto const seen = mask_.keys(query_, query_ + query_count() - 1);
-        for (auto key = seen.begin; key < seen.end; key += keys) {
-          meet(query_, key);
+        auto const attended = mask_.keys(query_, query_ + query_count() - 1);
+        for (auto key = attended.begin; key < attended.end; key += keys) {
+          compute_probabilities(query_, key);
           add_query_gradients();
           add_key_gradients();
           add(dk_tile_, key_count(), sums.dk, key);
@@ -83,10 +83,10 @@ public:
 
   /// Computes dq, dk and dv of a head with at most `keys` tokens, which form one tile of queries and one tile of keys.
   /// The head must not share dk and dv with another head, and the sequence must have no padding.
-  void all_gradients_of_one_tile() {
+  void compute_one_tile() {
     for_chunks([&] {
       clear(dq_tile_, queries);
-      meet(0, 0);
+      compute_probabilities(0, 0);
       add_query_gradients();
       add_key_gradients();
       store(dq_tile_, padded_, query_count(), scale_, operands_.dq, 0);
@@ -100,8 +100,8 @@ private:
   std::int64_t key_count() const { return std::min(keys, mask_.length - key_); }
   // The keys of the current tile, as a range in the tile, to which at least one of `count` queries attends. `i`: the
   // first of these queries, counted from the first query of the current tile.
-  depth_range seen(std::int64_t i, std::int64_t count) const {
-    return tile::seen(mask_, query_ + i, count, key_, key_count());
+  depth_range attended(std::int64_t i, std::int64_t count) const {
+    return tile::attended(mask_, query_ + i, count, key_, key_count());
   }
 
   /// Calls `body` for each chunk of the gradients' columns.
@@ -114,7 +114,7 @@ private:
 
   /// Computes the probabilities of the tile of queries at `query` and the tile of keys at `key`, and the gradient of
   /// the scores. Then loads the columns from which dq, dk and dv are computed.
-  void meet(std::int64_t query, std::int64_t key) {
+  void compute_probabilities(std::int64_t query, std::int64_t key) {
     query_ = query, key_ = key;
     for (std::int64_t chunk = 0; chunk < head_width_; chunk += columns) {
       auto const depth = std::min(columns, head_width_ - chunk);
@@ -122,10 +122,10 @@ private:
       load_queries(chunk, depth);
       load_keys(chunk, depth);
       for (std::int64_t i = 0; i < query_count(); i += panel) {
-        auto const across = tile::panel_columns(query_count() - i);
+        auto const panel_width = tile::panel_columns(query_count() - i);
         auto const multiply = [&](accumulate const* a, accumulate const* b, accumulate* c, auto const& store) {
-          tile_gemm<transpose::no>(tile::padded_rows(seen(i, panel).end), across, same_depth{{0, depth}}, a, padded,
-                                   b + i, queries, c + i, queries, store);
+          tile_gemm<transpose::no>(tile::padded_rows(attended(i, panel).end), panel_width, same_depth{{0, depth}}, a,
+                                   padded, b + i, queries, c + i, queries, store);
         };
         if (chunk == 0) {
           multiply(k_tile_, q_transposed_, probabilities_, overwrite{});
@@ -137,15 +137,15 @@ private:
       }
     }
     for (std::int64_t i = 0; i < query_count(); i += panel) {
-      auto const read = seen(i, panel).end;
-      if (read == 0) continue;
-      auto const rows = tile::padded_rows(read), across = tile::panel_columns(query_count() - i);
-      tile::hide(mask_, query_ + i, key_, rows, probabilities_ + i, queries);
+      auto const attended_end = attended(i, panel).end;
+      if (attended_end == 0) continue;
+      auto const rows = tile::padded_rows(attended_end), panel_width = tile::panel_columns(query_count() - i);
+      tile::mask_scores(mask_, query_ + i, key_, rows, probabilities_ + i, queries);
       for (std::int64_t row = 0; row < rows; ++row) {
         accumulate* const p = probabilities_ + row * queries + i;
         accumulate* const ds = dscores_ + row * queries + i;
         CONSTRAIN_SIMD
-        for (std::int64_t j = 0; j < across; ++j) {
+        for (std::int64_t j = 0; j < panel_width; ++j) {
           p[j] = math::exp_or_zero(p[j] - tile_logsumexp_[i + j]);
           ds[j] = p[j] * (ds[j] - tile_row_sums_[i + j]);
         }
@@ -160,7 +160,7 @@ private:
   void add_query_gradients() {
     tile_gemm<transpose::yes>(
         tile::padded_rows(query_count()), padded_,
-        [this](std::int64_t row) { return seen(row, register_tile<accumulate>::rows); }, dscores_, queries, k_tile_,
+        [this](std::int64_t row) { return attended(row, register_tile<accumulate>::rows); }, dscores_, queries, k_tile_,
         padded_, dq_tile_, padded_, add_to{});
   }
 
@@ -172,9 +172,9 @@ private:
           [this](std::int64_t row) {
             // The queries of the current tile that attend to the keys of this register tile.
             auto const last = std::min<std::int64_t>(row + register_tile<accumulate>::rows, key_count()) - 1;
-            auto const attend = mask_.queries(key_ + row, key_ + last);
-            return depth_range{std::max<std::int64_t>(attend.begin - query_, 0),
-                               std::min(attend.end - query_, query_count())};
+            auto const attending = mask_.queries(key_ + row, key_ + last);
+            return depth_range{std::max<std::int64_t>(attending.begin - query_, 0),
+                               std::min(attending.end - query_, query_count())};
           },
           a, queries, b, padded_, c, padded_, overwrite{});
     };
@@ -183,16 +183,16 @@ private:
   }
 
   /// The contents of a tile: its first query or key, and the first column of the chunk; -1: nothing is loaded.
-  struct place {
+  struct tile_contents {
     std::int64_t first = -1, chunk = -1;
-    friend bool operator==(place const&, place const&) = default;
+    friend bool operator==(tile_contents const&, tile_contents const&) = default;
   };
 
   /// Unless the current tile of queries is already loaded, loads this tile and the same rows of dy, logsumexp and
   /// row_sums, and transposes the tiles of q and dy. `chunk`: the first column; `depth`: the number of columns.
   void load_queries(std::int64_t chunk, std::int64_t depth) {
-    if (query_at_ == place{query_, chunk}) return;
-    query_at_ = {query_, chunk};
+    if (query_tile_contents_ == tile_contents{query_, chunk}) return;
+    query_tile_contents_ = {query_, chunk};
     auto const count = query_count(), rows = tile::padded_queries(count), padded = tile::padded_columns(depth);
     load(operands_.q, query_, count, chunk, depth, scale_, q_tile_, rows);
     load(operands_.dy, query_, count, chunk, depth, accumulate{1}, dy_tile_, rows);
@@ -206,8 +206,8 @@ private:
 
   /// Loads the current tile of keys and the same rows of v, unless both are already loaded; as in `load_queries`.
   void load_keys(std::int64_t chunk, std::int64_t depth) {
-    if (key_at_ == place{key_, chunk}) return;
-    key_at_ = {key_, chunk};
+    if (key_tile_contents_ == tile_contents{key_, chunk}) return;
+    key_tile_contents_ = {key_, chunk};
     auto const rows = tile::padded_rows(key_count());
     load(operands_.k, key_, key_count(), chunk, depth, accumulate{1}, k_tile_, rows);
     load(operands_.v, key_, key_count(), chunk, depth, accumulate{1}, v_tile_, rows);
@@ -237,11 +237,11 @@ private:
   }
 
   /// Writes `from` (the current columns of a gradient), times `scale`, to tokens [first, first + rows) of `gradient`.
-  /// `step`: elements from one row of `from` to the next.
-  void store(accumulate const* from, std::int64_t step, std::int64_t rows, accumulate scale,
+  /// `stride`: elements from one row of `from` to the next.
+  void store(accumulate const* from, std::int64_t stride, std::int64_t rows, accumulate scale,
              head_matrix<stored> gradient, std::int64_t first) {
     auto const width = std::min(columns, head_width_ - column_);
-    for (std::int64_t row = 0; row < rows; ++row, from += step) {
+    for (std::int64_t row = 0; row < rows; ++row, from += stride) {
       stored* const to = gradient.data + (first + row) * gradient.stride + column_;
       CONSTRAIN_SIMD
       for (std::int64_t i = 0; i < width; ++i) to[i] = scale * from[i];
@@ -254,7 +254,7 @@ private:
   accumulate scale_;
   // First query, first key, first column and padded number of columns of the current tiles.
   std::int64_t query_ = 0, key_ = 0, column_ = 0, padded_ = 0;
-  place query_at_, key_at_; // contents of the tiles of queries and of keys
+  tile_contents query_tile_contents_, key_tile_contents_; // contents of the tiles of queries and of keys
   // q_tile_ and q_transposed_ are scaled by 1 / sqrt(head width).
   alignas(64) accumulate q_tile_[queries * columns], dy_tile_[queries * columns], dq_tile_[queries * columns];
   alignas(64) accumulate q_transposed_[columns * queries], dy_transposed_[columns * queries];

@@ -31,8 +31,9 @@ template <> struct kernel<op::flash_attention, cpu> {
       // balance the threads.
       auto const position = index % blocks;
       auto const first = (position % 2 == 0 ? position / 2 : blocks - 1 - position / 2) * block::queries;
-      block(masks.of(head / h.heads), h.head_width, h.of(q, head), h.of(k, key_head), h.of(v, key_head))
-          .run(first, h.of(y, head), logsumexp.data + head * h.tokens);
+      block(masks.for_sequence(head / h.heads), h.head_width, h.matrix(q, head), h.matrix(k, key_head),
+            h.matrix(v, key_head))
+          .run(first, h.matrix(y, head), logsumexp.data + head * h.tokens);
     });
   }
 };
@@ -61,27 +62,27 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
     parallel_chunks(y.rows(), 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
         for (std::int64_t head = 0; head < heads; ++head) {
-          auto const at = (row * heads + head) * head_width;
+          auto const first = (row * heads + head) * head_width;
           scratch[(row / tokens * heads + head) * tokens + row % tokens] =
-              ordered_sum<accumulate>(at, at + head_width, [=](std::int64_t i) { return dy[i] * y[i]; });
+              ordered_sum<accumulate>(first, first + head_width, [=](std::int64_t i) { return dy[i] * y[i]; });
         }
     });
     // One thread computes all query heads that share a key-value head, so dk and dv are summed in order.
     parallel_for(h.sequences * heads / h.group, [=](std::int64_t key_head) {
-      auto const of_sequence = masks.of(key_head * h.group / heads);
+      auto const sequence_mask = masks.for_sequence(key_head * h.group / heads);
       for (std::int64_t head_in_group = 0; head_in_group < h.group; ++head_in_group) {
         auto const head = key_head * h.group + head_in_group;
-        block b(of_sequence, head_width,
-                {.dy = h.of(dy, head),
-                 .q = h.of(q, head),
-                 .k = h.of(k, key_head),
-                 .v = h.of(v, key_head),
+        block b(sequence_mask, head_width,
+                {.dy = h.matrix(dy, head),
+                 .q = h.matrix(q, head),
+                 .k = h.matrix(k, key_head),
+                 .v = h.matrix(v, key_head),
                  .logsumexp = logsumexp.data + head * tokens,
                  .row_sums = scratch.data + head * tokens,
-                 .dq = h.of(dq, head),
-                 .dk = h.of(dk, key_head),
-                 .dv = h.of(dv, key_head)});
-        if (h.group == 1 && tokens <= block::keys && of_sequence.length == tokens) b.all_gradients_of_one_tile();
+                 .dq = h.matrix(dq, head),
+                 .dk = h.matrix(dk, key_head),
+                 .dv = h.matrix(dv, key_head)});
+        if (h.group == 1 && tokens <= block::keys && sequence_mask.length == tokens) b.compute_one_tile();
         else {
           auto const sums = b.sums_in(scratch.data + y.rows() * heads + key_head * tokens * 2 * head_width);
           if (head_in_group == 0) b.clear_sums(sums);

@@ -52,7 +52,7 @@ template <class architecture> struct kernel<op::flash_attention_gradient, cuda<a
       detail::flash_launch<rows, width()>(context, h, h.heads,
                                           flash_gradient_kernel<false, stored, accumulate, width()>, call, operands);
     });
-    // Only the widest kernel of dk and dv supports documents (flash_gradient_block::takes_documents).
+    // Only the widest kernel of dk and dv supports documents (flash_gradient_block::supports_documents).
     auto const width_of_keys = call.masks.has_documents ? detail::flash_widest<stored> : h.head_width;
     detail::with_flash_width<stored>(width_of_keys, [&](auto width) {
       constexpr int rows = detail::flash_tiling<stored, width()>::rows;

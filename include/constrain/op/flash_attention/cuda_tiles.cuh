@@ -46,10 +46,10 @@ template <class accumulate> struct flash_call {
 
   /// `operands`: the tensors whose elements the kernel loads or stores in tiles.
   template <class... tensors>
-  flash_call(attention_heads const& h, attention_masks<int> const& of_sequences, tensors const&... operands)
+  flash_call(attention_heads const& h, attention_masks<int> const& sequence_masks, tensors const&... operands)
       : tokens(static_cast<int>(h.tokens)), heads(static_cast<int>(h.heads)), group(static_cast<int>(h.group)),
-        head_width(static_cast<int>(h.head_width)), masks(of_sequences), aligned((has_aligned_heads(operands) && ...)),
-        scale(1 / math::sqrt(static_cast<accumulate>(h.head_width))) {}
+        head_width(static_cast<int>(h.head_width)), masks(sequence_masks),
+        aligned((has_aligned_heads(operands) && ...)), scale(1 / math::sqrt(static_cast<accumulate>(h.head_width))) {}
 
   /// The scale that turns scores into exponents of 2.
   __device__ accumulate log2_scale() const { return scale * accumulate(log2_of_e); }
@@ -80,7 +80,7 @@ template <class T> struct flash_operand {
   }
   /// All tokens, up to `end`, of one head.
   template <class accumulate>
-  __device__ matrix_view<T> of_head(flash_call<accumulate> const& c, int sequence, int head, int end) const {
+  __device__ matrix_view<T> head_view(flash_call<accumulate> const& c, int sequence, int head, int end) const {
     return view(c, sequence, head, 0, 0, end);
   }
 };
@@ -89,29 +89,29 @@ template <class T> struct flash_operand {
 /// of its results. For the scores, it reads all chunks in turn, its own chunk last. `single`: whether every head fits
 /// into one tile.
 template <int width, bool single> struct flash_chunks {
-  int count, own;
+  int count, result_chunk;
 
   __device__ explicit flash_chunks(int head_width)
-      : count(single ? 1 : (head_width + width - 1) / width), own(single ? 0 : static_cast<int>(blockIdx.z)) {}
+      : count(single ? 1 : (head_width + width - 1) / width), result_chunk(single ? 0 : static_cast<int>(blockIdx.z)) {}
 
   /// The first column of the chunk that is read at `index` of this order.
   __device__ int column(int index) const {
     if constexpr (single) return 0;
-    int const chunk = own + 1 + index;
+    int const chunk = result_chunk + 1 + index;
     return (chunk < count ? chunk : chunk - count) * width;
   }
   /// The first column of this block's results.
-  __device__ int own_column() const { return own * width; }
+  __device__ int result_column() const { return result_chunk * width; }
 };
 
 /// Calls `f(element, line, column)` for the elements of a strip whose query does not attend to their key. The rows
 /// begin with token `row`, the columns with token `column`. `of_keys`: whether the rows are keys and the columns
 /// queries, or the reverse.
 template <bool of_keys, class real, int rows, int columns, bool documents, class function>
-__device__ void for_each_hidden(strip<real, rows, columns>& x, attention_mask<int, documents> const& mask, int row,
+__device__ void for_each_masked(strip<real, rows, columns>& x, attention_mask<int, documents> const& mask, int row,
                                 int column, function const& f) {
-  auto const attends = [&](int own, int inner) {
-    return of_keys ? mask.attends_in_window(inner, own) : mask.attends_in_window(own, inner);
+  auto const attends = [&](int row_token, int column_token) {
+    return of_keys ? mask.attends_in_window(column_token, row_token) : mask.attends_in_window(row_token, column_token);
   };
   if (!mask.has_documents()) {
     x.for_each([&](real& element, int line, int i) {
@@ -121,17 +121,18 @@ __device__ void for_each_hidden(strip<real, rows, columns>& x, attention_mask<in
   }
   // One bit per element: whether its query attends to its key. The loop is not unrolled, so that few positions are in
   // registers at a time.
-  constexpr int of_line = columns / 4, elements = x.lines * of_line;
-  std::conditional_t<(elements > 32), std::uint64_t, std::uint32_t> seen = 0;
+  constexpr int line_elements = columns / 4, elements = x.lines * line_elements;
+  std::conditional_t<(elements > 32), std::uint64_t, std::uint32_t> attended = 0;
   CT_KEEP_LOOP
   for (int i = 0; i < elements; ++i) {
-    int const own = row + x.row(i / of_line), inner = column + x.column(i % of_line);
-    if (attends(own, inner) && mask.same_document(own, inner)) seen |= decltype(seen){1} << i;
+    int const row_token = row + x.row(i / line_elements), column_token = column + x.column(i % line_elements);
+    if (attends(row_token, column_token) && mask.same_document(row_token, column_token))
+      attended |= decltype(attended){1} << i;
   }
   CT_UNROLL
   for (int i = 0; i < elements; ++i) {
-    int const line = i / of_line, n = i % of_line;
-    if ((seen >> i & 1) == 0) f(x.values[line / 2][n / 2][line % 2 * 2 + n % 2], line, x.column(n));
+    int const line = i / line_elements, n = i % line_elements;
+    if ((attended >> i & 1) == 0) f(x.values[line / 2][n / 2][line % 2 * 2 + n % 2], line, x.column(n));
   }
 }
 
@@ -140,8 +141,8 @@ __device__ void for_each_hidden(strip<real, rows, columns>& x, attention_mask<in
 template <int rows, int width, class... parameters>
 void flash_launch(cuda_context& context, attention_heads const& h, std::int64_t heads, void (*kernel)(parameters...),
                   std::type_identity_t<parameters>... arguments) {
-  auto const blocks = [](std::int64_t count, std::int64_t each) {
-    return static_cast<unsigned>((count + each - 1) / each);
+  auto const blocks = [](std::int64_t count, std::int64_t per_block) {
+    return static_cast<unsigned>((count + per_block - 1) / per_block);
   };
   cuda_launch(context,
               dim3(static_cast<unsigned>(h.sequences * heads), blocks(h.tokens, rows), blocks(h.head_width, width)),

@@ -31,7 +31,7 @@ struct flash_attention_gradient {
     auto result = cost_by_operands(in, out);
     auto const tokens = in[0].shape.extent[1];
     auto const scores =
-        static_cast<double>(in[5].shape.elements() * tokens) * constrain::detail::attended_part(o, tokens);
+        static_cast<double>(in[5].shape.elements() * tokens) * constrain::detail::attended_fraction(o, tokens);
     result.flops = 10.0 * scores * static_cast<double>(in[0].shape.features() / o.heads);
     return result;
   }
@@ -60,7 +60,7 @@ struct flash_attention {
     auto result = cost_by_operands(in, out);
     auto const tokens = in[0].shape.extent[1];
     auto const scores =
-        static_cast<double>(out[1].shape.elements() * tokens) * constrain::detail::attended_part(o, tokens);
+        static_cast<double>(out[1].shape.elements() * tokens) * constrain::detail::attended_fraction(o, tokens);
     result.flops = 4.0 * scores * static_cast<double>(out[0].shape.features() / o.heads);
     return result;
   }
@@ -93,7 +93,7 @@ constexpr value flash_attention(value q, value k, value v, value mask, attention
 /// `flash_attention` of queries, keys and values that are side by side in qkv, as for `self_attention`. Also refused: a
 /// qkv of a different width.
 constexpr value flash_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
-  auto const [q, k, v] = detail::cut_qkv(qkv, options, line);
+  auto const [q, k, v] = detail::split_qkv(qkv, options, line);
   return flash_attention(q, k, v, options, line);
 }
 

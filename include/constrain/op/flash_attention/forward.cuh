@@ -11,13 +11,13 @@ namespace detail {
 
 /// The softmax of a strip's rows, whose scores arrive in tiles (Milakov & Gimelshein 2018). The scores are not yet
 /// scaled. Exponentials are relative to one reference per row. The reference moves to the row's largest score so far
-/// only if a score exceeds it by more than `slack`, so most tiles do not rescale the sums (the conditional rescaling of
-/// FlashAttention-4, Zadouri et al. 2026).
+/// only if a score exceeds it by more than `rescale_threshold`, so most tiles do not rescale the sums (the conditional
+/// rescaling of FlashAttention-4, Zadouri et al. 2026).
 template <class real, int rows> struct online_softmax {
   static constexpr int lines = rows / 8; // rows of which a lane holds scores
   // Finite, so that scores of -infinity have probability 0 if others are larger; its product with `scale` is finite.
   static constexpr real lowest = std::numeric_limits<real>::lowest() / 2;
-  static constexpr real slack = 8; // exponent of 2; 2^8 is far below the largest fp16 value
+  static constexpr real rescale_threshold = 8; // exponent of 2; 2^8 is far below the largest fp16 value
 
   real scale;            // multiplies scores, which become exponents of 2
   real reference[lines]; // one per row of this lane
@@ -31,14 +31,14 @@ template <class real, int rows> struct online_softmax {
   /// Turns a tile of scores into exponentials relative to the reference, and adds them to `sum`. If the reference
   /// moves, rescales `sum` and `y`, the weighted sums of the earlier tiles.
   template <int keys, int columns> __device__ void add(strip<real, rows, keys>& scores, strip<real, rows, columns>& y) {
-    real largest[lines];
+    real tile_max[lines];
     CT_UNROLL
-    for (int i = 0; i < lines; ++i) largest[i] = scores.values[i / 2][0][i % 2 * 2];
-    scores.for_each([&](real x, int line, int) { largest[line] = math::larger(largest[line], x); });
+    for (int i = 0; i < lines; ++i) tile_max[i] = scores.values[i / 2][0][i % 2 * 2];
+    scores.for_each([&](real x, int line, int) { tile_max[line] = math::larger(tile_max[line], x); });
     bool moves = false;
     CT_UNROLL
-    for (int i = 0; i < lines; ++i) moves |= exceeds(i, largest[i]);
-    if (__any_sync(ptx::twin::all_lanes, moves)) move(largest, y);
+    for (int i = 0; i < lines; ++i) moves |= exceeds(i, tile_max[i]);
+    if (__any_sync(ptx::twin::all_lanes, moves)) move(tile_max, y);
     real shift[lines];
     CT_UNROLL
     for (int i = 0; i < lines; ++i) shift[i] = reference[i] * scale;
@@ -54,16 +54,17 @@ template <class real, int rows> struct online_softmax {
 
 private:
   /// Whether a score is so large that the reference of its row must move.
-  __device__ bool exceeds(int line, real score) const { return (score - reference[line]) * scale > slack; }
-  /// Moves the reference of each row with a score that exceeds it by more than `slack`, and rescales `sum` and `y`.
-  template <int columns> __device__ void move(real const (&largest)[lines], strip<real, rows, columns>& y) {
+  __device__ bool exceeds(int line, real score) const { return (score - reference[line]) * scale > rescale_threshold; }
+  /// Moves the reference of each row with a score that exceeds it by more than `rescale_threshold`, and rescales `sum`
+  /// and `y`.
+  template <int columns> __device__ void move(real const (&tile_max)[lines], strip<real, rows, columns>& y) {
     real factor[lines];
     CT_UNROLL
     for (int i = 0; i < lines; ++i) {
-      auto const of_row = over_row(largest[i], [](real a, real b) { return math::larger(a, b); });
-      bool const moves = exceeds(i, of_row);
-      factor[i] = moves ? math::exp2((reference[i] - of_row) * scale) : real(1);
-      if (moves) reference[i] = of_row;
+      auto const row_max = over_row(tile_max[i], [](real a, real b) { return math::larger(a, b); });
+      bool const moves = exceeds(i, row_max);
+      factor[i] = moves ? math::exp2((reference[i] - row_max) * scale) : real(1);
+      if (moves) reference[i] = row_max;
       sum[i] *= factor[i];
     }
     y.for_each([&](real& x, int line, int) { x *= factor[line]; });
@@ -97,13 +98,13 @@ public:
   __device__ flash_block(flash_call<accumulate> const& c, flash_operands<stored, accumulate> const& x, memory& shared)
       : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / c.heads),
         head_(static_cast<int>(blockIdx.x) % c.heads), row_(static_cast<int>(threadIdx.x / 32) * warp_rows),
-        mask_(c.masks.of(sequence_)),
+        mask_(c.masks.for_sequence(sequence_)),
         // With a causal mask, the last tiles take the longest, so their blocks start first.
         first_(static_cast<int>(gridDim.y - 1 - blockIdx.y) * tiling::rows),
-        some_(mask_.keys(first_ + row_, c.last_of(first_ + row_, warp_rows))),
-        all_(mask_.common_keys(first_ + row_, c.last_of(first_ + row_, warp_rows))), softmax_(c.log2_scale()),
-        k_(x.k.of_head(c, sequence_, head_ / c.group, mask_.length)),
-        v_(x.v.of_head(c, sequence_, head_ / c.group, mask_.length)) {}
+        any_range_(mask_.keys(first_ + row_, c.last_of(first_ + row_, warp_rows))),
+        common_range_(mask_.common_keys(first_ + row_, c.last_of(first_ + row_, warp_rows))), softmax_(c.log2_scale()),
+        k_(x.k.head_view(c, sequence_, head_ / c.group, mask_.length)),
+        v_(x.v.head_view(c, sequence_, head_ / c.group, mask_.length)) {}
 
   /// Computes and stores the results of the block's queries.
   __device__ void run() {
@@ -125,19 +126,19 @@ private:
     begin_queries(0);
     begin_stage(0, keys.begin);
     wait_for_all();
-    held_rows<query_tile, warp_rows> held;
-    held.load(queries(shared_.q, row_));
+    held_rows<query_tile, warp_rows> query_rows;
+    query_rows.load(queries(shared_.q, row_));
     int stage = 0;
     CT_KEEP_LOOP
     for (int key = keys.begin; key < keys.end; key += tiling::keys) {
       if (key + tiling::keys < keys.end) begin_stage(1 - stage, key + tiling::keys);
-      if (some_.meets(key, tiling::keys)) {
-        auto& now = shared_.stages[stage];
+      if (any_range_.overlaps(key, tiling::keys)) {
+        auto& tiles = shared_.stages[stage];
         scores_strip scores;
-        multiply_transposed(scores, held, now.k, 0, [](int, int) { return strip_block<accumulate>(); });
+        multiply_transposed(scores, query_rows, tiles.k, 0, [](int, int) { return strip_block<accumulate>(); });
         mask(scores, key);
         softmax_.add(scores, sums_);
-        multiply(sums_, scores, now.v);
+        multiply(sums_, scores, tiles.v);
       }
       wait_for_all();
       stage = 1 - stage;
@@ -163,7 +164,7 @@ private:
   }
   /// Begins to load the columns of the queries from `column` on.
   __device__ void begin_queries(int column) {
-    tile_source<flash_threads, query_tile>(x_.q.of_head(c_, sequence_, head_, c_.tokens))
+    tile_source<flash_threads, query_tile>(x_.q.head_view(c_, sequence_, head_, c_.tokens))
         .begin(shared_.q, first_, column);
   }
   /// Begins to load a chunk of the columns of the keys, and of the queries if they change.
@@ -184,7 +185,7 @@ private:
     for (int chunk = 0; chunk < chunks_.count; ++chunk) {
       wait_for_all();
       if (chunk == chunks_.count - 1) {
-        v_.begin(shared_.stages[0].v, key, chunks_.own_column());
+        v_.begin(shared_.stages[0].v, key, chunks_.result_column());
         ptx::commit_copies();
       }
       multiply_transposed(scores, queries(shared_.q, row_), shared_.stages[0].k);
@@ -195,8 +196,8 @@ private:
   }
   /// Sets scores to -infinity where a query does not attend to a key.
   __device__ void mask(scores_strip& scores, int key) const {
-    if (all_.holds(key, tiling::keys)) return;
-    for_each_hidden<false>(scores, mask_, first_ + row_, key,
+    if (common_range_.contains(key, tiling::keys)) return;
+    for_each_masked<false>(scores, mask_, first_ + row_, key,
                            [](accumulate& x, int, int) { x = -math::infinity<accumulate>; });
   }
   /// Stores the results of this warp's queries and, in the blocks of the first chunk, the logsumexp of the queries.
@@ -209,7 +210,7 @@ private:
       auto const query = first_ + row_ + sums_.row(line);
       bool const masked = mask_.is_fully_masked(query);
       factor[line] = masked ? accumulate(0) : 1 / total;
-      if (chunks_.own == 0 && threadIdx.x % 4 == 0 && query < c_.tokens)
+      if (chunks_.result_chunk == 0 && threadIdx.x % 4 == 0 && query < c_.tokens)
         x_.logsumexp[static_cast<std::int64_t>(blockIdx.x) * c_.tokens + query] =
             masked ? accumulate(0) : softmax_.reference[line] * c_.scale + math::log(total);
     }
@@ -218,7 +219,7 @@ private:
     __syncwarp();
     sums_.write(shared_.q, row_);
     __syncwarp();
-    store_rows<warp_rows>(shared_.q, row_, x_.y.view(c_, sequence_, head_, first_, chunks_.own_column(), c_.tokens));
+    store_rows<warp_rows>(shared_.q, row_, x_.y.view(c_, sequence_, head_, first_, chunks_.result_column(), c_.tokens));
   }
 
   flash_call<accumulate> const& c_;
@@ -227,8 +228,8 @@ private:
   flash_chunks<width, tiling::is_narrow> chunks_;
   int sequence_, head_, row_; // row_: this warp's first query in the tile
   attention_mask<int> mask_;
-  int first_;                   // the tile's first query
-  token_range<int> some_, all_; // the keys to which some, and all, of this warp's queries attend
+  int first_;                                 // the tile's first query
+  token_range<int> any_range_, common_range_; // the keys to which some, and all, of this warp's queries attend
   online_softmax<accumulate, warp_rows> softmax_;
   strip<accumulate, warp_rows, width> sums_; // weighted sums of the values
   tile_source<flash_threads, key_tile> k_, v_;

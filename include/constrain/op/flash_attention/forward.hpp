@@ -26,16 +26,16 @@ public:
   /// `logsumexp` [tokens] belong to this head.
   void run(std::int64_t first, head_matrix<stored> y, accumulate* logsumexp) {
     auto const rows = std::min(queries, mask_.masks.tokens - first);
-    auto const seen = mask_.keys(first, first + rows - 1);
+    auto const attended = mask_.keys(first, first + rows - 1);
     for (std::int64_t column = 0; column < head_width_; column += columns) {
       auto const width = std::min(columns, head_width_ - column);
       std::fill_n(row_max_, queries, lowest);
       std::fill_n(sum_, queries, accumulate{});
-      std::fill_n(y_, tile::whole(rows, panel) * tile::padded_columns(width), accumulate{});
+      std::fill_n(y_, tile::round_up(rows, panel) * tile::padded_columns(width), accumulate{});
       for (auto& chunk : query_chunk_) chunk = -1;
-      for (auto key = seen.begin; key < seen.end; key += tile::keys)
+      for (auto key = attended.begin; key < attended.end; key += tile::keys)
         for (std::int64_t i = 0; i < rows; i += panel) {
-          across_ = tile::panel_columns(rows - i);
+          panel_width_ = tile::panel_columns(rows - i);
           attend(first + i, i, key, column, width);
         }
       store(first, rows, column, width, y, logsumexp);
@@ -47,55 +47,55 @@ private:
   /// that begins at `query`, which is row `i` of the block. The results are columns [column, column + width) of y.
   void attend(std::int64_t query, std::int64_t i, std::int64_t key, std::int64_t column, std::int64_t width) {
     auto const count = std::min(tile::keys, mask_.length - key);
-    auto const seen = tile::seen(mask_, query, panel, key, count).end;
-    if (seen == 0) return;
+    auto const key_count = tile::attended(mask_, query, panel, key, count).end;
+    if (key_count == 0) return;
     for (std::int64_t chunk = 0; chunk < head_width_; chunk += columns) {
       auto const depth = std::min(columns, head_width_ - chunk);
       load_queries(query, i, chunk, depth);
-      load(k_, key, count, chunk, depth, keys_, key_at_);
+      load(k_, key, count, chunk, depth, keys_, key_tile_contents_);
       auto const multiply = [&](auto const& store) {
-        tile_gemm<transpose::no>(tile::padded_rows(seen), across_, same_depth{{0, depth}}, keys_,
+        tile_gemm<transpose::no>(tile::padded_rows(key_count), panel_width_, same_depth{{0, depth}}, keys_,
                                  tile::padded_columns(depth), queries_ + i * columns, panel, scores_, panel, store);
       };
       chunk == 0 ? multiply(overwrite{}) : multiply(add_to{});
     }
-    tile::hide(mask_, query, key, seen, scores_, panel);
+    tile::mask_scores(mask_, query, key, key_count, scores_, panel);
     alignas(64) accumulate correction[panel];
-    softmax(seen, row_max_ + i, sum_ + i, correction);
-    load(v_, key, count, column, width, values_, value_at_);
+    softmax(key_count, row_max_ + i, sum_ + i, correction);
+    load(v_, key, count, column, width, values_, value_tile_contents_);
     auto const padded = tile::padded_columns(width);
-    tile_gemm<transpose::yes>(padded, across_, same_depth{{0, seen}}, values_, padded, scores_, panel, y_ + i * padded,
-                              panel, scale_and_add_to<accumulate>{correction});
+    tile_gemm<transpose::yes>(padded, panel_width_, same_depth{{0, key_count}}, values_, padded, scores_, panel,
+                              y_ + i * padded, panel, scale_and_add_to<accumulate>{correction});
   }
 
-  /// Updates `row_max` and `sum` with the scores of `seen` keys, and replaces these scores with exp(score - row_max).
-  /// Sets `correction` to exp(old maximum - new maximum), the factor that corrects earlier sums.
-  void softmax(std::int64_t seen, accumulate* row_max, accumulate* sum, accumulate* correction) {
+  /// Updates `row_max` and `sum` with the scores of `key_count` keys, and replaces these scores with exp(score -
+  /// row_max). Sets `correction` to exp(old maximum - new maximum), the factor that corrects earlier sums.
+  void softmax(std::int64_t key_count, accumulate* row_max, accumulate* sum, accumulate* correction) {
     constexpr int lanes = register_tile<accumulate>::lanes;
-    alignas(64) accumulate rest[panel];
-    for (std::int64_t i = 0; i < across_; i += lanes) {
-      vector const before = *reinterpret_cast<vector const*>(row_max + i);
-      vector best = before;
-      for (std::int64_t row = 0; row < seen; ++row) {
+    alignas(64) accumulate tile_sum[panel];
+    for (std::int64_t i = 0; i < panel_width_; i += lanes) {
+      vector const old_max = *reinterpret_cast<vector const*>(row_max + i);
+      vector new_max = old_max;
+      for (std::int64_t row = 0; row < key_count; ++row) {
         vector const x = *reinterpret_cast<vector const*>(scores_ + row * panel + i);
-        best = x > best ? x : best;
+        new_max = x > new_max ? x : new_max;
       }
-      *reinterpret_cast<vector*>(correction + i) = before - best;
-      *reinterpret_cast<vector*>(row_max + i) = best;
+      *reinterpret_cast<vector*>(correction + i) = old_max - new_max;
+      *reinterpret_cast<vector*>(row_max + i) = new_max;
     }
-    for (auto& x : rest) x = 0;
-    for (std::int64_t row = 0; row < seen; ++row) {
+    for (auto& x : tile_sum) x = 0;
+    for (std::int64_t row = 0; row < key_count; ++row) {
       accumulate* const scores = scores_ + row * panel;
       CONSTRAIN_SIMD
-      for (std::int64_t i = 0; i < across_; ++i) {
+      for (std::int64_t i = 0; i < panel_width_; ++i) {
         scores[i] = math::exp_or_zero(scores[i] - row_max[i]);
-        rest[i] += scores[i];
+        tile_sum[i] += scores[i];
       }
     }
     CONSTRAIN_SIMD
-    for (std::int64_t i = 0; i < across_; ++i) {
+    for (std::int64_t i = 0; i < panel_width_; ++i) {
       correction[i] = math::exp_or_zero(correction[i]);
-      sum[i] = sum[i] * correction[i] + rest[i];
+      sum[i] = sum[i] * correction[i] + tile_sum[i];
     }
   }
 
@@ -106,23 +106,23 @@ private:
     query_chunk_[i / panel] = chunk;
     auto const padded = tile::padded_columns(depth);
     load_tile(q_.data + query * q_.stride + chunk, q_.stride, std::min(panel, mask_.masks.tokens - query), depth,
-              1 / math::sqrt(static_cast<accumulate>(head_width_)), rows_, across_, padded);
-    transpose_tile(rows_, padded, across_, padded, queries_ + i * columns, panel);
+              1 / math::sqrt(static_cast<accumulate>(head_width_)), rows_, panel_width_, padded);
+    transpose_tile(rows_, padded, panel_width_, padded, queries_ + i * columns, panel);
   }
 
   /// The contents of a tile: its first key, and the first column of the chunk; -1: nothing is loaded.
-  struct place {
+  struct tile_contents {
     std::int64_t key = -1, chunk = -1;
-    friend bool operator==(place const&, place const&) = default;
+    friend bool operator==(tile_contents const&, tile_contents const&) = default;
   };
 
   /// Loads a chunk of columns of a tile of the keys or values `from` into `to`, unless `to` already holds this chunk.
-  /// The tile has `count` tokens from `key` on. `chunk`: the first column; `depth`: the number of columns; `at`: the
-  /// contents of `to`.
+  /// The tile has `count` tokens from `key` on. `chunk`: the first column; `depth`: the number of columns; `contents`:
+  /// the contents of `to`.
   void load(head_matrix<stored const> from, std::int64_t key, std::int64_t count, std::int64_t chunk,
-            std::int64_t depth, accumulate* to, place& at) {
-    if (at == place{key, chunk}) return;
-    at = {key, chunk};
+            std::int64_t depth, accumulate* to, tile_contents& contents) {
+    if (contents == tile_contents{key, chunk}) return;
+    contents = {key, chunk};
     load_tile(from.data + key * from.stride + chunk, from.stride, count, depth, accumulate{1}, to,
               tile::padded_rows(count), tile::padded_columns(depth));
   }
@@ -146,16 +146,16 @@ private:
 
   using vector = typename register_tile<accumulate>::vector;
 
-  // Above the scores of masked keys (flash_tile::hide), so that they have probability 0 even in a tile of masked keys
-  // only.
+  // Above the scores of masked keys (flash_tile::mask_scores), so that they have probability 0 even in a tile of masked
+  // keys only.
   static constexpr accumulate lowest = std::numeric_limits<accumulate>::lowest() / 2;
 
   attention_mask<std::int64_t> mask_;
   std::int64_t head_width_;
   head_matrix<stored const> q_, k_, v_;
-  std::int64_t across_ = panel;               // queries of the current panel, padded
+  std::int64_t panel_width_ = panel;          // queries of the current panel, padded
   std::int64_t query_chunk_[queries / panel]; // first column of the chunk that each panel holds; -1: none
-  place key_at_, value_at_;
+  tile_contents key_tile_contents_, value_tile_contents_;
   alignas(64) accumulate queries_[queries * columns]; // [panels, columns, panel], scaled by 1 / sqrt(head width)
   alignas(64) accumulate y_[queries * columns];       // [panels, padded columns, panel], not yet divided by sum_
   alignas(64) accumulate keys_[tile::keys * columns];

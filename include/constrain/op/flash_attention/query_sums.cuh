@@ -46,28 +46,28 @@ template <bool of_columns, class real, int rows, int columns> struct flash_query
 /// `width`: columns of a tile.
 template <int width, class accumulate, class stored>
 __device__ accumulate sum_of_row(matrix_view<stored const> const& dy, matrix_view<stored const> const& y, int row) {
-  constexpr int in_unit = pack_of<stored>;
+  constexpr int unit_elements = pack_of<stored>;
   accumulate sum = 0;
-  int const first = static_cast<int>(threadIdx.x % 2) * in_unit;
-  auto const* const left = dy.data + row * dy.stride;
-  auto const* const right = y.data + row * y.stride;
+  int const first = static_cast<int>(threadIdx.x % 2) * unit_elements;
+  auto const* const dy_row = dy.data + row * dy.stride;
+  auto const* const y_row = y.data + row * y.stride;
   auto const add_unit = [&](int column) {
-    accumulate a[in_unit], b[in_unit];
-    load_pack(left + column, a), load_pack(right + column, b);
+    accumulate a[unit_elements], b[unit_elements];
+    load_pack(dy_row + column, a), load_pack(y_row + column, b);
     CT_UNROLL
-    for (int i = 0; i < in_unit; ++i) sum += a[i] * b[i];
+    for (int i = 0; i < unit_elements; ++i) sum += a[i] * b[i];
   };
   if (row < dy.rows && dy.aligned && dy.columns == width) {
     // All loads begin before the first sum needs one.
     CT_UNROLL
-    for (int column = 0; column < width; column += 2 * in_unit) add_unit(first + column);
+    for (int column = 0; column < width; column += 2 * unit_elements) add_unit(first + column);
   } else {
     CT_KEEP_LOOP
-    for (int column = first; row < dy.rows && column < dy.columns; column += 2 * in_unit) {
+    for (int column = first; row < dy.rows && column < dy.columns; column += 2 * unit_elements) {
       if (dy.aligned) add_unit(column);
       else
-        for (int i = column; i < column + in_unit && i < dy.columns; ++i)
-          sum += accumulate(left[i]) * accumulate(right[i]);
+        for (int i = column; i < column + unit_elements && i < dy.columns; ++i)
+          sum += accumulate(dy_row[i]) * accumulate(y_row[i]);
     }
   }
   return sum + __shfl_xor_sync(ptx::twin::all_lanes, sum, 1);

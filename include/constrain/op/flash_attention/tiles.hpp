@@ -29,19 +29,19 @@ template <class accumulate> struct flash_tile {
   static constexpr std::int64_t columns = 512 / sizeof(accumulate); // columns per chunk of a head
 
   /// `count` rounded up to a multiple of `multiple`.
-  static constexpr std::int64_t whole(std::int64_t count, std::int64_t multiple) {
+  static constexpr std::int64_t round_up(std::int64_t count, std::int64_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
   }
   /// The number of columns of a tile, rounded up to a multiple of 16, and the number of rows, rounded up to full
   /// register tiles. The padding is zeros.
-  static constexpr std::int64_t padded_columns(std::int64_t count) { return whole(count, 16); }
+  static constexpr std::int64_t padded_columns(std::int64_t count) { return round_up(count, 16); }
   static constexpr std::int64_t padded_rows(std::int64_t count) {
-    return whole(count, register_tile<accumulate>::rows);
+    return round_up(count, register_tile<accumulate>::rows);
   }
   /// The number of queries, rounded up so that they fill vector registers as columns, and register tiles as rows. The
   /// padding is zeros.
   static constexpr std::int64_t padded_queries(std::int64_t count) {
-    return whole(count, least_common_multiple(register_tile<accumulate>::lanes, register_tile<accumulate>::rows));
+    return round_up(count, least_common_multiple(register_tile<accumulate>::lanes, register_tile<accumulate>::rows));
   }
   /// Columns of a panel's scores, if `count` queries remain; the last panel may be narrower.
   static constexpr std::int64_t panel_columns(std::int64_t count) { return std::min(panel, padded_queries(count)); }
@@ -49,28 +49,29 @@ template <class accumulate> struct flash_tile {
 
   /// Of `count` keys from `first_key`, those to which at least one of `queries` queries from `first_query` attends: a
   /// range relative to `first_key`, {0, 0} if there are none.
-  static depth_range seen(attention_mask<std::int64_t> const& mask, std::int64_t first_query, std::int64_t queries,
-                          std::int64_t first_key, std::int64_t count) {
+  static depth_range attended(attention_mask<std::int64_t> const& mask, std::int64_t first_query, std::int64_t queries,
+                              std::int64_t first_key, std::int64_t count) {
     auto const keys = mask.keys(first_query, std::min(first_query + queries, mask.masks.tokens) - 1);
     auto const begin = std::max<std::int64_t>(keys.begin - first_key, 0), end = std::min(keys.end - first_key, count);
     return begin < end ? depth_range{begin, end} : depth_range{0, 0};
   }
 
   /// Where a query does not attend to a key, sets the score to the lowest finite value. `scores` [rows, panel]: a row
-  /// per key from `first_key` on, a column per query from `first_query` on. `step`: elements from one row to the next.
-  static void hide(attention_mask<std::int64_t> const& mask, std::int64_t first_query, std::int64_t first_key,
-                   std::int64_t rows, accumulate* scores, std::int64_t step) {
+  /// per key from `first_key` on, a column per query from `first_query` on. `stride`: elements from one row to the
+  /// next.
+  static void mask_scores(attention_mask<std::int64_t> const& mask, std::int64_t first_query, std::int64_t first_key,
+                          std::int64_t rows, accumulate* scores, std::int64_t stride) {
     auto const count = std::min(panel, mask.masks.tokens - first_query);
     auto const common = mask.common_keys(first_query, first_query + count - 1);
     for (std::int64_t row = 0; row < rows; ++row) {
       auto const key = first_key + row;
-      if (common.holds(key, 1)) continue;
+      if (common.contains(key, 1)) continue;
       auto const queries = mask.queries(key, key);
       auto const begin = std::clamp<std::int64_t>(queries.begin - first_query, 0, count);
       auto const end = std::clamp<std::int64_t>(queries.end - first_query, 0, count);
-      accumulate* const hidden = scores + row * step;
-      for (std::int64_t i = 0; i < begin; ++i) hidden[i] = std::numeric_limits<accumulate>::lowest();
-      for (std::int64_t i = end; i < count; ++i) hidden[i] = std::numeric_limits<accumulate>::lowest();
+      accumulate* const key_scores = scores + row * stride;
+      for (std::int64_t i = 0; i < begin; ++i) key_scores[i] = std::numeric_limits<accumulate>::lowest();
+      for (std::int64_t i = end; i < count; ++i) key_scores[i] = std::numeric_limits<accumulate>::lowest();
     }
   }
 };

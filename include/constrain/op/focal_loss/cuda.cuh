@@ -72,8 +72,8 @@ static __global__ void __launch_bounds__(cuda_threads)
     load_pack(logits + row * classes + i, values);
     CT_UNROLL
     for (int j = 0; j < n; ++j) {
-      accumulate const hit = i + j == label ? accumulate(1) : accumulate(0);
-      values[j] = (math::exp(values[j] - log_sum) - hit) * factor;
+      accumulate const one_hot = i + j == label ? accumulate(1) : accumulate(0);
+      values[j] = (math::exp(values[j] - log_sum) - one_hot) * factor;
     }
     store_pack(values, dlogits + row * classes + i);
   }

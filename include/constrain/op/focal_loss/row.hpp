@@ -13,9 +13,9 @@ CT_HOST_DEVICE inline double focal_loss_of(double nats, double gamma) {
 /// gradient of the cross-entropy. The derivative is (1 - p)^gamma (1 + gamma p nats / (1 - p)). For p = 0 and p = 1,
 /// the quotient p nats / (1 - p) is replaced with its limit.
 CT_HOST_DEVICE inline double focal_loss_slope(double nats, double gamma) {
-  double const p = math::exp(-nats), rest = -math::expm1(-nats);
-  double const quotient = p == 0 ? 0 : rest == 0 ? 1 : p * nats / rest;
-  return math::pow(rest, gamma) * (1 + gamma * quotient);
+  double const p = math::exp(-nats), complement = -math::expm1(-nats);
+  double const quotient = p == 0 ? 0 : complement == 0 ? 1 : p * nats / complement;
+  return math::pow(complement, gamma) * (1 + gamma * quotient);
 }
 
 } // namespace constrain

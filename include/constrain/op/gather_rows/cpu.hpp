@@ -7,13 +7,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Calls f(a, b) for each i < `rows.count`, where a points to row i of `some`, and b to row rows[i] of `all`. A row has
-/// `width` elements. Several threads call `f`, so if it writes to b, the indices in `rows` must be distinct.
-template <class some_type, class all_type, class function>
-void for_rows(some_type* some, all_type* all, tensor<std::int32_t const> rows, std::int64_t width, function const& f) {
+/// Calls f(a, b) for each i < `rows.count`, where a points to row i of `selected`, and b to row rows[i] of `full`. A
+/// row has `width` elements. Several threads call `f`, so if it writes to b, the indices in `rows` must be distinct.
+template <class selected_type, class full_type, class function>
+void for_rows(selected_type* selected, full_type* full, tensor<std::int32_t const> rows, std::int64_t width,
+              function const& f) {
   constexpr std::int64_t elements = 16384; // per chunk, as in for_elements
   parallel_chunks(rows.count, std::max<std::int64_t>(elements / width, 1), [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) f(some + i * width, all + rows[i] * width);
+    for (std::int64_t i = begin; i < end; ++i) f(selected + i * width, full + rows[i] * width);
   });
 }
 

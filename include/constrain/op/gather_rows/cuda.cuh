@@ -43,8 +43,8 @@ template <int n, class stored> struct add_rows_packs {
 /// Calls f(std::integral_constant<int, n>), where n is the number of elements per access for rows of `width` elements
 /// in both arrays.
 template <class stored, class function>
-void with_row_packs(std::int64_t width, stored const* all, stored const* some, function const& f) {
-  if (takes_packs<stored>(width, all, some)) f(std::integral_constant<int, pack_of<stored>>{});
+void with_row_packs(std::int64_t width, stored const* full, stored const* selected, function const& f) {
+  if (takes_packs<stored>(width, full, selected)) f(std::integral_constant<int, pack_of<stored>>{});
   else f(std::integral_constant<int, 1>{});
 }
 
@@ -72,15 +72,15 @@ template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     scatter_rows_kernel(stored const* dy, std::int32_t const* rows, std::int64_t count, std::int64_t width,
                         stored* dx) {
-  __shared__ std::int64_t from;
+  __shared__ std::int64_t source_row;
   auto const row = static_cast<std::int64_t>(blockIdx.x);
-  if (threadIdx.x == 0) from = -1;
+  if (threadIdx.x == 0) source_row = -1;
   __syncthreads();
   for (std::int64_t i = threadIdx.x; i < count; i += cuda_threads)
-    if (rows[i] == row) from = i;
+    if (rows[i] == row) source_row = i;
   __syncthreads();
   for (std::int64_t k = threadIdx.x; k < width; k += cuda_threads)
-    dx[row * width + k] = from < 0 ? stored(0) : dy[from * width + k];
+    dx[row * width + k] = source_row < 0 ? stored(0) : dy[source_row * width + k];
 }
 
 template <class architecture> struct kernel<op::scatter_rows, cuda<architecture>> {

@@ -16,14 +16,15 @@ namespace detail {
 /// Sum of the squares of up to `norm_chunk` elements: 32 interleaved sums, added pairwise.
 template <class stored> double sum_of_squares(stored const* gradient, std::int64_t count) {
   constexpr std::int64_t lanes = 32;
-  constexpr std::int64_t line = 64 / sizeof(stored);
+  constexpr std::int64_t cache_line_elements = 64 / sizeof(stored);
   // Prefetch distance in elements. With prefetching, 121 million fp32 gradients take 21.9 ms instead of 29.6 ms (Xeon,
   // model 167, two cores).
-  constexpr std::int64_t ahead = 512;
+  constexpr std::int64_t prefetch_distance = 512;
   double partial[lanes]{};
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    for (std::int64_t k = 0; k < lanes; k += line) __builtin_prefetch(gradient + i + ahead + k);
+    for (std::int64_t k = 0; k < lanes; k += cache_line_elements)
+      __builtin_prefetch(gradient + i + prefetch_distance + k);
     CONSTRAIN_SIMD
     for (std::int64_t lane = 0; lane < lanes; ++lane) {
       double const g = static_cast<double>(gradient[i + lane]);
@@ -40,21 +41,21 @@ template <class stored> double sum_of_squares(stored const* gradient, std::int64
 }
 
 /// sums[k] = the sum of the squares of chunk `first + k` of a stack of tensors, for k < `count`. Each tensor has
-/// `chunks` chunks. Consecutive tensors begin `step` elements apart, and the first `used` elements of each are summed.
-/// Chunks are numbered consecutively across the tensors.
+/// `chunks` chunks. Consecutive tensors begin `stride` elements apart, and the first `used` elements of each are
+/// summed. Chunks are numbered consecutively across the tensors.
 template <class stored>
-void sum_chunks(stored const* stack, std::int64_t step, std::int64_t chunks, std::int64_t used, std::int64_t first,
+void sum_chunks(stored const* stack, std::int64_t stride, std::int64_t chunks, std::int64_t used, std::int64_t first,
                 std::int64_t count, double* sums) {
   parallel_for(count, [=](std::int64_t k) {
     auto const begin = (first + k) % chunks * norm_chunk;
-    sums[k] = sum_of_squares(stack + (first + k) / chunks * step + begin,
+    sums[k] = sum_of_squares(stack + (first + k) / chunks * stride + begin,
                              std::clamp<std::int64_t>(used - begin, 0, norm_chunk));
   });
 }
 
 /// The element of `squares` that this call writes. If no earlier call in the run has written to `squares`, sets all
 /// elements to 0, since the first write of an accumulator must define all its elements.
-inline double& squares_of(call_with_options<op::squared_norm_options> const& c, tensor<double> squares) {
+inline double& element_to_write(call_with_options<op::squared_norm_options> const& c, tensor<double> squares) {
   if (!c.add_to(0)) std::fill_n(squares.data, squares.count, 0.0);
   return squares[c.options.index];
 }
@@ -79,7 +80,7 @@ template <> struct kernel<op::gradient_norm_squared, cpu> {
         tensor = 0;
       }
     }
-    detail::squares_of(c, squares) = total;
+    detail::element_to_write(c, squares) = total;
   }
 };
 
@@ -87,9 +88,9 @@ template <> struct kernel<op::chunk_squares, cpu> {
   template <class stored>
   static void run(call_of<op::chunk_squares> const& c, tensor<stored const> shard, tensor<double> sums) {
     shard_map const map{c.options.elements, c.options.shards, c.options.chunk};
-    auto const used = map.length(map.shards > 1 ? c.parameters.group->rank() : 0);
+    auto const used = map.length(map.shards > 1 ? c.parameters.zero->rank() : 0);
     auto const chunks = norm_chunks(shard.shape().elements());
-    detail::sum_chunks(shard.data, c.options.step, chunks, used, 0, sums.count, sums.data);
+    detail::sum_chunks(shard.data, c.options.stride, chunks, used, 0, sums.count, sums.data);
   }
 };
 
@@ -103,18 +104,18 @@ template <> struct kernel<op::chunk_sum, cpu> {
         for (std::int64_t k = 0; k < chunks; ++k) tensor += sums[(shard * tensors + t) * chunks + k];
       total += tensor;
     }
-    detail::squares_of(c, squares) = total;
+    detail::element_to_write(c, squares) = total;
   }
 };
 
 template <> struct kernel<op::tensor_norm_squared, cpu> {
   static void run(call_of<op::tensor_norm_squared> const& c, tensor<double const>, tensor<double> squares) {
     auto& ranks = *c.parameters.tensor;
-    double all[communicator::maximum_size];
-    all[ranks.rank()] = squares[c.options.index];
-    detail::gather(ranks, all);
+    double rank_squares[communicator::maximum_size];
+    rank_squares[ranks.rank()] = squares[c.options.index];
+    detail::gather(ranks, rank_squares);
     double sum = 0;
-    for (int rank = 0; rank < ranks.size(); ++rank) sum += all[rank];
+    for (int rank = 0; rank < ranks.size(); ++rank) sum += rank_squares[rank];
     squares[c.options.index] = sum;
   }
 };

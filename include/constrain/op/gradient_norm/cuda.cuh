@@ -68,13 +68,13 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const& entry = tensors.entry_of_block(blockIdx.x);
   if (entry.zeroes && blockIdx.x == entry.first_block)
     for (std::int64_t i = threadIdx.x; i < gradients; i += cuda_threads) squares[i] = 0;
-  auto const of_tensor = static_cast<unsigned>(norm_chunks(entry.elements)), chunks = of_tensor * entry.tensors;
+  auto const tensor_chunks = static_cast<unsigned>(norm_chunks(entry.elements)), chunks = tensor_chunks * entry.tensors;
   auto const first = (blockIdx.x - entry.first_block) * detail::chunks_of_block;
   auto const last = first + detail::chunks_of_block < chunks ? first + detail::chunks_of_block : chunks;
   CT_KEEP_LOOP
   for (auto chunk = first + threadIdx.x / 32; chunk < last; chunk += detail::square_warps) {
-    auto const tensor = chunk / of_tensor;
-    auto const begin = (chunk - tensor * of_tensor) * norm_chunk;
+    auto const tensor = chunk / tensor_chunks;
+    auto const begin = (chunk - tensor * tensor_chunks) * norm_chunk;
     auto const end = begin + norm_chunk < entry.elements ? begin + norm_chunk : entry.elements;
     auto const sum = detail::sum_of_squares(entry.gradient + tensor * entry.elements, begin, end);
     if (threadIdx.x % 32 == 0) entry.sums[chunk] = sum;
@@ -135,11 +135,11 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
 };
 
 // sums[t * chunks + k] = the sum of the squares of chunk k of tensor t; one warp per chunk. The first `used` elements
-// of a tensor are summed. Consecutive tensors begin `step` elements apart. Blocks with the same blockIdx.y handle the
+// of a tensor are summed. Consecutive tensors begin `stride` elements apart. Blocks with the same blockIdx.y handle the
 // tensors blockIdx.y, blockIdx.y + gridDim.y, ...
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
-    shard_squares_kernel(stored const* stack, std::int64_t step, std::int64_t tensors, std::int64_t used,
+    shard_squares_kernel(stored const* stack, std::int64_t stride, std::int64_t tensors, std::int64_t used,
                          std::int64_t chunks, double* sums) {
   auto const k = static_cast<std::int64_t>(blockIdx.x) * detail::square_warps + threadIdx.x / 32;
   if (k >= chunks) return;
@@ -147,7 +147,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const end = begin + norm_chunk < used ? begin + norm_chunk : used;
   CT_KEEP_LOOP
   for (auto t = static_cast<std::int64_t>(blockIdx.y); t < tensors; t += gridDim.y) {
-    auto const sum = detail::sum_of_squares(stack + t * step, begin, end);
+    auto const sum = detail::sum_of_squares(stack + t * stride, begin, end);
     if (threadIdx.x % 32 == 0) sums[t * chunks + k] = sum;
   }
 }
@@ -156,11 +156,11 @@ template <class architecture> struct kernel<op::chunk_squares, cuda<architecture
   template <class stored>
   static void run(call_of<op::chunk_squares> const& c, tensor<stored const> shard, tensor<double> sums) {
     shard_map const map{c.options.elements, c.options.shards, c.options.chunk};
-    auto const used = map.length(map.shards > 1 ? c.parameters.group->rank() : 0);
+    auto const used = map.length(map.shards > 1 ? c.parameters.zero->rank() : 0);
     auto const chunks = norm_chunks(shard.shape().elements()), tensors = sums.count / chunks;
     auto const blocks = static_cast<unsigned>((chunks + detail::square_warps - 1) / detail::square_warps);
     cuda_launch(*c.parameters.context, dim3(blocks, static_cast<unsigned>(tensors < 65535 ? tensors : 65535)),
-                cuda_threads, shard_squares_kernel<stored>, shard.data, c.options.step, tensors, used, chunks,
+                cuda_threads, shard_squares_kernel<stored>, shard.data, c.options.stride, tensors, used, chunks,
                 sums.data);
   }
 };
@@ -202,10 +202,10 @@ static __global__ void clip_coefficient_kernel(stored const* squares, std::int64
                                                stored const* loss_scale, stored* clip) {
   stored sum = 0;
   for (std::int64_t i = 0; i < count; ++i) sum += squares[i];
-  stored const loss = loss_scale == nullptr ? stored(1) : *loss_scale;
-  stored const norm = math::sqrt(sum) / loss, limit = maximum == nullptr ? stored(0) : *maximum;
-  stored const share = limit / (norm + 1e-6);
-  stored const scale = (limit > 0 && share < 1 ? share : stored(1)) / loss;
+  stored const loss_factor = loss_scale == nullptr ? stored(1) : *loss_scale;
+  stored const norm = math::sqrt(sum) / loss_factor, limit = maximum == nullptr ? stored(0) : *maximum;
+  stored const coefficient = limit / (norm + 1e-6);
+  stored const scale = (limit > 0 && coefficient < 1 ? coefficient : stored(1)) / loss_factor;
   // The update may multiply in fp32, so the scale must also be finite in fp32.
   bool const usable = math::finite(norm) && math::finite(static_cast<float>(scale));
   clip[0] = usable || !math::finite(norm) ? norm : math::infinity<stored>; // infinity: the update is skipped

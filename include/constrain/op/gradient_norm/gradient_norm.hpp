@@ -17,7 +17,7 @@ struct squared_norm_options {
 struct chunk_squares {
   struct options {
     std::int64_t tensors = 1;        // number of tensors in the stack
-    std::int64_t step = 0;           // elements from one tensor of the stack to the next
+    std::int64_t stride = 0;         // elements from one tensor of the stack to the next
     std::int64_t elements = 0;       // elements of one full tensor
     std::int64_t shards = 1;         // number of shards of a tensor
     std::int64_t chunk = norm_chunk; // `chunk` of the tensor's shard_map
@@ -73,16 +73,17 @@ struct gradient_norm_squared {
     auto const& gradient = values[n.inputs[0].value];
     auto const& stacked = gradient.view ? values[gradient.view.of.value] : gradient;
     chunk_squares::options const sharded{.tensors = out.instances(gradient),
-                                         .step = stacked.shape.elements(),
+                                         .stride = stacked.shape.elements(),
                                          .elements = gradient.full_shape.elements(),
                                          .shards = out.program.shards,
                                          .chunk = chunk_of(gradient)};
-    ref const mine = out.call<chunk_squares>({n.inputs[0]}, {}, sharded, n.line).outputs[0];
-    ref const all = out.call<gather_ranks>({mine}, {}, {.ranks = out.program.shards}, n.line).outputs[0];
-    values[mine.value].role = values[all.value].role = role::communication;
-    values[mine.value].layout = layout::flat;
+    ref const local_sums = out.call<chunk_squares>({n.inputs[0]}, {}, sharded, n.line).outputs[0];
+    ref const gathered_sums =
+        out.call<gather_ranks>({local_sums}, {}, {.ranks = out.program.shards}, n.line).outputs[0];
+    values[local_sums.value].role = values[gathered_sums.value].role = role::communication;
+    values[local_sums.value].layout = layout::flat;
     node sum = n;
-    sum.inputs[0] = all;
+    sum.inputs[0] = gathered_sums;
     out.append(info_of<chunk_sum>, sum);
   }
 

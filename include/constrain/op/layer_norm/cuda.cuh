@@ -18,12 +18,12 @@ template <class stored, class accumulate> struct layer_norm_arrays {
   stored *sum, *y;
   accumulate *mean, *rstd;
 };
-/// The addend of layer_norm_kernel: none (`nothing`), b (`all_of_b`), or b after dropout (`dropout_argument`, which has
-/// the interface of `all_of_b`). The kernel normalizes a plus the addend.
-struct nothing {};
-struct all_of_b {
+/// The addend of layer_norm_kernel: none (`no_addend`), b (`plain_addend`), or b after dropout (`dropout_argument`,
+/// which has the interface of `plain_addend`). The kernel normalizes a plus the addend.
+struct no_addend {};
+struct plain_addend {
   /// The object that one thread applies to its elements of b.
-  __device__ all_of_b started() const { return *this; }
+  __device__ plain_addend thread_state() const { return *this; }
   /// apply(i, values): changes `values`, the n consecutive elements that begin at element i of b; here, they keep their
   /// values.
   template <int n, class real> __device__ void apply(std::int64_t, real (&)[n]) const {}
@@ -31,12 +31,12 @@ struct all_of_b {
   bool takes_packs() const { return true; }
 };
 
-/// A row that a warp normalizes, in packs of n elements: in registers, `held` packs per lane, or, if `held` is 0, in
-/// memory.
-template <int n, int held, class addend, class stored, class accumulate> struct row_to_norm {
-  static constexpr bool adds = !std::is_same_v<addend, nothing>;
+/// A row that a warp normalizes, in packs of n elements: in registers, `packs_per_lane` packs per lane, or, if
+/// `packs_per_lane` is 0, in memory.
+template <int n, int packs_per_lane, class addend, class stored, class accumulate> struct row_to_norm {
+  static constexpr bool adds = !std::is_same_v<addend, no_addend>;
 
-  held_row<n, held, stored> x;
+  held_row<n, packs_per_lane, stored> x;
 
   /// Loads row number `row` of `arrays.a`. With an addend, adds the addend to the row, and stores the result, rounded,
   /// in `arrays.sum`. Adds this lane's elements of the row to `sum`.
@@ -44,17 +44,17 @@ template <int n, int held, class addend, class stored, class accumulate> struct 
                        int width, accumulate& sum) {
     x.load(arrays.a + row * width, width);
     if constexpr (adds) {
-      held_row<n, held, stored> b;
+      held_row<n, packs_per_lane, stored> b;
       b.load(arrays.b + row * width, width);
-      auto const started = argument.started();
-      accumulate values[n], others[n];
+      auto const thread_addend = argument.thread_state();
+      accumulate values[n], addends[n];
       CT_UNROLL
-      for (int k = 0; k < held; ++k) {
+      for (int k = 0; k < packs_per_lane; ++k) {
         if (x.column(k) >= width) continue;
-        x.pack[k].unpack(values), b.pack[k].unpack(others);
-        started.apply(row * width + x.column(k), others);
+        x.pack[k].unpack(values), b.pack[k].unpack(addends);
+        thread_addend.apply(row * width + x.column(k), addends);
         CT_UNROLL
-        for (int j = 0; j < n; ++j) values[j] += others[j];
+        for (int j = 0; j < n; ++j) values[j] += addends[j];
         x.pack[k] = rounded_pack<stored>(values);
         store_stored(x.pack[k], arrays.sum + row * width + x.column(k));
       }
@@ -71,7 +71,7 @@ template <int n, int held, class addend, class stored, class accumulate> struct 
   }
 };
 template <int n, class addend, class stored, class accumulate> struct row_to_norm<n, 0, addend, stored, accumulate> {
-  static constexpr bool adds = !std::is_same_v<addend, nothing>;
+  static constexpr bool adds = !std::is_same_v<addend, no_addend>;
 
   stored const* x;
 
@@ -80,19 +80,19 @@ template <int n, class addend, class stored, class accumulate> struct row_to_nor
     x = (adds ? arrays.sum : arrays.a) + row * width;
     accumulate values[n];
     if constexpr (adds) {
-      accumulate others[n];
-      auto const started = argument.started();
+      accumulate addends[n];
+      auto const thread_addend = argument.thread_state();
       for (int i = static_cast<int>(threadIdx.x % 32) * n; i < width; i += 32 * n) {
-        load_pack(arrays.a + row * width + i, values), load_pack(arrays.b + row * width + i, others);
-        started.apply(row * width + i, others);
+        load_pack(arrays.a + row * width + i, values), load_pack(arrays.b + row * width + i, addends);
+        thread_addend.apply(row * width + i, addends);
         CT_UNROLL
-        for (int j = 0; j < n; ++j) sum += values[j] = stored(values[j] + others[j]);
+        for (int j = 0; j < n; ++j) sum += values[j] = stored(values[j] + addends[j]);
         store_pack(values, arrays.sum + row * width + i);
       }
     } else
-      for_each_pack(width, [&](int, accumulate const(&of)[n]) {
+      for_each_pack(width, [&](int, accumulate const(&loaded)[n]) {
         CT_UNROLL
-        for (int j = 0; j < n; ++j) sum += of[j];
+        for (int j = 0; j < n; ++j) sum += loaded[j];
       });
   }
   template <class function> __device__ void for_each_pack(int width, function const& f) const {
@@ -102,38 +102,38 @@ template <int n, class addend, class stored, class accumulate> struct row_to_nor
 };
 
 /// Adds the terms of the first `count` rows of dy and x to a block's sums of dweight and dbias, both [width]; if
-/// `starts`, overwrites the sums instead. mean, rstd [count]: of these rows. `pair`: columns per access. All threads of
+/// `starts`, overwrites the sums instead. mean, rstd [count]: of these rows. n: columns per access. All threads of
 /// the block must call this function.
-template <int pair, class stored, class accumulate>
+template <int n, class stored, class accumulate>
 __device__ void add_norm_columns(stored const* dy, stored const* x, accumulate const* mean, accumulate const* rstd,
                                  int count, std::int64_t width, bool starts, accumulate* dweight, accumulate* dbias) {
-  for (auto i = static_cast<std::int64_t>(threadIdx.x) * pair; i < width; i += cuda_threads * pair) {
-    accumulate of_weight[pair]{}, of_bias[pair]{}, gradient[pair], input[pair];
-    if (!starts) load_pack(dweight + i, of_weight), load_pack(dbias + i, of_bias);
+  for (auto i = static_cast<std::int64_t>(threadIdx.x) * n; i < width; i += cuda_threads * n) {
+    accumulate weight_sums[n]{}, bias_sums[n]{}, gradient[n], input[n];
+    if (!starts) load_pack(dweight + i, weight_sums), load_pack(dbias + i, bias_sums);
     for (int row = 0; row < count; ++row) {
       load_pack(dy + row * width + i, gradient), load_pack(x + row * width + i, input);
       CT_UNROLL
-      for (int j = 0; j < pair; ++j) {
-        of_weight[j] += gradient[j] * ((input[j] - mean[row]) * rstd[row]);
-        of_bias[j] += gradient[j];
+      for (int j = 0; j < n; ++j) {
+        weight_sums[j] += gradient[j] * ((input[j] - mean[row]) * rstd[row]);
+        bias_sums[j] += gradient[j];
       }
     }
-    store_pack(of_weight, dweight + i), store_pack(of_bias, dbias + i);
+    store_pack(weight_sums, dweight + i), store_pack(bias_sums, dbias + i);
   }
 }
 
 } // namespace detail
 
 // y = layer_norm(x), and the mean and rstd of each row; one warp per row, n elements per access. Unless `addend` is
-// `nothing`, x = a + addend(b), and the kernel also stores x. The warp holds the row in registers (held_row), or, if
-// `held` is 0, reads it again from a cache.
-template <int n, int held, class addend, class stored, class accumulate>
+// `no_addend`, x = a + addend(b), and the kernel also stores x. The warp holds the row in registers (held_row), or, if
+// `packs_per_lane` is 0, reads it again from a cache.
+template <int n, int packs_per_lane, class addend, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     layer_norm_kernel(detail::layer_norm_arrays<stored, accumulate> arrays, addend argument, std::int64_t rows,
                       std::int64_t width, accumulate epsilon) {
   auto const row = static_cast<std::int64_t>(blockIdx.x) * detail::norm_warps + threadIdx.x / 32;
   if (row >= rows) return;
-  detail::row_to_norm<n, held, addend, stored, accumulate> x;
+  detail::row_to_norm<n, packs_per_lane, addend, stored, accumulate> x;
   accumulate sum = 0, squares = 0;
   x.load(arrays, argument, row, static_cast<int>(width), sum);
   accumulate const m = warp_sum(sum) / static_cast<accumulate>(width);
@@ -214,51 +214,55 @@ static __global__ void __launch_bounds__(cuda_threads, 2)
 
 namespace detail {
 
-/// Launches layer_norm_kernel with the arrays `x` and the addend `argument`. With aligned operands, the kernel accesses
+/// Launches layer_norm_kernel with `arrays` and the addend `argument`. With aligned operands, the kernel accesses
 /// packs of 16 bytes, and, except in fp64, holds rows of up to 64 elements per lane in registers.
 template <class addend, class stored, class accumulate>
-void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& x, addend const& argument,
+void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& arrays, addend const& argument,
                     tensor<stored> y, double epsilon) {
   auto const launch = [&](auto* kernel) {
     auto const blocks = static_cast<unsigned>((y.rows() + norm_warps - 1) / norm_warps);
-    cuda_launch(*c.parameters.context, dim3(blocks), cuda_threads, kernel, x, argument, y.rows(), y.features(),
+    cuda_launch(*c.parameters.context, dim3(blocks), cuda_threads, kernel, arrays, argument, y.rows(), y.features(),
                 static_cast<accumulate>(epsilon));
   };
-  bool packs = takes_packs<stored>(y.features(), x.a, x.b, x.weight, x.bias, x.sum, x.y);
-  if constexpr (!std::is_same_v<addend, nothing>) packs = packs && argument.takes_packs();
+  bool packs = takes_packs<stored>(y.features(), arrays.a, arrays.b, arrays.weight, arrays.bias, arrays.sum, arrays.y);
+  if constexpr (!std::is_same_v<addend, no_addend>) packs = packs && argument.takes_packs();
   if (packs)
-    with_held_packs<stored, pack_of<stored>, 8, 24, 64>(y.features(), [&]<int held>(std::integral_constant<int, held>) {
-      launch(&layer_norm_kernel<pack_of<stored>, held, addend, stored, accumulate>);
-    });
+    with_held_packs<stored, pack_of<stored>, 8, 24, 64>(
+        y.features(), [&]<int packs_per_lane>(std::integral_constant<int, packs_per_lane>) {
+          launch(&layer_norm_kernel<pack_of<stored>, packs_per_lane, addend, stored, accumulate>);
+        });
   else launch(&layer_norm_kernel<1, 0, addend, stored, accumulate>);
 }
 
-/// Launches the kernel of layer_norm_gradient with the arrays `x`, whose dweight and dbias this function sets. If the
+/// Launches the kernel of layer_norm_gradient with `arrays`, whose dweight and dbias this function sets. If the
 /// operand dweight is [parts, width], the kernel writes one part per block there; otherwise it writes the parts to the
 /// scratch memory, and a second kernel sums them, or adds the sums if `c` says so.
 template <bool adds, class stored, class accumulate>
-void run_layer_norm_gradient(call const& c, layer_norm_gradient_arrays<stored, accumulate> x, tensor<stored> dx,
+void run_layer_norm_gradient(call const& c, layer_norm_gradient_arrays<stored, accumulate> arrays, tensor<stored> dx,
                              tensor<accumulate> dweight, tensor<accumulate> dbias) {
   bool const stays_in_parts = dweight.shape().rank == 2;
   auto const parts = stays_in_parts ? dweight.shape().extent[0] : row_parts(dx.rows()), width = dx.features();
-  x.dweight = stays_in_parts ? dweight.data : c.scratch_as<accumulate>();
-  x.dbias = stays_in_parts ? dbias.data : x.dweight + parts * width;
+  arrays.dweight = stays_in_parts ? dweight.data : c.scratch_as<accumulate>();
+  arrays.dbias = stays_in_parts ? dbias.data : arrays.dweight + parts * width;
   auto const launch = [&](auto* kernel, auto columns) {
-    cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(parts)), cuda_threads, kernel, x,
+    cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(parts)), cuda_threads, kernel, arrays,
                 row_partition(dx.rows(), parts), columns);
   };
   constexpr int n = pack_of<stored>;
-  if (takes_packs<stored>(width, x.residual, x.dy, x.x, x.weight, x.dx, x.dweight, x.dbias))
-    with_held_packs<stored, n, 8, 24, 32>(width, [&]<int held>(std::integral_constant<int, held>) {
-      if constexpr (held == 0) launch(&layer_norm_gradient_kernel<n, adds, stored, accumulate>, width);
-      else launch(&held_layer_norm_gradient_kernel<n, held, adds, stored, accumulate>, static_cast<int>(width));
+  if (takes_packs<stored>(width, arrays.residual, arrays.dy, arrays.x, arrays.weight, arrays.dx, arrays.dweight,
+                          arrays.dbias))
+    with_held_packs<stored, n, 8, 24, 32>(width, [&]<int packs_per_lane>(std::integral_constant<int, packs_per_lane>) {
+      if constexpr (packs_per_lane == 0) launch(&layer_norm_gradient_kernel<n, adds, stored, accumulate>, width);
+      else
+        launch(&held_layer_norm_gradient_kernel<n, packs_per_lane, adds, stored, accumulate>, static_cast<int>(width));
     });
   else launch(&layer_norm_gradient_kernel<1, adds, stored, accumulate>, width);
   if (stays_in_parts) return;
-  start_sum_parts(*c.parameters.context,
-                  few_parts<accumulate, 2>{{{x.dweight, dweight.data, width, width, parts, 1, c.add_to(1) ? 1 : 0},
-                                            {x.dbias, dbias.data, width, width, parts, 1, c.add_to(2) ? 1 : 0}}},
-                  2);
+  start_sum_parts(
+      *c.parameters.context,
+      parts_array<accumulate, 2>{{{arrays.dweight, dweight.data, width, width, parts, 1, c.add_to(1) ? 1 : 0},
+                                  {arrays.dbias, dbias.data, width, width, parts, 1, c.add_to(2) ? 1 : 0}}},
+      2);
 }
 
 /// The needs of layer_norm_gradient, with or without a residual. `out`: dx, dweight and dbias. If dweight is
@@ -276,7 +280,7 @@ template <class architecture> struct kernel<op::layer_norm, cuda<architecture>> 
                   tensor<accumulate const> bias, tensor<stored> y, tensor<accumulate> mean, tensor<accumulate> rstd) {
     detail::layer_norm_arrays<stored, accumulate> const arrays{x.data,  nullptr, weight.data, bias.data,
                                                                nullptr, y.data,  mean.data,   rstd.data};
-    detail::run_layer_norm(c, arrays, detail::nothing{}, y, c.options.epsilon);
+    detail::run_layer_norm(c, arrays, detail::no_addend{}, y, c.options.epsilon);
   }
 };
 
@@ -287,7 +291,7 @@ template <class architecture> struct kernel<op::add_layer_norm, cuda<architectur
                   tensor<accumulate> mean, tensor<accumulate> rstd) {
     detail::layer_norm_arrays<stored, accumulate> const arrays{a.data,   b.data, weight.data, bias.data,
                                                                sum.data, y.data, mean.data,   rstd.data};
-    detail::run_layer_norm(c, arrays, detail::all_of_b{}, y, c.options.epsilon);
+    detail::run_layer_norm(c, arrays, detail::plain_addend{}, y, c.options.epsilon);
   }
 };
 

@@ -18,26 +18,26 @@ template <class stored, class accumulate> struct layer_norm_gradient_arrays {
   accumulate *dweight, *dbias; // [parts, width]: the sums over the rows of each block
 };
 
-/// A lane's sums over rows, for the columns of a `held_row` that the lane holds: of[k][j] is the sum of column
+/// A lane's sums over rows, for the columns of a `held_row` that the lane holds: sums[k][j] is the sum of column
 /// held_row::column(k) + j.
-template <int n, int held, class accumulate> struct held_sums {
-  accumulate of[held][n];
+template <int n, int packs_per_lane, class accumulate> struct held_sums {
+  accumulate sums[packs_per_lane][n];
 
   /// to [width] = the sums over all warps of the block, added in the order of the warps. `shared`: shared memory. All
   /// threads of the block must call this function; `shared` may be used again after the call.
-  __device__ void add_up(accumulate (&shared)[norm_warps][32 * held * n], int width, accumulate* to) const {
+  __device__ void add_up(accumulate (&shared)[norm_warps][32 * packs_per_lane * n], int width, accumulate* to) const {
     int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
     CT_UNROLL
-    for (int k = 0; k < held; ++k) {
+    for (int k = 0; k < packs_per_lane; ++k) {
       CT_UNROLL
-      for (int j = 0; j < n; ++j) shared[warp][(k * 32 + lane) * n + j] = of[k][j];
+      for (int j = 0; j < n; ++j) shared[warp][(k * 32 + lane) * n + j] = sums[k][j];
     }
     __syncthreads();
     CT_KEEP_LOOP
     for (int i = static_cast<int>(threadIdx.x); i < width; i += cuda_threads) {
       accumulate sum = 0;
       CT_UNROLL
-      for (int from = 0; from < norm_warps; ++from) sum += shared[from][i];
+      for (int source_warp = 0; source_warp < norm_warps; ++source_warp) sum += shared[source_warp][i];
       to[i] = sum;
     }
     __syncthreads();
@@ -52,25 +52,25 @@ template <class stored> constexpr int held_gradient_blocks(int elements) {
 
 } // namespace detail
 
-// The same as layer_norm_gradient_kernel, for rows that fit into the registers of a warp, `held` packs of n elements
-// per lane: a warp reads each of its rows once, and each lane adds up its columns of dweight and dbias in registers. dx
-// may overwrite dy or the residual's gradient.
-template <int n, int held, bool adds, class stored, class accumulate>
-static __global__ void __launch_bounds__(cuda_threads, detail::held_gradient_blocks<stored>(held* n))
+// The same as layer_norm_gradient_kernel, for rows that fit into the registers of a warp, `packs_per_lane` packs of n
+// elements per lane: a warp reads each of its rows once, and each lane adds up its columns of dweight and dbias in
+// registers. dx may overwrite dy or the residual's gradient.
+template <int n, int packs_per_lane, bool adds, class stored, class accumulate>
+static __global__ void __launch_bounds__(cuda_threads, detail::held_gradient_blocks<stored>(packs_per_lane* n))
     held_layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, row_partition rows,
                                     int width) {
-  __shared__ accumulate shared[detail::norm_warps][32 * held * n];
-  detail::held_sums<n, held, accumulate> of_weight{}, of_bias{};
+  __shared__ accumulate shared[detail::norm_warps][32 * packs_per_lane * n];
+  detail::held_sums<n, packs_per_lane, accumulate> weight_sums{}, bias_sums{};
   auto const end = rows.begin(blockIdx.x + 1);
   CT_KEEP_LOOP
   for (auto row = rows.begin(blockIdx.x) + threadIdx.x / 32; row < end; row += detail::norm_warps) {
-    held_row<n, held, stored> dy, x, residual;
+    held_row<n, packs_per_lane, stored> dy, x, residual;
     dy.load(arrays.dy + row * width, width), x.load(arrays.x + row * width, width);
     if constexpr (adds) residual.load(arrays.residual + row * width, width);
     accumulate const mean = arrays.mean[row], rstd = arrays.rstd[row];
     accumulate g[n], normed[n], weight[n], sum = 0, product = 0;
     CT_UNROLL
-    for (int k = 0; k < held; ++k) {
+    for (int k = 0; k < packs_per_lane; ++k) {
       if (x.column(k) >= width) continue;
       dy.pack[k].unpack(g), x.pack[k].unpack(normed), load_pack(arrays.weight + x.column(k), weight);
       CT_UNROLL
@@ -78,14 +78,14 @@ static __global__ void __launch_bounds__(cuda_threads, detail::held_gradient_blo
         normed[j] = (normed[j] - mean) * rstd;
         sum += g[j] * weight[j];
         product += g[j] * weight[j] * normed[j];
-        of_weight.of[k][j] += g[j] * normed[j];
-        of_bias.of[k][j] += g[j];
+        weight_sums.sums[k][j] += g[j] * normed[j];
+        bias_sums.sums[k][j] += g[j];
       }
     }
     sum = warp_sum(sum) / static_cast<accumulate>(width);
     product = warp_sum(product) / static_cast<accumulate>(width);
     CT_UNROLL
-    for (int k = 0; k < held; ++k) {
+    for (int k = 0; k < packs_per_lane; ++k) {
       if (x.column(k) >= width) continue;
       dy.pack[k].unpack(g), x.pack[k].unpack(normed), load_pack(arrays.weight + x.column(k), weight);
       CT_UNROLL
@@ -98,8 +98,8 @@ static __global__ void __launch_bounds__(cuda_threads, detail::held_gradient_blo
       store_pack(g, arrays.dx + row * width + x.column(k));
     }
   }
-  of_weight.add_up(shared, width, arrays.dweight + blockIdx.x * static_cast<std::int64_t>(width));
-  of_bias.add_up(shared, width, arrays.dbias + blockIdx.x * static_cast<std::int64_t>(width));
+  weight_sums.add_up(shared, width, arrays.dweight + blockIdx.x * static_cast<std::int64_t>(width));
+  bias_sums.add_up(shared, width, arrays.dbias + blockIdx.x * static_cast<std::int64_t>(width));
 }
 
 } // namespace constrain

@@ -46,7 +46,7 @@ struct layer_norm {
   static constexpr unsigned in_place = 0b1;
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
-    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    if (auto const refusal = needs_reals(in); refusal.reason != why::nothing) return refusal;
     if (in[0].shape.features() != in[1].shape.features())
       return inferred::failure<widths_differ>(in[1].shape.features(), in[0].shape.features());
     if (!is_epsilon(o.epsilon)) return inferred::failure<epsilon_is_out_of_range>(0, 0);

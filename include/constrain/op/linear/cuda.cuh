@@ -17,14 +17,14 @@ static __global__ void __launch_bounds__(cuda_threads)
   constexpr int warps = cuda_threads / 32;
   auto const column = (static_cast<std::int64_t>(blockIdx.x) * 32 + threadIdx.x % 32) * n;
   if (column >= width) return;
-  arithmetic<bias_type> of_columns[n], values[n];
-  load_pack(bias + column, of_columns);
+  arithmetic<bias_type> biases[n], values[n];
+  load_pack(bias + column, biases);
   CT_KEEP_LOOP
   for (auto row = static_cast<std::int64_t>(blockIdx.y) * warps + threadIdx.x / 32; row < rows;
        row += static_cast<std::int64_t>(gridDim.y) * warps) {
     load_pack(y + row * stride + column, values);
     CT_UNROLL
-    for (int j = 0; j < n; ++j) values[j] += of_columns[j];
+    for (int j = 0; j < n; ++j) values[j] += biases[j];
     store_pack(values, y + row * stride + column);
   }
 }

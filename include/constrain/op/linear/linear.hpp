@@ -74,7 +74,7 @@ struct linear {
   };
 
   static constexpr inferred infer(operand_types const& in) {
-    if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
+    if (auto const refusal = needs_reals(in, 2); refusal.reason != why::nothing) return refusal;
     if (in[0].shape.rank < 1) return inferred::failure<input_is_a_scalar>(1, in[0].shape.rank);
     if (in[1].shape.rank != 2) return inferred::failure<weight_is_not_a_matrix>(2, in[1].shape.rank);
     if (in[0].shape.features() != in[1].shape.features())

@@ -41,7 +41,7 @@ struct mean {
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
-    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    if (auto const refusal = needs_reals(in); refusal.reason != why::nothing) return refusal;
     if (o.dimension < 0 || o.dimension >= in[0].shape.rank)
       return inferred::failure<no_such_dimension>(in[0].shape.rank, o.dimension);
     return inferred::one(in[0].type, in[0].shape.without(o.dimension));

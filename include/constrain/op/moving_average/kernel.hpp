@@ -43,14 +43,16 @@ template <class optimizer, class device> struct kernel<op::moving_average<optimi
   template <class stored>
   static void run(call const& c, tensor<stored const> weight, tensor<double const> clip,
                   tensor<std::uint8_t const> hyper, tensor<stored> average) {
-    auto const* const values = reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
+    auto const* const hyperparameters =
+        reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
     if constexpr (std::is_same_v<device, cpu>) {
       // The host reads the scale once: with the check in the loop, g++ does not vectorize the loop.
       if (clip[1] == 0) return;
-      moving_average_elements<stored> const body{weight.data, detail::decay_of_step(*values), average.data};
+      moving_average_elements<stored> const body{weight.data, detail::decay_of_step(*hyperparameters), average.data};
       for_elements(device{}, c, average.count, body);
     } else {
-      guarded_moving_average_elements<optimizer, stored> const body{weight.data, clip.data, values, average.data};
+      guarded_moving_average_elements<optimizer, stored> const body{weight.data, clip.data, hyperparameters,
+                                                                    average.data};
       for_elements(device{}, c, average.count, body);
     }
   }

@@ -83,12 +83,12 @@ static __global__ void __launch_bounds__(cuda_threads)
     muon_norm_kernel(detail::muon_arrays<real> arrays, std::int64_t parts,
                      op::step_hyperparameters<optimizer, real> const* hyper) {
   __shared__ block_reduction<double>::memory shared;
-  double const mine = threadIdx.x < parts ? arrays.squares[threadIdx.x] : 0;
-  double const norm = math::sqrt(block_reduction<double>{shared}.sum(mine)), least = hyper->other.epsilon;
-  auto const divisor = static_cast<real>(norm < least ? least : norm); // NaN stays NaN
-  auto const step = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
+  double const part_squares = threadIdx.x < parts ? arrays.squares[threadIdx.x] : 0;
+  double const norm = math::sqrt(block_reduction<double>{shared}.sum(part_squares)), epsilon = hyper->other.epsilon;
+  auto const divisor = static_cast<real>(norm < epsilon ? epsilon : norm); // NaN stays NaN
+  auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
   CT_KEEP_LOOP
-  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < arrays.count; i += step)
+  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < arrays.count; i += stride)
     arrays.x[i] /= divisor;
 }
 
@@ -114,9 +114,9 @@ static __global__ void __launch_bounds__(cuda_threads)
                        op::step_hyperparameters<optimizer, real> const* hyper) {
   auto const& h = hyper->decays(arrays.decays);
   auto const rate = static_cast<real>(h.learning_rate(rows, columns)), keep = h.keep;
-  auto const step = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
+  auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
   CT_KEEP_LOOP
-  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < arrays.count; i += step)
+  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < arrays.count; i += stride)
     new_weight[i] = arrays.weight[i] * keep - rate * arrays.x[i];
 }
 
@@ -146,16 +146,16 @@ template <class optimizer, class architecture> struct kernel<op::muon<optimizer>
                                      c.template scratch_as<double>(),
                                      weight.count,
                                      c.options.decays};
-    auto const all = dim3(blocks_for(weight.count, cuda_threads));
+    auto const grid = dim3(blocks_for(weight.count, cuda_threads));
     cuda_launch(context, dim3(static_cast<unsigned>(parts)), cuda_threads, muon_momentum_kernel<optimizer, real>,
                 arrays, hyper);
-    cuda_launch(context, all, cuda_threads, muon_norm_kernel<optimizer, real>, arrays, parts, hyper);
+    cuda_launch(context, grid, cuda_threads, muon_norm_kernel<optimizer, real>, arrays, parts, hyper);
     auto* next = scratch.data;
     for (int step = 0; step < steps; ++step) {
       newton_schulz_step(c, gemms, hyper, arrays.x, gram.data, polynomial.data, next);
       std::swap(arrays.x, next);
     }
-    cuda_launch(context, all, cuda_threads, muon_weight_kernel<optimizer, real>, arrays, new_weight.data, gemms.rows,
+    cuda_launch(context, grid, cuda_threads, muon_weight_kernel<optimizer, real>, arrays, new_weight.data, gemms.rows,
                 gemms.columns, hyper);
   }
 

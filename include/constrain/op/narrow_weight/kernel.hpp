@@ -14,9 +14,9 @@ CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t rando
   auto const bits = __builtin_bit_cast(std::uint32_t, x);
   constexpr std::uint32_t exponent = 0x7F800000u;
   if ((bits & exponent) == exponent) return bfloat16(x);
-  auto const up = bits + (random & 0xFFFFu);
+  auto const rounded = bits + (random & 0xFFFFu);
   bfloat16 y;
-  y.bits = static_cast<std::uint16_t>(((up & exponent) == exponent ? bits : up) >> 16);
+  y.bits = static_cast<std::uint16_t>(((rounded & exponent) == exponent ? bits : rounded) >> 16);
   return y;
 }
 
@@ -28,14 +28,14 @@ struct round_stochastically_elements {
   double const* clip; // [norm, scale]; if scale is 0, y keeps its value
   bfloat16* y;
   std::int64_t first, count; // index of x[0] in this tensor or concatenation; number of elements of x
-  int node;                  // random key of the parameter
+  int random_key;            // random key of the parameter
   std::uint64_t iteration;   // index of the iteration, counted over all enclosing loops
   step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
     if (clip[1] == 0) return;
     auto const draw = first / 8 + i;
-    auto const bits = random_stream{parameters->seed, parameters->step, node, iteration}.draw(draw >> 32, draw);
+    auto const bits = random_stream{parameters->seed, parameters->step, random_key, iteration}.draw(draw >> 32, draw);
     // Constant indices keep the words in registers.
     store_pair(draw * 8 - first, bits.word[0]), store_pair(draw * 8 + 2 - first, bits.word[1]);
     store_pair(draw * 8 + 4 - first, bits.word[2]), store_pair(draw * 8 + 6 - first, bits.word[3]);
@@ -52,9 +52,9 @@ template <class device> struct kernel<op::round_stochastically, device> {
   static void run(call_of<op::round_stochastically> const& c, tensor<float const> x, tensor<double const> clip,
                   tensor<bfloat16> y) {
     constexpr int first_key = 0x800000; // the random keys of dropout nodes are lower
-    auto const in_shard = x.shape().elements(), in_range = c.options.elements; // numbers of elements
-    auto const shard_begin = in_shard == in_range ? 0 : c.parameters.group->rank() * in_shard;
-    auto const range_begin = c.options.divided ? c.parameters.tensor->rank() * in_range : 0;
+    auto const shard_elements = x.shape().elements(), range_elements = c.options.elements; // numbers of elements
+    auto const shard_begin = shard_elements == range_elements ? 0 : c.parameters.zero->rank() * shard_elements;
+    auto const range_begin = c.options.divided ? c.parameters.tensor->rank() * range_elements : 0;
     auto const first = range_begin + shard_begin;
     for_elements(device{}, c, (first + y.count + 7) / 8 - first / 8,
                  round_stochastically_elements{x.data, clip.data, y.data, first, y.count,

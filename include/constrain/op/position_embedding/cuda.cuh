@@ -15,10 +15,10 @@ template <int n, class stored> struct position_embedding_packs {
   divisor per_sequence; // divides by `packs`
 
   __device__ void operator()(std::int64_t i) const {
-    arithmetic<stored> values[n], others[n];
-    load_pack(x + i * n, values), load_pack(table + (i - per_sequence.quotient(i) * packs) * n, others);
+    arithmetic<stored> values[n], table_values[n];
+    load_pack(x + i * n, values), load_pack(table + (i - per_sequence.quotient(i) * packs) * n, table_values);
     CT_UNROLL
-    for (int j = 0; j < n; ++j) values[j] += others[j];
+    for (int j = 0; j < n; ++j) values[j] += table_values[j];
     store_pack(values, y + i * n);
   }
 };
@@ -26,12 +26,14 @@ template <int n, class stored> struct position_embedding_packs {
 template <class architecture> struct kernel<op::position_embedding, cuda<architecture>> {
   template <class stored>
   static void run(call const& c, tensor<stored const> x, tensor<stored const> table, tensor<stored> y) {
-    auto const plane = x.shape().extent[1] * x.features();
+    auto const sequence_elements = x.shape().extent[1] * x.features();
     auto const start = [&]<int n>(std::integral_constant<int, n>) {
       for_elements(cuda<architecture>{}, c, y.count / n,
-                   position_embedding_packs<n, stored>{x.data, table.data, y.data, plane / n, divisor(plane / n)});
+                   position_embedding_packs<n, stored>{x.data, table.data, y.data, sequence_elements / n,
+                                                       divisor(sequence_elements / n)});
     };
-    if (takes_packs<stored>(plane, x.data, table.data, y.data)) start(std::integral_constant<int, pack_of<stored>>{});
+    if (takes_packs<stored>(sequence_elements, x.data, table.data, y.data))
+      start(std::integral_constant<int, pack_of<stored>>{});
     else start(std::integral_constant<int, 1>{});
   }
 };
@@ -41,15 +43,15 @@ template <class architecture> struct kernel<op::position_embedding, cuda<archite
 template <int n, class stored, class accumulate> struct position_embedding_gradient_packs {
   stored const* dy;
   accumulate* dtable;
-  std::int64_t sequences, plane; // number of sequences; elements of one sequence: tokens * width
+  std::int64_t sequences, sequence_elements; // number of sequences; elements of one sequence: tokens * width
   bool add;
 
   __device__ void operator()(std::int64_t i) const {
     accumulate sums[n]{}, values[n];
     if (add) load_pack(dtable + i * n, sums);
-    if (i * n < plane) // the table may have more positions than dy
+    if (i * n < sequence_elements) // the table may have more positions than dy
       for (std::int64_t b = 0; b < sequences; ++b) {
-        load_pack(dy + b * plane + i * n, values);
+        load_pack(dy + b * sequence_elements + i * n, values);
         CT_UNROLL
         for (int j = 0; j < n; ++j) sums[j] += values[j];
       }
@@ -60,14 +62,14 @@ template <int n, class stored, class accumulate> struct position_embedding_gradi
 template <class architecture> struct kernel<op::position_embedding_gradient, cuda<architecture>> {
   template <class stored, class accumulate>
   static void run(call const& c, tensor<stored const> dy, tensor<accumulate> dtable) {
-    auto const plane = dy.shape().extent[1] * dy.features();
+    auto const sequence_elements = dy.shape().extent[1] * dy.features();
     auto const start = [&]<int n>(std::integral_constant<int, n>) {
       for_elements(cuda<architecture>{}, c, dtable.count / n,
                    position_embedding_gradient_packs<n, stored, accumulate>{dy.data, dtable.data, dy.shape().extent[0],
-                                                                            plane, c.add_to(0)});
+                                                                            sequence_elements, c.add_to(0)});
     };
     constexpr int n = pack_of<accumulate>; // small packs, since the table has few elements per thread
-    if (dtable.count % n == 0 && takes_packs<stored>(plane, dy.data, dtable.data))
+    if (dtable.count % n == 0 && takes_packs<stored>(sequence_elements, dy.data, dtable.data))
       start(std::integral_constant<int, n>{});
     else start(std::integral_constant<int, 1>{});
   }

@@ -41,15 +41,15 @@ struct quantized_block {
   }
   /// Sets the scale and the codes from the field's new values `x` [count].
   template <class stored> void write(dynamic_map const& map, stored const* x) const {
-    float numbers[capacity];
+    float values[capacity];
     std::int32_t nearest_codes[capacity];
-    simd_loop(count, [&, to = &numbers[0]](std::int64_t i) { to[i] = static_cast<float>(x[i]); });
-    auto const largest = largest_magnitude(numbers, count);
+    simd_loop(count, [&, to = &values[0]](std::int64_t i) { to[i] = static_cast<float>(x[i]); });
+    auto const largest = largest_magnitude(values, count);
     *scale = largest;
     auto const divisor = largest > 0 ? largest : 1;
     auto const search = map.nearest();
     simd_loop(count,
-              [=, from = &numbers[0], to = &nearest_codes[0]](std::int64_t i) { to[i] = search(from[i] / divisor); });
+              [=, from = &values[0], to = &nearest_codes[0]](std::int64_t i) { to[i] = search(from[i] / divisor); });
     auto* const to = codes;
     simd_loop(count, [=, from = &nearest_codes[0]](std::int64_t i) { to[i] = static_cast<std::uint8_t>(from[i]); });
   }
@@ -67,24 +67,25 @@ template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
                   tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
     if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
     void* const data[] = {state.data...};
-    auto const& all = constrain::op::hyperparameters_of<optimizer, stored>(hyper);
-    block_update<stored> const u{all.decays(c.options.decays), all.step, static_cast<stored>(clip[1])};
+    auto const& hyperparameters = constrain::op::hyperparameters_of<optimizer, stored>(hyper);
+    block_update<stored> const u{hyperparameters.decays(c.options.decays), hyperparameters.step,
+                                 static_cast<stored>(clip[1])};
 
     auto const elements = weight.shape().elements();
     auto const used_elements = detail::used_elements(c, c.options, elements);
-    auto const blocks = op::blocks(elements), used = op::blocks(used_elements);
+    auto const blocks = op::blocks(elements), used_blocks = op::blocks(used_elements);
     auto const instances = elements == 0 ? 0 : weight.count / elements;
     // Blocks per task of a thread. With fewer blocks, starting the task would take longer than the work.
     constexpr std::int64_t chunk = 32;
-    parallel_chunks(instances * used, chunk, [&](std::int64_t begin, std::int64_t end) {
+    parallel_chunks(instances * used_blocks, chunk, [&](std::int64_t begin, std::int64_t end) {
       for (auto b = begin; b < end; ++b) {
-        auto const instance = b / used, in_instance = b % used;
-        auto const first = instance * elements + in_instance * op::block;
+        auto const instance = b / used_blocks, block_index = b % used_blocks;
+        auto const first = instance * elements + block_index * op::block;
         detail::quantized_block field[fields];
-        auto const count = static_cast<int>(std::min<std::int64_t>(op::block, used_elements - in_instance * op::block));
+        auto const count = static_cast<int>(std::min<std::int64_t>(op::block, used_elements - block_index * op::block));
         for (int i = 0; i < fields; ++i)
           field[i] = {static_cast<std::uint8_t*>(data[i]) + first,
-                      static_cast<float*>(data[fields + i]) + instance * blocks + in_instance, count};
+                      static_cast<float*>(data[fields + i]) + instance * blocks + block_index, count};
         u.update(gradient.data + first, weight.data + first, field, std::make_integer_sequence<int, fields>{});
       }
     });
@@ -93,20 +94,22 @@ template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
 private:
   /// Updates quantization blocks; the members are the same for all blocks.
   template <class stored> struct block_update {
-    typename constrain::op::step_hyperparameters<optimizer, stored>::prepared prepared;
+    typename constrain::op::step_hyperparameters<optimizer, stored>::prepared hyperparameters;
     optimizer_step step;
     stored scale; // multiplies the gradient
 
     template <int... i>
     void update(stored const* gradient, stored* weight, detail::quantized_block const (&field)[fields],
                 std::integer_sequence<int, i...>) const {
-      stored numbers[fields][op::block];
-      (field[i].read(map(i), numbers[i]), ...);
+      stored values[fields][op::block];
+      (field[i].read(map(i), values[i]), ...);
       // The captures are copies, so that the loop keeps them in registers.
-      simd_loop(field[0].count, [=, hyper = prepared, now = step, factor = scale, state = &numbers[0]](std::int64_t k) {
-        constrain::op::update_element<optimizer, stored>(hyper, now, gradient[k] * factor, weight[k], state[i][k]...);
-      });
-      (field[i].write(map(i), numbers[i]), ...);
+      simd_loop(field[0].count,
+                [=, hyper = hyperparameters, current_step = step, factor = scale, state = &values[0]](std::int64_t k) {
+                  constrain::op::update_element<optimizer, stored>(hyper, current_step, gradient[k] * factor, weight[k],
+                                                                   state[i][k]...);
+                });
+      (field[i].write(map(i), values[i]), ...);
     }
     static dynamic_map const& map(int i) { return dynamic_map::of(constrain::op::state_is_signed<optimizer>(i)); }
   };

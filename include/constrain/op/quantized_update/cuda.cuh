@@ -27,55 +27,55 @@ template <class stored, int fields> struct quantized_operands {
 template <class optimizer> struct quantized_maps {
   static constexpr int fields = op::state_fields<optimizer>();
   /// Whether any field is signed (`is_signed`) or unsigned (not `is_signed`).
-  static constexpr bool has(bool is_signed) {
+  static constexpr bool has_map(bool is_signed) {
     for (int i = 0; i < fields; ++i)
       if (op::state_is_signed<optimizer>(i) == is_signed) return true;
     return false;
   }
-  static constexpr int count = has(true) && has(false) ? 2 : 1;
+  static constexpr int count = has_map(true) && has_map(false) ? 2 : 1;
   /// The index of the map of field i.
   template <int i> static constexpr int index = count == 2 && !op::state_is_signed<optimizer>(i) ? 1 : 0;
 
   dynamic_map maps[count];
 
   /// Copies of the host's maps.
-  static quantized_maps copied() {
+  static quantized_maps copy_from_host() {
     if constexpr (count == 2) return {{dynamic_map::of(true), dynamic_map::of(false)}};
-    else return {{dynamic_map::of(has(true))}};
+    else return {{dynamic_map::of(has_map(true))}};
   }
 };
 
 /// The elements of a quantization block in a warp: every lane holds elements lane, lane + 32, ..., lane + 224.
 struct quantized_lanes {
-  static constexpr int each = 8; // elements per lane
-  int count;                     // elements of the quantization block, at most 256
+  static constexpr int per_lane = 8; // elements per lane
+  int count;                         // elements of the quantization block, at most 256
 
   /// The index, in the quantization block, of this lane's element j.
-  __device__ static int at(int j) { return static_cast<int>(threadIdx.x % 32) + 32 * j; }
+  __device__ static int index(int j) { return static_cast<int>(threadIdx.x % 32) + 32 * j; }
 
   /// Decodes this lane's elements of a field with the values of the field's map, [256]. Elements at or beyond `count`
   /// are 0. `codes`: the codes of the quantization block, here and in `write`.
   template <class stored>
-  __device__ void read(std::uint8_t const* codes, float scale, float const* values, stored (&to)[each]) const {
+  __device__ void read(std::uint8_t const* codes, float scale, float const* values, stored (&to)[per_lane]) const {
     CT_UNROLL
-    for (int j = 0; j < each; ++j)
-      to[j] = at(j) < count ? static_cast<stored>(values[codes[at(j)]] * scale) : stored(0);
+    for (int j = 0; j < per_lane; ++j)
+      to[j] = index(j) < count ? static_cast<stored>(values[codes[index(j)]] * scale) : stored(0);
   }
   /// Sets the scale and the codes from the field's new values `x` in all lanes; `nearest` is the search in the field's
   /// map. As integers, inf and NaN compare greater than every finite magnitude, so that they make the scale the largest
   /// finite float. All lanes of the warp must call this function.
   template <class stored>
-  __device__ void write(stored const (&x)[each], dynamic_map::search const& nearest, std::uint8_t* codes,
+  __device__ void write(stored const (&x)[per_lane], dynamic_map::search const& nearest, std::uint8_t* codes,
                         float* scale) const {
     std::int32_t largest_bits = 0;
     CT_UNROLL
-    for (int j = 0; j < each; ++j) {
+    for (int j = 0; j < per_lane; ++j) {
       auto const bits = __builtin_bit_cast(std::int32_t, static_cast<float>(x[j])) & 0x7fffffff;
-      if (at(j) < count && bits > largest_bits) largest_bits = bits;
+      if (index(j) < count && bits > largest_bits) largest_bits = bits;
     }
     CT_UNROLL
-    for (int other = 16; other > 0; other /= 2) {
-      auto const bits = __shfl_xor_sync(0xFFFFFFFF, largest_bits, other);
+    for (int lane_mask = 16; lane_mask > 0; lane_mask /= 2) {
+      auto const bits = __shfl_xor_sync(0xFFFFFFFF, largest_bits, lane_mask);
       if (bits > largest_bits) largest_bits = bits;
     }
     constexpr std::int32_t infinity = 0x7f800000;
@@ -83,8 +83,8 @@ struct quantized_lanes {
     if (threadIdx.x % 32 == 0) *scale = largest;
     float const divisor = largest > 0 ? largest : 1;
     CT_UNROLL
-    for (int j = 0; j < each; ++j)
-      if (at(j) < count) codes[at(j)] = static_cast<std::uint8_t>(nearest(static_cast<float>(x[j]) / divisor));
+    for (int j = 0; j < per_lane; ++j)
+      if (index(j) < count) codes[index(j)] = static_cast<std::uint8_t>(nearest(static_cast<float>(x[j]) / divisor));
   }
 };
 
@@ -101,7 +101,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   using lanes = detail::quantized_lanes;
   using maps_of = detail::quantized_maps<optimizer>;
   constexpr int block = op::quantized_update<optimizer>::block;
-  static_assert(block == 32 * lanes::each && block == cuda_threads && block == dynamic_map::codes);
+  static_assert(block == 32 * lanes::per_lane && block == cuda_threads && block == dynamic_map::codes);
   if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
   __shared__ float values[maps_of::count][block];
   CT_UNROLL
@@ -113,23 +113,23 @@ static __global__ void __launch_bounds__(cuda_threads)
   for (std::int64_t instance = blockIdx.y; instance < x.instances; instance += gridDim.y)
     for (auto b = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32; b * block < x.used;
          b += stride) {
-      auto const rest = x.used - b * block;
+      auto const remaining = x.used - b * block;
       auto const first = instance * x.elements + b * block;
-      auto const of_scale = instance * ((x.elements + block - 1) / block) + b;
-      lanes const mine{static_cast<int>(rest < block ? rest : block)};
-      stored state[sizeof...(field)][lanes::each];
-      (mine.read(x.codes[field] + first, x.scales[field][of_scale], values[maps_of::template index<field>],
-                 state[field]),
+      auto const scale_index = instance * ((x.elements + block - 1) / block) + b;
+      lanes const block_lanes{static_cast<int>(remaining < block ? remaining : block)};
+      stored state[sizeof...(field)][lanes::per_lane];
+      (block_lanes.read(x.codes[field] + first, x.scales[field][scale_index], values[maps_of::template index<field>],
+                        state[field]),
        ...);
       CT_UNROLL
-      for (int j = 0; j < lanes::each; ++j) {
-        auto const i = first + lanes::at(j);
-        if (lanes::at(j) < mine.count)
+      for (int j = 0; j < lanes::per_lane; ++j) {
+        auto const i = first + lanes::index(j);
+        if (lanes::index(j) < block_lanes.count)
           op::update_element<optimizer, stored>(prepared, hyper->step, x.gradient[i] * scale, x.weight[i],
                                                 state[field][j]...);
       }
-      (mine.write(state[field], maps.maps[maps_of::template index<field>].nearest(), x.codes[field] + first,
-                  x.scales[field] + of_scale),
+      (block_lanes.write(state[field], maps.maps[maps_of::template index<field>].nearest(), x.codes[field] + first,
+                         x.scales[field] + scale_index),
        ...);
     }
 }
@@ -160,11 +160,11 @@ private:
     if (x.used == 0 || x.instances == 0) return;
     auto const blocks = blocks_for(op::blocks(x.used), cuda_threads / 32);
     auto const instances = static_cast<unsigned>(std::min<std::int64_t>(x.instances, 65535));
-    auto const* const prepared =
+    auto const* const hyperparameters =
         reinterpret_cast<constrain::op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
     cuda_launch(*c.parameters.context, dim3(blocks, instances), cuda_threads,
-                quantized_update_kernel<optimizer, stored, field...>, x, detail::quantized_maps<optimizer>::copied(),
-                clip.data, prepared, c.options.decays);
+                quantized_update_kernel<optimizer, stored, field...>, x,
+                detail::quantized_maps<optimizer>::copy_from_host(), clip.data, hyperparameters, c.options.decays);
   }
 };
 

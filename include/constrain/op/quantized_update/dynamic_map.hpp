@@ -41,19 +41,20 @@ public:
 
     template <int... i> CT_HOST_DEVICE int find(float x, std::integer_sequence<int, i...>) const {
       float const magnitude = x < 0 ? -x : x;
-      float slope = 0, intercept = 0, last = 0;
+      float slope = 0, intercept = 0, max_offset = 0;
       // The search has no branches, so that the compiler can vectorize a loop that calls this function.
-      ((slope = magnitude > from_[i] ? slope_[i] : slope, intercept = magnitude > from_[i] ? intercept_[i] : intercept,
-        last = magnitude > from_[i] ? last_[i] : last),
+      ((slope = magnitude > lower_bound_[i] ? slope_[i] : slope,
+        intercept = magnitude > lower_bound_[i] ? intercept_[i] : intercept,
+        max_offset = magnitude > lower_bound_[i] ? max_offset_[i] : max_offset),
        ...);
       float const scaled = magnitude * slope + intercept;
-      int const offset = static_cast<int>(scaled < last ? scaled : last);
+      int const offset = static_cast<int>(scaled < max_offset ? scaled : max_offset);
       return x < 0 ? zero_ - (offset < zero_ ? offset : zero_) : zero_ + offset;
     }
 
-    // Zone i begins above from_[i]. In zone i, the code of |x| is zero_ + min(slope_[i] |x| + intercept_[i],
-    // last_[i]), rounded down.
-    float from_[zones], slope_[zones], intercept_[zones], last_[zones];
+    // Zone i begins above lower_bound_[i]. In zone i, the code of |x| is zero_ + min(slope_[i] |x| + intercept_[i],
+    // max_offset_[i]), rounded down.
+    float lower_bound_[zones], slope_[zones], intercept_[zones], max_offset_[zones];
     int zero_;
   };
   /// The search in this map.

@@ -5,16 +5,16 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 CONSTRAIN_INLINE dynamic_map const& dynamic_map::of(bool is_signed) {
-  static dynamic_map const with_sign(true), without_sign(false);
-  return is_signed ? with_sign : without_sign;
+  static dynamic_map const signed_map(true), unsigned_map(false);
+  return is_signed ? signed_map : unsigned_map;
 }
 
 CONSTRAIN_INLINE dynamic_map::dynamic_map(bool is_signed) {
   constexpr float powers[] = {1e-6f, 1e-5f, 1e-4f, 1e-3f, 1e-2f, 1e-1f, 1};
-  int const at_zero = zero(is_signed);
-  values_[at_zero] = 0;
+  int const zero_code = zero(is_signed);
+  values_[zero_code] = 0;
   values_[codes - 1] = 1;
-  nearest_.zero_ = at_zero;
+  nearest_.zero_ = zero_code;
   int first = 1; // code of the decade's first value, minus the code of 0
   for (int decade = 0; decade < 7; ++decade) {
     int const intervals = 1 << (is_signed ? decade : decade + 1);
@@ -26,21 +26,21 @@ CONSTRAIN_INLINE dynamic_map::dynamic_map(bool is_signed) {
     };
     for (int i = 0; i < intervals; ++i) {
       float const value = powers[decade] * ((boundary(i) + boundary(i + 1)) / 2);
-      values_[at_zero + first + i] = value;
-      if (is_signed) values_[at_zero - first - i] = -value;
+      values_[zero_code + first + i] = value;
+      if (is_signed) values_[zero_code - first - i] = -value;
     }
     // The value nearest to a number is the midpoint of the interval around the number, with two exceptions. At the
     // beginning of a decade, the preceding value may be nearer: 0, or the last midpoint of the previous decade, whose
     // intervals are narrower. At the end of the last decade, 1 may be nearer.
-    nearest_.from_[decade] = (values_[at_zero + first - 1] + values_[at_zero + first]) / 2;
+    nearest_.lower_bound_[decade] = (values_[zero_code + first - 1] + values_[zero_code + first]) / 2;
     nearest_.slope_[decade] = static_cast<float>(intervals / (0.9 * double{powers[decade]}));
     nearest_.intercept_[decade] = static_cast<float>(first - intervals / 9.0);
     first += intervals;
-    nearest_.last_[decade] = static_cast<float>(first - 1);
+    nearest_.max_offset_[decade] = static_cast<float>(first - 1);
   }
-  nearest_.from_[7] = (values_[codes - 2] + 1) / 2;
+  nearest_.lower_bound_[7] = (values_[codes - 2] + 1) / 2;
   nearest_.slope_[7] = 0;
-  nearest_.intercept_[7] = nearest_.last_[7] = static_cast<float>(first);
+  nearest_.intercept_[7] = nearest_.max_offset_[7] = static_cast<float>(first);
 }
 
 } // namespace constrain

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 inline std::int64_t used_elements(call const& c, op::quantized_update_options const& options, std::int64_t stored) {
   auto const full = options.elements;
   if (stored == full) return stored;
-  return std::clamp<std::int64_t>(full - c.parameters.group->rank() * stored, 0, stored);
+  return std::clamp<std::int64_t>(full - c.parameters.zero->rank() * stored, 0, stored);
 }
 
 } // namespace constrain::detail

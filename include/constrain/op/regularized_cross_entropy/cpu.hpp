@@ -18,25 +18,25 @@ public:
 
   /// The loss of the row x, whose logsumexp is `log_sum`; 0 for an ignored label.
   double loss(stored const* x, std::int32_t label, accumulate log_sum) const {
-    double const plain = cross_entropy_of(x, label, log_sum);
-    if (is_plain() || label == ignored_label) return plain;
-    double const smoothing = options_.label_smoothing, wide = static_cast<double>(log_sum);
+    double const nll = cross_entropy_of(x, label, log_sum);
+    if (is_plain() || label == ignored_label) return nll;
+    double const smoothing = options_.label_smoothing, log_sum_fp64 = static_cast<double>(log_sum);
     double const sum =
         static_cast<double>(ordered_sum<accumulate>(0, classes_, [=](std::int64_t i) { return accumulate(x[i]); }));
-    double const uniform = wide - sum / static_cast<double>(classes_); // the mean of -log softmax
-    return (1 - smoothing) * plain + smoothing * uniform + options_.z_loss * wide * wide;
+    double const uniform_loss = log_sum_fp64 - sum / static_cast<double>(classes_); // the mean of -log softmax
+    return (1 - smoothing) * nll + smoothing * uniform_loss + options_.z_loss * log_sum_fp64 * log_sum_fp64;
   }
   /// dlogits = the gradient of the loss with respect to the row x, whose logsumexp is `log_sum`, times the scale; 0 for
   /// an ignored label. x and dlogits may share memory.
   void gradient(stored const* x, std::int32_t label, accumulate log_sum, stored* dlogits) const {
     if (is_plain()) return cross_entropy_gradient_of(x, classes_, label, log_sum, scale_, dlogits);
-    auto const on_label = static_cast<accumulate>(1 - options_.label_smoothing);
-    auto const on_each = static_cast<accumulate>(options_.label_smoothing / static_cast<double>(classes_));
-    accumulate const growth = 1 + static_cast<accumulate>(2 * options_.z_loss) * log_sum;
+    auto const label_target = static_cast<accumulate>(1 - options_.label_smoothing);
+    auto const uniform_target = static_cast<accumulate>(options_.label_smoothing / static_cast<double>(classes_));
+    accumulate const softmax_factor = 1 + static_cast<accumulate>(2 * options_.z_loss) * log_sum;
     accumulate const factor = label == ignored_label ? accumulate(0) : scale_;
     simd_loop(classes_, [=](std::int64_t i) {
-      accumulate const target = on_each + (i == label ? on_label : accumulate(0));
-      dlogits[i] = (math::exp_or_zero(x[i] - log_sum) * growth - target) * factor;
+      accumulate const target = uniform_target + (i == label ? label_target : accumulate(0));
+      dlogits[i] = (math::exp_or_zero(x[i] - log_sum) * softmax_factor - target) * factor;
     });
   }
 
@@ -54,12 +54,12 @@ template <> struct kernel<op::regularized_cross_entropy, cpu> {
                   tensor<std::int32_t const> labels, tensor<double const> inverse_count, tensor<double> loss,
                   tensor<accumulate> row_log_sum_exp, tensor<double> row_loss) {
     auto const classes = logits.features(), stride = logits.row_stride();
-    regularized_loss<stored> const of(c.options, classes, 1);
+    regularized_loss<stored> const regularized(c.options, classes, 1);
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         stored const* x = logits.data + row * stride;
         row_log_sum_exp[row] = log_sum_exp(x, classes);
-        row_loss[row] = of.loss(x, labels[row], row_log_sum_exp[row]);
+        row_loss[row] = regularized.loss(x, labels[row], row_log_sum_exp[row]);
       }
     });
     add_up_loss(c, row_loss, inverse_count[0], loss);
@@ -72,11 +72,12 @@ template <> struct kernel<op::regularized_cross_entropy_gradient, cpu> {
                   tensor<stored const> logits, tensor<std::int32_t const> labels,
                   tensor<accumulate const> row_log_sum_exp, tensor<double const> inverse_count,
                   tensor<stored> dlogits) {
-    auto const stride = logits.row_stride(), to = dlogits.row_stride();
-    regularized_loss<stored> const of(c.options, logits.features(), dloss[0] * inverse_count[0]);
+    auto const stride = logits.row_stride(), to_stride = dlogits.row_stride();
+    regularized_loss<stored> const regularized(c.options, logits.features(), dloss[0] * inverse_count[0]);
     parallel_chunks(labels.count, 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
-        of.gradient(logits.data + row * stride, labels[row], row_log_sum_exp[row], dlogits.data + row * to);
+        regularized.gradient(logits.data + row * stride, labels[row], row_log_sum_exp[row],
+                             dlogits.data + row * to_stride);
     });
   }
 };

@@ -16,20 +16,20 @@ template <class stored, class accumulate> struct rms_norm_gradient_arrays {
 };
 
 /// Adds the terms of the first `count` rows of dy and x to a block's sums of dweight, `sums` [width]; if `starts`,
-/// overwrites the sums instead. rstd [count]: of these rows. `pair`: columns per access. All threads of the block must
+/// overwrites the sums instead. rstd [count]: of these rows. n: columns per access. All threads of the block must
 /// call this function.
-template <int pair, class stored, class accumulate>
+template <int n, class stored, class accumulate>
 __device__ void add_rms_norm_columns(stored const* dy, stored const* x, accumulate const* rstd, int count,
                                      std::int64_t width, bool starts, accumulate* sums) {
-  for (auto i = static_cast<std::int64_t>(threadIdx.x) * pair; i < width; i += cuda_threads * pair) {
-    accumulate of_weight[pair]{}, gradient[pair], input[pair];
-    if (!starts) load_pack(sums + i, of_weight);
+  for (auto i = static_cast<std::int64_t>(threadIdx.x) * n; i < width; i += cuda_threads * n) {
+    accumulate weight_sums[n]{}, gradient[n], input[n];
+    if (!starts) load_pack(sums + i, weight_sums);
     for (int row = 0; row < count; ++row) {
       load_pack(dy + row * width + i, gradient), load_pack(x + row * width + i, input);
       CT_UNROLL
-      for (int j = 0; j < pair; ++j) of_weight[j] += gradient[j] * (input[j] * rstd[row]);
+      for (int j = 0; j < n; ++j) weight_sums[j] += gradient[j] * (input[j] * rstd[row]);
     }
-    store_pack(of_weight, sums + i);
+    store_pack(weight_sums, sums + i);
   }
 }
 
@@ -140,8 +140,9 @@ template <class architecture> struct kernel<op::rms_norm_gradient, cuda<architec
       launch(&rms_norm_gradient_kernel<pack_of<stored>, stored, accumulate>);
     else launch(&rms_norm_gradient_kernel<1, stored, accumulate>);
     if (stays_in_parts) return;
-    detail::few_parts<accumulate, 1> const all{{{sums, dweight.data, width, width, parts, 1, c.add_to(1) ? 1 : 0}}};
-    start_sum_parts(*c.parameters.context, all, 1);
+    detail::parts_array<accumulate, 1> const entries{
+        {{sums, dweight.data, width, width, parts, 1, c.add_to(1) ? 1 : 0}}};
+    start_sum_parts(*c.parameters.context, entries, 1);
   }
 };
 

@@ -19,11 +19,11 @@ template <int n, class stored, class accumulate> struct rotary_embedding_packs {
   accumulate sign;                       // of the angles: 1, or -1 to rotate back
 
   __device__ void operator()(std::int64_t i) const {
-    auto const head_of_all = by_packs.quotient(i);
-    auto const j = (i - head_of_all * packs) * n;
-    auto const row = by_heads.quotient(head_of_all);
+    auto const head_index = by_packs.quotient(i);
+    auto const j = (i - head_index * packs) * n;
+    auto const row = by_heads.quotient(head_index);
     auto const token = positions == nullptr ? row - by_tokens.quotient(row) * tokens : std::int64_t{positions[row]};
-    auto const begin = (head_of_all - row * heads) * 2 * half + j;
+    auto const begin = (head_index - row * heads) * 2 * half + j;
     stored const* const from = x + row * from_stride + begin;
     stored* const to = y + row * to_stride + begin;
     accumulate const* const cosines = table + token * 2 * half + j;
@@ -31,13 +31,13 @@ template <int n, class stored, class accumulate> struct rotary_embedding_packs {
     accumulate cosine[n], sine[n];
     load_pack(from, first), load_pack(from + half, second);
     load_pack(cosines, cosine), load_pack(cosines + half, sine);
-    arithmetic<stored> turned[n];
+    arithmetic<stored> rotated[n];
     CT_UNROLL
-    for (int k = 0; k < n; ++k) turned[k] = first[k] * cosine[k] - second[k] * (sign * sine[k]);
-    store_pack(turned, to);
+    for (int k = 0; k < n; ++k) rotated[k] = first[k] * cosine[k] - second[k] * (sign * sine[k]);
+    store_pack(rotated, to);
     CT_UNROLL
-    for (int k = 0; k < n; ++k) turned[k] = second[k] * cosine[k] + first[k] * (sign * sine[k]);
-    store_pack(turned, to + half);
+    for (int k = 0; k < n; ++k) rotated[k] = second[k] * cosine[k] + first[k] * (sign * sine[k]);
+    store_pack(rotated, to + half);
   }
 };
 
@@ -59,9 +59,9 @@ template <class architecture> struct kernel<op::rotary_embedding, cuda<architect
                        c.options.back ? accumulate(-1) : accumulate(1)});
     };
     constexpr int n = pack_of<stored>;
-    bool const by_packs =
+    bool const uses_packs =
         half % n == 0 && x.row_stride() % n == 0 && y.row_stride() % n == 0 && are_aligned(x.data, table.data, y.data);
-    if (by_packs) start(std::integral_constant<int, n>{});
+    if (uses_packs) start(std::integral_constant<int, n>{});
     else start(std::integral_constant<int, 1>{});
   }
 };

@@ -42,7 +42,7 @@ struct rotary_table {
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
-    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    if (auto const refusal = needs_reals(in); refusal.reason != why::nothing) return refusal;
     if (in[0].shape.rank != 3) return inferred::failure<wrong_number_of_dimensions>(3, in[0].shape.rank);
     if (o.head_width < 2 || o.head_width % 2 != 0) return inferred::failure<head_width_is_odd>(2, o.head_width);
     bool const in_range = o.theta >= 1 && o.theta <= 1e30 && o.factor >= 1 && o.factor <= 1e30 &&
@@ -104,7 +104,7 @@ struct rotary_embedding {
   };
 
   static constexpr inferred infer(operand_types const& in, options const&) {
-    if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
+    if (auto const refusal = needs_reals(in, 2); refusal.reason != why::nothing) return refusal;
     auto const& x = in[0].shape;
     auto const& table = in[1].shape;
     if (x.rank != 3) return inferred::failure<wrong_number_of_dimensions>(3, x.rank);
@@ -132,10 +132,10 @@ struct rotary_embedding {
     return true;
   }
   static constexpr void gradient(backward& b) {
-    auto turned = b.options<rotary_embedding>();
-    turned.back = !turned.back;
-    if (b.inputs() == 2) b.emit<rotary_embedding>({b.gradient(), b.input(1)}, {0}, turned);
-    else b.emit<rotary_embedding>({b.gradient(), b.input(1), b.input(2)}, {0}, turned);
+    auto inverse = b.options<rotary_embedding>();
+    inverse.back = !inverse.back;
+    if (b.inputs() == 2) b.emit<rotary_embedding>({b.gradient(), b.input(1)}, {0}, inverse);
+    else b.emit<rotary_embedding>({b.gradient(), b.input(1), b.input(2)}, {0}, inverse);
   }
 };
 

@@ -12,13 +12,13 @@ namespace detail {
 /// Frequency j of rotary position embeddings, for j in [0, head width / 2), in turns per token; see `rotary_options`.
 CT_HOST_DEVICE inline double rotary_frequency(rotary_options const& o, std::int64_t j) {
   double const frequency = math::pow(o.theta, -2.0 * static_cast<double>(j) / o.head_width) / 6.283185307179586;
-  double const slow = frequency / o.factor;
-  if (o.original_context == 0) return slow;
+  double const scaled_frequency = frequency / o.factor;
+  if (o.original_context == 0) return scaled_frequency;
   double const turns = o.original_context * frequency;
-  if (turns <= o.low_freq_factor) return slow;
+  if (turns <= o.low_freq_factor) return scaled_frequency;
   if (turns >= o.high_freq_factor) return frequency;
-  double const share = (turns - o.low_freq_factor) / (o.high_freq_factor - o.low_freq_factor);
-  return slow + share * (frequency - slow);
+  double const ramp = (turns - o.low_freq_factor) / (o.high_freq_factor - o.low_freq_factor);
+  return scaled_frequency + ramp * (frequency - scaled_frequency);
 }
 
 } // namespace detail

@@ -35,7 +35,7 @@ struct select_token {
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
-    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    if (auto const refusal = needs_reals(in); refusal.reason != why::nothing) return refusal;
     auto const& s = in[0].shape;
     if (s.rank != 3) return inferred::failure<wrong_number_of_dimensions>(3, s.rank);
     if (o.index < 0 || o.index >= s.extent[1]) return inferred::failure<no_such_token>(s.extent[1], o.index);

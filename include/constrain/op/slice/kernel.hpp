@@ -15,14 +15,15 @@ struct slice_map {
   std::int64_t features;   // elements of a row of `rows`
   std::int64_t row_stride; // elements from one row of `rows` to the next
 
-  /// `part`: shape of the slice. `dimension`: index of the sliced dimension. `full_extent`: extent of the full tensor
-  /// in this dimension. `first`: index of the slice's first element in this dimension. `rows`: the full tensor or the
-  /// slice, whichever may be strided.
+  /// `slice_shape`: shape of the slice. `dimension`: index of the sliced dimension. `full_extent`: extent of the full
+  /// tensor in this dimension. `first`: index of the slice's first element in this dimension. `rows`: the full tensor
+  /// or the slice, whichever may be strided.
   template <class T>
-  slice_map(shape const& part, int dimension, std::int64_t full_extent, std::int64_t first, tensor<T> const& rows)
-      : inner(1), extent(part.extent[dimension]), full(full_extent), begin(first), features(rows.features()),
+  slice_map(shape const& slice_shape, int dimension, std::int64_t full_extent, std::int64_t first,
+            tensor<T> const& rows)
+      : inner(1), extent(slice_shape.extent[dimension]), full(full_extent), begin(first), features(rows.features()),
         row_stride(rows.row_stride()) {
-    for (int d = dimension + 1; d < part.rank; ++d) inner *= part.extent[d];
+    for (int d = dimension + 1; d < slice_shape.rank; ++d) inner *= slice_shape.extent[d];
   }
 
   /// Index, in the full tensor, of element i of the slice.
@@ -74,8 +75,8 @@ template <class stored> struct add_slice_elements {
   slice_map map;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    auto const to = map.in_full(i);
-    dx[to] = dx[to] + dy[map.in_rows(i)];
+    auto const index = map.in_full(i);
+    dx[index] = dx[index] + dy[map.in_rows(i)];
   }
 };
 

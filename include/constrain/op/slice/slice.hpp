@@ -63,13 +63,13 @@ struct slice {
   static constexpr inferred infer(operand_types const& in, options const& o) {
     auto s = in[0].shape;
     if (o.dimension < 0 || o.dimension >= s.rank) return inferred::failure<no_such_dimension>(s.rank, o.dimension);
-    auto const whole = s.extent[o.dimension];
+    auto const full_extent = s.extent[o.dimension];
     if (o.extent < 1) return inferred::failure<slice_is_empty>(1, o.extent);
-    if (o.begin < 0) return inferred::failure<slice_is_out_of_range>(whole, o.begin);
-    if (o.begin > whole || o.extent > (whole - o.begin) / o.iterations) {
-      constexpr auto most = std::numeric_limits<std::int64_t>::max();
-      auto const end = o.extent > most - o.begin ? most : o.begin + o.extent;
-      return inferred::failure<slice_is_out_of_range>(whole, o.begin > whole ? o.begin : end);
+    if (o.begin < 0) return inferred::failure<slice_is_out_of_range>(full_extent, o.begin);
+    if (o.begin > full_extent || o.extent > (full_extent - o.begin) / o.iterations) {
+      constexpr auto maximum = std::numeric_limits<std::int64_t>::max();
+      auto const end = o.extent > maximum - o.begin ? maximum : o.begin + o.extent;
+      return inferred::failure<slice_is_out_of_range>(full_extent, o.begin > full_extent ? o.begin : end);
     }
     s.extent[o.dimension] = o.extent;
     return inferred::one(in[0].type, s);
@@ -79,9 +79,9 @@ struct slice {
   static constexpr bool divide(options& o, division& d) {
     if (o.dimension != d.dimensions - 1) return true;
     std::int64_t begin = 0, covered = 0;
-    auto const all = d.parts.extents;
+    auto const extents = d.parts.extents;
     d.parts.extents.count = 0;
-    for (auto extent : all) {
+    for (auto extent : extents) {
       if (o.begin <= begin && begin + extent <= o.begin + o.extent)
         d.parts.extents.push_back(extent), covered += extent;
       begin += extent;

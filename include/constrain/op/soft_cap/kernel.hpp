@@ -32,8 +32,8 @@ template <class stored> struct soft_cap_gradient_elements {
   arithmetic<stored> cap;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    auto const share = static_cast<arithmetic<stored>>(y[i]) / cap;
-    dx[i] = static_cast<arithmetic<stored>>(dy[i]) * (1 - share * share);
+    auto const ratio = static_cast<arithmetic<stored>>(y[i]) / cap;
+    dx[i] = static_cast<arithmetic<stored>>(dy[i]) * (1 - ratio * ratio);
   }
 };
 

@@ -36,7 +36,7 @@ struct soft_cap {
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
-    if (auto const wrong = needs_reals(in); wrong.reason != why::nothing) return wrong;
+    if (auto const refusal = needs_reals(in); refusal.reason != why::nothing) return refusal;
     if (!(o.cap >= constrain::detail::smallest_fp32_option && o.cap <= constrain::detail::largest_fp32_option))
       return inferred::failure<cap_is_out_of_range>(0, 0);
     return inferred::one(in[0].type, in[0].shape);

@@ -36,8 +36,8 @@ struct squared_error_sum {
   CT_HOST_DEVICE void operator()(std::int64_t) const {
     double sum = 0;
     for (std::int64_t part = 0; part < op::squared_error::parts; ++part) sum += partial[part];
-    double const share = sum * *inverse_count;
-    loss[0] = add ? loss[0] + share : share;
+    double const contribution = sum * *inverse_count;
+    loss[0] = add ? loss[0] + contribution : contribution;
   }
 };
 

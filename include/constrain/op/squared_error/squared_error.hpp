@@ -29,8 +29,8 @@ struct squared_error {
   static constexpr std::int64_t parts = 64; // number of partial sums
 
   static constexpr inferred infer(operand_types const& in) {
-    if (auto const wrong = needs_reals(in, 2); wrong.reason != why::nothing) return wrong;
-    if (auto const wrong = needs_one_shape(in[0], in[1]); wrong.reason != why::nothing) return wrong;
+    if (auto const refusal = needs_reals(in, 2); refusal.reason != why::nothing) return refusal;
+    if (auto const refusal = needs_one_shape(in[0], in[1]); refusal.reason != why::nothing) return refusal;
     return inferred::one(dtype::f64, {}).and_also(dtype::f64, shape(parts));
   }
   static constexpr void gradient(backward& b) {

@@ -12,16 +12,16 @@ template <> struct kernel<op::tensor_gather, cpu> {
   static void run(call const& c, tensor<stored const> x, tensor<stored> y, tensor<stored> buffer) {
     auto& group = *c.parameters.tensor;
     auto const columns = x.features(), features = y.features(), ranks = std::int64_t{group.size()};
-    auto const most = buffer.count / (columns * ranks); // maximum rows per exchange
-    for (std::int64_t from = 0; from < x.rows(); from += most) {
-      auto const rows = std::min(most, x.rows() - from);
-      detail::gather_equal_counts(group, x.data + from * columns, rows * columns, buffer.data);
+    auto const rows_per_exchange = buffer.count / (columns * ranks); // maximum rows per exchange
+    for (std::int64_t first_row = 0; first_row < x.rows(); first_row += rows_per_exchange) {
+      auto const rows = std::min(rows_per_exchange, x.rows() - first_row);
+      detail::gather_equal_counts(group, x.data + first_row * columns, rows * columns, buffer.data);
       parallel_chunks(rows, 16, [=](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row)
           for (std::int64_t rank = 0; rank < ranks; ++rank) {
             auto const first = rank * columns;
             std::copy_n(buffer.data + (rank * rows + row) * columns, std::min(columns, features - first),
-                        y.data + (from + row) * features + first);
+                        y.data + (first_row + row) * features + first);
           }
       });
     }
@@ -31,11 +31,11 @@ template <> struct kernel<op::tensor_gather, cpu> {
 template <> struct kernel<op::tensor_gather_gradient, cpu> {
   template <class stored> static void run(call const& c, tensor<stored const> dy, tensor<stored> dx) {
     auto const columns = dx.features(), features = dy.features(), first = c.parameters.tensor->rank() * columns;
-    auto const used = std::clamp<std::int64_t>(features - first, 0, columns);
+    auto const valid_columns = std::clamp<std::int64_t>(features - first, 0, columns);
     parallel_chunks(dx.rows(), 16, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        std::copy_n(dy.data + row * features + first, used, dx.data + row * columns);
-        std::fill_n(dx.data + row * columns + used, columns - used, stored(0));
+        std::copy_n(dy.data + row * features + first, valid_columns, dx.data + row * columns);
+        std::fill_n(dx.data + row * columns + valid_columns, columns - valid_columns, stored(0));
       }
     });
   }

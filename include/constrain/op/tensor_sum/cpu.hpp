@@ -11,8 +11,8 @@ template <> struct kernel<op::tensor_sum, cpu> {
     if (x.data != y.data) for_elements(y.count, [=](std::int64_t i) { y[i] = x[i]; });
     detail::all_reduce(*c.parameters.tensor, y, buffer);
   }
-  template <class stored, class added>
-  static void run(call const& c, tensor<stored const> x, tensor<added const> b, tensor<stored> y,
+  template <class stored, class bias_type>
+  static void run(call const& c, tensor<stored const> x, tensor<bias_type const> b, tensor<stored> y,
                   tensor<stored> buffer) {
     run(c, x, y, buffer);
     auto const width = y.features();

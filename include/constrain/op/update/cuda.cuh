@@ -53,13 +53,14 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const begin = static_cast<std::int64_t>(blockIdx.x - entry.first_block) * detail::update_chunk;
   auto const end = begin + detail::update_chunk < entry.count ? begin + detail::update_chunk : entry.count;
   auto const thread = static_cast<std::int64_t>(threadIdx.x);
-  // Threads update packs up to element `rest`, and single elements from there on.
-  auto const rest = are_aligned(entry.gradient, entry.weight, entry.fields_of_state[field]...) ? end - end % n : begin;
+  // Threads update packs up to element `packs_end`, and single elements from there on.
+  auto const packs_end =
+      are_aligned(entry.gradient, entry.weight, entry.fields_of_state[field]...) ? end - end % n : begin;
   CT_KEEP_LOOP
-  for (auto i = begin + thread * n; i < rest; i += cuda_threads * n)
+  for (auto i = begin + thread * n; i < packs_end; i += cuda_threads * n)
     detail::update_pack<optimizer, n>(entry, i, scale, prepared, step, fields);
   CT_KEEP_LOOP
-  for (auto i = rest + thread; i < end; i += cuda_threads)
+  for (auto i = packs_end + thread; i < end; i += cuda_threads)
     detail::update_pack<optimizer, 1>(entry, i, scale, prepared, step, fields);
 }
 
@@ -81,8 +82,9 @@ template <class optimizer, class architecture> struct kernel<op::update<optimize
     auto& tensors = context.template pending<tensors_of<stored>>(c);
     tensors.add(c, {gradient.data, weight.data, {state.data...}, weight.count, c.options.decays ? 1 : 0, 0});
     if (c.more_tensors_follow) return;
-    auto const* const prepared = reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
-    start(context, tensors, clip.data, prepared, std::make_integer_sequence<int, fields>{});
+    auto const* const hyperparameters =
+        reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
+    start(context, tensors, clip.data, hyperparameters, std::make_integer_sequence<int, fields>{});
   }
 
 private:

@@ -34,9 +34,10 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
   prepared decaying, other; // `decaying`: with weight decay; `other`: without it
   optimizer_step step;      // number of this update, counted from 1
 
-  /// The hyperparameters of step `now`, from the optimizer's `hyper`.
-  step_hyperparameters(typename optimizer::hyper hyper, optimizer_step now)
-      : base_hyperparameters<optimizer, real>(hyper, now), decaying(prepare(hyper, now)), other(decaying), step(now) {
+  /// The hyperparameters of step `current_step`, from the optimizer's `hyper`.
+  step_hyperparameters(typename optimizer::hyper hyper, optimizer_step current_step)
+      : base_hyperparameters<optimizer, real>(hyper, current_step), decaying(prepare(hyper, current_step)),
+        other(decaying), step(current_step) {
     // An element-wise optimizer may read the hyperparameters of its base from `hyper.base`; an update rule reads them
     // from the member `base`, which also holds them without weight decay.
     constexpr bool is_elementwise = !has_update_rule<optimizer> && requires {
@@ -45,18 +46,18 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
     constexpr bool updates_with_base = is_elementwise && requires { hyper.base; };
     if constexpr (updates_with_base || requires { hyper.weight_decay; }) {
       remove_decay<updates_with_base>(hyper);
-      other = prepare(hyper, now);
+      other = prepare(hyper, current_step);
     }
   }
 
-  /// The hyperparameters with weight decay if `yes`, otherwise without.
-  CT_HOST_DEVICE prepared const& decays(bool yes) const { return yes ? decaying : other; }
+  /// The hyperparameters with weight decay if `with_decay`, otherwise without.
+  CT_HOST_DEVICE prepared const& decays(bool with_decay) const { return with_decay ? decaying : other; }
 
 private:
-  /// Sets the weight decay to 0; if `of_base`, also in the hyperparameters of the base optimizer.
-  template <bool of_base, class hyperparameters> static void remove_decay(hyperparameters& hyper) {
+  /// Sets the weight decay to 0; if `includes_base`, also in the hyperparameters of the base optimizer.
+  template <bool includes_base, class hyperparameters> static void remove_decay(hyperparameters& hyper) {
     if constexpr (requires { hyper.weight_decay; }) hyper.weight_decay = 0;
-    if constexpr (of_base && requires { hyper.base; }) remove_decay<true>(hyper.base);
+    if constexpr (includes_base && requires { hyper.base; }) remove_decay<true>(hyper.base);
   }
 };
 
@@ -68,7 +69,8 @@ struct base_hyperparameters<optimizer, real> {
   step_hyperparameters<typename optimizer::base, real> base; // hyperparameters of the base optimizer
 
   /// Takes the hyperparameters of the base optimizer from `hyper`, the hyperparameters of `optimizer`.
-  base_hyperparameters(typename optimizer::hyper const& hyper, optimizer_step now) : base(hyper_of_base(hyper), now) {}
+  base_hyperparameters(typename optimizer::hyper const& hyper, optimizer_step current_step)
+      : base(hyper_of_base(hyper), current_step) {}
 
   /// The `hyper` of the base optimizer.
   static auto const& hyper_of_base(typename optimizer::hyper const& hyper) {

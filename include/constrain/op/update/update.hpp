@@ -57,17 +57,17 @@ CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step 
                                           fields&... field) {
   using state = typename optimizer::template state<real>;
   if constexpr (sizeof...(fields) == 0) {
-    state none;
-    weight = optimizer::template update<real>(weight, gradient, none, hyper, step);
+    state empty_state;
+    weight = optimizer::template update<real>(weight, gradient, empty_state, hyper, step);
   } else {
     struct packed {
       real field[sizeof...(fields)];
     };
     auto s = __builtin_bit_cast(state, packed{{static_cast<real>(field)...}});
     weight = optimizer::template update<real>(weight, gradient, s, hyper, step);
-    auto const changed = __builtin_bit_cast(packed, s);
-    int next = 0;
-    ((field = static_cast<fields>(changed.field[next++])), ...);
+    auto const new_state = __builtin_bit_cast(packed, s);
+    int i = 0;
+    ((field = static_cast<fields>(new_state.field[i++])), ...);
   }
 }
 

@@ -66,10 +66,10 @@ public:
 
   /// The parameter, or, if it is stored in 16 bits, its fp32 copy, which is rounded into the parameter after the
   /// update.
-  constexpr value parameter() const { return part_ < 0 ? value{out_, working_copy_} : new_parameter_; }
+  constexpr value parameter() const { return part_index_ < 0 ? value{out_, working_copy_} : new_parameter_; }
   /// The gradient of the batch's loss with respect to the parameter, before clipping. With precision::fp16, the
   /// gradient is multiplied by the loss scale.
-  constexpr value gradient() const { return part_ < 0 ? value{out_, {gradient_, at::current}} : new_gradient_; }
+  constexpr value gradient() const { return part_index_ < 0 ? value{out_, {gradient_, at::current}} : new_gradient_; }
   /// [norm, scale] in fp64. Rules multiply the gradient by the second element, the scale, which clips by the norm of
   /// all gradients, undoes the loss scale, and is 0 if the norm is not finite. With `optimizer::in_backward`, the norm
   /// is the norm of this gradient only, and nothing is clipped.
@@ -84,8 +84,8 @@ public:
   /// the program can hold.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
-    for (auto const& other : program.values)
-      if (other.role == role::state && other.belongs_to == parameter_ && is_named(other, name))
+    for (auto const& existing : program.values)
+      if (existing.role == role::state && existing.belongs_to == parameter_ && is_named(existing, name))
         program.fail(diagnosis_with<state_named_twice>(info().line));
     value_info state;
     state.block = block;
@@ -108,24 +108,26 @@ public:
   /// result of `parameter`, `gradient` or `state`. `target` and `source` must have the same shape.
   constexpr void assign(value target, value source) {
     if (!out_.program.failure.ok()) return; // after a failure, `emit_all` returns no values
-    if (part_ >= 0 && target.where() == new_parameter_.where()) return replace(new_parameter_, source);
-    if (part_ >= 0 && target.where() == new_gradient_.where()) return replace(new_gradient_, source);
+    if (part_index_ >= 0 && target.where() == new_parameter_.where()) return replace(new_parameter_, source);
+    if (part_index_ >= 0 && target.where() == new_gradient_.where()) return replace(new_gradient_, source);
     out_.call<op::assign>({source.where(), scale_}, {target.where()}, {.to = target.type()}, info().line);
   }
 
   /// Calls f(update_rule&) for each part of the parameter, then stores the values that the calls assign to the parts.
   /// If the parameter has no parts or this object already refers to a part, calls f(*this).
   template <class function> constexpr void for_each_part(function const& f) {
-    if (part_ >= 0 || info().parts < 0) return f(*this);
+    if (part_index_ >= 0 || info().parts < 0) return f(*this);
     auto const parts = out_.program.part_lists[info().parts];
     node new_parameters, new_gradients;
     bool stores_parameter = false, stores_gradient = false;
     std::int64_t begin = 0;
     for (int k = 0; k < parts.extents.size(); ++k) {
-      auto const cut = [&](value full) { return slice(full, parts.dimension, begin, parts.extents[k], info().line); };
-      value const parameter_part = cut(parameter()), gradient_part = cut(gradient());
+      auto const slice_part = [&](value full) {
+        return slice(full, parts.dimension, begin, parts.extents[k], info().line);
+      };
+      value const parameter_part = slice_part(parameter()), gradient_part = slice_part(gradient());
       update_rule part = *this;
-      part.part_ = k;
+      part.part_index_ = k;
       part.new_parameter_ = parameter_part, part.new_gradient_ = gradient_part;
       f(part);
       stores_parameter = stores_parameter || part.new_parameter_.where() != parameter_part.where();
@@ -134,13 +136,13 @@ public:
       new_gradients.inputs.push_back(part.new_gradient_.where());
       begin += parts.extents[k];
     }
-    if (stores_parameter) assign(parameter(), joined(new_parameters, parts.dimension));
-    if (stores_gradient) assign(gradient(), joined(new_gradients, parts.dimension));
+    if (stores_parameter) assign(parameter(), join_parts(new_parameters, parts.dimension));
+    if (stores_gradient) assign(gradient(), join_parts(new_gradients, parts.dimension));
   }
 
   /// Refuses the program if this object refers to a part of a parameter.
   constexpr void needs_full_parameter() {
-    if (part_ >= 0) out_.program.fail(diagnosis_with<part_is_updated_in_place>(info().line));
+    if (part_index_ >= 0) out_.program.fail(diagnosis_with<part_is_updated_in_place>(info().line));
   }
 
   /// Adds a state "average" with the parameter's shape and type, and returns it. It is initially a copy of the
@@ -182,23 +184,23 @@ private:
   /// Whether `state` has this name; for a part, the name followed by '.' and the index of the part.
   constexpr bool is_named(value_info const& state, std::string_view name) const {
     auto const text = out_.program.text(state.name);
-    if (part_ < 0) return text == name;
+    if (part_index_ < 0) return text == name;
     return text.size() == name.size() + 2 && text.substr(0, name.size()) == name && text[name.size()] == '.' &&
-           text.back() == index_of_part();
+           text.back() == part_digit();
   }
-  constexpr char index_of_part() const { return static_cast<char>('0' + part_); }
+  constexpr char part_digit() const { return static_cast<char>('0' + part_index_); }
 
   /// Replaces a part's tensor with new values, which `for_each_part` stores. Copies the source if its type differs, if
   /// a later node may overwrite it (it is not an activation), or if it is the part's parameter or gradient itself:
   /// `assign` recognizes its target by `where()`, so the two must not share one value.
-  constexpr void replace(value& of_part, value source) {
-    bool const is_fresh = source.info().role == role::activation && source.type() == of_part.type() &&
+  constexpr void replace(value& target, value source) {
+    bool const is_fresh = source.info().role == role::activation && source.type() == target.type() &&
                           source.where() != new_parameter_.where() && source.where() != new_gradient_.where();
-    of_part = is_fresh ? source : emit<op::cast>({source}, {.to = of_part.type()}, info().line);
+    target = is_fresh ? source : emit<op::cast>({source}, {.to = target.type()}, info().line);
   }
 
   /// Concatenates the parts in `n.inputs`.
-  constexpr value joined(node n, int dimension) {
+  constexpr value join_parts(node n, int dimension) {
     n.attributes = pack(op::concatenate::options{.dimension = dimension});
     n.line = info().line;
     return {out_, out_.append(info_of<op::concatenate>, n).outputs[0]};
@@ -209,8 +211,8 @@ private:
     auto& program = out_.program;
     for (int v = program.values.size() - 1; v >= 0; --v)
       if (program.values[v].role == role::state && is_named(program.values[v], name)) return program.values[v].name;
-    char const index = index_of_part();
-    auto const added = part_ < 0 ? program.names.add("", name) : program.names.add(name, {&index, 1});
+    char const digit = part_digit();
+    auto const added = part_index_ < 0 ? program.names.add("", name) : program.names.add(name, {&digit, 1});
     if (added.length == 0) program.fail({why::program_too_large, 0, 0, name_pool::capacity, name_pool::capacity + 1});
     return added;
   }
@@ -218,7 +220,7 @@ private:
   builder& out_;
   int gradient_, parameter_;
   ref scale_, working_copy_, hyper_;
-  int part_ = -1;                      // index of the part; -1: the full parameter
+  int part_index_ = -1;                // index of the part; -1: the full parameter
   value new_parameter_, new_gradient_; // tensors of the part: first slices, later the values that the rule assigns
 };
 

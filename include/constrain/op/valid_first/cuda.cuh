@@ -17,27 +17,28 @@ static __global__ void __launch_bounds__(cuda_threads)
   __shared__ typename scan::TempStorage temporary;
   __shared__ block_reduction<int>::memory shared;
   auto const first = static_cast<std::int64_t>(blockIdx.x) * cuda_threads, row = first + threadIdx.x;
-  int before = 0, all = 0; // numbers of valid labels: before row `first`, and in all rows
+  int valid_before_block = 0, valid_count = 0; // numbers of valid labels: before row `first`, and in all rows
   CT_KEEP_LOOP
-  for (auto from = static_cast<std::int64_t>(threadIdx.x); from < rows; from += loads_in_flight * cuda_threads) {
+  for (auto batch_begin = static_cast<std::int64_t>(threadIdx.x); batch_begin < rows;
+       batch_begin += loads_in_flight * cuda_threads) {
     integer loaded[loads_in_flight];
     CT_UNROLL
     for (int k = 0; k < loads_in_flight; ++k)
-      loaded[k] = from + k * cuda_threads < rows ? labels[from + k * cuda_threads] : ignored_label;
+      loaded[k] = batch_begin + k * cuda_threads < rows ? labels[batch_begin + k * cuda_threads] : ignored_label;
     CT_UNROLL
     for (int k = 0; k < loads_in_flight; ++k) {
       int const valid = loaded[k] != ignored_label ? 1 : 0;
-      all += valid;
-      before += from + k * cuda_threads < first ? valid : 0;
+      valid_count += valid;
+      valid_before_block += batch_begin + k * cuda_threads < first ? valid : 0;
     }
   }
-  before = block_reduction<int>{shared}.sum(before);
-  all = block_reduction<int>{shared}.sum(all);
+  valid_before_block = block_reduction<int>{shared}.sum(valid_before_block);
+  valid_count = block_reduction<int>{shared}.sum(valid_count);
   bool const valid = row < rows && labels[row] != ignored_label;
   int index = 0, count = 0;
   scan(temporary).ExclusiveSum(valid ? 1 : 0, index, count);
-  auto const valid_before = before + index; // of this row
-  if (row < rows) order[valid ? valid_before : all + row - valid_before] = static_cast<integer>(row);
+  auto const valid_before = valid_before_block + index; // of this row
+  if (row < rows) order[valid ? valid_before : valid_count + row - valid_before] = static_cast<integer>(row);
 }
 
 template <class architecture> struct kernel<op::valid_first, cuda<architecture>> {

@@ -12,10 +12,10 @@ template <class tile, int rows> class tile_rows {
 public:
   static constexpr int columns = tile::columns;
 
-  /// `of` must outlive this object. `first`: index of the first row, a multiple of 8.
-  __device__ tile_rows(tile const& of, int first)
-      : of_(of), first_(first),
-        lane_address_(ptx::address_of(of.at(first + ptx::twin::lane() % 16, ptx::twin::lane() / 16))) {}
+  /// `source` must outlive this object. `first`: index of the first row, a multiple of 8.
+  __device__ tile_rows(tile const& source, int first)
+      : source_(source), first_(first),
+        lane_address_(ptx::address_of(source.at(first + ptx::twin::lane() % 16, ptx::twin::lane() / 16))) {}
 
   /// Sets `a` to this lane's registers of operand A of mma.sync.m16n8k16, for rows [row, row + 16), counted from
   /// `first`, and columns [16 k_block, 16 k_block + 16). `row`: a multiple of 8. All lanes of the warp must call this
@@ -24,10 +24,10 @@ public:
     ptx::load_matrices(a, tile::moved(lane_address_, row, 2 * k_block));
   }
   /// The first element of unit `unit` of row first + `row`.
-  __device__ auto const* at(int row, int unit) const { return of_.at(first_ + row, unit); }
+  __device__ auto const* at(int row, int unit) const { return source_.at(first_ + row, unit); }
 
 private:
-  tile const& of_;
+  tile const& source_;
   int first_;
   // the address that this lane passes to ldmatrix for rows [0, 16) and columns [0, 16)
   ptx::shared_address lane_address_;

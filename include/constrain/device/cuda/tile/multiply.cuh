@@ -31,7 +31,7 @@ __device__ void multiply_transposed_block(strip<accumulate, rows, columns>& c, l
       int const m = i / 2, n = 2 * j + i % 2;
       auto& sum = c.values[m][n];
       std::uint32_t const pair[] = {right[i % 2 * 2], right[i % 2 * 2 + 1]};
-      if (k_block == 0) ptx::multiply_add<element>(sum, left[m], pair, start(m, n).of);
+      if (k_block == 0) ptx::multiply_add<element>(sum, left[m], pair, start(m, n).values);
       else ptx::multiply_add<element>(sum, left[m], pair);
     }
   }
@@ -62,7 +62,7 @@ __device__ void multiply_transposed(strip<accumulate, rows, columns>& c, left_ro
         auto const* const left = a.at(c.row(line), unit);
         auto const* const right = b.at(first + column, unit);
         CT_UNROLL
-        for (int k = 0; k < tile::in_unit; ++k) sum += left[k] * right[k];
+        for (int k = 0; k < tile::unit_elements; ++k) sum += left[k] * right[k];
       });
   }
 }
@@ -77,7 +77,7 @@ __device__ void multiply_transposed(strip<accumulate, rows, columns>& c, left_ro
 /// [rows, columns]. For tensor cores, a is rounded to the type of b; for fp32 and fp64, `rows` must be 16. `first`: a
 /// multiple of 8.
 template <class accumulate, int rows, int columns, int depth, class tile>
-__device__ void multiply(strip<accumulate, rows, columns>& c, strip<accumulate, rows, depth>& a, tile const& b,
+__device__ void multiply(strip<accumulate, rows, columns>& c, strip<accumulate, rows, depth> const& a, tile const& b,
                          int first = 0) {
   static_assert(tile::rows % depth == 0 && tile::columns == columns);
   using element = typename tile::element;
@@ -114,8 +114,8 @@ __device__ void multiply(strip<accumulate, rows, columns>& c, strip<accumulate, 
           auto const upper = __shfl_sync(ptx::twin::all_lanes, a.values[0][k8][odd], quad + source);
           auto const lower = __shfl_sync(ptx::twin::all_lanes, a.values[0][k8][2 + odd], quad + source);
           c.for_each([&](accumulate& sum, int line, int column) {
-            auto const* const right = b.at(first + 8 * k8 + 2 * source + odd, column / tile::in_unit);
-            sum += (line == 0 ? upper : lower) * right[column % tile::in_unit];
+            auto const* const right = b.at(first + 8 * k8 + 2 * source + odd, column / tile::unit_elements);
+            sum += (line == 0 ? upper : lower) * right[column % tile::unit_elements];
           });
         }
       }

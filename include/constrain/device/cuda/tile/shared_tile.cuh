@@ -22,8 +22,8 @@ template <class T> struct matrix_view {
 template <class element_, int rows_, int columns_> struct shared_tile {
   using element = element_;
   static constexpr int rows = rows_, columns = columns_;
-  static constexpr int in_unit = 16 / static_cast<int>(sizeof(element)); // elements per unit
-  static constexpr int units = columns / in_unit;                        // units per row
+  static constexpr int unit_elements = 16 / static_cast<int>(sizeof(element)); // elements per unit
+  static constexpr int units = columns / unit_elements;                        // units per row
 
   static constexpr int row_bytes = columns * static_cast<int>(sizeof(element));
 
@@ -44,7 +44,7 @@ template <class element_, int rows_, int columns_> struct shared_tile {
     return (from ^ static_cast<integer>(more_units * 16)) + static_cast<integer>(more_rows * row_bytes);
   }
   /// Rows [first, first + count), as a tile. `first`: a multiple of 8.
-  template <int count> __device__ auto& part(int first) {
+  template <int count> __device__ auto& subtile(int first) {
     return reinterpret_cast<shared_tile<element, count, columns>&>(bytes[first * row_bytes]);
   }
 };
@@ -55,28 +55,30 @@ template <class element_, int rows_, int columns_> struct shared_tile {
 template <int threads, class tile>
 __device__ void begin_load(tile& to, matrix_view<typename tile::element const> const& from) {
   using element = typename tile::element;
-  // Each thread loads the same unit of every `step`th row. These rows have the same permutation of units.
-  constexpr int step = threads / tile::units;
-  static_assert(threads % tile::units == 0 && tile::rows % step == 0 && step % 8 == 0);
+  // Each thread loads the same unit of every `row_stride`th row. These rows have the same permutation of units.
+  constexpr int row_stride = threads / tile::units;
+  static_assert(threads % tile::units == 0 && tile::rows % row_stride == 0 && row_stride % 8 == 0);
   int const unit = static_cast<int>(threadIdx.x % tile::units), first = static_cast<int>(threadIdx.x / tile::units);
-  int const left = from.columns - unit * tile::in_unit;
-  int const valid = left < 0 ? 0 : left < tile::in_unit ? left : tile::in_unit; // columns of this unit
-  auto const* source = from.data + first * from.stride + unit * tile::in_unit;
-  auto* place = to.at(first, unit);
+  int const remaining = from.columns - unit * tile::unit_elements;
+  int const valid = remaining < 0                     ? 0
+                    : remaining < tile::unit_elements ? remaining
+                                                      : tile::unit_elements; // columns of this unit
+  auto const* source = from.data + first * from.stride + unit * tile::unit_elements;
+  auto* destination = to.at(first, unit);
   if (from.aligned) {
     CT_KEEP_LOOP
-    for (int row = 0; row < tile::rows; row += step) {
-      bool const copies = valid != 0 && first + row < from.rows;
-      ptx::copy_async(place + row * tile::columns, copies ? source : from.data, copies ? 16 : 0);
-      source += step * from.stride;
+    for (int row = 0; row < tile::rows; row += row_stride) {
+      bool const in_matrix = valid != 0 && first + row < from.rows;
+      ptx::copy_async(destination + row * tile::columns, in_matrix ? source : from.data, in_matrix ? 16 : 0);
+      source += row_stride * from.stride;
     }
   } else {
     CT_KEEP_LOOP
-    for (int row = 0; row < tile::rows; row += step) {
+    for (int row = 0; row < tile::rows; row += row_stride) {
       CT_KEEP_LOOP
-      for (int j = 0; j < tile::in_unit; ++j)
-        place[row * tile::columns + j] = j < valid && first + row < from.rows ? source[j] : element(0.0f);
-      source += step * from.stride;
+      for (int j = 0; j < tile::unit_elements; ++j)
+        destination[row * tile::columns + j] = j < valid && first + row < from.rows ? source[j] : element(0.0f);
+      source += row_stride * from.stride;
     }
   }
 }
@@ -85,8 +87,8 @@ __device__ void begin_load(tile& to, matrix_view<typename tile::element const> c
 /// most tiles are, a thread needs few instructions besides its copies.
 template <int threads, class tile> class tile_source {
   using element = typename tile::element;
-  static constexpr int step = threads / tile::units;
-  static_assert(threads % tile::units == 0 && tile::rows % step == 0 && step % 8 == 0);
+  static constexpr int row_stride = threads / tile::units;
+  static_assert(threads % tile::units == 0 && tile::rows % row_stride == 0 && row_stride % 8 == 0);
 
 public:
   /// `matrix`: the full matrix; its stride must be less than 2^31 bytes.
@@ -94,18 +96,20 @@ public:
       : matrix_(matrix), row_bytes_(static_cast<int>(matrix.stride) * static_cast<int>(sizeof(element))) {}
 
   /// Begins to load into `to` the tile whose first element is in row `row` and column `column` of the matrix that
-  /// begins `skipped` elements after `matrix` and has the same extents; see `begin_load`. If the matrix is aligned,
-  /// `column` and `skipped` must be multiples of `tile::in_unit`.
-  __device__ void begin(tile& to, int row, int column, int skipped = 0) const {
+  /// begins `data_offset` elements after `matrix` and has the same extents; see `begin_load`. If the matrix is aligned,
+  /// `column` and `data_offset` must be multiples of `tile::unit_elements`.
+  __device__ void begin(tile& to, int row, int column, int data_offset = 0) const {
     if (matrix_.aligned && row + tile::rows <= matrix_.rows && column + tile::columns <= matrix_.columns) {
-      auto const* from = reinterpret_cast<std::byte const*>(matrix_.data + skipped + column + unit() * tile::in_unit) +
-                         static_cast<std::int64_t>(row + first()) * row_bytes_;
-      auto* const place = to.at(first(), unit());
+      auto const* from =
+          reinterpret_cast<std::byte const*>(matrix_.data + data_offset + column + unit() * tile::unit_elements) +
+          static_cast<std::int64_t>(row + first()) * row_bytes_;
+      auto* const destination = to.at(first(), unit());
       CT_UNROLL
-      for (int i = 0; i < tile::rows / step; ++i)
-        ptx::copy_async(place + i * step * tile::columns, from + static_cast<std::int64_t>(i * step) * row_bytes_);
+      for (int i = 0; i < tile::rows / row_stride; ++i)
+        ptx::copy_async(destination + i * row_stride * tile::columns,
+                        from + static_cast<std::int64_t>(i * row_stride) * row_bytes_);
     } else
-      begin_load<threads>(to, {matrix_.data + row * matrix_.stride + skipped + column, matrix_.stride,
+      begin_load<threads>(to, {matrix_.data + row * matrix_.stride + data_offset + column, matrix_.stride,
                                matrix_.rows - row, matrix_.columns - column, matrix_.aligned});
   }
 
@@ -125,12 +129,12 @@ __device__ void store_rows(tile const& from, int first, matrix_view<typename til
   for (int i = static_cast<int>(threadIdx.x % 32); i < count * tile::units; i += 32) {
     int const row = first + i / tile::units, unit = i % tile::units;
     if (row >= to.rows) continue;
-    int const left = to.columns - unit * tile::in_unit;
+    int const remaining = to.columns - unit * tile::unit_elements;
     auto const* const source = from.at(row, unit);
-    auto* const place = to.data + row * to.stride + unit * tile::in_unit;
+    auto* const destination = to.data + row * to.stride + unit * tile::unit_elements;
     if (!to.aligned)
-      for (int j = 0; j < tile::in_unit && j < left; ++j) place[j] = source[j];
-    else if (left > 0) detail::copy_words<16>(source, place);
+      for (int j = 0; j < tile::unit_elements && j < remaining; ++j) destination[j] = source[j];
+    else if (remaining > 0) detail::copy_words<16>(source, destination);
   }
 }
 

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// One lane's four elements of a block of 16 rows and 8 columns of a `strip`: two adjacent elements of row g, then two
 /// of row g + 8, where g = lane / 4.
-template <class real> struct strip_block { real of[4]{}; };
+template <class real> struct strip_block { real values[4]{}; };
 
 /// A matrix [rows, columns] in the registers of a warp. Every block of 16 rows and 8 columns has the layout of an
 /// accumulator fragment of mma.sync.m16n8k16: with g = lane / 4 and t = lane % 4, a lane holds the elements of rows g,
@@ -46,7 +46,7 @@ template <class real_, int rows_, int columns_> struct strip {
     CT_UNROLL
     for (int i = 0; i < rows / 16 * (columns / 8) * 4; ++i) {
       int const m = i / 4 / (columns / 8), n = i / 4 % (columns / 8);
-      values[m][n][i % 4] = start(m, n).of[i % 4];
+      values[m][n][i % 4] = start(m, n).values[i % 4];
     }
   }
   /// Calls `f(element, line, column)` for each element of this lane.
@@ -73,7 +73,7 @@ template <class real_, int rows_, int columns_> struct strip {
       }
     } else
       for_each([&](real x, int line, int column) {
-        to.at(first + row(line), column / tile::in_unit)[column % tile::in_unit] = element(x);
+        to.at(first + row(line), column / tile::unit_elements)[column % tile::unit_elements] = element(x);
       });
   }
 };
