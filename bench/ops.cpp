@@ -28,7 +28,7 @@ class captured_call {
 public:
   captured_call(measured_plan const& plan, int index, ct::bound_operand const* bound, ct::loop_state const& loops,
                 ct::step_parameters const& parameters)
-      : step_(plan.steps[index]), launch_(plan.launchers[index]), adds_(ct::detail::adds_now(plan, step_, loops)),
+      : step_(plan.steps[index]), launch_(plan.launchers[index]), adds_(ct::detail::current_adds(plan, step_, loops)),
         parameters_(parameters), arena_(ct::bytes(end_of(plan, bound, nullptr))) {
     std::vector<std::int64_t> offsets;
     end_of(plan, bound, &offsets);

@@ -81,7 +81,7 @@ public:
   void before(int, step const&, bound_operand const*, loop_state const&) { began_ = std::chrono::steady_clock::now(); }
   void after(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
     auto const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
-    times_.add(index, work_of(plan_, s, bound, constrain::detail::adds_now(plan_, s, loops)), seconds);
+    times_.add(index, work_of(plan_, s, bound, constrain::detail::current_adds(plan_, s, loops)), seconds);
   }
 
   std::vector<profile_row> rows() const { return times_.rows(); }

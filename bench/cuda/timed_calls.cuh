@@ -22,7 +22,7 @@ public:
     if (calls_.empty()) record(0);
   }
   void after(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
-    calls_.push_back({index, work_of(plan_, s, bound, constrain::detail::adds_now(plan_, s, loops))});
+    calls_.push_back({index, work_of(plan_, s, bound, constrain::detail::current_adds(plan_, s, loops))});
     record(calls_.size());
   }
 

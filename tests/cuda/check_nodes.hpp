@@ -139,7 +139,7 @@ template <class entry> struct repeat_on_cpu {
       mine[k].data = memory.data() + (bound[k].data - device.data());
     }
     call c{s.attributes, parameters};
-    c.adds = detail::adds_now(plan, s, loops);
+    c.adds = detail::current_adds(plan, s, loops);
     c.random_key = s.random_key;
     c.iteration = static_cast<std::uint64_t>(loops.sum(s.iteration));
     c.first_sample = parameters.first_sample;

@@ -97,7 +97,7 @@ struct one_of_two final : ct::communicator {
   void all_to_all(std::byte const*, std::int64_t const*, std::int64_t const*, std::byte*, std::int64_t) override {}
   void barrier() override {}
   std::unique_ptr<ct::communicator> groups_of(int) override { return nullptr; }
-  std::unique_ptr<ct::communicator> every(int) override { return nullptr; }
+  std::unique_ptr<ct::communicator> strided_groups(int) override { return nullptr; }
   [[noreturn]] void abort(int status) override { std::exit(status); }
   bool all_failed_or_exited() override { return true; }
 };

@@ -51,7 +51,7 @@ private:
     }
     void barrier() override { group_.meeting.arrive_and_wait(); }
     std::unique_ptr<communicator> groups_of(int) override { return nullptr; }
-    std::unique_ptr<communicator> every(int) override { return nullptr; }
+    std::unique_ptr<communicator> strided_groups(int) override { return nullptr; }
     [[noreturn]] void abort(int status) override { std::_Exit(status); }
     bool all_failed_or_exited() override { return true; }
 

@@ -23,7 +23,7 @@ std::int64_t live_bytes(program const& p) {
 /// The cost of the clones that a choice of dropped nodes needs.
 double cost_of_clones(program const& p, node_set const& dropped) {
   constrain::detail::rematerialization const forward(p);
-  auto const placed = forward.place(dropped);
+  auto const placed = forward.clones_for(dropped);
   double cost = 0;
   for (int i = 0; i < forward.forward_nodes(); ++i)
     if (placed.before[i] != forward.never) cost += forward.cost_of(i);

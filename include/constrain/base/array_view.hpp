@@ -94,14 +94,14 @@ public:
   /// One array.
   template <class array>
     requires detail::is_array<array>
-  constexpr array_list(array const& one) : size_(1) { views_[0] = one; }
+  constexpr array_list(array const& a) : size_(1) { views_[0] = a; }
   /// One array: the `count` integers that start at `first`.
   constexpr array_list(std::int32_t const* first, std::size_t count)
       : array_list(std::span<std::int32_t const>(first, count)) {}
   /// Several arrays.
-  constexpr array_list(std::initializer_list<array_view> several) : array_list(several.begin(), several.size()) {}
+  constexpr array_list(std::initializer_list<array_view> arrays) : array_list(arrays.begin(), arrays.size()) {}
   /// Several arrays; their number need not be known at compile time.
-  constexpr array_list(std::span<array_view const> several) : array_list(several.data(), several.size()) {}
+  constexpr array_list(std::span<array_view const> arrays) : array_list(arrays.data(), arrays.size()) {}
   /// The `count` arrays that start at `first`.
   constexpr array_list(array_view const* first, std::size_t count) : size_(count) {
     for (std::size_t i = 0; i < count && i < capacity; ++i) views_[i] = first[i];

@@ -9,17 +9,17 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string formatted_list(char const* format, std::va_list values) {
-  std::va_list again;
-  va_copy(again, values);
+  std::va_list copy;
+  va_copy(copy, values);
   char line[512];
   auto const length = static_cast<std::size_t>(std::max(std::vsnprintf(line, sizeof line, format, values), 0));
   std::string text(line, std::min(length, sizeof line - 1));
   if (length >= sizeof line) {
     text.resize(length + 1);
-    std::vsnprintf(text.data(), text.size(), format, again);
+    std::vsnprintf(text.data(), text.size(), format, copy);
     text.pop_back();
   }
-  va_end(again);
+  va_end(copy);
   return text;
 }
 

@@ -18,13 +18,13 @@ public:
     requires(!std::is_same_v<std::remove_cvref_t<function>, function_ref>)
   function_ref(function&& f)
       : borrowed_(const_cast<void*>(static_cast<void const*>(__builtin_addressof(f)))),
-        call_([](void* borrowed, arguments... given) -> result {
+        call_([](void* borrowed, arguments... values) -> result {
           return static_cast<result>(
-              (*static_cast<std::remove_reference_t<function>*>(borrowed))(std::forward<arguments>(given)...));
+              (*static_cast<std::remove_reference_t<function>*>(borrowed))(std::forward<arguments>(values)...));
         }) {}
 
   /// Calls the object with the arguments and returns the result.
-  result operator()(arguments... given) const { return call_(borrowed_, std::forward<arguments>(given)...); }
+  result operator()(arguments... values) const { return call_(borrowed_, std::forward<arguments>(values)...); }
 
 private:
   void* borrowed_;

@@ -25,13 +25,13 @@ private:
 /// Like std::lock_guard: holds the mutex from construction to destruction.
 class lock_guard {
 public:
-  explicit lock_guard(mutex& held) : held_(held) { held_.lock(); }
+  explicit lock_guard(mutex& m) : mutex_(m) { mutex_.lock(); }
   lock_guard(lock_guard const&) = delete;
   lock_guard& operator=(lock_guard const&) = delete;
-  ~lock_guard() { held_.unlock(); }
+  ~lock_guard() { mutex_.unlock(); }
 
 private:
-  mutex& held_;
+  mutex& mutex_;
 };
 
 } // namespace constrain::detail

@@ -55,11 +55,12 @@ constexpr bool is_within(double x, number_range range) {
 /// A number as text, with at most nine significant digits; "nan", "inf" or "-inf" if the number is not finite.
 std::string number_text(double x);
 
-/// Throws an `error` that names an option and its value. `owner` and `field`: as in `check_number`. `instead`: the
+/// Throws an `error` that names an option and its value. `owner` and `field`: as in `check_number`. `accepted`: the
 /// accepted values, such as "a finite number".
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_number(char const* owner, char const* field,
-                                                                 std::string const& value, std::string const& instead) {
-  throw error({owner, ": ", field, " is ", value, "; give ", instead});
+                                                                 std::string const& value,
+                                                                 std::string const& accepted) {
+  throw error({owner, ": ", field, " is ", value, "; give ", accepted});
 }
 
 } // namespace detail
@@ -68,8 +69,8 @@ std::string number_text(double x);
 /// option in the error.
 void check_number(char const* owner, char const* field, double value, number_range range);
 
-/// Throws `error` unless `value` is at least `least`. `owner` and `field` name the option in the error.
-void check_count(char const* owner, char const* field, std::int64_t value, std::int64_t least);
+/// Throws `error` unless `value` is at least `minimum`. `owner` and `field` name the option in the error.
+void check_count(char const* owner, char const* field, std::int64_t value, std::int64_t minimum);
 
 } // namespace constrain
 

@@ -22,21 +22,22 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_number(char const* owner, char const* field, double value,
                                                  number_range range) {
-  constexpr char const* instead[] = {"a finite number",
-                                     "a finite number of at least 0",
-                                     "a finite number above 0",
-                                     "a number from 0 to 1",
-                                     "a number of at least 0 and below 1",
-                                     "a finite number above 1",
-                                     "a number above 0 and below 1",
-                                     "a number from 2^-24 to 2^127"};
+  constexpr char const* accepted[] = {"a finite number",
+                                      "a finite number of at least 0",
+                                      "a finite number above 0",
+                                      "a number from 0 to 1",
+                                      "a number of at least 0 and below 1",
+                                      "a finite number above 1",
+                                      "a number above 0 and below 1",
+                                      "a number from 2^-24 to 2^127"};
   if (!detail::is_within(value, range))
-    detail::refuse_number(owner, field, detail::number_text(value), instead[static_cast<int>(range)]);
+    detail::refuse_number(owner, field, detail::number_text(value), accepted[static_cast<int>(range)]);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_count(char const* owner, char const* field, std::int64_t value,
-                                                std::int64_t least) {
-  if (value < least) detail::refuse_number(owner, field, concat({value}), concat({"an integer of at least ", least}));
+                                                std::int64_t minimum) {
+  if (value < minimum)
+    detail::refuse_number(owner, field, concat({value}), concat({"an integer of at least ", minimum}));
 }
 
 } // namespace constrain

@@ -14,7 +14,8 @@ template <class type> constexpr char const* pretty_function() { return __PRETTY_
 
 /// Removes every occurrence of `part` from `text`.
 [[gnu::noinline, gnu::cold]] inline void remove_all(std::string& text, std::string_view part) {
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at)) text.erase(at, part.size());
+  for (auto position = text.find(part); position != std::string::npos; position = text.find(part, position))
+    text.erase(position, part.size());
 }
 
 /// Returns `text`, a compiler's name for a type, without the parts that differ between compilers or that users do not
@@ -28,10 +29,12 @@ template <class type> constexpr char const* pretty_function() { return __PRETTY_
 /// classes among template arguments. Among template arguments, the compilers spell fundamental types, pointers and
 /// integers differently (`long unsigned int` or `unsigned long`, `8` or `8u`).
 template <class type> std::string type_name() {
-  constexpr std::string_view of_double = detail::pretty_function<double>(), text = detail::pretty_function<type>();
-  constexpr auto begin = of_double.find("double");
-  constexpr auto behind = of_double.size() - begin - std::string_view("double").size();
-  return detail::plain_type_name(std::string(text.substr(begin, text.size() - begin - behind)));
+  constexpr std::string_view double_signature = detail::pretty_function<double>(),
+                             signature = detail::pretty_function<type>();
+  constexpr auto prefix_length = double_signature.find("double");
+  constexpr auto suffix_length = double_signature.size() - prefix_length - std::string_view("double").size();
+  return detail::plain_type_name(
+      std::string(signature.substr(prefix_length, signature.size() - prefix_length - suffix_length)));
 }
 
 } // namespace constrain

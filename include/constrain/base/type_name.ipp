@@ -11,9 +11,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
        {"{anonymous}::", "(anonymous namespace)::", "<unnamed>::", CONSTRAIN_TEXT(CONSTRAIN_VARIANT) "::"})
     remove_all(text, part);
   // nvcc gives an unnamed namespace a different name in every compilation.
-  for (auto at = text.find("_GLOBAL__N_"); at != std::string::npos; at = text.find("_GLOBAL__N_", at))
-    text.erase(at, text.find("::", at) + 2 - at);
-  for (auto at = text.find(" >"); at != std::string::npos; at = text.find(" >", at)) text.erase(at, 1);
+  for (auto position = text.find("_GLOBAL__N_"); position != std::string::npos;
+       position = text.find("_GLOBAL__N_", position))
+    text.erase(position, text.find("::", position) + 2 - position);
+  for (auto position = text.find(" >"); position != std::string::npos; position = text.find(" >", position))
+    text.erase(position, 1);
   // Drops the function around a local type: everything up to the last ')', ']' or '}' that precedes "::" outside of
   // template arguments.
   std::size_t begin = 0;

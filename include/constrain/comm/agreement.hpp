@@ -42,20 +42,20 @@ constexpr char const* name_of(joint_call c) {
 
 namespace detail {
 
-/// All-gather of one value per rank: all[r] becomes rank r's value. `all` has `world.size()` elements; the caller must
-/// have set all[world.rank()]. `type` must be trivially copyable.
-template <class type> void gather(communicator& world, type* all) {
+/// All-gather of one value per rank: all[r] becomes rank r's value. `values` has `world.size()` elements; the caller
+/// must have set all[world.rank()]. `type` must be trivially copyable.
+template <class type> void gather(communicator& world, type* values) {
   std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
   for (int rank = 0; rank < world.size(); ++rank) {
     offsets[rank] = rank * static_cast<std::int64_t>(sizeof(type));
     lengths[rank] = sizeof(type);
   }
-  world.all_gather(reinterpret_cast<std::byte*>(all), offsets, lengths);
+  world.all_gather(reinterpret_cast<std::byte*>(values), offsets, lengths);
 }
 
-/// All-gather of strings: returns the strings of all ranks, concatenated in rank order. `mine`: this rank's string.
+/// All-gather of strings: returns the strings of all ranks, concatenated in rank order. `text`: this rank's string.
 /// `lengths`: the length of each rank's string in bytes; `world.size()` elements.
-std::string gather_texts(communicator& world, std::string_view mine, std::int64_t const* lengths);
+std::string gather_texts(communicator& world, std::string_view text, std::int64_t const* lengths);
 
 /// The 64-bit FNV-1a hash of the bytes of `text`.
 std::uint64_t hash_of(std::string_view text);
@@ -76,40 +76,40 @@ struct vote {
 /// Throws the error for `votes` that are not unanimous: ranks are in different calls, have different `content`, or
 /// failed. `votes`: the votes of all ranks, `world.size()` elements. `failure`: this rank's exception, or null.
 /// `message`: the message of `failure`; empty if `failure` is null. Collective.
-[[noreturn, gnu::cold]] void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
-                                       std::string const& message);
+[[noreturn, gnu::cold]] void throw_disagreement(communicator& world, vote const* votes,
+                                                std::exception_ptr const& failure, std::string const& message);
 
 } // namespace detail
 
-/// Shares this rank's outcome with all ranks. `where`: the library call that this rank is in. `failure`: this rank's
+/// Shares this rank's outcome with all ranks. `call`: the library call that this rank is in. `failure`: this rank's
 /// exception, or null. If no rank failed, returns the sum of `count` over all ranks. Otherwise every rank throws: its
 /// own exception if all ranks failed with the same message, else an `error` with the message of the lowest rank that
 /// failed. Also throws if ranks are in different calls, or if their `content` (such as a hash of the data read)
 /// differs. Collective: one all-gather, and at most one more if ranks failed.
-std::int64_t agree(communicator& world, joint_call where, std::int64_t count = 0,
+std::int64_t agree(communicator& world, joint_call call, std::int64_t count = 0,
                    std::exception_ptr const& failure = nullptr, std::uint64_t content = 0);
 
-/// Throws `error` on every rank unless all ranks are in the call `where` and are about to run the same number of
-/// forward passes (`passes`). `where`: evaluate, predict or generate. Collective.
-inline void check_passes(communicator& world, joint_call where, std::int64_t passes) {
-  agree(world, where, 0, nullptr, static_cast<std::uint64_t>(passes));
+/// Throws `error` on every rank unless all ranks are in the call `call` and are about to run the same number of
+/// forward passes (`passes`). `call`: evaluate, predict or generate. Collective.
+inline void check_passes(communicator& world, joint_call call, std::int64_t passes) {
+  agree(world, call, 0, nullptr, static_cast<std::uint64_t>(passes));
 }
 
 /// Calls `local` on each rank and returns the sum of the results over all ranks. If `local` throws on any rank, all
-/// ranks throw, as in `agree`. `local` must not communicate. `where`, `content`: as in `agree`. Collective.
-std::int64_t agreed_sum(communicator& world, joint_call where, function_ref<std::int64_t()> local,
+/// ranks throw, as in `agree`. `local` must not communicate. `call`, `content`: as in `agree`. Collective.
+std::int64_t agreed_sum(communicator& world, joint_call call, function_ref<std::int64_t()> local,
                         std::uint64_t content = 0);
 /// Like `agreed_sum`, for a function without a result.
-inline void agreed(communicator& world, joint_call where, function_ref<void()> local) {
-  agreed_sum(world, where, [&]() -> std::int64_t { return local(), 0; });
+inline void agreed(communicator& world, joint_call call, function_ref<void()> local) {
+  agreed_sum(world, call, [&]() -> std::int64_t { return local(), 0; });
 }
 
 /// A two-phase state change on all ranks: every rank checks, calls `all_can()`, and then changes its state. If a check
 /// fails on one rank, all ranks throw and no rank changes its state.
 class agreement {
 public:
-  /// `where`: the call that all ranks must be in; errors name it.
-  agreement(communicator& world, joint_call where) : world_(world), where_(where) {}
+  /// `call`: the call that all ranks must be in; errors name it.
+  agreement(communicator& world, joint_call call) : world_(world), call_(call) {}
 
   /// Returns once all ranks have passed their checks; throws on all ranks if a check has failed on any rank. `content`:
   /// a hash of the data read, which must be equal on all ranks. Collective.
@@ -120,18 +120,18 @@ public:
 
 private:
   communicator& world_;
-  joint_call where_;
-  bool asked_ = false;
+  joint_call call_;
+  bool called_all_can_ = false;
 };
 
 /// Call this function in a `catch (...)` around collective code. It rethrows this rank's exception if all ranks have
 /// agreed to throw it, or if all other ranks also throw or exit within a few seconds. Otherwise the other ranks would
 /// wait for this rank in vain, so the function prints the exception and aborts the job. With a single rank, it always
-/// rethrows. `where`: the library call, for the message.
-[[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call where);
+/// rethrows. `call`: the library call, for the message.
+[[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call call);
 
-/// Calls `f`, which may communicate. If `f` throws, calls `rethrow_or_end_job`. `where`: as there.
-void together(communicator& world, joint_call where, function_ref<void()> f);
+/// Calls `f`, which may communicate. If `f` throws, calls `rethrow_or_end_job`. `call`: as there.
+void together(communicator& world, joint_call call, function_ref<void()> f);
 
 } // namespace constrain
 

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return agreed;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string gather_texts(communicator& world, std::string_view mine,
+[[gnu::cold]] CONSTRAIN_INLINE std::string gather_texts(communicator& world, std::string_view text,
                                                         std::int64_t const* lengths) {
   std::int64_t offsets[communicator::maximum_size];
   std::int64_t end = 0;
@@ -25,10 +25,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     offsets[rank] = end;
     end += lengths[rank];
   }
-  std::string all(static_cast<std::size_t>(end), ' ');
-  mine.copy(all.data() + offsets[world.rank()], mine.size());
-  world.all_gather(reinterpret_cast<std::byte*>(all.data()), offsets, lengths);
-  return all;
+  std::string texts(static_cast<std::size_t>(end), ' ');
+  text.copy(texts.data() + offsets[world.rank()], text.size());
+  world.all_gather(reinterpret_cast<std::byte*>(texts.data()), offsets, lengths);
+  return texts;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::uint64_t hash_of(std::string_view text) {
@@ -51,56 +51,56 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   std::rethrow_exception(agreed_failure());
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void throw_for(communicator& world, vote const* votes, std::exception_ptr const& failure,
-                                              std::string const& message) {
+[[gnu::cold]] CONSTRAIN_INLINE void throw_disagreement(communicator& world, vote const* votes,
+                                                       std::exception_ptr const& failure, std::string const& message) {
   int const ranks = world.size();
-  auto const call = [&](int rank) { return std::string(name_of(joint_call(votes[rank].call))); };
+  auto const call_name = [&](int rank) { return std::string(name_of(joint_call(votes[rank].call))); };
   for (int rank = 1; rank < ranks; ++rank)
     if (votes[rank].call != votes[0].call)
-      throw_agreed(concat({"the ranks make different calls: rank 0 is in ", call(0), " and rank ", rank, " in ",
-                           call(rank), "; make the same calls in the same order on all ranks"}));
+      throw_agreed(concat({"the ranks make different calls: rank 0 is in ", call_name(0), " and rank ", rank, " in ",
+                           call_name(rank), "; make the same calls in the same order on all ranks"}));
   bool const none_failed = std::all_of(votes, votes + ranks, [](vote const& v) { return v.length == 0; });
-  auto const where = joint_call(votes[0].call);
+  auto const call = joint_call(votes[0].call);
   // In these calls, `content` is the number of forward passes (`check_passes`).
   bool const counts_passes =
-      where == joint_call::evaluate || where == joint_call::predict || where == joint_call::generate;
+      call == joint_call::evaluate || call == joint_call::predict || call == joint_call::generate;
   for (int rank = 1; none_failed && rank < ranks; ++rank)
     if (votes[rank].content != votes[0].content)
-      throw_agreed(concat({call(0), ": rank 0 and rank ", rank, " have different ",
+      throw_agreed(concat({call_name(0), ": rank 0 and rank ", rank, " have different ",
                            counts_passes ? "amounts of work (" : "data (fingerprints ", votes[0].content, " and ",
                            votes[rank].content, "); give all ranks the same ",
                            counts_passes ? "number of samples, or of tokens to generate" : "data"}));
   auto const failed_alike = [&](vote const& v) { return v.length > 0 && v.hash == votes[0].hash; };
-  bool const same = std::all_of(votes, votes + ranks, failed_alike);
-  if (same) {
+  bool const all_failed_alike = std::all_of(votes, votes + ranks, failed_alike);
+  if (all_failed_alike) {
     agreed_failure() = failure;
     std::rethrow_exception(failure);
   }
   std::int64_t lengths[communicator::maximum_size];
   for (int rank = 0; rank < ranks; ++rank) lengths[rank] = votes[rank].length;
-  auto const all = gather_texts(world, message, lengths);
+  auto const messages = gather_texts(world, message, lengths);
   int first = 0;
   while (votes[first].length == 0) ++first;
-  throw_agreed(concat({"rank ", first, ": ", all.substr(0, static_cast<std::size_t>(votes[first].length))}));
+  throw_agreed(concat({"rank ", first, ": ", messages.substr(0, static_cast<std::size_t>(votes[first].length))}));
 }
 
 } // namespace constrain::detail
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE std::int64_t agree(communicator& world, joint_call where, std::int64_t count,
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t agree(communicator& world, joint_call call, std::int64_t count,
                                                   std::exception_ptr const& failure, std::uint64_t content) {
   if (world.size() == 1) {
     if (failure) std::rethrow_exception(failure);
     return count;
   }
-  world.entered(name_of(where));
+  world.entered(name_of(call));
   detail::agreed_failure() = nullptr;
   detail::vote votes[communicator::maximum_size];
   std::string message;
   if (failure) message = detail::message_of(failure).substr(0, 2000);
   if (failure && message.empty()) message = "an exception without a message";
-  votes[world.rank()] = {static_cast<std::int64_t>(where), count, content, static_cast<std::int64_t>(message.size()),
+  votes[world.rank()] = {static_cast<std::int64_t>(call), count, content, static_cast<std::int64_t>(message.size()),
                          detail::hash_of(message)};
   detail::gather(world, votes);
   std::int64_t sum = 0;
@@ -110,11 +110,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     sum += v.count;
     unanimous = unanimous && v.length == 0 && v.call == votes[0].call && v.content == votes[0].content;
   }
-  if (!unanimous) detail::throw_for(world, votes, failure, message);
+  if (!unanimous) detail::throw_disagreement(world, votes, failure, message);
   return sum;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::int64_t agreed_sum(communicator& world, joint_call where,
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t agreed_sum(communicator& world, joint_call call,
                                                        function_ref<std::int64_t()> local, std::uint64_t content) {
   if (world.size() == 1) return local();
   std::int64_t count = 0;
@@ -122,24 +122,24 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   try {
     count = local();
   } catch (...) { failure = std::current_exception(); }
-  return agree(world, where, count, failure, content);
+  return agree(world, call, count, failure, content);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void agreement::all_can(std::uint64_t content) {
-  asked_ = true;
-  agree(world_, where_, 0, nullptr, content);
+  called_all_can_ = true;
+  agree(world_, call_, 0, nullptr, content);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void agreement::run(function_ref<void(agreement&)> checks_and_changes) {
   try {
     checks_and_changes(*this);
   } catch (...) {
-    if (asked_ || world_.size() == 1) throw;
-    agree(world_, where_, 0, std::current_exception());
+    if (called_all_can_ || world_.size() == 1) throw;
+    agree(world_, call_, 0, std::current_exception());
   }
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void rethrow_or_end_job(communicator& world, joint_call where) {
+[[gnu::cold]] CONSTRAIN_INLINE void rethrow_or_end_job(communicator& world, joint_call call) {
   auto const failure = std::current_exception();
   if (world.size() == 1 || failure == detail::agreed_failure()) throw;
   if (world.all_failed_or_exited()) {
@@ -148,15 +148,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   }
   std::fflush(stdout);
   std::fprintf(stderr, "rank %d failed in %s, but not every rank did, so the job ends: %s\n", world.rank(),
-               name_of(where), detail::message_of(failure).c_str());
+               name_of(call), detail::message_of(failure).c_str());
   world.abort(1);
   std::_Exit(1); // some compilers ignore [[noreturn]] on virtual functions
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void together(communicator& world, joint_call where, function_ref<void()> f) {
+[[gnu::cold]] CONSTRAIN_INLINE void together(communicator& world, joint_call call, function_ref<void()> f) {
   try {
     f();
-  } catch (...) { rethrow_or_end_job(world, where); }
+  } catch (...) { rethrow_or_end_job(world, call); }
 }
 
 } // namespace constrain

@@ -10,10 +10,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A group of processes that train together. Each process has a rank. `rank_on_node`, `all_gather`, `all_to_all`,
-/// `barrier`, `groups_of` and `every` are collective: all ranks must call them in the same order. They throw `error` if
-/// a transfer is too large or the communication reports a failure (by MPI's default, a failure aborts the job instead).
-/// This class has no all-reduce: the op `all_reduce` exchanges all terms and adds them in rank order, so that the sums
-/// are bit-identical on all ranks.
+/// `barrier`, `groups_of` and `strided_groups` are collective: all ranks must call them in the same order. They throw
+/// `error` if a transfer is too large or the communication reports a failure (by MPI's default, a failure aborts the
+/// job instead). This class has no all-reduce: the op `all_reduce` exchanges all terms and adds them in rank order, so
+/// that the sums are bit-identical on all ranks.
 class communicator {
 public:
   communicator() = default;
@@ -29,10 +29,10 @@ public:
   /// Collective.
   virtual int rank_on_node() { return rank(); }
 
-  /// All-gather: rank r's shard arrives at bytes [offsets[r], offsets[r] + lengths[r]) of `all` on every rank. This
-  /// rank's shard must be at its offset in `all` before the call. `offsets` and `lengths` have `size()` elements and
+  /// All-gather: rank r's shard arrives at bytes [offsets[r], offsets[r] + lengths[r]) of `buffer` on every rank. This
+  /// rank's shard must be at its offset in `buffer` before the call. `offsets` and `lengths` have `size()` elements and
   /// must be equal on all ranks.
-  virtual void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) = 0;
+  virtual void all_gather(std::byte* buffer, std::int64_t const* offsets, std::int64_t const* lengths) = 0;
   /// All-to-all: sends bytes [send_offsets[r], send_offsets[r] + send_lengths[r]) of `send` to rank r. Data from rank r
   /// arrives at byte r * length of `receive`, which has `size()` * length bytes. `send_offsets` and `send_lengths` have
   /// `size()` elements. `send_lengths` must be equal on all ranks: every rank sends `send_lengths[q]` bytes, at most
@@ -47,7 +47,7 @@ public:
   /// Splits the communicator into `stride` groups and returns this rank's group: the ranks that have the same remainder
   /// modulo `stride` as this rank, in the same order. `stride` must be at least 1 and divide `size()`; this is not
   /// checked.
-  virtual std::unique_ptr<communicator> every(int stride) = 0;
+  virtual std::unique_ptr<communicator> strided_groups(int stride) = 0;
 
   /// Ends the job, that is, all processes that were started together. This process exits with status `status`.
   [[noreturn]] virtual void abort(int status) = 0;
@@ -75,7 +75,7 @@ public:
   }
   void barrier() override {}
   std::unique_ptr<communicator> groups_of(int) override { return std::unique_ptr<communicator>(new self); }
-  std::unique_ptr<communicator> every(int) override { return std::unique_ptr<communicator>(new self); }
+  std::unique_ptr<communicator> strided_groups(int) override { return std::unique_ptr<communicator>(new self); }
   [[noreturn]] void abort(int status) override { std::_Exit(status); }
   bool all_failed_or_exited() override { return true; }
 };

@@ -41,11 +41,11 @@ private:
   std::string text_;
 };
 
-/// Throws the same `error` on every rank unless all ranks have the same fingerprint and are in the same call (`where`).
+/// Throws the same `error` on every rank unless all ranks have the same fingerprint and are in the same call (`call`).
 /// If fingerprints differ, the error contains the name of the first value that differs between rank 0 and another rank,
-/// and both values, and says what to do in this call. `mine`: this rank's fingerprint. Does nothing with a single rank.
-/// Collective: one all-gather, or two if fingerprints differ.
-void check_ranks_agree(communicator& world, joint_call where, fingerprint const& mine);
+/// and both values, and says what to do in this call. `local`: this rank's fingerprint. Does nothing with a single
+/// rank. Collective: one all-gather, or two if fingerprints differ.
+void check_ranks_agree(communicator& world, joint_call call, fingerprint const& local);
 
 } // namespace constrain
 

@@ -23,57 +23,57 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return field;
 }
 
-/// The end of the error if ranks have different fingerprints in the call `where`: what the user can do.
-[[gnu::cold]] CONSTRAIN_INLINE char const* agreement_remedy(joint_call where) {
-  if (where == joint_call::set) return "set the same setting to the same value on all ranks";
-  if (where == joint_call::scale_learning_rate) return "pass the same factor on all ranks";
+/// The end of the error if ranks have different fingerprints in the call `call`: what the user can do.
+[[gnu::cold]] CONSTRAIN_INLINE char const* agreement_remedy(joint_call call) {
+  if (call == joint_call::set) return "set the same setting to the same value on all ranks";
+  if (call == joint_call::scale_learning_rate) return "pass the same factor on all ranks";
   return "start all ranks with the same program, options and data";
 }
 
 /// Throws an `error` that names the first value that differs between the fingerprints of rank 0 (`zero`) and rank
-/// `rank` (`other`) in the call `where`, and contains both values.
-[[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_difference(joint_call where, std::string_view zero,
+/// `rank` (`other`) in the call `call`, and contains both values.
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_difference(joint_call call, std::string_view zero,
                                                                std::string_view other, int rank) {
   while (!zero.empty() || !other.empty()) {
     std::string const name(take_field(zero)), value(take_field(zero));
-    std::string const its_name(take_field(other)), its_value(take_field(other));
-    if (name == its_name && value == its_value) continue;
-    auto const& shown = name.empty() ? its_name : name;
-    auto const of = [&](std::string const& n, std::string const& v) { return n == shown ? v : "nothing"; };
-    throw_agreed(concat({"the ranks do not agree: ", shown, " is ", of(name, value), " on rank 0 and ",
-                         of(its_name, its_value), " on rank ", rank, "; ", agreement_remedy(where)}));
+    std::string const other_name(take_field(other)), other_value(take_field(other));
+    if (name == other_name && value == other_value) continue;
+    auto const& display_name = name.empty() ? other_name : name;
+    auto const text_of = [&](std::string const& n, std::string const& v) { return n == display_name ? v : "nothing"; };
+    throw_agreed(concat({"the ranks do not agree: ", display_name, " is ", text_of(name, value), " on rank 0 and ",
+                         text_of(other_name, other_value), " on rank ", rank, "; ", agreement_remedy(call)}));
   }
-  throw_agreed(concat({"the ranks do not agree; ", agreement_remedy(where)}));
+  throw_agreed(concat({"the ranks do not agree; ", agreement_remedy(call)}));
 }
 
 } // namespace constrain::detail
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE void check_ranks_agree(communicator& world, joint_call where, fingerprint const& mine) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_ranks_agree(communicator& world, joint_call call, fingerprint const& local) {
   int const ranks = world.size();
   if (ranks == 1) return;
-  world.entered(name_of(where));
+  world.entered(name_of(call));
   detail::vote votes[communicator::maximum_size];
   std::int64_t lengths[communicator::maximum_size];
-  auto const& text = mine.text();
-  votes[world.rank()] = {static_cast<std::int64_t>(where), 0, 0, static_cast<std::int64_t>(text.size()),
+  auto const& text = local.text();
+  votes[world.rank()] = {static_cast<std::int64_t>(call), 0, 0, static_cast<std::int64_t>(text.size()),
                          detail::hash_of(text)};
   detail::gather(world, votes);
-  bool same = true;
+  bool all_equal = true;
   for (int rank = 0; rank < ranks; ++rank) {
-    if (votes[rank].call != votes[0].call) detail::throw_for(world, votes, nullptr, {});
-    same = same && votes[rank].hash == votes[0].hash;
+    if (votes[rank].call != votes[0].call) detail::throw_disagreement(world, votes, nullptr, {});
+    all_equal = all_equal && votes[rank].hash == votes[0].hash;
     lengths[rank] = votes[rank].length;
   }
-  if (same) return;
-  auto const all = detail::gather_texts(world, text, lengths);
-  std::string_view rest = all;
-  auto const zero = rest.substr(0, static_cast<std::size_t>(lengths[0]));
+  if (all_equal) return;
+  auto const texts = detail::gather_texts(world, text, lengths);
+  std::string_view remaining = texts;
+  auto const zero = remaining.substr(0, static_cast<std::size_t>(lengths[0]));
   for (int rank = 0; rank < ranks; ++rank) {
-    auto const other = rest.substr(0, static_cast<std::size_t>(lengths[rank]));
-    rest.remove_prefix(other.size());
-    if (other != zero) detail::throw_difference(where, zero, other, rank);
+    auto const other = remaining.substr(0, static_cast<std::size_t>(lengths[rank]));
+    remaining.remove_prefix(other.size());
+    if (other != zero) detail::throw_difference(call, zero, other, rank);
   }
 }
 

@@ -24,7 +24,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// constructor: at least 60 seconds) ends with an error (see watchdog.hpp). A process that exits with a nonzero status
 /// (detected only with glibc) ends the job, unless the other processes exit too within a few seconds. Throws `error`
 /// for an offset or length above 2^31 - 1 bytes, and if an MPI call returns an error code (by default, MPI aborts the
-/// job instead). The destructor of a group, the result of `groups_of` or `every`, is collective over the group.
+/// job instead). The destructor of a group, the result of `groups_of` or `strided_groups`, is collective over the
+/// group.
 class mpi final : public communicator {
 public:
   /// The communicator of all processes of the job. `deadline`: maximum wait for other processes, in seconds; must be
@@ -37,14 +38,14 @@ public:
   int size() const override { return size_; }
   int rank_on_node() override;
 
-  void all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) override;
+  void all_gather(std::byte* buffer, std::int64_t const* offsets, std::int64_t const* lengths) override;
   void all_to_all(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
                   std::byte* receive, std::int64_t length) override;
   void barrier() override;
   std::unique_ptr<communicator> groups_of(int ranks) override { return split(rank_ / ranks); }
-  std::unique_ptr<communicator> every(int stride) override { return split(rank_ % stride); }
+  std::unique_ptr<communicator> strided_groups(int stride) override { return split(rank_ % stride); }
   [[noreturn]] void abort(int status) override { end_job(status); }
-  bool all_failed_or_exited() override { return meet(patience(deadline_)); }
+  bool all_failed_or_exited() override { return timed_barrier(exit_timeout(deadline_)); }
   void entered(char const* call) override { watchdog::instance().call(call); }
 
 private:
@@ -53,7 +54,7 @@ private:
 
   /// The number of seconds that a failing rank waits for the other ranks to fail or exit too. This is less than the
   /// deadline of the other ranks, so that the failing rank prints its error before their watchdogs print theirs.
-  static double patience(double deadline) { return std::min(deadline / 2, 3.0); }
+  static double exit_timeout(double deadline) { return std::min(deadline / 2, 3.0); }
 
   /// Initializes MPI if needed. Returns the MPI communicator of all processes of the job.
   static MPI_Comm all_processes(double deadline);
@@ -61,7 +62,7 @@ private:
   /// The group of all ranks that pass the same `group`. Collective.
   std::unique_ptr<communicator> split(int group);
 
-  /// Registers `leave` to run at exit and prepares `meet` and the watchdog.
+  /// Registers `leave` to run at exit and prepares `timed_barrier` and the watchdog.
   static void prepare_end(double deadline);
 
   /// Runs at exit. Does nothing in a forked child, or if MPI is already finalized. With status 0, waits for the other
@@ -69,29 +70,29 @@ private:
   /// processes exit too within a few seconds. Then finalizes MPI if this class has initialized it.
   static void leave(int status);
 
-  /// Waits up to `seconds` for all processes to call `meet`; returns whether all have called it. If `seconds` is 0,
-  /// only the deadline limits the wait. Returns false if MPI fails.
-  static bool meet(double seconds);
+  /// Waits up to `seconds` for all processes to call `timed_barrier`; returns whether all have called it. If `seconds`
+  /// is 0, only the deadline limits the wait. Returns false if MPI fails.
+  static bool timed_barrier(double seconds);
 
   /// Ends all processes of the job; this process exits with `status`.
   [[noreturn]] static void end_job(int status);
 
-  /// Throws `error` unless `status`, the result of an MPI call, is MPI_SUCCESS. `what`: the call's purpose, for the
+  /// Throws `error` unless `status`, the result of an MPI call, is MPI_SUCCESS. `action`: the call's purpose, for the
   /// error.
-  void check(int status, char const* what) const;
+  void check(int status, char const* action) const;
   /// Throws `error` if `bytes` is too large for MPI's counts, which are 32-bit integers.
   static void check_count(std::int64_t bytes);
   /// Converts `lengths` and `offsets` to MPI's 32-bit integers `counts` and `starts`; all four arrays have `size()`
   /// elements. Throws `error` if a length or an offset is too large.
   void fill(int* counts, int* starts, std::int64_t const* lengths, std::int64_t const* offsets) const;
 
-  static inline MPI_Comm meeting_ = MPI_COMM_NULL; // all processes; used only by `meet`
-  static inline bool own_start_ = false;           // whether this class has initialized MPI
-  static inline pid_t process_ = 0;                // the process that registered `leave`: a forked child has another id
-  static inline double last_deadline_ = 1800;      // last deadline passed to `mpi(deadline)`; used at exit
+  static inline MPI_Comm barrier_processes_ = MPI_COMM_NULL; // all processes; used only by `timed_barrier`
+  static inline bool initialized_mpi_ = false;               // whether this class has initialized MPI
+  static inline pid_t process_ = 0;           // the process that registered `leave`: a forked child has another id
+  static inline double last_deadline_ = 1800; // last deadline passed to `mpi(deadline)`; used at exit
 
   MPI_Comm processes_ = MPI_COMM_NULL;
-  bool own_ = false; // whether the destructor must free `processes_`
+  bool frees_processes_ = false; // whether the destructor must free `processes_`
   double deadline_ = 1800;
   int rank_ = 0, size_ = 1;
   int send_counts_[maximum_size], send_offsets_[maximum_size], receive_counts_[maximum_size],

@@ -12,10 +12,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 CONSTRAIN_INLINE mpi::~mpi() {
-  int ended = 0;
-  MPI_Finalized(&ended);
+  int is_finalized = 0;
+  MPI_Finalized(&is_finalized);
   watchdog::wait const waits("leaving a group", deadline_);
-  if (ended == 0 && own_) MPI_Comm_free(&processes_);
+  if (is_finalized == 0 && frees_processes_) MPI_Comm_free(&processes_);
 }
 
 CONSTRAIN_INLINE int mpi::rank_on_node() {
@@ -28,10 +28,10 @@ CONSTRAIN_INLINE int mpi::rank_on_node() {
   return rank;
 }
 
-CONSTRAIN_INLINE void mpi::all_gather(std::byte* all, std::int64_t const* offsets, std::int64_t const* lengths) {
+CONSTRAIN_INLINE void mpi::all_gather(std::byte* buffer, std::int64_t const* offsets, std::int64_t const* lengths) {
   fill(receive_counts_, receive_offsets_, lengths, offsets);
   watchdog::wait const waits("gathering", deadline_);
-  check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, all, receive_counts_, receive_offsets_, MPI_BYTE, processes_),
+  check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, buffer, receive_counts_, receive_offsets_, MPI_BYTE, processes_),
         "gather");
 }
 
@@ -59,9 +59,9 @@ CONSTRAIN_INLINE std::unique_ptr<communicator> mpi::split(int group) {
   MPI_Comm ranks = MPI_COMM_NULL;
   watchdog::wait const waits("forming groups", deadline_);
   check(MPI_Comm_split(processes_, group, rank_, &ranks), "form groups");
-  auto* const made = new mpi(ranks, deadline_);
-  made->own_ = true;
-  return std::unique_ptr<communicator>(made);
+  auto* const result = new mpi(ranks, deadline_);
+  result->frees_processes_ = true;
+  return std::unique_ptr<communicator>(result);
 }
 
 CONSTRAIN_INLINE mpi::mpi(MPI_Comm processes, double deadline) : processes_(processes), deadline_(deadline) {
@@ -80,9 +80,9 @@ CONSTRAIN_INLINE MPI_Comm mpi::all_processes(double deadline) {
     watchdog::wait const waits("waiting until all have started", std::max(deadline, 60.0));
     int provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-    own_start_ = true;
+    initialized_mpi_ = true;
   }
-  if (meeting_ == MPI_COMM_NULL) prepare_end(deadline);
+  if (barrier_processes_ == MPI_COMM_NULL) prepare_end(deadline);
   return MPI_COMM_WORLD;
 }
 
@@ -94,7 +94,7 @@ CONSTRAIN_INLINE void mpi::prepare_end(double deadline) {
   else watchdog::instance().start();
   watchdog::instance().rank(rank);
   watchdog::wait const waits("waiting until all have started", std::max(deadline, 60.0));
-  MPI_Comm_dup(MPI_COMM_WORLD, &meeting_);
+  MPI_Comm_dup(MPI_COMM_WORLD, &barrier_processes_);
   process_ = ::getpid();
 #if defined(__GLIBC__)
   ::on_exit([](int status, void*) { leave(status); }, nullptr);
@@ -105,27 +105,27 @@ CONSTRAIN_INLINE void mpi::prepare_end(double deadline) {
 
 CONSTRAIN_INLINE void mpi::leave(int status) {
   if (::getpid() != process_) return; // a forked child, not the rank
-  int ended = 0;
-  MPI_Finalized(&ended);
-  if (ended != 0 || (!own_start_ && status == 0)) return;
+  int is_finalized = 0;
+  MPI_Finalized(&is_finalized);
+  if (is_finalized != 0 || (!initialized_mpi_ && status == 0)) return;
   watchdog::instance().call("exit");
-  if (status != 0 && !meet(patience(last_deadline_))) end_job(status);
-  if (status == 0) meet(0);
+  if (status != 0 && !timed_barrier(exit_timeout(last_deadline_))) end_job(status);
+  if (status == 0) timed_barrier(0);
   watchdog::wait const waits("ending MPI", last_deadline_);
-  if (own_start_) MPI_Finalize();
+  if (initialized_mpi_) MPI_Finalize();
 }
 
-CONSTRAIN_INLINE bool mpi::meet(double seconds) {
+CONSTRAIN_INLINE bool mpi::timed_barrier(double seconds) {
   constexpr double pause = 0.001;
   MPI_Request request = MPI_REQUEST_NULL;
-  if (MPI_Ibarrier(meeting_, &request) != MPI_SUCCESS) return false;
+  if (MPI_Ibarrier(barrier_processes_, &request) != MPI_SUCCESS) return false;
   watchdog::wait const waits("waiting until all exit", seconds > 0 ? seconds + 5 : last_deadline_);
-  int all = 0;
-  for (double waited = 0; all == 0 && (seconds == 0 || waited < seconds); waited += pause) {
-    if (MPI_Test(&request, &all, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
-    if (all == 0) ::usleep(static_cast<useconds_t>(pause * 1e6));
+  int all_arrived = 0;
+  for (double waited = 0; all_arrived == 0 && (seconds == 0 || waited < seconds); waited += pause) {
+    if (MPI_Test(&request, &all_arrived, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (all_arrived == 0) ::usleep(static_cast<useconds_t>(pause * 1e6));
   }
-  return all != 0;
+  return all_arrived != 0;
 }
 
 CONSTRAIN_INLINE void mpi::end_job(int status) {
@@ -137,9 +137,9 @@ CONSTRAIN_INLINE void mpi::end_job(int status) {
   ::_exit(status);
 }
 
-CONSTRAIN_INLINE void mpi::check(int status, char const* what) const {
+CONSTRAIN_INLINE void mpi::check(int status, char const* action) const {
   if (status != MPI_SUCCESS)
-    throw error({"MPI: the processes cannot ", what, " (MPI error ", status,
+    throw error({"MPI: the processes cannot ", action, " (MPI error ", status,
                  "); check whether one of them has ended, and start all of them again"});
 }
 

@@ -17,16 +17,16 @@ public:
   /// A wait for other processes, from the construction to the destruction of this object.
   class wait {
   public:
-    /// `what`: the wait's name in the error, a string literal. `deadline`: seconds until the watchdog ends the process.
+    /// `name`: the wait's name in the error, a string literal. `deadline`: seconds until the watchdog ends the process.
     /// Waits may be nested, on one thread. Each keeps its own deadline: an inner wait does not change the outer wait's.
-    wait(char const* what, double deadline);
+    wait(char const* name, double deadline);
     wait(wait const&) = delete;
     wait& operator=(wait const&) = delete;
     ~wait();
 
   private:
-    char const* before_;               // name of the outer wait whose deadline comes first; null: no outer wait
-    double before_begin_, before_end_; // `begin_` and `end_` of the outer wait
+    char const* outer_;              // name of the outer wait whose deadline comes first; null: no outer wait
+    double outer_begin_, outer_end_; // `begin_` and `end_` of the outer wait
   };
 
   /// Starts the thread unless it is already running. Before this call, or if no thread can be created, waits have no
@@ -52,15 +52,15 @@ private:
   /// The thread's function: ends the process after the deadline of a wait. Returns after `stop`.
   void watch();
 
-  /// Prints that the wait `what` has lasted `waited` seconds, and ends the process with status 1.
-  [[noreturn, gnu::cold]] void end_process(char const* what, double waited) const;
+  /// Prints that the wait `wait_name` has lasted `waited` seconds, and ends the process with status 1.
+  [[noreturn, gnu::cold]] void end_process(char const* wait_name, double waited) const;
 
-  // The wait whose deadline comes first. A waiting thread stores `what_` last. To check the deadline, `watch` loads
-  // `what_` before `begin_` and `end_`. So the two times were stored with the loaded `what_`, or later.
-  std::atomic<char const*> what_{nullptr}; // name of the wait; null: not waiting
-  std::atomic<double> begin_{0};           // start of the wait, by `running_time`
-  std::atomic<double> end_{1800};          // `begin_` plus the deadline of the wait
-  std::atomic<double> stopped_{0};         // seconds during which this process was stopped
+  // The wait whose deadline comes first. A waiting thread stores `wait_name_` last. To check the deadline, `watch`
+  // loads `wait_name_` before `begin_` and `end_`. So the two times were stored with the loaded `wait_name_`, or later.
+  std::atomic<char const*> wait_name_{nullptr}; // name of the wait; null: not waiting
+  std::atomic<double> begin_{0};                // start of the wait, by `running_time`
+  std::atomic<double> end_{1800};               // `begin_` plus the deadline of the wait
+  std::atomic<double> stopped_{0};              // seconds during which this process was stopped
   std::atomic<char const*> call_{"the start"};
   std::atomic<int> rank_{0};
   std::atomic<bool> running_{false};

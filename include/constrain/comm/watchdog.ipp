@@ -12,42 +12,42 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 CONSTRAIN_INLINE watchdog& watchdog::instance() {
-  static auto* const only = new watchdog;
-  return *only;
+  static auto* const watcher = new watchdog;
+  return *watcher;
 }
 
-CONSTRAIN_INLINE watchdog::wait::wait(char const* what, double deadline)
-    : before_(instance().what_.load(std::memory_order_relaxed)),
-      before_begin_(instance().begin_.load(std::memory_order_relaxed)),
-      before_end_(instance().end_.load(std::memory_order_relaxed)) {
+CONSTRAIN_INLINE watchdog::wait::wait(char const* name, double deadline)
+    : outer_(instance().wait_name_.load(std::memory_order_relaxed)),
+      outer_begin_(instance().begin_.load(std::memory_order_relaxed)),
+      outer_end_(instance().end_.load(std::memory_order_relaxed)) {
   auto& w = instance();
   double const begin = w.running_time(), end = begin + deadline;
-  if (before_ != nullptr && before_end_ <= end) return; // the outer wait's deadline comes first
+  if (outer_ != nullptr && outer_end_ <= end) return; // the outer wait's deadline comes first
   w.begin_.store(begin, std::memory_order_relaxed);
   w.end_.store(end, std::memory_order_relaxed);
-  w.what_.store(what, std::memory_order_release);
+  w.wait_name_.store(name, std::memory_order_release);
 }
 
 CONSTRAIN_INLINE watchdog::wait::~wait() {
   auto& w = instance();
-  if (before_ != nullptr) {
-    w.begin_.store(before_begin_, std::memory_order_relaxed);
-    w.end_.store(before_end_, std::memory_order_relaxed);
+  if (outer_ != nullptr) {
+    w.begin_.store(outer_begin_, std::memory_order_relaxed);
+    w.end_.store(outer_end_, std::memory_order_relaxed);
   }
-  w.what_.store(before_, std::memory_order_release);
+  w.wait_name_.store(outer_, std::memory_order_release);
 }
 
 CONSTRAIN_INLINE void watchdog::start() {
   if (running_.exchange(true)) return;
   // The thread blocks all signals: the training threads must receive them.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, &before);
+  sigset_t all_signals, old_mask;
+  ::sigfillset(&all_signals);
+  ::pthread_sigmask(SIG_BLOCK, &all_signals, &old_mask);
   pthread_t thread;
   auto const run = [](void* self) -> void* { return static_cast<watchdog*>(self)->watch(), nullptr; };
   if (::pthread_create(&thread, nullptr, run, this) == 0) ::pthread_detach(thread);
   else running_ = false;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &old_mask, nullptr);
 }
 
 CONSTRAIN_INLINE double watchdog::now() {
@@ -67,21 +67,22 @@ CONSTRAIN_INLINE void watchdog::watch() {
     double const time = now(), stopped = std::max(time - last - 2 * tick, 0.0);
     last = time;
     stopped_.store(stopped_.load(std::memory_order_relaxed) + stopped, std::memory_order_relaxed);
-    auto const* const what = what_.load(std::memory_order_acquire);
+    auto const* const wait_name = wait_name_.load(std::memory_order_acquire);
     double const begin = begin_.load(std::memory_order_relaxed), running = running_time();
-    if (what != nullptr && running >= end_.load(std::memory_order_relaxed)) end_process(what, running - begin);
+    if (wait_name != nullptr && running >= end_.load(std::memory_order_relaxed))
+      end_process(wait_name, running - begin);
   }
 }
 
-CONSTRAIN_INLINE void watchdog::end_process(char const* what, double waited) const {
+CONSTRAIN_INLINE void watchdog::end_process(char const* wait_name, double waited) const {
   char line[512];
   int const length = std::snprintf(
       line, sizeof line,
       "rank %d has waited %.3g s for the other ranks (%s: %s) and ends: one of them has ended, is stopped, is too "
       "slow or has called another function; check their last output, or give the run a longer .deadline\n",
-      rank_.load(), waited, call_.load(std::memory_order_relaxed), what);
+      rank_.load(), waited, call_.load(std::memory_order_relaxed), wait_name);
   auto const size = static_cast<std::size_t>(std::min<int>(length, sizeof line - 1));
-  [[maybe_unused]] auto const written = ::write(2, line, size);
+  [[maybe_unused]] auto const bytes_written = ::write(2, line, size);
   ::_exit(1); // skip exit handlers: they would wait for the other ranks again
 }
 

@@ -20,10 +20,10 @@ namespace detail {
 
 /// Calls `append(text, is_prompt)` for consecutive parts of a chat's text; `text` is valid during the call. Only the
 /// content of each assistant message and the `chat_format::end` after it have loss; all other parts are prompts.
-/// `messages`: an array of objects with the strings "role" and "content". `where`: the path and line number in errors.
-/// Throws `error` for malformed messages, if there is no message, or for a role other than system, developer, user,
-/// assistant and tool.
-void append_chat(io::json const& messages, std::string const& where, chat_format const& format,
+/// `messages`: an array of objects with the strings "role" and "content". `location`: the path and line number in
+/// errors. Throws `error` for malformed messages, if there is no message, or for a role other than system, developer,
+/// user, assistant and tool.
+void append_chat(io::json const& messages, std::string const& location, chat_format const& format,
                  function_ref<void(std::string_view, bool)> append);
 
 } // namespace detail

@@ -9,22 +9,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
-CONSTRAIN_INLINE void append_chat(io::json const& messages, std::string const& where, chat_format const& format,
+CONSTRAIN_INLINE void append_chat(io::json const& messages, std::string const& location, chat_format const& format,
                                   function_ref<void(std::string_view, bool)> append) {
   constexpr std::array<std::string_view, 5> roles{"system", "developer", "user", "assistant", "tool"};
-  bool any = false;
+  bool has_message = false;
   for (auto const& message : messages.elements()) {
-    any = true;
+    has_message = true;
     auto const role = message["role"].string(), content = message["content"].string();
     if (std::find(roles.begin(), roles.end(), role) == roles.end())
-      throw error({"'", where, "' has a message with the role '", role,
+      throw error({"'", location, "' has a message with the role '", role,
                    "'; give one of system, developer, user, assistant and tool"});
     bool const is_prompt = role != "assistant";
-    for (std::string_view const part : {std::string_view(format.begin), role, std::string_view(format.after_role)})
-      append(part, true);
+    for (std::string_view const text : {std::string_view(format.begin), role, std::string_view(format.after_role)})
+      append(text, true);
     append(content, is_prompt), append(format.end, is_prompt);
   }
-  if (!any) throw error({"'", where, "' has no message in 'messages'; give at least one"});
+  if (!has_message) throw error({"'", location, "' has no message in 'messages'; give at least one"});
 }
 
 } // namespace constrain::data::detail

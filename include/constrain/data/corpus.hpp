@@ -96,8 +96,8 @@ private:
   std::shared_ptr<std::vector<bool> const> prompt_{}; ///< Mask over the storage; null: no prompt tokens.
   std::uint64_t fingerprint_ = 0;
 
-  corpus(token_source from, token_width width, std::int32_t vocabulary)
-      : source_(std::move(from)), width_(width), vocabulary_(vocabulary), length_(source_.size() / width_bytes()) {}
+  corpus(token_source source, token_width width, std::int32_t vocabulary)
+      : source_(std::move(source)), width_(width), vocabulary_(vocabulary), length_(source_.size() / width_bytes()) {}
 
   std::int64_t width_bytes() const { return static_cast<std::int64_t>(width_); }
   bool is_prompt(std::int64_t in_storage) const { return (*prompt_)[static_cast<std::size_t>(in_storage)]; }
@@ -106,23 +106,23 @@ private:
   /// `largest_token`.
   template <class visitor>
   static void for_tokens(std::span<std::byte const> bytes, token_width width, visitor const& visit) {
-    auto const part = [](std::byte each, int shift) { return std::to_integer<std::uint32_t>(each) << shift; };
+    auto const shifted_byte = [](std::byte b, int shift) { return std::to_integer<std::uint32_t>(b) << shift; };
     auto const* const end = bytes.data() + bytes.size();
     if (width == token_width::byte)
-      for (auto const* at = bytes.data(); at != end; ++at) visit(part(*at, 0));
+      for (auto const* p = bytes.data(); p != end; ++p) visit(shifted_byte(*p, 0));
     else if (width == token_width::uint16)
-      for (auto const* at = bytes.data(); at != end; at += 2) visit(part(at[0], 0) | part(at[1], 8));
+      for (auto const* p = bytes.data(); p != end; p += 2) visit(shifted_byte(p[0], 0) | shifted_byte(p[1], 8));
     else
-      for (auto const* at = bytes.data(); at != end; at += 4)
-        visit(part(at[0], 0) | part(at[1], 8) | part(at[2], 16) | part(at[3], 24));
+      for (auto const* p = bytes.data(); p != end; p += 4)
+        visit(shifted_byte(p[0], 0) | shifted_byte(p[1], 8) | shifted_byte(p[2], 16) | shifted_byte(p[3], 24));
   }
 
   /// The largest of the tokens; 0 if there is none. `tokens` must end with a complete token.
   static std::uint32_t largest(std::span<std::byte const> tokens, token_width width);
 
   /// The vocabulary size of tokens whose largest is `largest`. Throws `error` if `largest` is above `largest_token`;
-  /// the message begins with `what`.
-  static std::int32_t vocabulary_for(std::uint32_t largest, std::string const& what);
+  /// the message begins with `source`.
+  static std::int32_t vocabulary_for(std::uint32_t largest, std::string const& source);
 
   /// Splits the `count` tokens from `first` on into ranges that are contiguous in the storage, and calls `visit(begin,
   /// length)` for each range, where `begin` is the storage index of the range's first token. Throws `error` if the
@@ -142,8 +142,8 @@ private:
   /// Builds a part of a corpus from ranges of its tokens.
   class selection {
   public:
-    /// `whole` must outlive this object.
-    explicit selection(corpus const& whole) : whole_(whole) {}
+    /// `source` must outlive this object.
+    explicit selection(corpus const& source) : corpus_(source) {}
 
     /// Appends the `count` tokens of the corpus from `first` on. Throws as `for_runs` does.
     void add(std::int64_t first, std::int64_t count);
@@ -152,13 +152,13 @@ private:
     corpus part() &&;
 
   private:
-    corpus const& whole_;
+    corpus const& corpus_;
     std::vector<run> runs_;
     std::int64_t length_ = 0;
   };
 
-  /// floor(`fraction` x `of`). Throws `error` unless 0 <= `fraction` <= 1.
-  static std::int64_t share(double fraction, std::int64_t of);
+  /// floor(`fraction` x `total`). Throws `error` unless 0 <= `fraction` <= 1.
+  static std::int64_t share(double fraction, std::int64_t total);
 };
 
 /// The result of `split`.

@@ -17,11 +17,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
     throw error({"a corpus of ", counted(bytes.size(), "byte"), " has ", counted(prompt.size(), "prompt mark"),
                  "; give one mark per byte, or none"});
   auto storage = std::make_shared<std::string const>(std::move(bytes));
-  auto const all = io::text_bytes(*storage);
-  corpus result(token_source(std::move(storage), all), token_width::byte, 256);
-  bool some = false;
-  for (bool const each : prompt) some = some || each;
-  if (some) result.prompt_ = std::make_shared<std::vector<bool> const>(std::move(prompt));
+  auto const view = io::text_bytes(*storage);
+  corpus result(token_source(std::move(storage), view), token_width::byte, 256);
+  bool has_prompt = false;
+  for (bool const mark : prompt) has_prompt = has_prompt || mark;
+  if (has_prompt) result.prompt_ = std::make_shared<std::vector<bool> const>(std::move(prompt));
   result.find_fingerprint();
   return result;
 }
@@ -54,10 +54,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   if ((file->size() - begin) % size != 0)
     throw error({"a corpus of ", counted(file->size() - begin, "byte"), " ends within a ", size,
                  "-byte token; give only complete tokens"});
-  std::uint32_t most = 0;
-  auto const find_largest = [&](std::span<std::byte const> piece) { most = std::max(most, largest(piece, width)); };
+  std::uint32_t maximum = 0;
+  auto const find_largest = [&](std::span<std::byte const> chunk) {
+    maximum = std::max(maximum, largest(chunk, width));
+  };
   auto const check = file->remember(begin, find_largest);
-  auto const vocabulary_size = vocabulary_for(most, concat({"the token file '", file->path(), "'"}));
+  auto const vocabulary_size = vocabulary_for(maximum, concat({"the token file '", file->path(), "'"}));
   corpus result(token_source(std::move(file)), width, vocabulary_size);
   result.fingerprint_ = fingerprint_of(result.source_.size(), check);
   return result;
@@ -68,8 +70,8 @@ CONSTRAIN_INLINE void corpus::for_runs(std::int64_t first, std::int64_t count,
   if (first < 0 || count < 0 || first > size() || count > size() - first)
     throw error({"a corpus of ", counted(size(), "token"), " was read out of bounds: ", counted(count, "token"),
                  " starting at token ", first, "; read only tokens that it has"});
-  auto const after = [](std::int64_t index, run const& r) { return index < r.begin; };
-  auto next = std::upper_bound(runs_->begin(), runs_->end(), first, after);
+  auto const begins_after = [](std::int64_t index, run const& r) { return index < r.begin; };
+  auto next = std::upper_bound(runs_->begin(), runs_->end(), first, begins_after);
   while (count > 0) {
     auto const& current = *(next - 1);
     auto const end = next == runs_->end() ? size() : next->begin;
@@ -95,13 +97,13 @@ CONSTRAIN_INLINE std::int32_t corpus::token(std::int64_t index) const {
 
 CONSTRAIN_INLINE void corpus::copy(std::int64_t first, std::span<std::int32_t> tokens) const {
   auto out = tokens.data();
-  for_bytes(first, static_cast<std::int64_t>(tokens.size()), [&](std::span<std::byte const> piece) {
-    std::uint32_t most = 0;
-    for_tokens(piece, width_, [&](std::uint32_t token) {
-      most = std::max(most, token);
+  for_bytes(first, static_cast<std::int64_t>(tokens.size()), [&](std::span<std::byte const> chunk) {
+    std::uint32_t maximum = 0;
+    for_tokens(chunk, width_, [&](std::uint32_t token) {
+      maximum = std::max(maximum, token);
       *out++ = static_cast<std::int32_t>(token);
     });
-    if (most >= static_cast<std::uint32_t>(vocabulary_)) throw source_.changed();
+    if (maximum >= static_cast<std::uint32_t>(vocabulary_)) throw source_.changed();
   });
 }
 
@@ -116,30 +118,30 @@ CONSTRAIN_INLINE void corpus::copy_labels(std::int64_t first, std::span<std::int
 }
 
 CONSTRAIN_INLINE std::int64_t corpus::labels(std::int64_t first, std::int64_t count) const {
-  std::int64_t found = 0;
+  std::int64_t result = 0;
   for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
-    for (auto i = in_storage; i < in_storage + n && prompt_ != nullptr; ++i) found -= is_prompt(i);
-    found += n;
+    for (auto i = in_storage; i < in_storage + n && prompt_ != nullptr; ++i) result -= is_prompt(i);
+    result += n;
   });
-  return found;
+  return result;
 }
 
 CONSTRAIN_INLINE std::uint32_t corpus::largest(std::span<std::byte const> tokens, token_width width) {
-  std::uint32_t most = 0;
-  for_tokens(tokens, width, [&](std::uint32_t token) { most = std::max(most, token); });
-  return most;
+  std::uint32_t maximum = 0;
+  for_tokens(tokens, width, [&](std::uint32_t token) { maximum = std::max(maximum, token); });
+  return maximum;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::int32_t corpus::vocabulary_for(std::uint32_t largest, std::string const& what) {
+[[gnu::cold]] CONSTRAIN_INLINE std::int32_t corpus::vocabulary_for(std::uint32_t largest, std::string const& source) {
   if (largest > largest_token)
-    throw error({what, " has the token ", largest, ", but the largest that a vocabulary can have is ", largest_token,
+    throw error({source, " has the token ", largest, ", but the largest that a vocabulary can have is ", largest_token,
                  "; give tokens of a smaller vocabulary"});
   return static_cast<std::int32_t>(largest) + 1;
 }
 
 CONSTRAIN_INLINE void corpus::find_fingerprint() {
   io::crc32c check;
-  for_bytes(0, size(), [&](std::span<std::byte const> piece) { check.update(piece); });
+  for_bytes(0, size(), [&](std::span<std::byte const> chunk) { check.update(chunk); });
   fingerprint_ = fingerprint_of(size() * width_bytes(), check.value());
   if (prompt_ == nullptr) return;
   std::string marks;
@@ -150,7 +152,7 @@ CONSTRAIN_INLINE void corpus::find_fingerprint() {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void corpus::selection::add(std::int64_t first, std::int64_t count) {
-  whole_.for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
+  corpus_.for_runs(first, count, [&](std::int64_t in_storage, std::int64_t n) {
     if (runs_.empty() || runs_.back().first + (length_ - runs_.back().begin) != in_storage)
       runs_.push_back({length_, in_storage});
     length_ += n;
@@ -158,7 +160,7 @@ CONSTRAIN_INLINE void corpus::find_fingerprint() {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE corpus corpus::selection::part() && {
-  corpus result(whole_);
+  corpus result(corpus_);
   if (runs_.empty()) runs_.push_back({0, 0});
   result.length_ = length_;
   result.runs_ = std::make_shared<std::vector<run> const>(std::move(runs_));
@@ -166,18 +168,18 @@ CONSTRAIN_INLINE void corpus::find_fingerprint() {
   return result;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::int64_t corpus::share(double fraction, std::int64_t of) {
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t corpus::share(double fraction, std::int64_t total) {
   if (!(fraction >= 0 && fraction <= 1))
     throw error({"a validation fraction of ", constrain::detail::number_text(fraction),
                  " is out of range; give one from 0 to 1"});
-  return std::min(of, static_cast<std::int64_t>(fraction * static_cast<double>(of)));
+  return std::min(total, static_cast<std::int64_t>(fraction * static_cast<double>(total)));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE corpus::parts corpus::split(double validation_fraction) const {
-  auto const kept = size() - share(validation_fraction, size());
+  auto const train_size = size() - share(validation_fraction, size());
   selection train(*this), validation(*this);
-  train.add(0, kept);
-  validation.add(kept, size() - kept);
+  train.add(0, train_size);
+  validation.add(train_size, size() - train_size);
   return {std::move(train).part(), std::move(validation).part()};
 }
 

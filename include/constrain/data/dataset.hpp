@@ -23,9 +23,9 @@ public:
   /// Null.
   constexpr dataset_pointer(std::nullptr_t = nullptr) {}
   /// A pointer to a corpus, or null.
-  constexpr dataset_pointer(corpus const* to) : corpus_(to) {}
+  constexpr dataset_pointer(corpus const* c) : corpus_(c) {}
   /// A pointer to examples, or null.
-  constexpr dataset_pointer(examples const* to) : examples_(to) {}
+  constexpr dataset_pointer(examples const* e) : examples_(e) {}
 
   /// The corpus or the examples; null if this object does not point to a `dataset`.
   template <is_dataset dataset> constexpr auto const* to() const {

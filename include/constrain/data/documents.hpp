@@ -36,13 +36,13 @@ public:
   std::int64_t all_tokens() const { return static_cast<std::int64_t>(tokens_.size()); }
   /// The tokens of document `i`, valid until a document is added. `i` must be at least 0 and below `size()`.
   std::span<std::int32_t const> tokens(std::int64_t i) const {
-    auto const at = static_cast<std::size_t>(i);
-    return std::span(tokens_).subspan(begins_[at], begins_[at + 1] - begins_[at]);
+    auto const index = static_cast<std::size_t>(i);
+    return std::span(tokens_).subspan(begins_[index], begins_[index + 1] - begins_[index]);
   }
-  /// Token `at` of document `i` as a label: the token, or `ignored_label` if it is part of a prompt. `i` must be at
-  /// least 0 and below `size()`, and `at` must be an index in `tokens(i)`.
-  std::int32_t token_label(std::int64_t i, std::size_t at) const {
-    auto const index = begins_[static_cast<std::size_t>(i)] + at;
+  /// Token `position` of document `i` as a label: the token, or `ignored_label` if it is part of a prompt. `i` must be
+  /// at least 0 and below `size()`, and `position` must be an index in `tokens(i)`.
+  std::int32_t token_label(std::int64_t i, std::size_t position) const {
+    auto const index = begins_[static_cast<std::size_t>(i)] + position;
     return index < prompt_.size() && prompt_[index] ? ignored_label : tokens_[index];
   }
   /// The class of document `i`; `ignored_label`: none. `i` must be at least 0 and below `size()`.
@@ -57,7 +57,7 @@ private:
 /// Splits a corpus into documents without classes. Each document includes the token `end` that ends it; the last
 /// document may lack the token. The documents keep the prompt mask of the corpus. Throws `error` if `end` is not in the
 /// corpus's vocabulary, if the corpus cannot be read, or if the documents exceed this machine's physical memory.
-documents split_documents(corpus const& from, std::int32_t end);
+documents split_documents(corpus const& source, std::int32_t end);
 
 } // namespace constrain::data
 

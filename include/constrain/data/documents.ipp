@@ -20,41 +20,41 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   if (!prompt.empty() && prompt.size() != tokens.size())
     throw error({"document ", size(), " has ", counted(tokens.size(), "token"), " and ",
                  counted(prompt.size(), "prompt mark"), "; give one mark per token, or none"});
-  auto const before = tokens_.size();
+  auto const old_size = tokens_.size();
   try {
     if (!prompt.empty()) {
-      prompt_.resize(before);
+      prompt_.resize(old_size);
       prompt_.insert(prompt_.end(), prompt.begin(), prompt.end());
     }
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
     begins_.push_back(tokens_.size());
     labels_.push_back(label);
   } catch (...) { // an allocation failed; shrinking does not throw
-    prompt_.resize(std::min(prompt_.size(), before));
-    tokens_.resize(before);
+    prompt_.resize(std::min(prompt_.size(), old_size));
+    tokens_.resize(old_size);
     begins_.resize(labels_.size() + 1);
     throw;
   }
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE documents split_documents(corpus const& from, std::int32_t end) {
-  if (end < 0 || end >= from.vocabulary())
-    throw error({"split_documents: the token ", end, " is not in the corpus's vocabulary of ", from.vocabulary(),
+[[gnu::cold]] CONSTRAIN_INLINE documents split_documents(corpus const& source, std::int32_t end) {
+  if (end < 0 || end >= source.vocabulary())
+    throw error({"split_documents: the token ", end, " is not in the corpus's vocabulary of ", source.vocabulary(),
                  "; give the token that ends each document"});
-  detail::check_memory("the corpus", from.size(), sizeof(std::int32_t));
-  documents all;
-  bool const has_prompts = from.labels(0, from.size()) < from.size();
+  detail::check_memory("the corpus", source.size(), sizeof(std::int32_t));
+  documents result;
+  bool const has_prompts = source.labels(0, source.size()) < source.size();
   std::vector<std::int32_t> block(std::size_t{1} << 16), labels, unfinished;
   std::vector<bool> prompt;
   auto const add = [&] {
-    all.add(unfinished, ignored_label, prompt);
+    result.add(unfinished, ignored_label, prompt);
     unfinished.clear(), prompt.clear();
   };
-  for (std::int64_t at = 0; at < from.size(); at += static_cast<std::int64_t>(block.size())) {
-    block.resize(static_cast<std::size_t>(std::min(static_cast<std::int64_t>(block.size()), from.size() - at)));
-    from.copy(at, block);
+  for (std::int64_t first = 0; first < source.size(); first += static_cast<std::int64_t>(block.size())) {
+    block.resize(static_cast<std::size_t>(std::min(static_cast<std::int64_t>(block.size()), source.size() - first)));
+    source.copy(first, block);
     labels.resize(block.size());
-    if (has_prompts) from.copy_labels(at, labels);
+    if (has_prompts) source.copy_labels(first, labels);
     for (std::size_t i = 0; i < block.size(); ++i) {
       unfinished.push_back(block[i]);
       if (has_prompts) prompt.push_back(labels[i] == ignored_label);
@@ -62,7 +62,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
     }
   }
   if (!unfinished.empty()) add();
-  return all;
+  return result;
 }
 
 } // namespace constrain::data

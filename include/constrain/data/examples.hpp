@@ -69,7 +69,7 @@ public:
   /// label must equal its token, or be `ignored_label` where the token must not be masked. Each epoch has different
   /// masks; evaluations use the masks of epoch 0. Throws `error` if these examples are already masked or have
   /// `labels::shift`, and as `check_masking` does.
-  examples with_masks(masking const& how) const;
+  examples with_masks(masking const& options) const;
   /// How the tokens are masked; nullopt: no masking.
   std::optional<masking> const& masks() const { return masks_; }
 
@@ -84,7 +84,7 @@ private:
   std::optional<masking> masks_{};
   std::uint64_t sum_ = 0; ///< The fingerprint.
 
-  examples part(examples_part const& of) const;
+  examples part(examples_part const& selected) const;
 };
 
 /// The result of `split`.
@@ -106,12 +106,12 @@ public:
 private:
   /// One split of `count` examples: example i of the part is example p(first + i) of these examples, where p is the
   /// permutation that `seed` and `count` determine.
-  struct step {
+  struct split_part {
     std::uint64_t seed = 0;
     std::int64_t count = 0, first = 0;
   };
 
-  fixed_vector<step, examples_splits::capacity> steps_{};
+  fixed_vector<split_part, examples_splits::capacity> split_parts_{};
   std::int64_t size_;
 };
 

@@ -51,13 +51,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   return result;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE examples examples::part(examples_part const& of) const {
+[[gnu::cold]] CONSTRAIN_INLINE examples examples::part(examples_part const& selected) const {
   auto result = *this;
-  if (!result.splits_.push_back(of))
+  if (!result.splits_.push_back(selected))
     throw error({"split: the examples are already the result of ", counted(splits_.size(), "nested split"),
                  "; split fewer times"});
-  std::uint64_t numbers[] = {sum_, 0, static_cast<std::uint64_t>(of.most), of.seed, of.drawn ? 1u : 0u};
-  std::memcpy(&numbers[1], &of.share, sizeof of.share);
+  std::uint64_t numbers[] = {sum_, 0, static_cast<std::uint64_t>(selected.most), selected.seed,
+                             selected.drawn ? 1u : 0u};
+  std::memcpy(&numbers[1], &selected.share, sizeof selected.share);
   io::crc32c check;
   add_numbers(check, numbers, 5);
   result.sum_ = (sum_ >> 32) << 32 | check.value();
@@ -73,23 +74,23 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   return {part({validation_fraction, most, seed, false}), part({validation_fraction, most, seed, true})};
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE examples examples::with_masks(masking const& how) const {
-  check_masking(how);
+[[gnu::cold]] CONSTRAIN_INLINE examples examples::with_masks(masking const& options) const {
+  check_masking(options);
   if (masks_) throw error("with_masks: the examples are already masked; call with_masks on the unmasked examples");
   if (which_ == constrain::labels::shift)
     throw error("with_masks: the examples have labels::shift, but the label of a masked token is the token itself; "
                 "leave labels::shift out");
   auto result = *this;
-  result.masks_ = how;
+  result.masks_ = options;
   std::uint64_t numbers[] = {sum_,
-                             static_cast<std::uint64_t>(how.mask_token),
-                             static_cast<std::uint64_t>(how.vocabulary),
-                             how.seed,
-                             static_cast<std::uint64_t>(how.span),
+                             static_cast<std::uint64_t>(options.mask_token),
+                             static_cast<std::uint64_t>(options.vocabulary),
+                             options.seed,
+                             static_cast<std::uint64_t>(options.span),
                              0,
                              0,
                              0};
-  double const shares[] = {how.share, how.masked, how.random};
+  double const shares[] = {options.share, options.masked, options.random};
   std::memcpy(&numbers[5], shares, sizeof shares);
   io::crc32c check;
   add_numbers(check, numbers, 8);
@@ -99,16 +100,17 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 [[gnu::cold]] CONSTRAIN_INLINE examples_index::examples_index(examples_splits const& splits, std::int64_t count)
     : size_(count) {
-  for (auto const& each : splits) {
-    auto const share = static_cast<std::int64_t>(each.share * static_cast<double>(size_));
-    auto const drawn = std::min(std::min(share, each.most), size_);
-    steps_.push_back({each.seed, size_, each.drawn ? 0 : drawn});
-    size_ = each.drawn ? drawn : size_ - drawn;
+  for (auto const& split : splits) {
+    auto const share = static_cast<std::int64_t>(split.share * static_cast<double>(size_));
+    auto const drawn_count = std::min(std::min(share, split.most), size_);
+    split_parts_.push_back({split.seed, size_, split.drawn ? 0 : drawn_count});
+    size_ = split.drawn ? drawn_count : size_ - drawn_count;
   }
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t examples_index::operator()(std::int64_t i) const {
-  for (int k = steps_.size() - 1; k >= 0; --k) i = permutation(steps_[k].seed, 0, steps_[k].count)(steps_[k].first + i);
+  for (int k = split_parts_.size() - 1; k >= 0; --k)
+    i = permutation(split_parts_[k].seed, 0, split_parts_[k].count)(split_parts_[k].first + i);
   return i;
 }
 

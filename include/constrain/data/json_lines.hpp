@@ -49,7 +49,7 @@ public:
 private:
   std::string path_;
   json_lines_options const& options_;
-  joined_texts all_{};
+  joined_texts texts_{};
   std::int64_t line_number_ = 0;
 };
 
@@ -63,19 +63,19 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
   auto const file = io::open_file(path, "the texts");
   std::string unfinished, block(std::size_t{1} << 18, '\0');
   for (;;) {
-    auto const got = ::read(file.get(), block.data(), block.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0)
+    auto const bytes_read = ::read(file.get(), block.data(), block.size());
+    if (bytes_read < 0 && errno == EINTR) continue;
+    if (bytes_read < 0)
       throw error({"the texts '", path, "' cannot be read (", io::reason(), "); check the file and its disk"});
-    if (got == 0) break;
-    std::string_view rest(block.c_str(), static_cast<std::size_t>(got));
-    for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
-      unfinished += rest.substr(0, end);
+    if (bytes_read == 0) break;
+    std::string_view remaining(block.c_str(), static_cast<std::size_t>(bytes_read));
+    for (auto end = remaining.find('\n'); end != std::string_view::npos; end = remaining.find('\n')) {
+      unfinished += remaining.substr(0, end);
       visit(std::string_view(unfinished));
       unfinished.clear();
-      rest.remove_prefix(end + 1);
+      remaining.remove_prefix(end + 1);
     }
-    unfinished += rest;
+    unfinished += remaining;
   }
   if (!unfinished.empty()) visit(std::string_view(unfinished));
 }

@@ -25,40 +25,40 @@ CONSTRAIN_INLINE json_line_texts::json_line_texts(std::string path, json_lines_o
 CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
   ++line_number_;
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
-  auto const where = concat({path_, ":", line_number_});
-  auto const object = io::json::parse(line, where);
-  joined_texts one;
+  auto const location = concat({path_, ":", line_number_});
+  auto const object = io::json::parse(line, location);
+  joined_texts entry;
   bool is_chat = false;
   if (auto const text = object.find("text")) {
-    one.append(text->string(), false);
+    entry.append(text->string(), false);
   } else if (auto const input = object.find("input"), output = object.find("output"); input && output) {
-    one.append(input->string(), true);
-    one.append(output->string(), false);
+    entry.append(input->string(), true);
+    entry.append(output->string(), false);
   } else if (auto const messages = object.find("messages")) {
     is_chat = true;
-    append_chat(*messages, where, options_.chat,
-                [&](std::string_view part, bool is_prompt) { one.append(part, is_prompt); });
+    append_chat(*messages, location, options_.chat,
+                [&](std::string_view message_text, bool is_prompt) { entry.append(message_text, is_prompt); });
   } else {
-    throw error({"'", where,
+    throw error({"'", location,
                  "' has neither 'text' nor both 'input' and 'output' nor 'messages'; add 'text', both 'input' and "
                  "'output', or 'messages'"});
   }
-  if (!is_chat) one.append(options_.end, false);
+  if (!is_chat) entry.append(options_.end, false);
   if (options_.length > 0) {
     check_memory("a padded text", options_.length);
-    check_memory("the corpus", static_cast<std::int64_t>(all_.bytes.size()) + options_.length);
+    check_memory("the corpus", static_cast<std::int64_t>(texts_.bytes.size()) + options_.length);
     auto const length = static_cast<std::size_t>(options_.length);
-    one.bytes.resize(length, '\0');
-    one.prompt.resize(length, true);
-    one.prompt[0] = true; // no loss: the first token would be predicted from the end of another text
+    entry.bytes.resize(length, '\0');
+    entry.prompt.resize(length, true);
+    entry.prompt[0] = true; // no loss: the first token would be predicted from the end of another text
   }
-  all_.bytes += one.bytes;
-  all_.prompt.insert(all_.prompt.end(), one.prompt.begin(), one.prompt.end());
+  texts_.bytes += entry.bytes;
+  texts_.prompt.insert(texts_.prompt.end(), entry.prompt.begin(), entry.prompt.end());
 }
 
 CONSTRAIN_INLINE corpus json_line_texts::finish() && {
-  if (all_.bytes.empty()) throw error({"the texts '", path_, "' are empty; give a file with at least one text"});
-  return corpus::from_bytes(std::move(all_.bytes), std::move(all_.prompt));
+  if (texts_.bytes.empty()) throw error({"the texts '", path_, "' are empty; give a file with at least one text"});
+  return corpus::from_bytes(std::move(texts_.bytes), std::move(texts_.prompt));
 }
 
 CONSTRAIN_INLINE corpus parse_json_lines(std::string_view lines, std::string const& path,

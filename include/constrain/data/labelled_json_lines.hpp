@@ -49,11 +49,11 @@ private:
   std::string path_;
   labelled_json_lines_options const& options_;
   std::int64_t classes_; ///< 0: no limit.
-  std::shared_ptr<labelled_arrays> all_ = std::make_shared<labelled_arrays>();
+  std::shared_ptr<labelled_arrays> arrays_ = std::make_shared<labelled_arrays>();
   std::int64_t line_number_ = 0;
 
-  /// The class index of a label. `where`: path and line number, for errors.
-  std::int32_t class_of(io::json const& label, std::string const& where) const;
+  /// The class index of a label. `location`: path and line number, for errors.
+  std::int32_t class_of(io::json const& label, std::string const& location) const;
 };
 
 /// Like `labelled_json_lines`, for lines in memory. `path`: the name of the lines in errors.

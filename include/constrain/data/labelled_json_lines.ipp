@@ -19,9 +19,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
     : path_(std::move(path)), options_(options),
       classes_(options.classes == 0 ? static_cast<std::int64_t>(options.class_names.size()) : options.classes) {
   check_count("labelled_json_lines_options", ".length", options.length, 1);
-  if (constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max(); options.length > most)
+  if (constexpr std::int64_t maximum = std::numeric_limits<std::int32_t>::max(); options.length > maximum)
     constrain::detail::refuse_number("labelled_json_lines_options", ".length", concat({options.length}),
-                                     concat({"at most ", most}));
+                                     concat({"at most ", maximum}));
   check_count("labelled_json_lines_options", ".classes", options.classes, 0);
   auto const names = static_cast<std::int64_t>(options.class_names.size());
   if (names > 0 && names != classes_)
@@ -34,52 +34,54 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
                      "' twice; give each class its own name"});
 }
 
-CONSTRAIN_INLINE std::int32_t labelled_texts::class_of(io::json const& label, std::string const& where) const {
+CONSTRAIN_INLINE std::int32_t labelled_texts::class_of(io::json const& label, std::string const& location) const {
   if (label.kind() == io::json_kind::string) {
     auto const& names = options_.class_names;
-    auto const at = std::find(names.begin(), names.end(), label.string());
-    if (at != names.end()) return static_cast<std::int32_t>(at - names.begin());
+    auto const found = std::find(names.begin(), names.end(), label.string());
+    if (found != names.end()) return static_cast<std::int32_t>(found - names.begin());
     if (names.empty())
-      throw error({"'", where, "' has the label '", label.string(),
+      throw error({"'", location, "' has the label '", label.string(),
                    "', a name, but .class_names is empty; name the classes there, or give integers"});
-    throw error({"'", where, "' has the label '", label.string(), "', which is not one of the ",
+    throw error({"'", location, "' has the label '", label.string(), "', which is not one of the ",
                  counted(names.size(), "name"), " in .class_names; add it there, or correct the line"});
   }
   if (label.kind() != io::json_kind::number) label.fail("an integer or a name, the class,");
   auto const index = label.int64();
   std::int64_t const end = classes_ > 0 ? classes_ : std::numeric_limits<std::int32_t>::max();
   if (index < 0 || index >= end)
-    throw error({"'", where, "' has the label ", index, ", outside [0, ", end, "); give integers from 0 to ", end - 1});
+    throw error(
+        {"'", location, "' has the label ", index, ", outside [0, ", end, "); give integers from 0 to ", end - 1});
   return static_cast<std::int32_t>(index);
 }
 
 CONSTRAIN_INLINE void labelled_texts::add(std::string_view line) {
   ++line_number_;
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
-  auto const where = concat({path_, ":", line_number_});
-  auto const object = io::json::parse(line, where);
+  auto const location = concat({path_, ":", line_number_});
+  auto const object = io::json::parse(line, location);
   auto const found_text = object.find(options_.text), found_label = object.find(options_.label);
-  if (!found_text) throw error({"'", where, "' has no '", options_.text, "'; add the text as a string"});
-  if (!found_label) throw error({"'", where, "' has no '", options_.label, "'; add the class as an integer or a name"});
+  if (!found_text) throw error({"'", location, "' has no '", options_.text, "'; add the text as a string"});
+  if (!found_label)
+    throw error({"'", location, "' has no '", options_.label, "'; add the class as an integer or a name"});
   auto const text = found_text->string();
-  auto const label = class_of(*found_label, where);
+  auto const label = class_of(*found_label, location);
   check_memory("a padded text", options_.length, sizeof(std::int32_t));
-  auto const padded = static_cast<std::size_t>(options_.length);
-  check_memory("the data", static_cast<std::int64_t>(all_->labels.size()) + 1,
+  auto const padded_length = static_cast<std::size_t>(options_.length);
+  check_memory("the data", static_cast<std::int64_t>(arrays_->labels.size()) + 1,
                (options_.length + 2) * std::int64_t{sizeof(std::int32_t)}, "text");
-  auto const kept = text.substr(0, padded);
-  for (char const byte : kept) all_->tokens.push_back(static_cast<unsigned char>(byte));
-  all_->tokens.resize(all_->tokens.size() + (padded - kept.size()));
-  all_->lengths.push_back(static_cast<std::int32_t>(kept.size()));
-  all_->labels.push_back(label);
+  auto const cut_text = text.substr(0, padded_length);
+  for (char const byte : cut_text) arrays_->tokens.push_back(static_cast<unsigned char>(byte));
+  arrays_->tokens.resize(arrays_->tokens.size() + (padded_length - cut_text.size()));
+  arrays_->lengths.push_back(static_cast<std::int32_t>(cut_text.size()));
+  arrays_->labels.push_back(label);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE examples labelled_texts::finish() && {
-  auto const& all = *all_;
-  if (all.labels.empty())
+  auto const& arrays = *arrays_;
+  if (arrays.labels.empty())
     throw error({"the labelled texts '", path_, "' are empty; give a file with at least one text"});
-  return options_.lengths ? examples::from_storage(all_, {all.tokens, all.lengths}, all.labels)
-                          : examples::from_storage(all_, all.tokens, all.labels);
+  return options_.lengths ? examples::from_storage(arrays_, {arrays.tokens, arrays.lengths}, arrays.labels)
+                          : examples::from_storage(arrays_, arrays.tokens, arrays.labels);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE examples parse_labelled_json_lines(std::string_view lines, std::string const& path,

@@ -28,16 +28,15 @@ public:
 class lasting_arrays : public array_list {
 public:
   /// One array.
-  template <constrain::detail::is_array array> constexpr lasting_arrays(array const& one) : array_list(one) {}
+  template <constrain::detail::is_array array> constexpr lasting_arrays(array const& a) : array_list(a) {}
   /// One array: the `count` integers from `first` on.
   constexpr lasting_arrays(std::int32_t const* first, std::size_t count) : array_list(first, count) {}
   /// Several arrays.
-  constexpr lasting_arrays(std::initializer_list<lasting_array> several)
-      : array_list(several.begin(), several.size()) {}
+  constexpr lasting_arrays(std::initializer_list<lasting_array> arrays) : array_list(arrays.begin(), arrays.size()) {}
   /// Several arrays; their number need not be known at compile time.
-  constexpr lasting_arrays(std::span<array_view const> several) : array_list(several) {}
+  constexpr lasting_arrays(std::span<array_view const> arrays) : array_list(arrays) {}
   /// A copy of a list, whose arrays must outlive this list.
-  constexpr lasting_arrays(array_list const& all) : array_list(all) {}
+  constexpr lasting_arrays(array_list const& list) : array_list(list) {}
 
   // A temporary array would not live as long as the list.
   template <class T, class allocator> lasting_arrays(std::vector<T, allocator> const&&) = delete;

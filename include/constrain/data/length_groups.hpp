@@ -26,7 +26,7 @@ struct length_group {
 /// ignored labels. All sequences of a task have one length, so a trainer accepts only the group of that length. Throws
 /// `error` for an option out of range, if there is no document, if a document has more than 2^31 - 1 tokens and is not
 /// cut, or if the examples exceed this machine's physical memory.
-std::vector<length_group> group_by_length(documents const& all, length_group_options const& options = {});
+std::vector<length_group> group_by_length(documents const& source, length_group_options const& options = {});
 
 } // namespace constrain::data
 

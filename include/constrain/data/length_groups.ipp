@@ -26,14 +26,14 @@ struct padded_document {
 
 /// All documents, sorted by padded length. Documents of equal padded length keep their order. Throws `error` for a
 /// document of more than 2^31 - 1 tokens after the cut to `.longest`.
-[[gnu::cold]] CONSTRAIN_INLINE std::vector<padded_document> by_length(documents const& all,
-                                                                      length_group_options const& options) {
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<padded_document> sorted_by_length(documents const& source,
+                                                                             length_group_options const& options) {
   std::vector<padded_document> order;
-  for (std::int64_t i = 0; i < all.size(); ++i) {
-    auto length = static_cast<std::int64_t>(all.tokens(i).size());
+  for (std::int64_t i = 0; i < source.size(); ++i) {
+    auto length = static_cast<std::int64_t>(source.tokens(i).size());
     if (options.longest > 0) length = std::min(length, options.longest);
-    if (constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max(); length > most)
-      throw error({"group_by_length: document ", i, " has ", length, " tokens, more than ", most, "; set .longest"});
+    if (constexpr std::int64_t maximum = std::numeric_limits<std::int32_t>::max(); length > maximum)
+      throw error({"group_by_length: document ", i, " has ", length, " tokens, more than ", maximum, "; set .longest"});
     order.push_back({i, (length - 1) / options.multiple * options.multiple + options.multiple});
   }
   constrain::detail::heap_sort(order, [](padded_document const& a, padded_document const& b) {
@@ -42,28 +42,29 @@ struct padded_document {
   return order;
 }
 
-/// Appends the tokens, the length and the labels of a document to the arrays of its group, `to`.
-CONSTRAIN_INLINE void append_padded(documents const& all, padded_document const& one, document_labels labels,
-                                    group_arrays& to) {
-  auto const tokens = all.tokens(one.document);
-  auto const padded = static_cast<std::size_t>(one.length), kept = std::min(tokens.size(), padded);
-  auto const begin = to.tokens.size();
-  to.tokens.insert(to.tokens.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(kept));
-  to.tokens.resize(begin + padded);
-  to.lengths.push_back(static_cast<std::int32_t>(kept));
-  if (labels == document_labels::classes) return to.labels.push_back(all.label(one.document));
+/// Appends the tokens, the length and the labels of a document to the arrays of its group, `arrays`.
+CONSTRAIN_INLINE void append_padded(documents const& source, padded_document const& entry, document_labels labels,
+                                    group_arrays& arrays) {
+  auto const tokens = source.tokens(entry.document);
+  auto const padded_length = static_cast<std::size_t>(entry.length),
+             cut_length = std::min(tokens.size(), padded_length);
+  auto const begin = arrays.tokens.size();
+  arrays.tokens.insert(arrays.tokens.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(cut_length));
+  arrays.tokens.resize(begin + padded_length);
+  arrays.lengths.push_back(static_cast<std::int32_t>(cut_length));
+  if (labels == document_labels::classes) return arrays.labels.push_back(source.label(entry.document));
   // The label of a token is itself or the next token. If the document is cut, the last kept token has a next token too.
   std::size_t const shift = labels == document_labels::next_tokens ? 1 : 0;
-  for (auto i = shift; i < std::min(kept + shift, tokens.size()); ++i)
-    to.labels.push_back(all.token_label(one.document, i));
-  to.labels.resize(begin + padded, ignored_label);
+  for (auto i = shift; i < std::min(cut_length + shift, tokens.size()); ++i)
+    arrays.labels.push_back(source.token_label(entry.document, i));
+  arrays.labels.resize(begin + padded_length, ignored_label);
 }
 
 } // namespace constrain::data::detail
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-[[gnu::cold]] CONSTRAIN_INLINE std::vector<length_group> group_by_length(documents const& all,
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<length_group> group_by_length(documents const& source,
                                                                          length_group_options const& options) {
   check_count("length_group_options", ".multiple", options.multiple, 1);
   check_count("length_group_options", ".longest", options.longest, 0);
@@ -72,20 +73,20 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
                  options.multiple, "; give a multiple"});
   if (options.labels > document_labels::classes)
     throw error("length_group_options: .labels is not one of next_tokens, same_tokens and classes; give one of these");
-  if (all.size() == 0) throw error("group_by_length: there are no documents; add at least one");
-  auto const order = detail::by_length(all, options);
+  if (source.size() == 0) throw error("group_by_length: there are no documents; add at least one");
+  auto const order = detail::sorted_by_length(source, options);
   std::int64_t tokens = 0;
-  for (auto const& each : order) {
-    detail::check_memory("a padded document", each.length, 2 * sizeof(std::int32_t));
-    detail::check_memory("the padded data", tokens += each.length, 2 * sizeof(std::int32_t));
+  for (auto const& entry : order) {
+    detail::check_memory("a padded document", entry.length, 2 * sizeof(std::int32_t));
+    detail::check_memory("the padded data", tokens += entry.length, 2 * sizeof(std::int32_t));
   }
   std::vector<length_group> groups;
   for (std::size_t i = 0; i < order.size();) {
     auto const length = order[i].length;
-    auto const to = std::make_shared<detail::group_arrays>();
+    auto const arrays = std::make_shared<detail::group_arrays>();
     for (; i < order.size() && order[i].length == length; ++i)
-      detail::append_padded(all, order[i], options.labels, *to);
-    groups.push_back({length, examples::from_storage(to, {to->tokens, to->lengths}, to->labels)});
+      detail::append_padded(source, order[i], options.labels, *arrays);
+    groups.push_back({length, examples::from_storage(arrays, {arrays->tokens, arrays->lengths}, arrays->labels)});
   }
   return groups;
 }

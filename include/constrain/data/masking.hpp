@@ -22,13 +22,13 @@ struct masking {
   friend constexpr bool operator==(masking const&, masking const&) = default;
 };
 
-/// Throws `error` for a field of `how` that is out of range, and if `masked` + `random` is above 1.
-void check_masking(masking const& how);
+/// Throws `error` for a field of `options` that is out of range, and if `masked` + `random` is above 1.
+void check_masking(masking const& options);
 
 /// The number of tokens that are chosen from `candidates` tokens: `share` x `candidates`, rounded, but at least 1 if
-/// there is a candidate; 0 if `candidates` is below 1. The fields of `how` are not checked. The number does not depend
-/// on the epoch.
-std::int64_t count_masked(masking const& how, std::int64_t candidates);
+/// there is a candidate; 0 if `candidates` is below 1. The fields of `options` are not checked. The number does not
+/// depend on the epoch.
+std::int64_t count_masked(masking const& options, std::int64_t candidates);
 
 /// Masks the tokens of one example. `inputs`: the tokens. `labels`: the same tokens, with `ignored_label` where a token
 /// must not be chosen, such as padding and [CLS]. `example`: index of the example in its arrays. Replaces chosen tokens
@@ -37,7 +37,7 @@ std::int64_t count_masked(masking const& how, std::int64_t candidates);
 /// tokens that must not be chosen. All placements of the spans are equally likely, up to rounding to 2^-32. The result
 /// depends only on the arguments: with equal seeds, an example has the same masks in the same epoch on every machine
 /// and in a resumed run. Throws `error` as `check_masking` does, and if the lengths differ.
-void mask_tokens(masking const& how, std::int64_t epoch, std::int64_t example, std::span<std::int32_t> inputs,
+void mask_tokens(masking const& options, std::int64_t epoch, std::int64_t example, std::span<std::int32_t> inputs,
                  std::span<std::int32_t> labels);
 
 } // namespace constrain::data

@@ -23,7 +23,7 @@ struct packing_options {
 /// Modeling"). The padding at the end of a row has token 0 and ignored labels, and counts as one document. Equal
 /// documents give equal rows on every machine. Throws `error` for an option out of range, if there is no document, or
 /// if the rows exceed this machine's physical memory.
-examples pack(documents const& all, packing_options const& options);
+examples pack(documents const& source, packing_options const& options);
 
 /// Checks positions in documents [rows, `length`] that were not made by `pack`: each position must be 0, or 1 more than
 /// the position of the previous token in the row. Throws `error`, with row and index, for any other position. Also

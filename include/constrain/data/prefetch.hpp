@@ -23,23 +23,23 @@ public:
   }
   prefetch(prefetch const&) = delete;
   [[gnu::noinline, gnu::cold]] ~prefetch() {
-    if (!works_) return;
-    enter(stage::ended);
+    if (!has_worker_) return;
+    set_stage(stage::ended);
     ::pthread_join(worker_, nullptr);
   }
 
   /// Waits for the next item and returns a reference to it, which is valid until the next call.
   item const& next() {
-    if (!works_) {
+    if (!has_worker_) {
       if (!failure_) try_to_make();
       if (failure_) std::rethrow_exception(failure_);
-      return items_[made_];
+      return items_[making_];
     }
-    now_.wait(stage::to_be_made, std::memory_order_acquire);
+    stage_.wait(stage::to_be_made, std::memory_order_acquire);
     if (failure_) std::rethrow_exception(failure_);
-    made_ = 1 - made_;
-    enter(stage::to_be_made);
-    return items_[1 - made_];
+    making_ = 1 - making_;
+    set_stage(stage::to_be_made);
+    return items_[1 - making_];
   }
 
 private:
@@ -47,47 +47,48 @@ private:
   enum class stage : std::int32_t { to_be_made, ready, ended };
 
   item items_[2];
-  int made_ = 0; ///< Index of the item being made or ready; the caller of `next` may be using the other item.
+  int making_ = 0; ///< Index of the item being made or ready; the caller of `next` may be using the other item.
   maker make_;
   std::exception_ptr failure_{};
-  std::atomic<stage> now_{stage::to_be_made};
+  std::atomic<stage> stage_{stage::to_be_made};
   // pthread instead of std::thread: including <thread> costs compile time in every program.
   pthread_t worker_{};
-  bool works_ = false; ///< Whether the worker thread exists.
+  bool has_worker_ = false; ///< Whether the worker thread exists.
 
-  /// Makes the item `made_`; stores an exception in `failure_`.
+  /// Makes the item `making_`; stores an exception in `failure_`.
   void try_to_make() {
     try {
-      make_(items_[made_]);
+      make_(items_[making_]);
     } catch (...) { failure_ = std::current_exception(); }
   }
 
   /// Sets the stage and wakes the other thread.
-  void enter(stage next) {
-    now_.store(next, std::memory_order_release);
-    now_.notify_one();
+  void set_stage(stage next) {
+    stage_.store(next, std::memory_order_release);
+    stage_.notify_one();
   }
 
-  /// Starts the worker thread; sets `works_`.
+  /// Starts the worker thread; sets `has_worker_`.
   [[gnu::cold]] void start() {
     // The worker blocks all signals: the training thread must receive them, so that they interrupt its system calls.
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_BLOCK, &all, &before);
-    auto const begin = [](void* self) -> void* { return static_cast<prefetch*>(self)->work(), nullptr; };
-    works_ = ::pthread_create(&worker_, nullptr, begin, this) == 0; // fails at the system's limit on threads or memory
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    sigset_t all_signals, old_mask;
+    ::sigfillset(&all_signals);
+    ::pthread_sigmask(SIG_BLOCK, &all_signals, &old_mask);
+    auto const run = [](void* self) -> void* { return static_cast<prefetch*>(self)->work(), nullptr; };
+    has_worker_ =
+        ::pthread_create(&worker_, nullptr, run, this) == 0; // fails at the system's limit on threads or memory
+    ::pthread_sigmask(SIG_SETMASK, &old_mask, nullptr);
   }
 
   /// The worker thread: makes items until the stage is `ended`.
   [[gnu::cold]] void work() {
     for (;;) {
-      if (now_.load(std::memory_order_acquire) == stage::ended) return;
+      if (stage_.load(std::memory_order_acquire) == stage::ended) return;
       try_to_make();
       auto expected = stage::to_be_made;
-      if (!now_.compare_exchange_strong(expected, stage::ready, std::memory_order_acq_rel)) return;
-      now_.notify_one();
-      now_.wait(stage::ready, std::memory_order_acquire);
+      if (!stage_.compare_exchange_strong(expected, stage::ready, std::memory_order_acq_rel)) return;
+      stage_.notify_one();
+      stage_.wait(stage::ready, std::memory_order_acquire);
     }
   }
 };

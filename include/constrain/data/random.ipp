@@ -18,14 +18,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
-/// Draw number `index` of a random stream, uniform in [0, `below`); `below` must be at least 1. `purpose` separates
+/// Draw number `index` of a random stream, uniform in [0, `bound`); `bound` must be at least 1. `purpose` separates
 /// streams with the same seed.
 CONSTRAIN_INLINE std::int32_t uniform_draw(std::uint64_t seed, std::uint32_t purpose, std::int64_t index,
-                                           std::int32_t below) {
-  auto const at = static_cast<std::uint64_t>(index) / 4;
+                                           std::int32_t bound) {
+  auto const block = static_cast<std::uint64_t>(index) / 4;
   philox_key const key{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
-  auto const draw = philox({{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at >> 32), 0, purpose}}, key);
-  return static_cast<std::int32_t>(std::uint64_t{draw.word[index % 4]} * static_cast<std::uint32_t>(below) >> 32);
+  auto const draw =
+      philox({{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, purpose}}, key);
+  return static_cast<std::int32_t>(std::uint64_t{draw.word[index % 4]} * static_cast<std::uint32_t>(bound) >> 32);
 }
 
 /// The arrays of random examples; `types` and `lengths` are empty unless the options ask for them.
@@ -43,8 +44,8 @@ struct random_arrays {
   if (o.vocabulary <= o.first_token)
     throw error({owner, ": .vocabulary is ", o.vocabulary, ", but .first_token is ", o.first_token,
                  "; give a vocabulary above the first token"});
-  auto const of_example = o.length * (o.types ? 2 : 1) + (o.lengths ? 2 : 1);
-  check_memory("the data", o.count, of_example * std::int64_t{sizeof(std::int32_t)}, "example");
+  auto const example_values = o.length * (o.types ? 2 : 1) + (o.lengths ? 2 : 1);
+  check_memory("the data", o.count, example_values * std::int64_t{sizeof(std::int32_t)}, "example");
 }
 
 } // namespace constrain::data::detail
@@ -68,22 +69,23 @@ CONSTRAIN_INLINE corpus random_tokens(std::int64_t count, std::int32_t vocabular
 
 [[gnu::cold]] CONSTRAIN_INLINE examples random_examples(random_examples_options const& o) {
   detail::check_random_examples(o);
-  auto const all = std::make_shared<detail::random_arrays>();
+  auto const arrays = std::make_shared<detail::random_arrays>();
   auto const count = static_cast<std::size_t>(o.count), tokens = count * static_cast<std::size_t>(o.length);
-  constexpr std::uint32_t of_tokens = 0x6578616d, of_labels = 0x636c6173; // "exam", "clas"
-  all->tokens.resize(tokens), all->labels.resize(count);
+  constexpr std::uint32_t token_purpose = 0x6578616d, label_purpose = 0x636c6173; // "exam", "clas"
+  arrays->tokens.resize(tokens), arrays->labels.resize(count);
   for (std::size_t i = 0; i < tokens; ++i)
-    all->tokens[i] = o.first_token + detail::uniform_draw(o.seed, of_tokens, static_cast<std::int64_t>(i),
-                                                          o.vocabulary - o.first_token);
+    arrays->tokens[i] = o.first_token + detail::uniform_draw(o.seed, token_purpose, static_cast<std::int64_t>(i),
+                                                             o.vocabulary - o.first_token);
   for (std::size_t i = 0; i < count; ++i)
-    all->labels[i] = detail::uniform_draw(o.seed, of_labels, static_cast<std::int64_t>(i), o.classes);
-  if (o.types) all->types.resize(tokens);
-  if (o.lengths) all->lengths.resize(count, static_cast<std::int32_t>(o.length));
+    arrays->labels[i] = detail::uniform_draw(o.seed, label_purpose, static_cast<std::int64_t>(i), o.classes);
+  if (o.types) arrays->types.resize(tokens);
+  if (o.lengths) arrays->lengths.resize(count, static_cast<std::int32_t>(o.length));
   fixed_vector<array_view, 3> inputs;
-  inputs.push_back(all->tokens);
-  if (o.types) inputs.push_back(all->types);
-  if (o.lengths) inputs.push_back(all->lengths);
-  return examples::from_storage(all, array_list(inputs.begin(), static_cast<std::size_t>(inputs.size())), all->labels);
+  inputs.push_back(arrays->tokens);
+  if (o.types) inputs.push_back(arrays->types);
+  if (o.lengths) inputs.push_back(arrays->lengths);
+  return examples::from_storage(arrays, array_list(inputs.begin(), static_cast<std::size_t>(inputs.size())),
+                                arrays->labels);
 }
 
 } // namespace constrain::data

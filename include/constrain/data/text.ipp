@@ -21,24 +21,25 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void append_file(std::string const& path, std::size_t maximum, std::string& bytes) {
   struct stat status {};
   auto const file = io::open_file(path, "the text", &status);
-  auto const more = std::min(static_cast<std::size_t>(status.st_size), maximum - std::min(maximum, bytes.size()));
-  check_memory(concat({"the text up to the end of '", path, "'"}), static_cast<std::int64_t>(bytes.size() + more));
+  auto const added = std::min(static_cast<std::size_t>(status.st_size), maximum - std::min(maximum, bytes.size()));
+  check_memory(concat({"the text up to the end of '", path, "'"}), static_cast<std::int64_t>(bytes.size() + added));
   // The size in the file's status is only a hint: files in /proc report 0, and a file may still be growing.
-  std::size_t room = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : std::size_t{1} << 16;
+  std::size_t capacity = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : std::size_t{1} << 16;
   while (bytes.size() < maximum) {
     auto const begin = bytes.size();
-    bytes.resize(begin + std::min({room, maximum - begin, std::size_t{1} << 30}));
-    auto const got = ::read(file.get(), bytes.data() + begin, bytes.size() - begin);
+    bytes.resize(begin + std::min({capacity, maximum - begin, std::size_t{1} << 30}));
+    auto const bytes_read = ::read(file.get(), bytes.data() + begin, bytes.size() - begin);
     int const code = errno;
-    bytes.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got < 0 && code == EINTR) continue;
-    if (got < 0 && code == EAGAIN)
+    bytes.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(bytes_read, 0)));
+    if (bytes_read < 0 && code == EINTR) continue;
+    if (bytes_read < 0 && code == EAGAIN)
       throw error({"the text '", path,
                    "' is a system file that has no data to read now; copy its content into a regular file"});
-    if (got < 0)
+    if (bytes_read < 0)
       throw error({"the text '", path, "' cannot be read (", io::reason(code), "); check the file and its disk"});
-    if (got == 0) return;
-    room = std::max<std::size_t>(room - std::min(room, static_cast<std::size_t>(got)), std::size_t{1} << 16);
+    if (bytes_read == 0) return;
+    capacity = std::max<std::size_t>(capacity - std::min(capacity, static_cast<std::size_t>(bytes_read)),
+                                     std::size_t{1} << 16);
   }
 }
 

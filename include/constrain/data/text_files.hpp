@@ -29,7 +29,7 @@ private:
   std::string const& root_;
   std::vector<std::string> const& extensions_;
   std::vector<std::string> files_, links_;
-  std::vector<directory_id> seen_; ///< Directories read so far, and directories above the root; sorted.
+  std::vector<directory_id> visited_; ///< Directories read so far, and directories above the root; sorted.
 
   file_tree(std::string const& root, std::vector<std::string> const& extensions)
       : root_(root), extensions_(extensions) {}
@@ -44,14 +44,14 @@ private:
   void exclude_above();
 
   /// Whether a file has one of the extensions; true for every file if there are no extensions.
-  bool wanted(std::string_view name) const;
+  bool has_extension(std::string_view name) const;
 
   /// Lists the files in a directory and in the directories below it; records linked directories in `links_`.
   /// `relative`, the directory's path from the root, is empty or ends with '/'.
   void read(std::string const& relative);
 
   /// Lists the files in one directory. Appends its subdirectories to `pending`, or to `links_` if they are links.
-  [[gnu::cold]] void read_one(std::string const& relative, std::vector<std::string>& pending);
+  [[gnu::cold]] void read_directory(std::string const& relative, std::vector<std::string>& pending);
 };
 
 } // namespace constrain::data::detail

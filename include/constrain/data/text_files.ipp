@@ -40,12 +40,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE bool file_tree::is_new(struct stat const& status) {
-  directory_id const met{status.st_dev, status.st_ino};
-  auto const at = std::lower_bound(seen_.begin(), seen_.end(), met, [](directory_id const& a, directory_id const& b) {
-    return a.device < b.device || (a.device == b.device && a.inode < b.inode);
-  });
-  if (at != seen_.end() && at->device == met.device && at->inode == met.inode) return false;
-  seen_.insert(at, met);
+  directory_id const id{status.st_dev, status.st_ino};
+  auto const position =
+      std::lower_bound(visited_.begin(), visited_.end(), id, [](directory_id const& a, directory_id const& b) {
+        return a.device < b.device || (a.device == b.device && a.inode < b.inode);
+      });
+  if (position != visited_.end() && position->device == id.device && position->inode == id.inode) return false;
+  visited_.insert(position, id);
   return true;
 }
 
@@ -55,7 +56,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
   while (::stat(path.c_str(), &status) == 0 && is_new(status)) path += "/..";
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE bool file_tree::wanted(std::string_view name) const {
+[[gnu::cold]] CONSTRAIN_INLINE bool file_tree::has_extension(std::string_view name) const {
   for (auto const& extension : extensions_)
     if (name.ends_with(extension)) return true;
   return extensions_.empty();
@@ -66,12 +67,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
   while (!pending.empty()) {
     auto const inner = std::move(pending.back());
     pending.pop_back();
-    read_one(inner, pending);
+    read_directory(inner, pending);
   }
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void file_tree::read_one(std::string const& relative,
-                                                        std::vector<std::string>& pending) {
+[[gnu::cold]] CONSTRAIN_INLINE void file_tree::read_directory(std::string const& relative,
+                                                              std::vector<std::string>& pending) {
   auto const path = concat({root_, "/", relative});
   struct stat status {};
   std::optional<std::vector<std::string>> names;
@@ -82,10 +83,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
   if (!names) throw error({"the directory '", path, "' cannot be read (", io::reason(), "); check its permissions"});
   for (auto const& name : *names) {
     if (name.starts_with('.')) continue;
-    bool const link = ::lstat((path + name).c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+    bool const is_link = ::lstat((path + name).c_str(), &status) == 0 && S_ISLNK(status.st_mode);
     if (::stat((path + name).c_str(), &status) != 0) continue; // a broken link
-    if (S_ISREG(status.st_mode) && wanted(name)) files_.push_back(relative + name);
-    if (S_ISDIR(status.st_mode)) (link ? links_ : pending).push_back(concat({relative, name, "/"}));
+    if (S_ISREG(status.st_mode) && has_extension(name)) files_.push_back(relative + name);
+    if (S_ISDIR(status.st_mode)) (is_link ? links_ : pending).push_back(concat({relative, name, "/"}));
   }
 }
 

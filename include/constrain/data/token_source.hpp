@@ -23,12 +23,12 @@ class token_file {
 public:
   /// Opens the file. Throws `error` if `path` is not a readable regular file.
   explicit token_file(std::string path)
-      : path_(std::move(path)), file_(io::open_file(path_, "the token file", &seen_)) {}
+      : path_(std::move(path)), file_(io::open_file(path_, "the token file", &status_)) {}
 
   /// The path that was given to the constructor.
   std::string const& path() const { return path_; }
   /// The size of the file in bytes when it was opened.
-  std::int64_t size() const { return seen_.st_size; }
+  std::int64_t size() const { return status_.st_size; }
   /// The byte offset of the first token; 0 before `remember`.
   std::int64_t begin() const { return begin_; }
 
@@ -42,7 +42,7 @@ public:
   /// Throws as `read` does.
   template <class visitor> std::uint32_t remember(std::int64_t begin, visitor const& visit) {
     begin_ = begin;
-    return sum_ = scan(visit);
+    return checksum_ = scan(visit);
   }
   /// Throws `error` if the content has changed since `remember`. Reads the content again only if the modification time
   /// has changed. A file that has grown is not checked, since appending is allowed. Several threads may call this
@@ -55,22 +55,22 @@ private:
   static constexpr char const* advice = "do not change the file during a run; write new tokens to another file";
 
   std::string path_;
-  mutable struct stat seen_ {};
+  mutable struct stat status_ {};
   io::descriptor file_;
   std::int64_t begin_ = 0;
-  std::uint32_t sum_ = 0;
-  mutable constrain::detail::mutex verifying_{}; // the training thread and the prefetch thread may both read
+  std::uint32_t checksum_ = 0;
+  mutable constrain::detail::mutex verify_mutex_{}; // the training thread and the prefetch thread may both read
 
   /// Calls `visit(bytes)` as `remember` does. Returns the CRC-32C of the content.
   template <class visitor> std::uint32_t scan(visitor const& visit) const {
-    constexpr std::int64_t most = 1 << 18;
+    constexpr std::int64_t chunk_size = 1 << 18;
     io::crc32c check;
-    std::unique_ptr<std::byte[]> const buffer(new std::byte[most]);
-    for (auto at = begin_; at < size(); at += most) {
-      std::span<std::byte> const piece(buffer.get(), static_cast<std::size_t>(std::min(most, size() - at)));
-      read(at, piece);
-      check.update(piece);
-      visit(std::span<std::byte const>(piece));
+    std::unique_ptr<std::byte[]> const buffer(new std::byte[chunk_size]);
+    for (auto offset = begin_; offset < size(); offset += chunk_size) {
+      std::span<std::byte> const chunk(buffer.get(), static_cast<std::size_t>(std::min(chunk_size, size() - offset)));
+      read(offset, chunk);
+      check.update(chunk);
+      visit(std::span<std::byte const>(chunk));
     }
     return check.value();
   }

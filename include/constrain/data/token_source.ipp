@@ -8,39 +8,40 @@
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 CONSTRAIN_INLINE void token_file::read(std::int64_t first, std::span<std::byte> bytes) const {
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    auto const at = first + static_cast<std::int64_t>(done);
-    auto const got = ::pread(file_.get(), bytes.data() + done, std::min(bytes.size() - done, std::size_t{1} << 30), at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0)
+  std::size_t completed = 0;
+  while (completed < bytes.size()) {
+    auto const offset = first + static_cast<std::int64_t>(completed);
+    auto const bytes_read = ::pread(file_.get(), bytes.data() + completed,
+                                    std::min(bytes.size() - completed, std::size_t{1} << 30), offset);
+    if (bytes_read < 0 && errno == EINTR) continue;
+    if (bytes_read < 0)
       throw error({"the token file '", path_, "' cannot be read (", io::reason(), "); check the file and its disk"});
-    if (got == 0) {
-      struct stat now {};
-      auto const left = ::fstat(file_.get(), &now) == 0 ? now.st_size : at;
+    if (bytes_read == 0) {
+      struct stat status {};
+      auto const current_size = ::fstat(file_.get(), &status) == 0 ? status.st_size : offset;
       throw error({"the token file '", path_, "' was truncated while in use: it had ", counted(size(), "byte"),
-                   " and has ", left, " now; ", advice});
+                   " and has ", current_size, " now; ", advice});
     }
-    done += static_cast<std::size_t>(got);
+    completed += static_cast<std::size_t>(bytes_read);
   }
 }
 
 CONSTRAIN_INLINE void token_file::verify() const {
-  struct stat now {};
-  if (::fstat(file_.get(), &now) != 0 || now.st_size > seen_.st_size) return;
-  constrain::detail::lock_guard const only_one(verifying_);
-  if (now.st_mtim.tv_sec == seen_.st_mtim.tv_sec && now.st_mtim.tv_nsec == seen_.st_mtim.tv_nsec) return;
-  if (scan([](auto) {}) != sum_) throw changed();
-  seen_.st_mtim = now.st_mtim;
+  struct stat status {};
+  if (::fstat(file_.get(), &status) != 0 || status.st_size > status_.st_size) return;
+  constrain::detail::lock_guard const lock(verify_mutex_);
+  if (status.st_mtim.tv_sec == status_.st_mtim.tv_sec && status.st_mtim.tv_nsec == status_.st_mtim.tv_nsec) return;
+  if (scan([](auto) {}) != checksum_) throw changed();
+  status_.st_mtim = status.st_mtim;
 }
 
 CONSTRAIN_INLINE void token_source::visit(std::int64_t first, std::int64_t count,
                                           function_ref<void(std::span<std::byte const>)> visit) const {
   if (!file_) return visit(view_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
   std::byte buffer[1 << 14];
-  for (std::int64_t done = 0; done < count; done += sizeof buffer) {
-    auto const bytes = static_cast<std::size_t>(std::min<std::int64_t>(sizeof buffer, count - done));
-    file_->read(file_->begin() + first + done, {static_cast<std::byte*>(buffer), bytes});
+  for (std::int64_t visited = 0; visited < count; visited += sizeof buffer) {
+    auto const bytes = static_cast<std::size_t>(std::min<std::int64_t>(sizeof buffer, count - visited));
+    file_->read(file_->begin() + first + visited, {static_cast<std::byte*>(buffer), bytes});
     visit({static_cast<std::byte const*>(buffer), bytes});
   }
   file_->verify();

@@ -98,10 +98,11 @@ template <class function> void call_after_step(void* object, fit_context& c) {
 
 /// The compile-time errors for an argument that `fit` cannot use as a callback.
 template <class object> struct callback_is_usable {
-  // `named`: the object has a member with a callback's name. `called`: the object itself can be called after a step.
-  static constexpr bool named = names_on_start<object>() || names_on_step<object>() || names_on_evaluation<object>() ||
-                                names_on_save<object>() || names_on_end<object>();
-  static constexpr bool called = argument_after_step<object>() != after_step::nothing;
+  // `has_member`: the object has a member with a callback's name. `is_callable`: the object itself can be called after
+  // a step.
+  static constexpr bool has_member = names_on_start<object>() || names_on_step<object>() ||
+                                     names_on_evaluation<object>() || names_on_save<object>() || names_on_end<object>();
+  static constexpr bool is_callable = argument_after_step<object>() != after_step::nothing;
 
   static_assert(!names_on_start<object>() || calls_on_start<object>,
                 "fit: a callback's on_start must be `void on_start(ct::fit_context& c)`");
@@ -118,25 +119,25 @@ template <class object> struct callback_is_usable {
   static_assert(!names_on_end<object>() || calls_on_end<object>,
                 "fit: a callback's on_end must be `void on_end(ct::fit_context& c)`; c.result is what fit returns");
   static_assert(
-      named || called,
+      has_member || is_callable,
       "fit: the argument after the options is not a callback; pass a function [&](ct::step_result const& r) { ... }, "
       "which returns nothing or whether to continue, or an object with on_start, on_step, on_evaluation, on_save or "
       "on_end, each like `void on_step(ct::fit_context& c)`");
 };
 
-/// The callbacks of an object or function pointer. The result points to `given`, which must outlive the result.
-template <class type> fit_callbacks callbacks_of(type& given) {
+/// The callbacks of an object or function pointer. The result points to `callback`, which must outlive the result.
+template <class type> fit_callbacks callbacks_of(type& callback) {
   [[maybe_unused]] callback_is_usable<type> const checked;
-  using plain = std::remove_const_t<type>;
-  fit_callbacks all;
-  all.object = const_cast<plain*>(std::addressof(given));
-  if constexpr (std::is_same_v<plain, no_callback>) return all;
-  all.start = call_on_start<type>();
-  all.step = call_after_step<type>;
-  all.evaluation = call_on_evaluation<type>();
-  all.save = call_on_save<type>();
-  all.end = call_on_end<type>();
-  return all;
+  using object_type = std::remove_const_t<type>;
+  fit_callbacks callbacks;
+  callbacks.object = const_cast<object_type*>(std::addressof(callback));
+  if constexpr (std::is_same_v<object_type, no_callback>) return callbacks;
+  callbacks.start = call_on_start<type>();
+  callbacks.step = call_after_step<type>;
+  callbacks.evaluation = call_on_evaluation<type>();
+  callbacks.save = call_on_save<type>();
+  callbacks.end = call_on_end<type>();
+  return callbacks;
 }
 
 } // namespace detail

@@ -99,9 +99,9 @@ comparison measure(parts_of_data const& parts, compare_options const& options, t
   auto const steps = (options.tokens.count() - 1) / step_tokens + 1;
   for (auto const& batch : t.batches(training, data::tail::carry)) {
     if (static_cast<std::int64_t>(seconds.size()) == steps) break;
-    stopwatch const since_began;
+    stopwatch const step_time;
     t.step(batch);
-    seconds.push_back(since_began.seconds());
+    seconds.push_back(step_time.seconds());
   }
   comparison row;
   row.name = name.empty() ? trainer::policy_set::name() : std::move(name);
@@ -146,14 +146,15 @@ std::vector<comparison> compare(dataset const& d, compare_options const& options
 ///
 /// Throws as the `compare` above does, and throws `error` if `options.learning_rate` is not 0.
 template <class task, class first, class... rest, data::is_dataset dataset>
-std::vector<comparison> compare(dataset const& d, compare_options const& options, strategy<first> const& one,
-                                strategy<rest> const&... others) {
+std::vector<comparison> compare(dataset const& d, compare_options const& options, strategy<first> const& first_strategy,
+                                strategy<rest> const&... further_strategies) {
   if (options.learning_rate != 0)
     throw error({"compare: .learning_rate is set, but each strategy has its own in .hyper; leave .learning_rate out"});
   auto const parts = detail::parts_to_compare(d, options, detail::compared_tokens<task>);
-  return {
-      detail::measure<typename detail::trainer_with<task, first>::type>(parts, options, one.hyper, one.name),
-      detail::measure<typename detail::trainer_with<task, rest>::type>(parts, options, others.hyper, others.name)...};
+  return {detail::measure<typename detail::trainer_with<task, first>::type>(parts, options, first_strategy.hyper,
+                                                                            first_strategy.name),
+          detail::measure<typename detail::trainer_with<task, rest>::type>(parts, options, further_strategies.hyper,
+                                                                           further_strategies.name)...};
 }
 
 /// The rows as a text table, one per line, under a line of column names. Each line ends with a line feed.

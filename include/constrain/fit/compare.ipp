@@ -31,10 +31,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   check_comparison(options);
   auto const share = (static_cast<double>(options.validation_tokens) + 1) / static_cast<double>(corpus.size());
   auto parts = corpus.split(std::min(options.validation_fraction, share));
-  auto const check = [&](char const* what, data::corpus const& part) {
+  auto const check = [&](char const* purpose, data::corpus const& part) {
     if (part.size() <= tokens)
       throw error({"compare: the corpus leaves ", part.size(), " of its ", counted(corpus.size(), "token"), " to ",
-                   what, ", but a sequence of ", tokens, " needs at least ", tokens + 1,
+                   purpose, ", but a sequence of ", tokens, " needs at least ", tokens + 1,
                    "; give more text, or change .validation_fraction or .validation_tokens"});
   };
   check("train on", parts.train), check("validate on", parts.validation);

@@ -40,9 +40,9 @@ public:
     if (name.empty() || io::find_invalid_utf8(name) != name.size())
       throw error(
           {"fit: the name '", name, "' of a metric is ", name.empty() ? "empty" : "not UTF-8", "; use another name"});
-    for (auto& each : metrics_)
-      if (each.name == name) {
-        each.value = value;
+    for (auto& m : metrics_)
+      if (m.name == name) {
+        m.value = value;
         return;
       }
     metrics_.push_back({std::string(name), value});

@@ -10,17 +10,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The number of batches that begin at or after position `from` and before `epochs` epochs of the data are complete; at
-/// most `limit`, and 0 if they are complete at `from`. Batches without a valid label do not count. A batch has
+/// The number of batches that begin at or after position `start` and before `epochs` epochs of the data are complete;
+/// at most `limit`, and 0 if they are complete at `start`. Batches without a valid label do not count. A batch has
 /// `sequences` samples over all ranks. `seed` determines the order of samples. `tail`: what happens to the last samples
 /// of an epoch if they do not fill a batch. Throws as the constructor of `batch_source` does, and throws `error` if a
 /// sample has no valid label and `epochs` and `limit` are too large to count batches one by one.
 [[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, sample_set const& samples, std::uint64_t seed,
-                                         data::position from, std::int64_t sequences, data::tail tail,
+                                         data::position start, std::int64_t sequences, data::tail tail,
                                          std::int64_t limit = std::numeric_limits<std::int64_t>::max());
 /// `batches_until` for a corpus, with samples of `tokens` tokens. Also throws `error` if the corpus has no sample.
 [[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, data::corpus const& corpus, std::uint64_t seed,
-                                         data::position from, std::int64_t sequences, std::int64_t tokens,
+                                         data::position start, std::int64_t sequences, std::int64_t tokens,
                                          data::tail tail,
                                          std::int64_t limit = std::numeric_limits<std::int64_t>::max());
 
@@ -31,11 +31,11 @@ template <class trainer>
 std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, sample_set const& samples, data::tail tail,
                              std::int64_t limit) {
   auto const& state = t.state();
-  auto const from = state.corpus == samples.fingerprint() ? state.position : data::position{};
-  auto const done = t.steps().count();
-  return done + batches_until(epochs, samples, state.seed, from,
-                              trainer::micro_batches * trainer::task::sequences * t.data_ranks(), tail,
-                              std::max<std::int64_t>(limit - done, 0));
+  auto const start = state.corpus == samples.fingerprint() ? state.position : data::position{};
+  auto const completed_steps = t.steps().count();
+  return completed_steps + batches_until(epochs, samples, state.seed, start,
+                                         trainer::micro_batches * trainer::task::sequences * t.data_ranks(), tail,
+                                         std::max<std::int64_t>(limit - completed_steps, 0));
 }
 /// `steps_of_epochs` for a corpus or examples. Also throws `error` if the data does not fit the trainer.
 template <class trainer, data::is_dataset dataset>

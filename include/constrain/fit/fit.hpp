@@ -20,9 +20,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// with `.records`, with precision::fp16, and after steps at which `fit` evaluates, saves or ends. Both orders give
 /// bit-identical results.
 ///
-/// The callback `called` runs on every rank. It is a function, an object with any of the members on_start, on_step,
-/// on_evaluation, on_save and on_end, or both. `fit` does not copy it, and calls the function after every step with a
-/// `step_result const&` or a `fit_context&`; a result of false stops the run. Each of the members takes a
+/// The callback `callback_object` runs on every rank. It is a function, an object with any of the members on_start,
+/// on_step, on_evaluation, on_save and on_end, or both. `fit` does not copy it, and calls the function after every step
+/// with a `step_result const&` or a `fit_context&`; a result of false stops the run. Each of the members takes a
 /// `fit_context&`. on_save is called after every save, including saves to `.best`. on_end is called last, unless an
 /// exception ended the run.
 ///
@@ -32,14 +32,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// `evaluate`, `load_pretrained` (`.load_best`) and `scale_learning_rate` (`.plateau`), and callbacks' exceptions. If
 /// only some ranks throw, the job is aborted.
 template <class trainer, class callback = no_callback, data::is_dataset dataset>
-fit_result fit(trainer& t, dataset const& d, fit_options options = {}, callback&& called = {}) {
-  using given = std::remove_reference_t<callback>;
-  if constexpr (std::is_function_v<given>) {
-    auto* pointer = &called;
+fit_result fit(trainer& t, dataset const& d, fit_options options = {}, callback&& callback_object = {}) {
+  using callback_type = std::remove_reference_t<callback>;
+  if constexpr (std::is_function_v<callback_type>) {
+    auto* pointer = &callback_object;
     auto const callbacks = detail::callbacks_of(pointer);
     return detail::training_run<trainer, dataset>(t, d, options, callbacks).run();
   } else {
-    auto const callbacks = detail::callbacks_of<given>(called);
+    auto const callbacks = detail::callbacks_of<callback_type>(callback_object);
     return detail::training_run<trainer, dataset>(t, d, options, callbacks).run();
   }
 }

@@ -10,8 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Replaces the program's handler for one signal with the library's handler (`ours`), and later restores it. Not
-/// thread-safe: the caller holds a lock.
+/// Replaces the program's handler for one signal with the library's handler (`library_handler`), and later restores it.
+/// Not thread-safe: the caller holds a lock.
 class signal_disposition {
 public:
   using handler = void (*)(int, siginfo_t*, void*);
@@ -20,26 +20,27 @@ public:
   constexpr explicit signal_disposition(int number) : number_(number) {}
 
   /// Installs the library's handler, unless the program ignores the signal.
-  void install(handler ours);
+  void install(handler library_handler);
   /// Restores the program's handler, unless the program has installed another handler since.
-  void restore(handler ours);
+  void restore(handler library_handler);
 
   // The library's handler calls the next three functions. Whether `install` replaced a handler of the program; false:
   // the signal had its default action.
-  bool has_handler() const { return (before_.sa_flags & SA_SIGINFO) != 0 || before_.sa_handler != SIG_DFL; }
+  bool has_handler() const { return (previous_.sa_flags & SA_SIGINFO) != 0 || previous_.sa_handler != SIG_DFL; }
   /// Calls the program's handler with the arguments of the library's handler.
   void call_handler(siginfo_t* info, void* context) const;
   /// Restores the default action and raises the signal: the process ends when the library's handler returns.
   void end_process() const;
 
 private:
-  // Reads the current handler into `now_`, which is a member because g++ 12 warns that a local variable would dangle.
-  void look() { ::sigaction(number_, nullptr, &now_); }
+  // Reads the current handler into `current_`, which is a member because g++ 12 warns that a local variable would
+  // dangle.
+  void read_current() { ::sigaction(number_, nullptr, &current_); }
 
   int number_;
   bool installed_ = false;
-  struct sigaction before_ {
-  }, now_{};
+  struct sigaction previous_ {
+  }, current_{};
 };
 
 } // namespace detail
@@ -64,8 +65,8 @@ private:
   /// The library's handler for both signals.
   static void handle(int number, siginfo_t* info, void* context);
 
-  static inline detail::mutex changes_;
-  static inline std::atomic<int> living_{0};              // objects of this class that exist
+  static inline detail::mutex mutex_;
+  static inline std::atomic<int> instances_{0};           // objects of this class that exist
   static inline std::atomic<int> noted_{0};               // signals that have set the flag since the program's start
   static inline std::atomic<int> noted_before_newest_{0}; // noted_ when the newest object was created
   static inline detail::signal_disposition interrupt_{SIGINT}, terminate_{SIGTERM};

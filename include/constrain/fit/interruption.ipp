@@ -8,32 +8,32 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-[[gnu::cold]] CONSTRAIN_INLINE void signal_disposition::install(handler ours) {
-  look();
-  installed_ = (now_.sa_flags & SA_SIGINFO) != 0 || now_.sa_handler != SIG_IGN;
+[[gnu::cold]] CONSTRAIN_INLINE void signal_disposition::install(handler library_handler) {
+  read_current();
+  installed_ = (current_.sa_flags & SA_SIGINFO) != 0 || current_.sa_handler != SIG_IGN;
   if (!installed_) return;
-  // If the program itself reinstalled `ours`, `before_` already holds the program's handler.
-  if (now_.sa_sigaction != ours) before_ = now_;
+  // If the program itself reinstalled `library_handler`, `previous_` already holds the program's handler.
+  if (current_.sa_sigaction != library_handler) previous_ = current_;
   struct sigaction action {};
-  action.sa_sigaction = ours;
+  action.sa_sigaction = library_handler;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
-  action.sa_mask = before_.sa_mask;
+  action.sa_mask = previous_.sa_mask;
   ::sigaction(number_, &action, nullptr);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void signal_disposition::restore(handler ours) {
-  look();
-  if (installed_ && now_.sa_sigaction == ours) ::sigaction(number_, &before_, nullptr);
+[[gnu::cold]] CONSTRAIN_INLINE void signal_disposition::restore(handler library_handler) {
+  read_current();
+  if (installed_ && current_.sa_sigaction == library_handler) ::sigaction(number_, &previous_, nullptr);
   installed_ = false;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void signal_disposition::call_handler(siginfo_t* info, void* context) const {
-  if ((before_.sa_flags & SA_SIGINFO) != 0) before_.sa_sigaction(number_, info, context);
-  else if (before_.sa_handler != SIG_IGN) before_.sa_handler(number_);
+  if ((previous_.sa_flags & SA_SIGINFO) != 0) previous_.sa_sigaction(number_, info, context);
+  else if (previous_.sa_handler != SIG_IGN) previous_.sa_handler(number_);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void signal_disposition::end_process() const {
-  ::sigaction(number_, &before_, nullptr);
+  ::sigaction(number_, &previous_, nullptr);
   ::raise(number_); // delivered when the handler returns
 }
 
@@ -43,16 +43,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE interruption::interruption() {
   give_signal_stacks();
-  detail::lock_guard const lock(changes_);
+  detail::lock_guard const lock(mutex_);
   noted_before_ = noted_;
   noted_before_newest_ = noted_before_;
-  if (living_++ > 0) return;
+  if (instances_++ > 0) return;
   interrupt_.install(&handle), terminate_.install(&handle);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE interruption::~interruption() {
-  detail::lock_guard const lock(changes_);
-  if (--living_ > 0) return;
+  detail::lock_guard const lock(mutex_);
+  if (--instances_ > 0) return;
   interrupt_.restore(&handle), terminate_.restore(&handle);
 }
 
@@ -60,7 +60,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   int const error_number = errno;
   auto const& signal = number == SIGINT ? interrupt_ : terminate_;
   // The program may call or reinstall this handler after the last interruption object was destroyed.
-  bool const first = living_ > 0 && noted_ == noted_before_newest_;
+  bool const first = instances_ > 0 && noted_ == noted_before_newest_;
   if (first) ++noted_;
   if (signal.has_handler()) signal.call_handler(info, context);
   else if (!first) signal.end_process();

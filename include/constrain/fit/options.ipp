@@ -13,20 +13,20 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Throws `error` for a validation set without data, and for names that are empty, equal or not UTF-8.
-[[gnu::cold]] CONSTRAIN_INLINE void check_further_validation(std::vector<named_validation> const& all) {
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    auto const& name = all[i].name;
-    bool const has_end = name.find('\0') != name.npos; // files and records would end the name there
-    if (name.empty() || has_end || io::find_invalid_utf8(name) != name.size())
+[[gnu::cold]] CONSTRAIN_INLINE void check_further_validation(std::vector<named_validation> const& sets) {
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    auto const& name = sets[i].name;
+    bool const has_nul = name.find('\0') != name.npos; // files and records would end the name there
+    if (name.empty() || has_nul || io::find_invalid_utf8(name) != name.size())
       throw error({"fit: the name '", name.c_str(), "' in .further_validation ",
                    name.empty() ? "is empty"
-                   : has_end    ? "has a NUL byte"
+                   : has_nul    ? "has a NUL byte"
                                 : "is not UTF-8",
                    "; use another name"});
-    if (all[i].data == nullptr)
+    if (sets[i].data == nullptr)
       throw error({"fit: '", name, "' in .further_validation has no data; give a corpus or examples"});
     for (std::size_t k = 0; k < i; ++k)
-      if (all[k].name == name)
+      if (sets[k].name == name)
         throw error({"fit: two sets in .further_validation have the name '", name, "'; give each its own name"});
   }
 }
@@ -45,8 +45,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   if (options.tail > data::tail::pad)
     refuse_number("fit_options", ".tail", concat({static_cast<int>(options.tail)}),
                   "tail::carry, tail::drop or tail::pad");
-  auto const needs_validation = [&](bool asked, char const* what) {
-    if (asked && options.validation == nullptr)
+  auto const needs_validation = [&](bool is_set, char const* what) {
+    if (is_set && options.validation == nullptr)
       throw error({"fit: ", what, ", but .validation is not set; give a corpus or examples"});
   };
   needs_validation(!options.further_validation.empty(), ".further_validation is evaluated along with .validation");

@@ -13,8 +13,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The number of parameter elements of each role, for example "embedding 9,216 | weight 24,576". The roles are in the
-/// order in which they first occur in `all`.
-[[gnu::cold]] std::string parameters_by_role(std::span<parameter_info const> all);
+/// order in which they first occur in `parameters`.
+[[gnu::cold]] std::string parameters_by_role(std::span<parameter_info const> parameters);
 
 /// A step's batch, for example "1 process x 2 micro-batches x 4 sequences = 8 sequences a step, of 32 tokens: 256
 /// tokens". `ranks`: number of all ranks. `data_ranks`: number of ranks that train on different data or, if `ranks` is

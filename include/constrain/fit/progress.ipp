@@ -16,17 +16,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string parameters_by_role(std::span<parameter_info const> all) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string parameters_by_role(std::span<parameter_info const> parameters) {
   std::string text;
-  for (auto const& one : all) {
+  for (auto const& parameter : parameters) {
     std::int64_t elements = 0;
-    bool first = true;
-    for (auto const& other : all) {
-      if (other.role != one.role) continue;
-      first = first && &other >= &one;
+    bool is_first_of_role = true;
+    for (auto const& other : parameters) {
+      if (other.role != parameter.role) continue;
+      is_first_of_role = is_first_of_role && &other >= &parameter;
       elements += other.elements();
     }
-    if (first) text += concat({text.empty() ? "" : " | ", name_of(one.role), " ", grouped(elements)});
+    if (is_first_of_role) text += concat({text.empty() ? "" : " | ", name_of(parameter.role), " ", grouped(elements)});
   }
   return text;
 }
@@ -37,10 +37,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
       ranks == data_ranks
           ? counted(ranks, "process")
           : concat({counted(data_ranks, "tensor group"), " of ", counted(ranks / data_ranks, "process")});
-  auto const all = data_ranks * micro_batches * sequences;
+  auto const batch_sequences = data_ranks * micro_batches * sequences;
   return concat({trained_by, " x ", counted(micro_batches, "micro-batch"), " x ", counted(sequences, "sequence"), " = ",
-                 counted(all, "sequence"), " a step, of ", counted(tokens, "token"), ": ", grouped(all * tokens),
-                 all * tokens == 1 ? " token" : " tokens"});
+                 counted(batch_sequences, "sequence"), " a step, of ", counted(tokens, "token"), ": ",
+                 grouped(batch_sequences * tokens), batch_sequences * tokens == 1 ? " token" : " tokens"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void print_waiting_threads(std::FILE* out) {
@@ -63,8 +63,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                  t.launching);
   else {
     std::fprintf(out, "cpu, code for %s", instruction_set);
-    if (std::string_view const has = processor_instruction_set(); has != instruction_set)
-      std::fprintf(out, " (the processor has %s: compile with -march=native)", has.data());
+    if (std::string_view const available = processor_instruction_set(); available != instruction_set)
+      std::fprintf(out, " (the processor has %s: compile with -march=native)", available.data());
     std::fprintf(out, " | fp32 GEMM by %s | %d threads", gemm_provider(), thread_count());
     if (peak > 0) std::fprintf(out, " | peak %.0f GFLOP/s", peak * 1e-9);
   }

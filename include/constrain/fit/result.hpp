@@ -41,8 +41,8 @@ struct fit_result {
 namespace detail {
 
 /// The reason as text, for the log, summary.json and the report.
-inline char const* reason_of(stop_reason why) {
-  switch (why) {
+inline char const* reason_of(stop_reason reason) {
+  switch (reason) {
   case stop_reason::no_improvement: return "the validation loss no longer falls";
   case stop_reason::interrupted: return "interrupted by a signal";
   case stop_reason::by_callback: return "stopped by a callback";

@@ -19,18 +19,18 @@ CONSTRAIN_INLINE bool has_two_rates(fit_result const& r) { return r.labels_per_s
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<metric> metrics_of(evaluation const& e,
                                                               std::vector<named_evaluation> const& further,
                                                               bool counts_correct) {
-  std::vector<metric> all;
+  std::vector<metric> result;
   auto const add = [&](std::string const& set, std::string_view name, double value) {
-    all.push_back({concat({set, name}), value});
+    result.push_back({concat({set, name}), value});
   };
-  for (auto const& each : e.metrics) add("", each.name, each.value);
-  for (auto const& one : further) {
-    auto const set = concat({one.name, "/"});
-    add(set, "loss", one.result.loss);
-    if (counts_correct) add(set, "accuracy", one.result.accuracy);
-    for (auto const& each : one.result.metrics) add(set, each.name, each.value);
+  for (auto const& m : e.metrics) add("", m.name, m.value);
+  for (auto const& evaluated : further) {
+    auto const set = concat({evaluated.name, "/"});
+    add(set, "loss", evaluated.result.loss);
+    if (counts_correct) add(set, "accuracy", evaluated.result.accuracy);
+    for (auto const& m : evaluated.result.metrics) add(set, m.name, m.value);
   }
-  return all;
+  return result;
 }
 
 /// `metrics_of` the last evaluation of a run; empty if there was none.
@@ -41,7 +41,7 @@ CONSTRAIN_INLINE bool has_two_rates(fit_result const& r) { return r.labels_per_s
 [[gnu::cold]] CONSTRAIN_INLINE std::string evaluation_text(evaluation const& e, bool counts_correct) {
   auto text = formatted("validation loss %.4f", e.loss);
   if (counts_correct) text += formatted(" | perplexity %.2f | accuracy %.3f", e.perplexity, e.accuracy);
-  for (auto const& each : e.metrics) text += concat({" | ", each.name, formatted(" %.3f", each.value)});
+  for (auto const& m : e.metrics) text += concat({" | ", m.name, formatted(" %.3f", m.value)});
   return text;
 }
 
@@ -82,20 +82,21 @@ CONSTRAIN_INLINE bool has_two_rates(fit_result const& r) { return r.labels_per_s
 
 [[gnu::cold]] CONSTRAIN_INLINE report_head head_of(trainer_facts const& t, fit_result const& r) {
   auto const number = [](double x) { return formatted("%.4g", x); };
-  auto const whole = [](double x) { return grouped(static_cast<std::int64_t>(x)); };
+  auto const integer = [](double x) { return grouped(static_cast<std::int64_t>(x)); };
   report_head head{t.policies, {}, t.memory};
-  auto const fact = [&](char const* name, std::string value) { head.facts.push_back({name, std::move(value)}); };
-  fact("parameters", grouped(t.parameter_count)), fact("steps", grouped(r.steps.count()));
-  fact("tokens a step", grouped(t.batch_tokens * t.data_ranks)), fact("loss of the last step", number(r.loss));
-  if (r.validation) fact("validation loss", number(r.validation->loss));
-  if (r.validation && t.counts_correct) fact("perplexity", number(r.validation->perplexity));
-  for (auto const& each : last_metrics(t, r)) fact(("validation " + each.name).c_str(), number(each.value));
-  if (math::finite(t.state.best_validation_loss)) fact("lowest validation loss", number(t.state.best_validation_loss));
-  if (r.share_of_peak > 0) fact("share of the processor's peak", number(r.share_of_peak));
-  fact("tokens per second", whole(r.tokens_per_second));
-  if (has_two_rates(r)) fact("valid labels per second", whole(r.labels_per_second));
-  fact("skipped steps", grouped(r.skipped));
-  fact("seed", concat({t.state.seed})), fact("stop reason", reason_of(r.stop_reason));
+  auto const add_fact = [&](char const* name, std::string value) { head.facts.push_back({name, std::move(value)}); };
+  add_fact("parameters", grouped(t.parameter_count)), add_fact("steps", grouped(r.steps.count()));
+  add_fact("tokens a step", grouped(t.batch_tokens * t.data_ranks)), add_fact("loss of the last step", number(r.loss));
+  if (r.validation) add_fact("validation loss", number(r.validation->loss));
+  if (r.validation && t.counts_correct) add_fact("perplexity", number(r.validation->perplexity));
+  for (auto const& m : last_metrics(t, r)) add_fact(("validation " + m.name).c_str(), number(m.value));
+  if (math::finite(t.state.best_validation_loss))
+    add_fact("lowest validation loss", number(t.state.best_validation_loss));
+  if (r.share_of_peak > 0) add_fact("share of the processor's peak", number(r.share_of_peak));
+  add_fact("tokens per second", integer(r.tokens_per_second));
+  if (has_two_rates(r)) add_fact("valid labels per second", integer(r.labels_per_second));
+  add_fact("skipped steps", grouped(r.skipped));
+  add_fact("seed", concat({t.state.seed})), add_fact("stop reason", reason_of(r.stop_reason));
   return head;
 }
 

@@ -49,38 +49,37 @@ public:
     interruption const signal;
     signal_ = &signal;
     start();
-    if (!done_) train();
+    if (!is_done_) train();
     end();
     return context_.result;
   } catch (...) { rethrow_or_end_job(t_.world(), joint_call::fit); }
 
 private:
   /// Checks options and data before the first step, so that an error does not appear hours later. Sets `samples_`,
-  /// `validation_`, `steps_` and `done_`.
+  /// `validation_`, `steps_` and `is_done_`.
   [[gnu::noinline, gnu::cold]] void check() {
     check_fit_options(options_);
     if (options_.validation != nullptr) validation_ = validation_samples(options_.validation, ".validation");
-    for (auto const& each : options_.further_validation)
-      further_.push_back(validation_samples(each.data, concat({".further_validation '", each.name, "'"})));
+    for (auto const& set : options_.further_validation)
+      further_validation_.push_back(validation_samples(set.data, concat({".further_validation '", set.name, "'"})));
     samples_ = samples_of<trainer, true>("fit", data_);
-    constexpr auto without_end = std::numeric_limits<std::int64_t>::max();
+    constexpr auto no_limit = std::numeric_limits<std::int64_t>::max();
     bool const by_epochs = options_.epochs > 0, by_steps = options_.steps >= 0;
-    steps_ = by_steps ? options_.steps.count() : by_epochs ? without_end : 100;
+    steps_ = by_steps ? options_.steps.count() : by_epochs ? no_limit : 100;
     if (by_epochs) steps_ = std::min(steps_, steps_of_epochs(t_, options_.epochs, samples_, options_.tail, steps_));
-    done_ = first_step_ >= steps_;
+    is_done_ = first_step_ >= steps_;
   }
 
   /// The samples of a validation set. `name`: the option that gives it, in errors.
-  [[gnu::noinline, gnu::cold]] sample_set validation_samples(data::dataset_pointer from,
-                                                             std::string const& name) const {
-    auto const* const data = from.template to<dataset>();
+  [[gnu::noinline, gnu::cold]] sample_set validation_samples(data::dataset_pointer d, std::string const& name) const {
+    auto const* const data = d.template to<dataset>();
     if (data == nullptr)
       throw error({"fit: the training data is ", data::kind_of<dataset>, ", but ", name, " is not; give ",
                    data::kind_of<dataset>});
     auto samples = samples_of<trainer, true>(concat({"fit, ", name}).c_str(), *data);
-    auto const called = samples.called();
+    auto const wording = samples.wording();
     if (!samples.has_labels())
-      throw error({"fit: the ", name, " ", called.has, " no labels, because ", called.unlabeled, " to predict"});
+      throw error({"fit: the ", name, " ", wording.name_has, " no labels, because ", wording.unlabeled, " to predict"});
     return samples;
   }
 
@@ -103,36 +102,36 @@ private:
     if (is_rank_0_ && options_.log != nullptr) print_start(options_.log, facts_of(t_), peak_);
     context_.steps = steps_, context_.first_step = first_step_;
     call(callbacks_.start);
-    end_if_asked();
+    end_if_requested();
   }
 
-  /// Takes steps until `done_`, with the evaluations and the saves that are due.
+  /// Takes steps until `is_done_`, with the evaluations and the saves that are due.
   [[gnu::cold]] void train() {
     // Started when the next batch is requested or, for a late result, when the result before it was read: includes the
     // wait for data, but not callbacks, evaluation and saving.
-    stopwatch since_asked;
-    [[maybe_unused]] std::optional<started_step> late; // the previous step, if its result has not been read
+    stopwatch step_time;
+    [[maybe_unused]] std::optional<started_step> pending; // the previous step, if its result has not been read
     for (auto const& batch : t_.batches(samples_, options_.tail)) {
-      auto now = start_step(batch);
-      if constexpr (may_be_late) {
-        if (late) finish(*late, since_asked), since_asked = {}, late.reset();
-        if (can_be_late(now.record.step)) {
-          late.emplace(std::move(now));
+      auto started = start_step(batch);
+      if constexpr (may_overlap) {
+        if (pending) finish(*pending, step_time), step_time = {}, pending.reset();
+        if (can_overlap(started.record.step)) {
+          pending.emplace(std::move(started));
           continue;
         }
       }
-      finish(now, since_asked);
-      auto& record = now.record;
+      finish(started, step_time);
+      auto& record = started.record;
       call(callbacks_.step);
-      end_if_asked();
-      if (record.step >= steps_) end_because(stop_reason::all_steps);
+      end_if_requested();
+      if (record.step >= steps_) end_run(stop_reason::all_steps);
       bool const evaluates = options_.validation != nullptr &&
                              context_.result.stop_reason != stop_reason::interrupted &&
-                             (done_ || options_.evaluate_every.due(record.step, steps_));
+                             (is_done_ || options_.evaluate_every.due(record.step, steps_));
       if (evaluates) evaluate(record);
-      keep(record);
-      if (done_) break;
-      since_asked = {};
+      record_and_save(record);
+      if (is_done_) break;
+      step_time = {};
     }
   }
 
@@ -146,17 +145,17 @@ private:
 
   /// Whether the result of a step may be read after the next step is enqueued: on a device that works while the host
   /// continues, and if the next step does not depend on the result.
-  static constexpr bool may_be_late =
+  static constexpr bool may_overlap =
       trainer::policy_set::device::value.is_cuda && !trainer::policy_set::precision::value.loss_scale;
 
   /// Whether the result of step `step` (the last one enqueued) can be read one step late, because nothing reads the
   /// trainer's state between this step and the next one. Collective.
-  bool can_be_late(std::int64_t step) {
+  bool can_overlap(std::int64_t step) {
     bool const is_watched = callbacks_.step != nullptr || records_.has_value(); // every callback comes with `step`
-    auto const due = [&](interval const& every) { return every.due(step, steps_); };
-    bool const looks = step >= steps_ || (options_.validation != nullptr && due(options_.evaluate_every)) ||
-                       (!options_.directory.empty() && due(options_.save_every));
-    return !t_.in_any_rank(is_watched || looks || signal_->noted());
+    auto const due = [&](interval const& event) { return event.due(step, steps_); };
+    bool const reads_state = step >= steps_ || (options_.validation != nullptr && due(options_.evaluate_every)) ||
+                             (!options_.directory.empty() && due(options_.save_every));
+    return !t_.in_any_rank(is_watched || reads_state || signal_->noted());
   }
 
   /// Enqueues a step with `batch`. Its record gets the learning rate and the settings that the step reads.
@@ -171,16 +170,16 @@ private:
     return started;
   }
 
-  /// Waits for a step, completes its record and prints its progress line. `since_asked`: counts the time that this step
+  /// Waits for a step, completes its record and prints its progress line. `step_time`: counts the time that this step
   /// adds to `training_seconds_`, with the wait for data.
-  [[gnu::cold]] void finish(started_step& started, stopwatch const& since_asked) {
+  [[gnu::cold]] void finish(started_step& started, stopwatch const& step_time) {
     auto& record = started.record;
     auto const& r = context_.last = started.ticket.wait();
     record.seconds = started.since_began.seconds();
     // A step that was enqueued early does not count the time before the end of the previous step.
     if (since_finished_) record.seconds = std::min(record.seconds, since_finished_->seconds());
     since_finished_.emplace();
-    training_seconds_ += since_asked.seconds();
+    training_seconds_ += step_time.seconds();
     tokens_ += trainer::batch_tokens * t_.data_ranks(), labels_ += r.tokens;
     auto& result = context_.result;
     result.loss = r.loss;
@@ -202,10 +201,10 @@ private:
 
   /// The settings of the model and of the library, with the values that the next step reads.
   [[gnu::noinline, gnu::cold]] std::vector<metric> settings() const {
-    auto const all = trainer::entries::parameters.view();
+    auto const list = trainer::entries::parameters.view();
     std::vector<metric> values;
-    for (int i = 0; i < all.settings_size; ++i) {
-      std::string const name(all.name(all.settings[i]));
+    for (int i = 0; i < list.settings_size; ++i) {
+      std::string const name(list.name(list.settings[i]));
       values.push_back({name, t_.setting(name)});
     }
     return values;
@@ -219,42 +218,43 @@ private:
   /// run without a result.
   [[gnu::noinline, gnu::cold]] void evaluate(step_record& record) {
     auto const interrupted = [&] { return t_.in_any_rank(signal_->noted()); };
-    auto found = t_.evaluate(validation_, interrupted);
+    auto validation = t_.evaluate(validation_, interrupted);
     std::vector<named_evaluation> further;
-    for (std::size_t i = 0; found && i < further_.size(); ++i)
-      if (auto const one = t_.evaluate(further_[i], interrupted))
-        further.push_back({options_.further_validation[i].name, *one});
-      else found.reset();
-    if (!found) return end_because(stop_reason::interrupted);
-    found->loss = of_rank_0(t_.world(), found->loss); // so that all ranks make the same decisions
-    context_.validation = context_.result.validation = found;
+    for (std::size_t i = 0; validation && i < further_validation_.size(); ++i)
+      if (auto const further_evaluation = t_.evaluate(further_validation_[i], interrupted))
+        further.push_back({options_.further_validation[i].name, *further_evaluation});
+      else validation.reset();
+    if (!validation) return end_run(stop_reason::interrupted);
+    validation->loss = of_rank_0(t_.world(), validation->loss); // so that all ranks make the same decisions
+    context_.validation = context_.result.validation = validation;
     context_.further_validation = context_.result.further_validation = further;
-    record.validation_loss = found->loss;
-    if constexpr (trainer::entries::counts_correct) record.accuracy = found->accuracy;
+    record.validation_loss = validation->loss;
+    if constexpr (trainer::entries::counts_correct) record.accuracy = validation->accuracy;
     constexpr bool classifies = trainer::entries::counts_correct;
-    record.validation_metrics = metrics_of(*found, further, classifies);
+    record.validation_metrics = metrics_of(*validation, further, classifies);
     auto const print = [&](std::string const& set, evaluation const& e) {
       lines_.line("step %lld | %s%s", static_cast<long long>(record.step), set.c_str(),
                   evaluation_text(e, classifies).c_str());
     };
-    print("", *found);
-    for (auto const& one : further) print(concat({one.name, ": "}), one.result);
-    bool const best = t_.note_validation(found->loss);
+    print("", *validation);
+    for (auto const& further_evaluation : further)
+      print(concat({further_evaluation.name, ": "}), further_evaluation.result);
+    bool const best = t_.note_validation(validation->loss);
     call(callbacks_.evaluation);
-    end_if_asked();
+    end_if_requested();
     if (best) {
       if (!options_.best.empty()) save(options_.best);
       return;
     }
     auto const since_best = t_.state().evaluations_since_best;
     if (options_.plateau > 0 && since_best % options_.plateau == 0) t_.scale_learning_rate(options_.plateau_factor);
-    if (options_.patience > 0 && since_best >= options_.patience) end_because(stop_reason::no_improvement);
+    if (options_.patience > 0 && since_best >= options_.patience) end_run(stop_reason::no_improvement);
   }
 
   /// Writes the step's record, then saves the run if a save is due, and removes old saved runs. Because of this order,
   /// a resumed run finds the record of the step after which it was saved.
-  void keep(step_record& record) {
-    record.saved = !options_.directory.empty() && (done_ || options_.save_every.due(record.step, steps_));
+  void record_and_save(step_record& record) {
+    record.saved = !options_.directory.empty() && (is_done_ || options_.save_every.due(record.step, steps_));
     record.metrics = context_.take_metrics();
     if (records_) records_->write(record);
     if (!record.saved) return;
@@ -272,7 +272,7 @@ private:
     t_.save(directory, {.max_shard_size = options_.max_shard_size});
     context_.saved = directory;
     call(callbacks_.save);
-    end_if_asked();
+    end_if_requested();
   }
 
   /// Loads the best weights if asked to, completes the result, calls the callback for the end and writes the summary.
@@ -300,33 +300,34 @@ private:
   }
   /// The epochs of the data read so far, with the fraction of the current one.
   double epochs_read() const {
-    auto const at = t_.state().position;
-    return static_cast<double>(at.epoch) + static_cast<double>(at.sample) / static_cast<double>(samples_.size());
+    auto const position = t_.state().position;
+    return static_cast<double>(position.epoch) +
+           static_cast<double>(position.sample) / static_cast<double>(samples_.size());
   }
 
   /// Ends the run before the next step; the first reason is kept.
-  void end_because(stop_reason why) {
-    if (!done_) context_.result.stop_reason = why;
-    done_ = true;
+  void end_run(stop_reason reason) {
+    if (!is_done_) context_.result.stop_reason = reason;
+    is_done_ = true;
   }
   /// Ends the run on all ranks if a callback or a signal on any rank asks for the end. Collective.
-  void end_if_asked() {
+  void end_if_requested() {
     constexpr std::int64_t callback = 1 << 20; // above the largest possible number of interrupted ranks
-    auto const asked =
+    auto const requests =
         agree(t_.world(), joint_call::fit, (context_.stops() ? callback : 0) + (signal_->noted() ? 1 : 0));
-    if (asked != 0) end_because(asked >= callback ? stop_reason::by_callback : stop_reason::interrupted);
+    if (requests != 0) end_run(requests >= callback ? stop_reason::by_callback : stop_reason::interrupted);
   }
 
   trainer& t_;
   dataset const& data_;
-  sample_set samples_{}, validation_{}; // samples of `data_` and of `.validation`
-  std::vector<sample_set> further_{};   // samples of `.further_validation`
+  sample_set samples_{}, validation_{};          // samples of `data_` and of `.validation`
+  std::vector<sample_set> further_validation_{}; // samples of `.further_validation`
   fit_options const& options_;
   fit_callbacks const& callbacks_;
   bool const is_rank_0_;          // rank 0 logs, writes records and removes old saved runs
   std::int64_t const first_step_; // steps done before this call
   std::int64_t steps_ = 0;        // steps of the whole run, including those before this call
-  bool done_ = false;
+  bool is_done_ = false;
   fit_context context_{};
   step_lines lines_;
   saved_series const series_;

@@ -22,10 +22,10 @@ public:
 
   /// Throws `error` if the temporary file cannot be created, or if `path` is a directory or another non-regular file, a
   /// broken link or, with `links::refused`, any symbolic link.
-  [[gnu::noinline, gnu::cold]] explicit atomic_file(std::string const& path, links at_path = links::followed)
-      : target_(checked(path, at_path)), parent_(open_parent()),
+  [[gnu::noinline, gnu::cold]] explicit atomic_file(std::string const& path, links link_policy = links::followed)
+      : target_(checked(path, link_policy)), parent_(open_parent()),
         temporary_(target_.sibling_name(concat({"partial-", unlikely_suffix()}))),
-        file_(temporary_, path, parent_.get()), made_(detail::status_at(parent_.get(), temporary_)) {
+        file_(temporary_, path, parent_.get()), temporary_status_(detail::status_at(parent_.get(), temporary_)) {
     check();
   }
   atomic_file(atomic_file const&) = delete;
@@ -45,12 +45,13 @@ private:
   detail::directory_handle parent_; // the target's directory
   std::string temporary_;           // name of the temporary file; empty once committed or discarded
   output_file file_;
-  std::optional<struct stat> made_; // the temporary file's status: `discard` removes no other file of that name
+  std::optional<struct stat>
+      temporary_status_; // the temporary file's status: `discard` removes no other file of that name
 
   std::string path() const { return target_.directory + target_.name; }
 
-  /// Returns `path`. Throws `error` if `path` is a symbolic link and `at_path` refuses links.
-  static std::string const& checked(std::string const& path, links at_path);
+  /// Returns `path`. Throws `error` if `path` is a symbolic link and `link_policy` refuses links.
+  static std::string const& checked(std::string const& path, links link_policy);
 
   /// Opens the target's directory. Throws `error` if that fails.
   detail::directory_handle open_parent() const;

@@ -19,9 +19,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   if (!parent_.sync()) throw not_on_disk(target_.parent());
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string const& atomic_file::checked(std::string const& path, links at_path) {
-  auto const found = detail::status_at(AT_FDCWD, system_path(path));
-  if (at_path == links::refused && found && S_ISLNK(found->st_mode))
+[[gnu::cold]] CONSTRAIN_INLINE std::string const& atomic_file::checked(std::string const& path, links link_policy) {
+  auto const status = detail::status_at(AT_FDCWD, system_path(path));
+  if (link_policy == links::refused && status && S_ISLNK(status->st_mode))
     throw error({"'", path, "' cannot be written (it is a link); remove it or choose another path"});
   return path;
 }
@@ -33,16 +33,17 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void atomic_file::check() {
-  auto const found = detail::status_at(parent_.get(), target_.name);
-  if (!found || S_ISREG(found->st_mode)) return;
+  auto const status = detail::status_at(parent_.get(), target_.name);
+  if (!status || S_ISREG(status->st_mode)) return;
   discard();
   throw error({"'", path(), "' cannot be written (it is not a regular file); remove it or choose another path"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void atomic_file::discard() noexcept {
   if (temporary_.empty()) return;
-  auto const there = detail::status_at(parent_.get(), temporary_);
-  if (there && made_ && detail::same_file(*there, *made_)) ::unlinkat(parent_.get(), temporary_.c_str(), 0);
+  auto const status = detail::status_at(parent_.get(), temporary_);
+  if (status && temporary_status_ && detail::same_file(*status, *temporary_status_))
+    ::unlinkat(parent_.get(), temporary_.c_str(), 0);
   temporary_.clear();
 }
 

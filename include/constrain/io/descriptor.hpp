@@ -51,9 +51,10 @@ private:
 bool write_all(descriptor const& file, std::string_view bytes);
 
 /// Opens a regular file for reading, and stores the file's status (fstat) in `*status` unless `status` is null. Throws
-/// `error` if the file cannot be opened or is not a regular file; the message begins with `what`, such as "the text".
-/// Also throws the error of `system_path` for a path with a NUL byte.
-[[gnu::cold]] descriptor open_file(std::string const& path, std::string const& what, struct stat* status = nullptr);
+/// `error` if the file cannot be opened or is not a regular file; the message begins with `description`, such as "the
+/// text". Also throws the error of `system_path` for a path with a NUL byte.
+[[gnu::cold]] descriptor open_file(std::string const& path, std::string const& description,
+                                   struct stat* status = nullptr);
 
 } // namespace constrain::io
 

@@ -20,9 +20,9 @@ namespace detail {
 class blocked_size_signal {
 public:
   blocked_size_signal() {
-    ::sigemptyset(&only_);
-    ::sigaddset(&only_, SIGXFSZ);
-    ::pthread_sigmask(SIG_BLOCK, &only_, &before_);
+    ::sigemptyset(&blocked_);
+    ::sigaddset(&blocked_, SIGXFSZ);
+    ::pthread_sigmask(SIG_BLOCK, &blocked_, &previous_mask_);
   }
   blocked_size_signal(blocked_size_signal const&) = delete;
   blocked_size_signal& operator=(blocked_size_signal const&) = delete;
@@ -30,13 +30,14 @@ public:
     int const error_number = errno;
     // Consumes the signal that the failed write left pending: once unblocked, the signal would end the process.
     timespec const no_time{};
-    if (error_number == EFBIG && ::sigismember(&before_, SIGXFSZ) == 0) ::sigtimedwait(&only_, nullptr, &no_time);
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    if (error_number == EFBIG && ::sigismember(&previous_mask_, SIGXFSZ) == 0)
+      ::sigtimedwait(&blocked_, nullptr, &no_time);
+    ::pthread_sigmask(SIG_SETMASK, &previous_mask_, nullptr);
     errno = error_number;
   }
 
 private:
-  sigset_t only_{}, before_{};
+  sigset_t blocked_{}, previous_mask_{};
 };
 
 } // namespace detail
@@ -74,27 +75,28 @@ private:
   detail::blocked_size_signal const blocked;
   while (!bytes.empty()) {
     // Linux writes at most 2 GiB per call; some systems refuse more.
-    auto const written = ::write(file.get(), bytes.data(), std::min(bytes.size(), std::size_t{1} << 30));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
+    auto const bytes_written = ::write(file.get(), bytes.data(), std::min(bytes.size(), std::size_t{1} << 30));
+    if (bytes_written < 0 && errno == EINTR) continue;
+    if (bytes_written <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(bytes_written));
   }
   return true;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE descriptor open_file(std::string const& path, std::string const& what,
+[[gnu::cold]] CONSTRAIN_INLINE descriptor open_file(std::string const& path, std::string const& description,
                                                     struct stat* status) {
   // Without O_NONBLOCK, opening a pipe would wait for a writer.
   descriptor file(::open(system_path(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  auto const refusal = [&](std::string const& rest) { return error({what, " '", path, "' ", rest}); };
+  auto const refusal = [&](std::string const& message) { return error({description, " '", path, "' ", message}); };
   if (!file && errno == ENOENT) throw refusal("does not exist; check the path");
   if (!file && errno == EWOULDBLOCK) throw refusal("is under another process's lease; wait until the lease ends");
   if (!file) throw refusal(concat({"cannot be opened (", reason(), "); check the path and its permissions"}));
-  struct stat found {};
-  if (::fstat(file.get(), &found) != 0) throw refusal(concat({"cannot be examined (", reason(), "); check the disk"}));
-  if (S_ISDIR(found.st_mode)) throw refusal("is a directory; give the path of a file");
-  if (!S_ISREG(found.st_mode)) throw refusal("is not a regular file; give the path of one");
-  if (status) *status = found;
+  struct stat file_status {};
+  if (::fstat(file.get(), &file_status) != 0)
+    throw refusal(concat({"cannot be examined (", reason(), "); check the disk"}));
+  if (S_ISDIR(file_status.st_mode)) throw refusal("is a directory; give the path of a file");
+  if (!S_ISREG(file_status.st_mode)) throw refusal("is not a regular file; give the path of one");
+  if (status) *status = file_status;
   return file;
 }
 

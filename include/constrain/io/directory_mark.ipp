@@ -69,21 +69,21 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
                                                                                     uid_t owner) {
   if (!directory || directory.owner() != owner) return std::nullopt;
   auto const text = directory.text(mark_name, true);
-  auto const there = text ? std::vector<std::string>{} : directory.names();
+  auto const names = text ? std::vector<std::string>{} : directory.names();
   // A save that was interrupted before it created the mark, or after it removed the mark, leaves an empty directory.
-  if (!text) return there.empty() ? std::optional(there) : std::nullopt;
+  if (!text) return names.empty() ? std::optional(names) : std::nullopt;
   auto const head = mark_head(directory, parent, name);
   if (!text->starts_with(head)) {
     if (!head.starts_with(*text) || directory.names().size() != 1) return std::nullopt;
     return std::vector<std::string>{mark_name}; // a save was interrupted while it wrote the first lines
   }
   std::vector<std::string> files;
-  auto rest = std::string_view(*text).substr(head.size());
-  for (auto end = rest.find('\n'); end != rest.npos; end = rest.find('\n')) {
-    auto const file = rest.substr(0, end);
+  auto remaining = std::string_view(*text).substr(head.size());
+  for (auto end = remaining.find('\n'); end != remaining.npos; end = remaining.find('\n')) {
+    auto const file = remaining.substr(0, end);
     if (file != manifest_name && !valid_file_name(file)) return std::nullopt;
     files.push_back(std::string(file));
-    rest.remove_prefix(end + 1);
+    remaining.remove_prefix(end + 1);
   }
   files.push_back(std::string(mark_name));
   return files;

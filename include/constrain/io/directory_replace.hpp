@@ -19,12 +19,12 @@
 /// same target are safe only with the atomic exchange.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-/// The files that a directory's manifest lists, followed by the manifest; nullopt if there is no manifest. Unless the
-/// directory is `marked`, leaves out each file that is not a regular file with the length and checksum in the manifest:
-/// the user has changed this file and may need it. Throws `error` if the manifest cannot be read or is invalid.
-/// `shown`: the directory's name in errors.
+/// The files that a directory's manifest lists, followed by the manifest; nullopt if there is no manifest. Unless
+/// the directory has a valid mark (`has_mark`), leaves out each file that is not a regular file with the length and
+/// checksum in the manifest: the user has changed this file and may need it. Throws `error` if the manifest cannot be
+/// read or is invalid. `display_name`: the directory's name in errors.
 [[gnu::cold]] std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,
-                                                                   std::string const& shown, bool marked);
+                                                                   std::string const& display_name, bool has_mark);
 
 /// A directory that a save may replace, and the files to remove with it.
 struct old_directory {
@@ -36,10 +36,10 @@ struct old_directory {
 /// replace `name`: either nothing has this name, or `name` is a directory of `owner` that is empty, holds only an
 /// incomplete mark, has a valid mark or has a manifest. A manifest without a mark (in a copy, or from a version without
 /// marks) suffices, because the caller chose this directory as the target. Also throws `error` for an invalid manifest.
-/// `owner`: the owner of new files. `shown`: the directory's name in errors. `attempts`: how many times to retry if
-/// another writer replaces the directory during the check.
+/// `owner`: the owner of new files. `display_name`: the directory's name in errors. `attempts`: how many times to retry
+/// if another writer replaces the directory during the check.
 [[gnu::cold]] old_directory check_replaceable(directory_handle const& parent, std::string const& name, uid_t owner,
-                                              std::string const& shown, int attempts = 100);
+                                              std::string const& display_name, int attempts = 100);
 
 /// Writes a mark into the old directory, at `name` in `parent`, if it has no valid one, and adds the mark to
 /// `old.files`. With the mark, a later save can finish the removal if this save is interrupted. Ignores failure:
@@ -47,15 +47,15 @@ struct old_directory {
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& parent, std::string const& name);
 
 /// Removes `files` from `directory`, and then the directory if `name` in `parent` still refers to it. If the directory
-/// holds other files, renames it to `kept` instead. Returns at the first file that cannot be removed. Ignores other
-/// failures.
+/// holds other files, renames it to `kept_name` instead. Returns at the first file that cannot be removed. Ignores
+/// other failures.
 [[gnu::cold]] void remove_directory(directory_handle const& directory, directory_handle const& parent,
                                     std::string const& name, std::vector<std::string> const& files,
-                                    std::string const& kept);
+                                    std::string const& kept_name);
 
 /// Exchanges two names in a directory atomically. On failure, returns false and sets `errno` (ENOSYS or EINVAL: not
 /// supported).
-bool exchange(directory_handle const& parent, std::string const& one, std::string const& other);
+bool exchange(directory_handle const& parent, std::string const& first_name, std::string const& second_name);
 
 } // namespace constrain::io::detail
 

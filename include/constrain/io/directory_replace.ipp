@@ -23,70 +23,72 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// Whether the directory has a regular file with the name, length and checksum of the manifest entry.
-[[gnu::cold]] CONSTRAIN_INLINE bool is_as_listed(directory_handle const& directory, manifest::entry const& entry) {
+[[gnu::cold]] CONSTRAIN_INLINE bool matches_entry(directory_handle const& directory, manifest::entry const& entry) {
   descriptor const file(::openat(directory.get(), entry.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status;
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
   if (static_cast<std::uint64_t>(status.st_size) != entry.bytes) return false;
   crc32c checksum;
-  std::vector<std::byte> part(std::size_t{1} << 16);
+  std::vector<std::byte> buffer(std::size_t{1} << 16);
   for (;;) {
-    auto const n = ::read(file.get(), part.data(), part.size());
+    auto const n = ::read(file.get(), buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return false;
     if (n == 0) return checksum.value() == entry.crc32c;
-    checksum.update(std::span<std::byte const>(part.data(), static_cast<std::size_t>(n)));
+    checksum.update(std::span<std::byte const>(buffer.data(), static_cast<std::size_t>(n)));
   }
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,
-                                                                                    std::string const& shown,
-                                                                                    bool marked) {
+                                                                                    std::string const& display_name,
+                                                                                    bool has_mark) {
   std::string const name(manifest_name);
   if (!status_at(directory.get(), name)) return std::nullopt;
   auto const text = directory.text(name);
   if (!text)
-    throw error({"'", shown, "/", name,
+    throw error({"'", display_name, "/", name,
                  "' is not a readable regular file of the directory's owner with at most 64 MiB; use another copy"});
   std::vector<std::string> files;
-  for (auto& entry : manifest::parse(*text, concat({shown, "/", name})).files)
-    if (marked || is_as_listed(directory, entry)) files.push_back(std::move(entry.name));
+  for (auto& entry : manifest::parse(*text, concat({display_name, "/", name})).files)
+    if (has_mark || matches_entry(directory, entry)) files.push_back(std::move(entry.name));
   files.push_back(std::string(name));
   return files;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE old_directory check_replaceable(directory_handle const& parent, std::string const& name,
-                                                               uid_t owner, std::string const& shown, int attempts) {
+                                                               uid_t owner, std::string const& display_name,
+                                                               int attempts) {
   auto const status = status_at(parent.get(), name);
   if (!status) return {};
-  auto const refuse = [&](std::string const& why) {
-    return error({"'", shown, "' ", why, ", so saving there would lose it; move it away or choose another path"});
+  auto const refusal = [&](std::string const& cause) {
+    return error(
+        {"'", display_name, "' ", cause, ", so saving there would lose it; move it away or choose another path"});
   };
   old_directory old{directory_handle(parent, name), {}};
-  if (S_ISREG(status->st_mode)) throw refuse("is a file");
-  if (S_ISLNK(status->st_mode)) throw refuse("is a link");
-  if (!S_ISDIR(status->st_mode)) throw refuse("is not a directory");
-  if (!old.directory) throw refuse(concat({"cannot be opened (", reason(), ")"}));
-  if (old.directory.owner() != owner) throw refuse("belongs to another user");
-  auto const marked = marked_files(old.directory, parent, name, owner);
-  std::optional<std::vector<std::string>> listed;
+  if (S_ISREG(status->st_mode)) throw refusal("is a file");
+  if (S_ISLNK(status->st_mode)) throw refusal("is a link");
+  if (!S_ISDIR(status->st_mode)) throw refusal("is not a directory");
+  if (!old.directory) throw refusal(concat({"cannot be opened (", reason(), ")"}));
+  if (old.directory.owner() != owner) throw refusal("belongs to another user");
+  auto const mark_files = marked_files(old.directory, parent, name, owner);
+  std::optional<std::vector<std::string>> manifest_files;
   // Another writer may have replaced the directory that is open here, and may now be removing the files in it.
-  auto const gone = [&] { return attempts > 0 && !old.directory.is_at(parent, name); };
+  auto const was_replaced = [&] { return attempts > 0 && !old.directory.is_at(parent, name); };
   try {
-    listed = listed_files(old.directory, shown, marked.has_value());
+    manifest_files = listed_files(old.directory, display_name, mark_files.has_value());
   } catch (error const& e) {
-    if (gone()) return check_replaceable(parent, name, owner, shown, attempts - 1);
-    throw refuse(concat({"holds a manifest that cannot be read (", e.what(), ")"}));
+    if (was_replaced()) return check_replaceable(parent, name, owner, display_name, attempts - 1);
+    throw refusal(concat({"holds a manifest that cannot be read (", e.what(), ")"}));
   }
-  if (!marked && !listed) {
-    if (gone()) return check_replaceable(parent, name, owner, shown, attempts - 1);
-    throw refuse("holds files that this library did not save");
+  if (!mark_files && !manifest_files) {
+    if (was_replaced()) return check_replaceable(parent, name, owner, display_name, attempts - 1);
+    throw refusal("holds files that this library did not save");
   }
-  if (listed) old.files = *listed;
-  if (marked)
-    for (auto const& file : *marked) old.files.push_back(std::string(file));
+  if (manifest_files) old.files = *manifest_files;
+  if (mark_files)
+    for (auto const& file : *mark_files) old.files.push_back(std::string(file));
   // A mark that was copied with the directory, or that an interrupted save left incomplete, may be removed too.
-  auto const mark = marked ? std::nullopt : old.directory.text(mark_name);
+  auto const mark = mark_files ? std::nullopt : old.directory.text(mark_name);
   if (mark && (mark->starts_with(mark_begin) || mark_begin.starts_with(*mark)))
     old.files.push_back(std::string(mark_name));
   return old;
@@ -107,23 +109,24 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE void remove_directory(directory_handle const& directory, directory_handle const& parent,
                                                      std::string const& name, std::vector<std::string> const& files,
-                                                     std::string const& kept) {
+                                                     std::string const& kept_name) {
   // The mark is removed last: if an earlier removal fails, a later save can still read the list of files.
   for (auto const& file : files)
     if (!directory.remove(file)) return;
   // If another program reuses the name after this check, that program can lose only an empty directory.
   if (!directory.is_at(parent, name)) return;
   if (::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) != 0 && (errno == ENOTEMPTY || errno == EEXIST))
-    static_cast<void>(::renameat(parent.get(), name.c_str(), parent.get(), kept.c_str()));
+    static_cast<void>(::renameat(parent.get(), name.c_str(), parent.get(), kept_name.c_str()));
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE bool exchange(directory_handle const& parent, std::string const& one,
-                                             std::string const& other) {
+[[gnu::cold]] CONSTRAIN_INLINE bool exchange(directory_handle const& parent, std::string const& first_name,
+                                             std::string const& second_name) {
 #if defined(SYS_renameat2)
   constexpr unsigned exchange_names = 2; // RENAME_EXCHANGE, which some C libraries do not define
-  return ::syscall(SYS_renameat2, parent.get(), one.c_str(), parent.get(), other.c_str(), exchange_names) == 0;
+  return ::syscall(SYS_renameat2, parent.get(), first_name.c_str(), parent.get(), second_name.c_str(),
+                   exchange_names) == 0;
 #else
-  static_cast<void>(parent), static_cast<void>(one), static_cast<void>(other);
+  static_cast<void>(parent), static_cast<void>(first_name), static_cast<void>(second_name);
   return errno = ENOSYS, false;
 #endif
 }

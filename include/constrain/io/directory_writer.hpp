@@ -38,7 +38,7 @@ public:
   /// Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if `path` does not end
   /// in a name, if `path` is a link to a directory that does not exist and was not restored, if `path` is or contains
   /// the working directory, or if a parent directory or the temporary directory cannot be created.
-  explicit directory_writer(std::string const& path, exchange way = exchange::yes);
+  explicit directory_writer(std::string const& path, exchange mode = exchange::yes);
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;
   ~directory_writer() { discard(); }
@@ -52,7 +52,7 @@ public:
   /// exception from `fill` ends the save: the temporary directory is removed.
   template <std::invocable<output_file&> function> void write(std::string_view name, function const& fill) {
     check_name(name);
-    put(std::string(name), filling(fill));
+    put(std::string(name), make_filler(fill));
   }
   /// Writes one file with the given content. Throws like the overload above.
   void write(std::string_view name, std::span<std::byte const> bytes) {
@@ -75,7 +75,7 @@ private:
   detail::directory_handle parent_;              // the target's parent directory
   detail::directory_handle temporary_directory_; // locked if possible
   detail::directory_mark mark_;
-  std::vector<std::string> written_; // names of the files in `temporary_directory_`; `discard` removes these
+  std::vector<std::string> written_names_; // names of the files in `temporary_directory_`; `discard` removes these
   manifest contents_;
 
   /// The directory that a save to `path` replaces. Throws `error` for a broken link, unless '.<name>.previous' exists
@@ -86,7 +86,7 @@ private:
   /// user.
   uid_t owner() const { return temporary_directory_.owner(); }
   /// A name, a new one in each call, for a directory with files that this library did not save.
-  std::string kept() const { return concat({split_target_.name, ".kept-", unlikely_suffix()}); }
+  std::string kept_name() const { return concat({split_target_.name, ".kept-", unlikely_suffix()}); }
 
   /// Whether `recover` restores the directory '.<name>.previous' (`previous`) if the target does not exist: the
   /// directory has a valid mark and a manifest.
@@ -108,7 +108,7 @@ private:
     void (*call)(void const*, output_file&);
     void const* object;
   };
-  template <class function> static filler filling(function const& fill) {
+  template <class function> static filler make_filler(function const& fill) {
     return {[](void const* object, output_file& out) { (*static_cast<function const*>(object))(out); }, &fill};
   }
 
@@ -123,7 +123,7 @@ private:
   void replace(detail::old_directory const& old);
 
   /// Removes the replaced directory, now called `name`, if it is the old directory that was checked, or one that
-  /// another writer has saved since the check. Renames any other directory to `kept()`.
+  /// another writer has saved since the check. Renames any other directory to `kept_name()`.
   [[gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name);
 
   /// Renames the temporary directory to the target. Returns the old directory's new name; "" if there was no old
@@ -138,8 +138,8 @@ private:
   [[gnu::noinline, gnu::cold]] void discard() noexcept try {
     mark_ = {}; // closes the mark first: NFS renames an open file instead of removing it
     if (!temporary_.empty()) {
-      written_.push_back(std::string(detail::mark_name));
-      detail::remove_directory(temporary_directory_, parent_, temporary_, written_, kept());
+      written_names_.push_back(std::string(detail::mark_name));
+      detail::remove_directory(temporary_directory_, parent_, temporary_, written_names_, kept_name());
     }
     temporary_.clear();
     temporary_directory_ = {};

@@ -12,9 +12,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-[[gnu::cold]] CONSTRAIN_INLINE directory_writer::directory_writer(std::string const& path, exchange way)
+[[gnu::cold]] CONSTRAIN_INLINE directory_writer::directory_writer(std::string const& path, exchange mode)
     : split_target_(target_of(path)), target_(split_target_.directory + split_target_.name),
-      previous_(split_target_.sibling_name("previous")), exchange_(way) {
+      previous_(split_target_.sibling_name("previous")), exchange_(mode) {
   refuse_working_directory(target_);
   if (!split_target_.directory.empty()) make_directories(split_target_.directory);
   try {
@@ -35,15 +35,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::announce(std::vector<std::string> const& names) {
-  std::vector<std::string> all{std::string(manifest_name)};
+  std::vector<std::string> listed{std::string(manifest_name)};
   for (auto const& name : names)
-    if (valid_file_name(name)) all.push_back(name);
-  if (!temporary_.empty() && !mark_.add(all)) throw unwritable(concat({target_, "/", detail::mark_name}));
+    if (valid_file_name(name)) listed.push_back(name);
+  if (!temporary_.empty() && !mark_.add(listed)) throw unwritable(concat({target_, "/", detail::mark_name}));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::commit() {
   if (temporary_.empty()) throw error({"'", target_, "' has no save in progress; begin a new one"});
-  put(std::string(manifest_name), filling([&](output_file& out) { out.write(text_bytes(contents_.text())); }));
+  put(std::string(manifest_name), make_filler([&](output_file& out) { out.write(text_bytes(contents_.text())); }));
   try {
     if (!temporary_directory_.sync()) throw not_on_disk(target_);
     auto old = detail::check_replaceable(parent_, split_target_.name, owner(), target_);
@@ -61,22 +61,22 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::recover() {
-  detail::directory_handle const left(parent_, previous_);
-  auto const files = detail::marked_files(left, parent_, split_target_.name, owner());
+  detail::directory_handle const previous(parent_, previous_);
+  auto const files = detail::marked_files(previous, parent_, split_target_.name, owner());
   if (!files) return;
-  if (is_restorable(left) && !detail::status_at(parent_.get(), split_target_.name))
+  if (is_restorable(previous) && !detail::status_at(parent_.get(), split_target_.name))
     static_cast<void>(::renameat(parent_.get(), previous_.c_str(), parent_.get(), split_target_.name.c_str()));
-  else detail::remove_directory(left, parent_, previous_, *files, kept());
+  else detail::remove_directory(previous, parent_, previous_, *files, kept_name());
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::remove_abandoned() {
   auto const prefix = split_target_.sibling_name("partial-");
   for (auto const& name : parent_.names()) {
     if (!name.starts_with(prefix)) continue;
-    detail::directory_handle const left(parent_, name);
-    if (!left || left.owner() != owner() || !left.lock()) continue;
-    if (auto const files = detail::marked_files(left, parent_, split_target_.name, owner()))
-      detail::remove_directory(left, parent_, name, *files, kept());
+    detail::directory_handle const abandoned(parent_, name);
+    if (!abandoned || abandoned.owner() != owner() || !abandoned.lock()) continue;
+    if (auto const files = detail::marked_files(abandoned, parent_, split_target_.name, owner()))
+      detail::remove_directory(abandoned, parent_, name, *files, kept_name());
   }
 }
 
@@ -87,9 +87,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     if (::mkdirat(parent_.get(), name.c_str(), 0777) == 0) {
       temporary_directory_ = detail::directory_handle(parent_, name);
       // Before this writer locked the directory, another writer may have removed it as abandoned.
-      bool const ours = temporary_directory_ && (temporary_directory_.lock() || errno != EWOULDBLOCK) &&
-                        temporary_directory_.is_at(parent_, name);
-      if (!ours) {
+      bool const is_usable = temporary_directory_ && (temporary_directory_.lock() || errno != EWOULDBLOCK) &&
+                             temporary_directory_.is_at(parent_, name);
+      if (!is_usable) {
         int const code = errno;
         ::unlinkat(parent_.get(), name.c_str(), AT_REMOVEDIR);
         errno = code;
@@ -117,11 +117,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::put(std::string const& name, filler const& fill) {
-  auto const shown = concat({target_, "/", name});
+  auto const display_name = concat({target_, "/", name});
   try {
-    if (!mark_.add({name, std::string(manifest_name)})) throw unwritable(shown);
-    written_.push_back(std::string(name));
-    output_file out(name, shown, temporary_directory_.get());
+    if (!mark_.add({name, std::string(manifest_name)})) throw unwritable(display_name);
+    written_names_.push_back(std::string(name));
+    output_file out(name, display_name, temporary_directory_.get());
     fill.call(fill.object, out);
     out.close();
     contents_.files.push_back({name, out.size(), out.crc()});
@@ -132,32 +132,32 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::replace(detail::old_directory const& old) {
-  auto const left = move();
+  auto const replaced_name = move();
   temporary_.clear();
   bool const on_disk = parent_.sync();
   int const code = errno;
-  if (!left.empty()) remove_old(old, left);
+  if (!replaced_name.empty()) remove_old(old, replaced_name);
   temporary_directory_ = {}, mark_ = {};
   if (!on_disk) throw not_on_disk(split_target_.parent(), code);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::remove_old(detail::old_directory const& old,
                                                                  std::string const& name) {
-  detail::directory_handle const left(parent_, name);
+  detail::directory_handle const replaced(parent_, name);
   // The lock keeps other writers from removing the directory at the same time. Without the lock, two writers may remove
   // the same files, which is harmless.
-  if (left) left.lock();
-  if (left && old.directory && detail::same_file(left.status(), old.directory.status()))
-    return detail::remove_directory(left, parent_, name, old.files, kept());
-  if (auto const files = detail::marked_files(left, parent_, split_target_.name, owner()))
-    return detail::remove_directory(left, parent_, name, *files, kept());
+  if (replaced) replaced.lock();
+  if (replaced && old.directory && detail::same_file(replaced.status(), old.directory.status()))
+    return detail::remove_directory(replaced, parent_, name, old.files, kept_name());
+  if (auto const files = detail::marked_files(replaced, parent_, split_target_.name, owner()))
+    return detail::remove_directory(replaced, parent_, name, *files, kept_name());
   // Another program has created this directory since the check: keep it under another name.
-  static_cast<void>(::renameat(parent_.get(), name.c_str(), parent_.get(), kept().c_str()));
+  static_cast<void>(::renameat(parent_.get(), name.c_str(), parent_.get(), kept_name().c_str()));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string directory_writer::move() {
-  auto const rename = [&](std::string const& from, std::string const& to) {
-    return ::renameat(parent_.get(), from.c_str(), parent_.get(), to.c_str()) == 0;
+  auto const rename = [&](std::string const& old_name, std::string const& new_name) {
+    return ::renameat(parent_.get(), old_name.c_str(), parent_.get(), new_name.c_str()) == 0;
   };
   if (!detail::status_at(parent_.get(), split_target_.name)) {
     if (!rename(temporary_, split_target_.name)) fail();
@@ -175,9 +175,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   bool const restorable = !restored && is_restorable(detail::directory_handle(parent_, previous_));
   errno = code;
   if (restored) fail();
-  auto const place = concat({"the old content is in '", split_target_.directory, previous_});
-  if (restorable) fail(concat({place, "', from which the next save to '", target_, "' restores it"}));
-  fail(concat({place, "', from which no save restores it; rename that directory to '", target_, "'"}));
+  auto const location = concat({"the old content is in '", split_target_.directory, previous_});
+  if (restorable) fail(concat({location, "', from which the next save to '", target_, "' restores it"}));
+  fail(concat({location, "', from which no save restores it; rename that directory to '", target_, "'"}));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::fail(std::string const& old_content) const {

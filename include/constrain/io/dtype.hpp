@@ -34,10 +34,10 @@ constexpr std::optional<dtype> floating_dtype(std::string_view name) {
 
 /// The size of one element of a safetensors dtype in bytes; 0 for an unknown dtype.
 constexpr std::size_t dtype_bytes(std::string_view dtype) {
-  for (std::string_view const one : {"U8", "I8", "BOOL", "F8_E4M3", "F8_E5M2"})
-    if (dtype == one) return 1;
-  for (std::string_view const two : {"BF16", "F16", "I16", "U16"})
-    if (dtype == two) return 2;
+  for (std::string_view const one_byte_dtype : {"U8", "I8", "BOOL", "F8_E4M3", "F8_E5M2"})
+    if (dtype == one_byte_dtype) return 1;
+  for (std::string_view const two_byte_dtype : {"BF16", "F16", "I16", "U16"})
+    if (dtype == two_byte_dtype) return 2;
   for (std::string_view const four : {"F32", "I32", "U32"})
     if (dtype == four) return 4;
   for (std::string_view const eight : {"F64", "I64", "U64"})
@@ -57,19 +57,19 @@ public:
     negative_ = negative_ || extent < 0;
     empty_ = empty_ || extent == 0;
     if (negative_ || empty_) return;
-    too_many_ = too_many_ || count_ > most / factor;
+    too_many_ = too_many_ || count_ > maximum / factor;
     if (!too_many_) count_ *= factor;
   }
 
   /// The product times `element_bytes`, the size of an element in bytes (at least 1); nullopt if an extent is negative
   /// or the result exceeds 2^63 - 1.
   constexpr std::optional<std::uint64_t> bytes(std::size_t element_bytes) const {
-    if (negative_ || (!empty_ && (too_many_ || count_ > most / element_bytes))) return std::nullopt;
+    if (negative_ || (!empty_ && (too_many_ || count_ > maximum / element_bytes))) return std::nullopt;
     return empty_ ? 0 : count_ * element_bytes;
   }
 
 private:
-  static constexpr std::uint64_t most = INT64_MAX;
+  static constexpr std::uint64_t maximum = INT64_MAX;
   std::uint64_t count_ = 1;
   bool empty_ = false, negative_ = false, too_many_ = false;
 };

@@ -22,11 +22,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE void event_file::scalar(std::string_view name, std::int64_t step, double value,
                                                        double time) {
-  std::string number = text(1, name);
-  number += real32(2, static_cast<float>(value));
+  std::string summary_value = text(1, name);
+  summary_value += real32(2, static_cast<float>(value));
   std::string event = real64(1, time);
   event += integer(2, static_cast<std::uint64_t>(step));
-  event += text(5, text(1, number));
+  event += text(5, text(1, summary_value));
   record(event);
 }
 

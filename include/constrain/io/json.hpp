@@ -26,10 +26,10 @@ struct json_member;
 /// `json` of this text exists.
 class json {
 public:
-  /// Parses JSON text strictly (see `json_parser`). `where`: the path or name of the text in errors. Throws `error` for
-  /// invalid JSON.
-  static json parse(std::string_view text, std::string_view where = "the text") {
-    return json(std::make_shared<json_tree const>(json_parser::parse(text, where)), 0);
+  /// Parses JSON text strictly (see `json_parser`). `source`: the path or name of the text in errors. Throws `error`
+  /// for invalid JSON.
+  static json parse(std::string_view text, std::string_view source = "the text") {
+    return json(std::make_shared<json_tree const>(json_parser::parse(text, source)), 0);
   }
 
   /// The kind of the value.
@@ -37,16 +37,16 @@ public:
   bool is_null() const { return kind() == json_kind::null; }
 
   /// The boolean. Throws `error` if the value is not a boolean.
-  bool boolean() const { return need(json_kind::boolean, "true or false").length == 4; }
+  bool boolean() const { return require(json_kind::boolean, "true or false").length == 4; }
   /// The string in UTF-8, with escapes decoded. Throws `error` if the value is not a string.
-  std::string_view string() const { return tree_->text_of(need(json_kind::string, "a string")); }
+  std::string_view string() const { return tree_->text_of(require(json_kind::string, "a string")); }
   /// The number as written in the text. Throws `error` if the value is not a number.
-  std::string_view number() const { return tree_->text_of(need(json_kind::number, "a number")); }
+  std::string_view number() const { return tree_->text_of(require(json_kind::number, "a number")); }
 
   /// The number as an integer. Throws `error` unless the number is written without a decimal point or exponent and is
   /// in the range of the type.
-  std::int64_t int64() const { return whole<std::int64_t>(); }
-  std::uint64_t uint64() const { return whole<std::uint64_t>(); }
+  std::int64_t int64() const { return to_integer<std::int64_t>(); }
+  std::uint64_t uint64() const { return to_integer<std::uint64_t>(); }
 
   /// The number rounded to float or double. The strings "nan", "inf" and "-inf", which `json_writer` writes, also count
   /// as numbers. Throws `error` for any other value and for a number outside the type's range.
@@ -79,7 +79,7 @@ public:
   /// The value of an object's member `name`. Throws `error` if the object has none, or if this is not an object.
   json operator[](std::string_view name) const;
 
-  /// Throws `error`: "'<where>' has <the number, or the kind of value> at byte <position> where <needed> is needed;
+  /// Throws `error`: "'<source>' has <the number, or the kind of value> at byte <position> where <needed> is needed;
   /// ...".
   [[noreturn]] void fail(std::string_view needed) const;
 
@@ -93,10 +93,10 @@ private:
 
   json_node const& node() const { return tree_->nodes[index_]; }
 
-  /// The value's node. Throws `error` if the value is not of the kind `needed`; `what`: that kind in the error.
-  json_node const& need(json_kind needed, std::string_view what) const;
+  /// The value's node. Throws `error` if the value is not of the kind `needed`; `needed_text`: that kind in the error.
+  json_node const& require(json_kind needed, std::string_view needed_text) const;
 
-  template <class integer> integer whole() const {
+  template <class integer> integer to_integer() const {
     constexpr bool negative = std::numeric_limits<integer>::is_signed;
     return converted<integer>(number(), negative ? "a 64-bit integer" : "an integer from 0 to 2^64 - 1");
   }

@@ -19,23 +19,23 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   throw detail::unsuitable_json(tree_->where, node().first, kind(), digits, needed);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE json_node const& json::need(json_kind needed, std::string_view what) const {
-  if (kind() != needed) fail(what);
+[[gnu::cold]] CONSTRAIN_INLINE json_node const& json::require(json_kind needed, std::string_view needed_text) const {
+  if (kind() != needed) fail(needed_text);
   return node();
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE json_range<json> json::elements() const {
-  need(json_kind::array, "an array");
+  require(json_kind::array, "an array");
   return json_range<json>(*this);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE json_range<json_member> json::members() const {
-  need(json_kind::object, "an object");
+  require(json_kind::object, "an object");
   return json_range<json_member>(*this);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::optional<json> json::find(std::string_view name) const {
-  need(json_kind::object, "an object");
+  require(json_kind::object, "an object");
   for (auto i = index_ + 1; i != node().next; i = tree_->nodes[i + 1].next)
     if (tree_->text_of(tree_->nodes[i]) == name) return json(tree_, i + 1);
   return std::nullopt;

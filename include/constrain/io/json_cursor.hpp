@@ -47,14 +47,14 @@ public:
   std::size_t array(function_ref<void()> read);
 
   /// Reads a string or a number. Returns it as written, except that the quotes of a string are left out.
-  std::string_view string() { return need(json_kind::string, "a string"), skipped_string_token(); }
-  std::string_view number() { return need(json_kind::number, "a number"), number_token(); }
+  std::string_view string() { return require(json_kind::string, "a string"), skipped_string_token(); }
+  std::string_view number() { return require(json_kind::number, "a number"), number_token(); }
 
   /// Reads an integer. Throws `error` unless the number is written without a decimal point or exponent and is in the
   /// range of the type.
   template <class integer> integer whole_number() {
     constexpr bool negative = std::numeric_limits<integer>::is_signed;
-    auto const begin = at_;
+    auto const begin = offset_;
     auto const digits = number();
     integer result{};
     auto const [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), result);
@@ -66,17 +66,17 @@ public:
   /// Skips white space. Throws `error` unless the end of the text follows.
   void finish();
 
-  /// Throws `error`: "'<where>' has <the number, or the kind of value> at byte <position> where <needed> is needed;
+  /// Throws `error`: "'<source>' has <the number, or the kind of value> at byte <position> where <needed> is needed;
   /// ...".
   [[noreturn]] void unsuitable(std::string_view needed) const;
 
-  /// Throws `error`: "'<where>' has no '<name>' in the object at byte <position>; ...".
-  [[noreturn]] void missing(std::string_view name) const { throw detail::missing_json(where_, at_, name); }
+  /// Throws `error`: "'<source>' has no '<name>' in the object at byte <position>; ...".
+  [[noreturn]] void missing(std::string_view name) const { throw detail::missing_json(source_, offset_, name); }
 
 private:
-  /// Throws `error` unless the value at the position is of the kind `needed`; `what`: that kind in the error.
-  void need(json_kind needed, std::string_view what) const {
-    if (kind() != needed) unsuitable(what);
+  /// Throws `error` unless the value at the position is of the kind `needed`; `needed_text`: that kind in the error.
+  void require(json_kind needed, std::string_view needed_text) const {
+    if (kind() != needed) unsuitable(needed_text);
   }
 
   /// Reads an opening bracket, items separated by commas, and the closing bracket `end`. Returns the number of items.

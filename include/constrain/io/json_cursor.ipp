@@ -5,13 +5,13 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 CONSTRAIN_INLINE json_cursor json_cursor::from(std::size_t position) const {
-  auto other = *this;
-  other.at_ = position;
-  return other;
+  auto copy = *this;
+  copy.offset_ = position;
+  return copy;
 }
 
 CONSTRAIN_INLINE std::size_t json_cursor::object(function_ref<void(std::string_view name)> read) {
-  need(json_kind::object, "an object");
+  require(json_kind::object, "an object");
   return items('}', [&] {
     if (here() != '"') fail("a member needs a name in quotes");
     auto const name = skipped_string_token();
@@ -23,7 +23,7 @@ CONSTRAIN_INLINE std::size_t json_cursor::object(function_ref<void(std::string_v
 }
 
 CONSTRAIN_INLINE std::size_t json_cursor::array(function_ref<void()> read) {
-  need(json_kind::array, "an array");
+  require(json_kind::array, "an array");
   return items(']', read);
 }
 
@@ -33,12 +33,12 @@ CONSTRAIN_INLINE void json_cursor::finish() {
 }
 
 CONSTRAIN_INLINE void json_cursor::unsuitable(std::string_view needed) const {
-  auto const digits = kind() == json_kind::number ? from(at_).number() : std::string_view();
-  throw detail::unsuitable_json(where_, at_, kind(), digits, needed);
+  auto const digits = kind() == json_kind::number ? from(offset_).number() : std::string_view();
+  throw detail::unsuitable_json(source_, offset_, kind(), digits, needed);
 }
 
 CONSTRAIN_INLINE std::size_t json_cursor::items(char end, function_ref<void()> read) {
-  ++at_;
+  ++offset_;
   space();
   std::size_t count = 0;
   for (; !take(end); ++count) {

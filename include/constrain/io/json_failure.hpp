@@ -13,25 +13,25 @@ enum class json_kind : std::uint8_t { null, boolean, number, string, array, obje
 
 namespace detail {
 
-/// The error for invalid JSON at byte `byte`. `where`: the path or name of the text. `reason`: what is wrong there.
-inline error not_json(std::string_view where, std::size_t byte, std::string_view reason) {
-  return error({"'", where, "' is not valid JSON at byte ", byte, ": ", reason, "; correct it or write it again"});
+/// The error for invalid JSON at byte `byte`. `source`: the path or name of the text. `reason`: what is wrong there.
+inline error not_json(std::string_view source, std::size_t byte, std::string_view reason) {
+  return error({"'", source, "' is not valid JSON at byte ", byte, ": ", reason, "; correct it or write it again"});
 }
 
 /// The error for an unsuitable value at byte `byte`. `needed`: what the text must have there, such as "an array".
 /// `digits`: the value as written, if it is a number.
-inline error unsuitable_json(std::string_view where, std::size_t byte, json_kind kind, std::string_view digits,
+inline error unsuitable_json(std::string_view source, std::size_t byte, json_kind kind, std::string_view digits,
                              std::string_view needed) {
   constexpr std::string_view kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};
-  auto const found = kind == json_kind::number ? digits.substr(0, 40) : kinds[static_cast<int>(kind)];
-  return error({"'", where, "' has ", found, " at byte ", byte, " where ", needed,
+  auto const actual = kind == json_kind::number ? digits.substr(0, 40) : kinds[static_cast<int>(kind)];
+  return error({"'", source, "' has ", actual, " at byte ", byte, " where ", needed,
                 " is needed; correct it or write the file again"});
 }
 
 /// The error for a missing member `name` of the object at byte `object`.
-inline error missing_json(std::string_view where, std::size_t object, std::string_view name) {
+inline error missing_json(std::string_view source, std::size_t object, std::string_view name) {
   return error(
-      {"'", where, "' has no '", name, "' in the object at byte ", object, "; add it or write the file again"});
+      {"'", source, "' has no '", name, "' in the object at byte ", object, "; add it or write the file again"});
 }
 
 } // namespace detail

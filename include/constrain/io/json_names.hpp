@@ -13,7 +13,7 @@ namespace detail {
 
 /// The string token `string` of `text`, decoded and truncated after about 80 bytes, for errors and for comparisons with
 /// short names.
-std::string shown(json_cursor const& text, std::string_view string);
+std::string decoded_text(json_cursor const& text, std::string_view string);
 
 /// Throws `error` for a duplicate name. `name`: the position after the opening quote of the second occurrence.
 [[noreturn]] void refuse_second(json_cursor const& text, std::uint32_t name);

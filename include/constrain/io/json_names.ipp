@@ -11,12 +11,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string shown(json_cursor const& text, std::string_view string) {
-  constexpr std::size_t most = 80;
+[[gnu::cold]] CONSTRAIN_INLINE std::string decoded_text(json_cursor const& text, std::string_view string) {
+  constexpr std::size_t maximum_bytes = 80;
   std::string result;
-  auto rest = text.from(text.position_of(string));
-  for (char32_t c; (c = rest.character()) != json_cursor::end_of_string;) {
-    if (result.size() >= most) return concat({result, "..."});
+  auto cursor = text.from(text.position_of(string));
+  for (char32_t c; (c = cursor.character()) != json_cursor::end_of_string;) {
+    if (result.size() >= maximum_bytes) return concat({result, "..."});
     char utf8[4];
     result.append(utf8, put_utf8(utf8, c));
   }
@@ -24,8 +24,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void refuse_second(json_cursor const& text, std::uint32_t name) {
-  auto const written = text.from(name - 1).string();
-  text.from(name).fail(concat({"the name '", shown(text, written), "' occurs twice in one object"}));
+  auto const token = text.from(name - 1).string();
+  text.from(name).fail(concat({"the name '", decoded_text(text, token), "' occurs twice in one object"}));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void refuse_duplicates(json_cursor const& text, std::vector<std::uint32_t>& names) {

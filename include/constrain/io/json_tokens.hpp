@@ -17,31 +17,31 @@ public:
   /// The result of `character` at the end of a string: greater than every code point.
   static constexpr char32_t end_of_string = 0x110000;
 
-  /// Starts at the first token of `text`. `where` names the text in errors. Both strings must outlive this object.
+  /// Starts at the first token of `text`. `source` names the text in errors. Both strings must outlive this object.
   /// Throws `error` if the text is not UTF-8 or has 2^32 bytes or more.
-  json_tokens(std::string_view text, std::string_view where);
+  json_tokens(std::string_view text, std::string_view source);
 
   /// The position's byte offset in the text.
-  std::uint32_t position() const { return static_cast<std::uint32_t>(at_); }
+  std::uint32_t position() const { return static_cast<std::uint32_t>(offset_); }
   /// The byte offset of `token`, which a function of this object or of a copy returned.
   std::uint32_t position_of(std::string_view token) const {
     return static_cast<std::uint32_t>(token.data() - text_.data());
   }
 
   /// Whether the position is the end of the text.
-  bool ended() const { return at_ == text_.size(); }
+  bool ended() const { return offset_ == text_.size(); }
   /// The byte at the position; NUL at the end.
-  char here() const { return ended() ? '\0' : text_[at_]; }
+  char here() const { return ended() ? '\0' : text_[offset_]; }
 
   /// Skips white space.
   void space() {
-    while (here() == ' ' || here() == '\n' || here() == '\r' || here() == '\t') ++at_;
+    while (here() == ' ' || here() == '\n' || here() == '\r' || here() == '\t') ++offset_;
   }
 
   /// Skips the byte at the position if it equals `expected`. Returns whether a byte was skipped.
   bool take(char expected) {
     if (ended() || here() != expected) return false;
-    ++at_;
+    ++offset_;
     return true;
   }
 
@@ -54,14 +54,14 @@ public:
   /// Reads the string whose opening quote is at the position. Returns the text between the quotes as written, and calls
   /// `put(part)` for consecutive parts of the decoded string. `part` is valid during the call and may be empty.
   template <class function> std::string_view string_token(function const& put) {
-    auto const begin = ++at_;
+    auto const begin = ++offset_;
     for (;;) {
-      auto const plain = at_;
-      while (!ended() && is_plain(text_[at_])) ++at_;
-      put(text_.substr(plain, at_ - plain));
-      if (take('"')) return text_.substr(begin, at_ - 1 - begin);
+      auto const plain_begin = offset_;
+      while (!ended() && is_plain(text_[offset_])) ++offset_;
+      put(text_.substr(plain_begin, offset_ - plain_begin));
+      if (take('"')) return text_.substr(begin, offset_ - 1 - begin);
       if (ended()) fail("an unterminated string");
-      if (text_[at_] != '\\') fail("a control character in a string");
+      if (text_[offset_] != '\\') fail("a control character in a string");
       char utf8[4];
       auto const bytes = static_cast<std::size_t>(put_utf8(utf8, escape()) - utf8);
       put(std::string_view(static_cast<char const*>(utf8), bytes));
@@ -85,20 +85,20 @@ public:
   int difference(std::size_t a, std::size_t b) const;
 
   /// Throws the error of `detail::not_json` for the position and `reason`.
-  [[noreturn]] void fail(std::string_view reason) const { throw detail::not_json(where_, at_, reason); }
+  [[noreturn]] void fail(std::string_view reason) const { throw detail::not_json(source_, offset_, reason); }
 
 protected:
-  std::string_view text_, where_;
-  std::size_t at_ = 0;
+  std::string_view text_, source_;
+  std::size_t offset_ = 0;
 
 private:
   static bool is_plain(char c) { return static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\'; }
 
   /// Skips decimal digits. Returns their number.
   std::size_t digits() {
-    auto const begin = at_;
-    while (here() >= '0' && here() <= '9') ++at_;
-    return at_ - begin;
+    auto const begin = offset_;
+    while (here() >= '0' && here() <= '9') ++offset_;
+    return offset_ - begin;
   }
 
   /// Reads four hexadecimal digits. Returns their value.

@@ -6,49 +6,49 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-[[gnu::cold]] CONSTRAIN_INLINE json_tokens::json_tokens(std::string_view text, std::string_view where)
-    : text_(text), where_(where) {
+[[gnu::cold]] CONSTRAIN_INLINE json_tokens::json_tokens(std::string_view text, std::string_view source)
+    : text_(text), source_(source) {
   if (text.size() > std::numeric_limits<std::uint32_t>::max()) fail("the text has 2^32 bytes or more");
-  at_ = find_invalid_utf8(text);
-  if (at_ != text.size()) fail("it is not UTF-8");
-  at_ = 0;
+  offset_ = find_invalid_utf8(text);
+  if (offset_ != text.size()) fail("it is not UTF-8");
+  offset_ = 0;
   space();
 }
 
 CONSTRAIN_INLINE std::string_view json_tokens::word_token() {
   std::string_view const expected = here() == 't' ? "true" : here() == 'f' ? "false" : "null";
-  if (text_.substr(at_, expected.size()) != expected) fail("an unknown word");
-  at_ += expected.size();
-  return text_.substr(at_ - expected.size(), expected.size());
+  if (text_.substr(offset_, expected.size()) != expected) fail("an unknown word");
+  offset_ += expected.size();
+  return text_.substr(offset_ - expected.size(), expected.size());
 }
 
 CONSTRAIN_INLINE std::string_view json_tokens::number_token() {
-  auto const begin = at_;
+  auto const begin = offset_;
   bool const negative = take('-');
-  bool const zero = here() == '0';
+  bool const leading_zero = here() == '0';
   auto const integral = digits();
   if (integral == 0 && negative) fail("a minus sign without digits");
   if (integral == 0) fail(ended() ? "the text ends too early" : "no value begins here");
-  if (zero && integral > 1) fail("a number with a leading zero");
+  if (leading_zero && integral > 1) fail("a number with a leading zero");
   if (take('.') && digits() == 0) fail("a decimal point without digits after it");
   if (take('e') || take('E')) {
     if (!take('+')) take('-');
     if (digits() == 0) fail("an exponent without digits");
   }
-  return text_.substr(begin, at_ - begin);
+  return text_.substr(begin, offset_ - begin);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string json_tokens::decoded(std::string_view string) const {
   std::string result;
-  auto again = *this;
-  again.at_ = position_of(string) - 1;
-  again.string_token([&](std::string_view part) { result += part; });
+  auto reader = *this;
+  reader.offset_ = position_of(string) - 1;
+  reader.string_token([&](std::string_view part) { result += part; });
   return result;
 }
 
 CONSTRAIN_INLINE char32_t json_tokens::character() {
-  if (text_[at_] == '"') return end_of_string;
-  return text_[at_] == '\\' ? escape() : get_utf8(text_, at_);
+  if (text_[offset_] == '"') return end_of_string;
+  return text_[offset_] == '\\' ? escape() : get_utf8(text_, offset_);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE int json_tokens::difference(std::size_t a, std::size_t b) const {
@@ -57,7 +57,7 @@ CONSTRAIN_INLINE char32_t json_tokens::character() {
   for (; *x == *y && *x != '"' && *x != '\\'; ++y) ++x;
   if (*x != '\\' && *y != '\\') return rank(*x) - rank(*y);
   auto first = *this, second = *this;
-  first.at_ = position_of({x, std::size_t{0}}), second.at_ = position_of({y, std::size_t{0}});
+  first.offset_ = position_of({x, std::size_t{0}}), second.offset_ = position_of({y, std::size_t{0}});
   for (;;) {
     auto const c = first.character(), d = second.character();
     if (c != d) return c < d ? -1 : 1;
@@ -67,19 +67,19 @@ CONSTRAIN_INLINE char32_t json_tokens::character() {
 
 [[gnu::cold]] CONSTRAIN_INLINE unsigned json_tokens::hexadecimal() {
   unsigned code = 0;
-  for (int k = 0; k < 4; ++k, ++at_) {
+  for (int k = 0; k < 4; ++k, ++offset_) {
     char const digit = here();
-    bool const letter = (digit >= 'a' && digit <= 'f') || (digit >= 'A' && digit <= 'F');
-    if (!letter && (digit < '0' || digit > '9')) fail("\\u needs four hexadecimal digits");
-    code = code * 16 + static_cast<unsigned>(letter ? (digit & 15) + 9 : digit - '0');
+    bool const is_letter = (digit >= 'a' && digit <= 'f') || (digit >= 'A' && digit <= 'F');
+    if (!is_letter && (digit < '0' || digit > '9')) fail("\\u needs four hexadecimal digits");
+    code = code * 16 + static_cast<unsigned>(is_letter ? (digit & 15) + 9 : digit - '0');
   }
   return code;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE char32_t json_tokens::escape() {
-  ++at_;
+  ++offset_;
   auto const kind = static_cast<unsigned char>(here());
-  if (!ended()) ++at_;
+  if (!ended()) ++offset_;
   switch (kind) {
   case '"':
   case '\\':

@@ -42,16 +42,16 @@ public:
   /// The maximum number of nested arrays and objects.
   static constexpr int maximum_depth = 64;
 
-  /// `where` names the text in errors. Throws `error`, with the byte offset and the reason, for invalid JSON.
-  static json_tree parse(std::string_view text, std::string_view where);
+  /// `source` names the text in errors. Throws `error`, with the byte offset and the reason, for invalid JSON.
+  static json_tree parse(std::string_view text, std::string_view source);
 
 private:
   json_cursor cursor_;
   json_tree tree_;
   std::vector<std::uint32_t> names_;
 
-  json_parser(std::string_view text, std::string_view where)
-      : cursor_(text, where), tree_{std::string(where), std::string(text), {}} {
+  json_parser(std::string_view text, std::string_view source)
+      : cursor_(text, source), tree_{std::string(source), std::string(text), {}} {
     tree_.nodes.reserve(text.size() / 2 + 1);
   }
 
@@ -62,8 +62,8 @@ private:
   // Appends the node of a scalar other than a string; `token`: its text, as the cursor returned it.
   void add(json_kind kind, std::string_view token);
 
-  // Reads the string at `from`, and decodes it in place in `tree_.text`.
-  void string(json_cursor& from);
+  // Reads the string at `cursor`, and decodes it in place in `tree_.text`.
+  void string(json_cursor& cursor);
 
   // Appends the name of a member; `token`: the name as written, which the cursor has read.
   void name(std::string_view token);

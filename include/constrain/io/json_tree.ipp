@@ -11,8 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-[[gnu::cold]] CONSTRAIN_INLINE json_tree json_parser::parse(std::string_view text, std::string_view where) {
-  json_parser parser(text, where);
+[[gnu::cold]] CONSTRAIN_INLINE json_tree json_parser::parse(std::string_view text, std::string_view source) {
+  json_parser parser(text, source);
   parser.value(0);
   parser.cursor_.finish();
   return std::move(parser.tree_);
@@ -33,10 +33,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   tree_.nodes.push_back({cursor_.position_of(token), static_cast<std::uint32_t>(token.size()), next, kind});
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void json_parser::string(json_cursor& from) {
-  char* const begin = tree_.text.data() + from.position() + 1;
+[[gnu::cold]] CONSTRAIN_INLINE void json_parser::string(json_cursor& cursor) {
+  char* const begin = tree_.text.data() + cursor.position() + 1;
   char* out = begin; // never overtakes the cursor: an escape is at least as long as the UTF-8 it decodes to
-  auto const token = from.string_token([&](std::string_view part) {
+  auto const token = cursor.string_token([&](std::string_view part) {
     if (part.size() == 1) *out = part[0];
     else std::memcpy(out, part.data(), part.size());
     out += part.size();
@@ -47,8 +47,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE void json_parser::name(std::string_view token) {
   if (token.find('\\') == token.npos) return add(json_kind::string, token);
-  auto again = cursor_.from(cursor_.position_of(token) - 1);
-  string(again);
+  auto name_cursor = cursor_.from(cursor_.position_of(token) - 1);
+  string(name_cursor);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void json_parser::container(json_kind kind, int depth) {

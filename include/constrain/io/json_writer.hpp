@@ -30,24 +30,24 @@ class json_writer {
 public:
   /// Begins an object or array that is the outermost value or an element of an array. All calls that write return this
   /// writer.
-  json_writer& object(json_layout layout = json_layout::lines) { return element_begins(), open('{', '}', layout); }
-  json_writer& array(json_layout layout = json_layout::lines) { return element_begins(), open('[', ']', layout); }
+  json_writer& object(json_layout layout = json_layout::lines) { return begin_element(), open('{', '}', layout); }
+  json_writer& array(json_layout layout = json_layout::lines) { return begin_element(), open('[', ']', layout); }
   /// Begins an object that is a member of an object.
   json_writer& object(std::string_view name, json_layout layout = json_layout::lines) {
-    return member_begins(name), open('{', '}', layout);
+    return begin_member(name), open('{', '}', layout);
   }
   /// Begins an array that is a member of an object.
   json_writer& array(std::string_view name, json_layout layout = json_layout::lines) {
-    return member_begins(name), open('[', ']', layout);
+    return begin_member(name), open('[', ']', layout);
   }
 
   /// Writes a member of an object. `value`: nullptr (written as null), a bool, a number or a string in UTF-8.
   template <class type> json_writer& member(std::string_view name, type const& value) {
-    return member_begins(name), scalar(value);
+    return begin_member(name), scalar(value);
   }
 
   /// Writes an element of an array, or the outermost value; `value` as in `member`.
-  template <class type> json_writer& element(type const& value) { return element_begins(), scalar(value); }
+  template <class type> json_writer& element(type const& value) { return begin_element(), scalar(value); }
 
   /// Ends the innermost object or array.
   json_writer& end();
@@ -69,30 +69,30 @@ private:
   json_writer& open(char begin, char close, json_layout layout);
 
   /// Begins a new line, indented by two spaces per open object or array.
-  void line();
+  void begin_line();
 
   /// Writes the separator before a member or element: a comma, except before the first, and a new line, except in a
   /// row.
   void separate();
 
   /// Writes the separator before a value without a name. Throws `error` if no such value may be written now.
-  void element_begins();
+  void begin_element();
 
   /// Writes the separator, the name and the colon before a member's value. Throws `error` if no member may be written
   /// now.
-  void member_begins(std::string_view name);
+  void begin_member(std::string_view name);
 
   /// Writes a value without a separator.
   template <class type> json_writer& scalar(type const& value) {
     if constexpr (std::is_same_v<type, std::nullptr_t>) out_ += "null";
     else if constexpr (std::is_same_v<type, bool>) out_ += value ? "true" : "false";
-    else if constexpr (std::is_convertible_v<type const&, std::string_view>) quoted(value);
+    else if constexpr (std::is_convertible_v<type const&, std::string_view>) write_quoted(value);
     else {
       static_assert(std::is_arithmetic_v<type> && !std::is_same_v<type, char>,
                     "a JSON value must be null, a bool, a number or text; convert it to one of these");
       if constexpr (std::floating_point<type>)
         if (!__builtin_isfinite(value))
-          return quoted(__builtin_isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"), *this;
+          return write_quoted(__builtin_isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"), *this;
       if constexpr (std::integral<type>) return out_ += concat({value}), *this;
       char digits[64];
       out_ +=
@@ -103,7 +103,7 @@ private:
   }
 
   /// Writes a string, with quotes and escapes. Throws `error` if it is not UTF-8.
-  void quoted(std::string_view text);
+  void write_quoted(std::string_view text);
 };
 
 } // namespace constrain::io

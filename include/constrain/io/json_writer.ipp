@@ -21,10 +21,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE json_writer& json_writer::end() {
   if (levels_.empty()) throw error({"a JSON writer ended more objects and arrays than it began; remove one end()"});
-  auto const ended = levels_.back();
+  auto const closed_level = levels_.back();
   levels_.pop_back();
-  if (!ended.empty && !ended.row) line();
-  out_ += ended.close;
+  if (!closed_level.empty && !closed_level.row) begin_line();
+  out_ += closed_level.close;
   return *this;
 }
 
@@ -41,19 +41,19 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   return *this;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void json_writer::line() {
+[[gnu::cold]] CONSTRAIN_INLINE void json_writer::begin_line() {
   out_ += '\n';
   out_.append(2 * levels_.size(), ' ');
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void json_writer::separate() {
-  auto& inside = levels_.back();
-  if (!inside.empty) out_ += inside.row ? ", " : ",";
-  inside.empty = false;
-  if (!inside.row) line();
+  auto& innermost = levels_.back();
+  if (!innermost.empty) out_ += innermost.row ? ", " : ",";
+  innermost.empty = false;
+  if (!innermost.row) begin_line();
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void json_writer::element_begins() {
+[[gnu::cold]] CONSTRAIN_INLINE void json_writer::begin_element() {
   if (levels_.empty() && !out_.empty())
     throw error("a JSON writer was given a second top-level value; write all values in one object or array");
   if (!levels_.empty() && levels_.back().close != ']')
@@ -61,15 +61,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   if (!levels_.empty()) separate();
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void json_writer::member_begins(std::string_view name) {
+[[gnu::cold]] CONSTRAIN_INLINE void json_writer::begin_member(std::string_view name) {
   if (levels_.empty() || levels_.back().close != '}')
     throw error({"a JSON writer was given '", name, "' outside of an object; begin one first"});
   separate();
-  quoted(name);
+  write_quoted(name);
   out_ += ": ";
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void json_writer::quoted(std::string_view text) {
+[[gnu::cold]] CONSTRAIN_INLINE void json_writer::write_quoted(std::string_view text) {
   if (find_invalid_utf8(text) != text.size())
     throw error({"a string that is not UTF-8 at byte ", find_invalid_utf8(text),
                  " cannot be written as JSON; convert it to UTF-8"});

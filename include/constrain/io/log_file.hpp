@@ -27,7 +27,7 @@ private:
   descriptor file_;
 
   /// The number of bytes to keep: the complete lines before the first line of a step after `last_step`.
-  [[gnu::cold]] off_t kept(std::string_view header, std::int64_t last_step) const;
+  [[gnu::cold]] off_t kept_bytes(std::string_view header, std::int64_t last_step) const;
 
   /// Throws the error for a failed write, with the reason from `errno`.
   [[noreturn]] void fail() const {

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE log_file::log_file(std::string const& path, std::string prefix, std::string_view header,
                                                   std::int64_t last_step)
     : path_(path), prefix_(std::move(prefix)), file_(open_plain_file(path, "the log", O_RDWR | O_APPEND)) {
-  if (::ftruncate(file_.get(), kept(header, last_step)) != 0) fail();
+  if (::ftruncate(file_.get(), kept_bytes(header, last_step)) != 0) fail();
   if (::lseek(file_.get(), 0, SEEK_END) == 0 && !header.empty()) write(std::string(header));
 }
 
@@ -23,23 +23,24 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   if (!write_all(file_, line)) fail();
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE off_t log_file::kept(std::string_view header, std::int64_t last_step) const {
+[[gnu::cold]] CONSTRAIN_INLINE off_t log_file::kept_bytes(std::string_view header, std::int64_t last_step) const {
   if (last_step <= 0) return 0;
-  mapped_file const before(file_, path_, "the log");
-  auto rest = before.text();
+  mapped_file const content(file_, path_, "the log");
+  auto remaining = content.text();
   if (!header.empty()) {
-    if (!rest.starts_with(concat({header, "\n"}))) return 0;
-    rest.remove_prefix(header.size() + 1);
+    if (!remaining.starts_with(concat({header, "\n"}))) return 0;
+    remaining.remove_prefix(header.size() + 1);
   }
-  while (!rest.empty()) {
-    auto const end = rest.find('\n');
+  while (!remaining.empty()) {
+    auto const end = remaining.find('\n');
     if (end == std::string_view::npos) break;
     std::int64_t step = 0;
-    if (rest.starts_with(prefix_)) std::from_chars(rest.data() + prefix_.size(), rest.data() + end, step);
+    if (remaining.starts_with(prefix_))
+      std::from_chars(remaining.data() + prefix_.size(), remaining.data() + end, step);
     if (step > last_step) break;
-    rest.remove_prefix(end + 1);
+    remaining.remove_prefix(end + 1);
   }
-  return static_cast<off_t>(before.text().size() - rest.size());
+  return static_cast<off_t>(content.text().size() - remaining.size());
 }
 
 } // namespace constrain::io

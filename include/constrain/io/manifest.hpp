@@ -20,8 +20,8 @@ inline constexpr std::string_view manifest_name = "manifest.json";
 constexpr bool valid_file_name(std::string_view name) {
   if (name.empty() || name.size() > 128 || name.front() == '.' || name == manifest_name) return false;
   for (char const c : name) {
-    bool const letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    if (!letter && !(c >= '0' && c <= '9') && c != '.' && c != '_' && c != '-') return false;
+    bool const is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (!is_letter && !(c >= '0' && c <= '9') && c != '.' && c != '_' && c != '-') return false;
   }
   return true;
 }
@@ -48,9 +48,9 @@ struct manifest {
   /// The text of manifest.json. The caller must give the files different names.
   [[gnu::cold]] std::string text() const;
 
-  /// Parses a manifest. Throws an `error` that names `where` if the text is not valid JSON, or if its format, its
+  /// Parses a manifest. Throws an `error` that names `source` if the text is not valid JSON, or if its format, its
   /// version, its checksum or a file's entry is wrong.
-  [[gnu::cold]] static manifest parse(std::string_view text, std::string const& where);
+  [[gnu::cold]] static manifest parse(std::string_view text, std::string const& source);
 
 private:
   /// `value` as eight hexadecimal digits.

@@ -28,25 +28,25 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   return body + trailer(body);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE manifest manifest::parse(std::string_view text, std::string const& where) {
-  auto const root = json::parse(text, where);
+[[gnu::cold]] CONSTRAIN_INLINE manifest manifest::parse(std::string_view text, std::string const& source) {
+  auto const root = json::parse(text, source);
   if (root["format"].string() != format)
-    throw error({"'", where, "' does not have the format '", format, "'; give a directory that this library wrote"});
+    throw error({"'", source, "' does not have the format '", format, "'; give a directory that this library wrote"});
   if (root["version"].int64() != version)
-    throw error({"'", where, "' has version ", root["version"].number(), ", but this library reads version ", version,
+    throw error({"'", source, "' has version ", root["version"].number(), ", but this library reads version ", version,
                  "; use the library version that wrote it"});
   auto const body = text.substr(0, text.size() - std::min(text.size(), trailer({}).size()));
   if (text.substr(body.size()) != trailer(body))
-    throw error({"'", where, "' was changed after it was written; use another copy"});
+    throw error({"'", source, "' was changed after it was written; use another copy"});
   manifest result;
   auto const list = root["files"];
   for (auto const& [name, file] : list.members()) {
     if (!valid_file_name(name))
-      throw error({"'", where, "' lists a file with the invalid name '", name, "'; use another copy"});
+      throw error({"'", source, "' lists a file with the invalid name '", name, "'; use another copy"});
     entry e{std::string(name), file["bytes"].uint64(), 0};
-    auto const sum = file["crc32c"].string();
-    std::from_chars(sum.data(), sum.data() + sum.size(), e.crc32c, 16);
-    if (sum != hexadecimal(e.crc32c)) file["crc32c"].fail("a checksum of eight hexadecimal digits");
+    auto const checksum = file["crc32c"].string();
+    std::from_chars(checksum.data(), checksum.data() + checksum.size(), e.crc32c, 16);
+    if (checksum != hexadecimal(e.crc32c)) file["crc32c"].fail("a checksum of eight hexadecimal digits");
     result.files.push_back(std::move(e));
   }
   return result;
@@ -59,8 +59,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string manifest::trailer(std::string_view body) {
-  auto const sum = io::crc32c{}.update(text_bytes(body)).value();
-  return concat({",\n  \"crc32c\": \"", hexadecimal(sum), "\"\n}\n"});
+  auto const checksum = io::crc32c{}.update(text_bytes(body)).value();
+  return concat({",\n  \"crc32c\": \"", hexadecimal(checksum), "\"\n}\n"});
 }
 
 } // namespace constrain::io

@@ -20,17 +20,19 @@ class mapped_file {
 public:
   mapped_file() = default;
 
-  /// Maps a file. Throws `error`, with a message that begins with `what`, for anything but a readable regular file.
-  explicit mapped_file(std::string const& path, std::string const& what = "the file")
-      : mapped_file(open_file(path, what), path, what) {}
-  /// Maps a regular file that is open for reading. `file` may be closed afterwards. `what`, `path`: the file's name in
-  /// errors, as in "the log 'a.txt'". Throws `error` if the file cannot be mapped.
-  mapped_file(descriptor const& file, std::string const& path, std::string const& what) {
+  /// Maps a file. Throws `error`, with a message that begins with `description`, for anything but a readable regular
+  /// file.
+  explicit mapped_file(std::string const& path, std::string const& description = "the file")
+      : mapped_file(open_file(path, description), path, description) {}
+  /// Maps a regular file that is open for reading. `file` may be closed afterwards. `description`, `path`: the file's
+  /// name in errors, as in "the log 'a.txt'". Throws `error` if the file cannot be mapped.
+  mapped_file(descriptor const& file, std::string const& path, std::string const& description) {
     struct stat status {};
     if (::fstat(file.get(), &status) == 0 && status.st_size == 0) return;
     auto const size = static_cast<std::size_t>(status.st_size);
     void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-    if (address == MAP_FAILED) throw error({what, " '", path, "' cannot be read (", reason(), "); check the disk"});
+    if (address == MAP_FAILED)
+      throw error({description, " '", path, "' cannot be read (", reason(), "); check the disk"});
     view_ = {static_cast<std::byte const*>(address), size};
   }
 

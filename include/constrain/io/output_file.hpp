@@ -15,16 +15,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The error for a file that cannot be written, with the reason from `errno`. `shown`: the file's name in the error.
-error unwritable(std::string const& shown);
+/// The error for a file that cannot be written, with the reason from `errno`. `display_name`: the file's name in the
+/// error.
+error unwritable(std::string const& display_name);
 
 /// A new file, written sequentially through a 64 KiB buffer. Its size and CRC-32C are computed while it is written.
 /// Throws `error` for every failure, such as a full disk.
 class output_file {
 public:
-  /// Creates `path`, which must not exist, with mode 0666 less the umask. A relative path is relative to `from`, an
-  /// open directory (AT_FDCWD: the working directory). `shown`: the file's name in errors.
-  output_file(std::string const& path, std::string shown, int from = AT_FDCWD);
+  /// Creates `path`, which must not exist, with mode 0666 less the umask. A relative path is relative to
+  /// `base_directory`, an open directory (AT_FDCWD: the working directory). `display_name`: the file's name in errors.
+  output_file(std::string const& path, std::string display_name, int base_directory = AT_FDCWD);
 
   /// Appends bytes or text. Not after `close`.
   void write(std::span<std::byte const> bytes);
@@ -41,7 +42,7 @@ public:
 private:
   static constexpr std::size_t buffer_bytes = std::size_t{1} << 16;
 
-  std::string shown_;
+  std::string display_name_;
   descriptor file_;
   std::vector<std::byte> buffer_;
   std::uint64_t length_ = 0;
@@ -56,7 +57,7 @@ private:
   }
 
   /// Throws the error for a failed write, with the reason from `errno`.
-  [[noreturn]] void fail() const { throw unwritable(shown_); }
+  [[noreturn]] void fail() const { throw unwritable(display_name_); }
 };
 
 } // namespace constrain::io

@@ -7,14 +7,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-[[gnu::cold]] CONSTRAIN_INLINE error unwritable(std::string const& shown) {
-  return error({"'", shown, "' cannot be written (", reason(), "); ", remedy(),
+[[gnu::cold]] CONSTRAIN_INLINE error unwritable(std::string const& display_name) {
+  return error({"'", display_name, "' cannot be written (", reason(), "); ", remedy(),
                 " or choose another path, and save again; the old content is unchanged"});
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE output_file::output_file(std::string const& path, std::string shown, int from)
-    : shown_(std::move(shown)),
-      file_(::openat(from, system_path(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+[[gnu::cold]] CONSTRAIN_INLINE output_file::output_file(std::string const& path, std::string display_name,
+                                                        int base_directory)
+    : display_name_(std::move(display_name)),
+      file_(::openat(base_directory, system_path(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
   if (!file_) fail();
   buffer_.reserve(buffer_bytes);
 }

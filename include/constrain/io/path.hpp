@@ -32,7 +32,7 @@ struct split_path {
 
 private:
   /// Splits `path` at the last '/'.
-  void cut(std::string const& path);
+  void split(std::string const& path);
 };
 
 /// Where a new file or directory `path` would be: `path` or, if it is a broken link, the missing path that the link
@@ -49,8 +49,9 @@ private:
 error not_on_disk(std::string const& path, int code = errno);
 
 /// The names in a directory, in no particular order, without '.' and '..'. On failure, returns nullopt and sets
-/// `errno`. A relative path is relative to `from`, an open directory (AT_FDCWD: the working directory).
-[[gnu::cold]] std::optional<std::vector<std::string>> directory_names(std::string const& path, int from = AT_FDCWD);
+/// `errno`. A relative path is relative to `base_directory`, an open directory (AT_FDCWD: the working directory).
+[[gnu::cold]] std::optional<std::vector<std::string>> directory_names(std::string const& path,
+                                                                      int base_directory = AT_FDCWD);
 
 /// Creates a directory and its parent directories, except those that exist; an empty path creates nothing. Throws
 /// `error` for a NUL byte or if a directory cannot be created, and then keeps those created before.

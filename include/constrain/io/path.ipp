@@ -17,18 +17,18 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE void refuse_working_directory(std::string const& path) {
   struct stat replaced {
-  }, above{};
+  }, ancestor{};
   if (::stat(system_path(path), &replaced) != 0) return;
-  auto const same = [](struct stat const& a, struct stat const& b) {
+  auto const are_same = [](struct stat const& a, struct stat const& b) {
     return a.st_ino == b.st_ino && a.st_dev == b.st_dev;
   };
-  struct stat below {};
-  for (std::string up = "."; ::stat(up.c_str(), &above) == 0 && !same(above, below); up += "/..") {
-    if (same(above, replaced))
+  struct stat descendant {};
+  for (std::string up = "."; ::stat(up.c_str(), &ancestor) == 0 && !are_same(ancestor, descendant); up += "/..") {
+    if (are_same(ancestor, replaced))
       throw error({"'", path,
                    "' is the working directory or contains it, and a save would replace that directory; choose one "
                    "inside the working directory"});
-    below = above;
+    descendant = ancestor;
   }
 }
 
@@ -36,29 +36,29 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   struct stat status {};
   bool const exists = ::lstat(system_path(path), &status) == 0;
-  cut(path);
+  split(path);
   if (exists && (S_ISLNK(status.st_mode) || name == "." || name == "..")) {
-    struct freed {
+    struct owned_text {
       char* text;
-      ~freed() { std::free(text); }
+      ~owned_text() { std::free(text); }
     } const real{::realpath(path.c_str(), nullptr)};
     if (real.text == nullptr)
       throw error({"'", path, "' is a broken link (", reason(), "); remove it or choose another path"});
-    cut(real.text);
+    split(real.text);
   }
   if (name.empty() || name == "." || name == "..")
     throw error({"'", path, "' does not end in the name of a file or directory; choose another path"});
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void split_path::cut(std::string const& path) {
+[[gnu::cold]] CONSTRAIN_INLINE void split_path::split(std::string const& path) {
   auto const end = path.rfind('/') + 1;
   directory = path.substr(0, end);
   name = path.substr(end);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::optional<split_path> missing_path(std::string path) {
-  constexpr int most_links = 40; // as in Linux
-  for (int links = 0; links <= most_links; ++links) {
+  constexpr int maximum_links = 40; // as in Linux
+  for (int links = 0; links <= maximum_links; ++links) {
     while (path.size() > 1 && path.back() == '/') path.pop_back(); // lstat("link/") would follow the link
     struct stat status {};
     if (::lstat(system_path(path), &status) != 0) {
@@ -69,17 +69,18 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     char target[PATH_MAX];
     auto const length = ::readlink(path.c_str(), target, sizeof target);
     if (length <= 0) return std::nullopt; // not a link
-    std::string_view const to(target, static_cast<std::size_t>(length));
-    path = to.front() == '/' ? std::string(to) : concat({path.substr(0, path.rfind('/') + 1), to});
+    std::string_view const link_target(target, static_cast<std::size_t>(length));
+    path = link_target.front() == '/' ? std::string(link_target)
+                                      : concat({path.substr(0, path.rfind('/') + 1), link_target});
   }
   return std::nullopt;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string unlikely_suffix() {
   static std::atomic<unsigned> calls{0};
-  struct timespec now {};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return concat({::getpid(), "-", now.tv_nsec, "-", calls++});
+  struct timespec time {};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  return concat({::getpid(), "-", time.tv_nsec, "-", calls++});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE error not_on_disk(std::string const& path, int code) {
@@ -88,15 +89,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::optional<std::vector<std::string>> directory_names(std::string const& path,
-                                                                                       int from) {
-  descriptor file(::openat(from, system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+                                                                                       int base_directory) {
+  descriptor file(::openat(base_directory, system_path(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   auto* const stream = file ? ::fdopendir(file.get()) : nullptr;
   if (!stream) return std::nullopt;
   file.release();
   struct closer {
     DIR* stream;
     ~closer() { ::closedir(stream); }
-  } const at_end{stream};
+  } const stream_closer{stream};
   std::vector<std::string> names;
   errno = 0; // readdir also returns null on an error, but then sets errno
   while (auto const* entry = ::readdir(stream)) {
@@ -111,13 +112,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   system_path(path);
   for (std::size_t end = 0; end != std::string::npos && end < path.size();) {
     end = path.find('/', end + 1);
-    auto const part = path.substr(0, end);
-    if (::mkdir(part.c_str(), 0777) == 0) continue;
+    auto const prefix = path.substr(0, end);
+    if (::mkdir(prefix.c_str(), 0777) == 0) continue;
     int const code = errno;
     struct stat status {};
-    if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
+    if (::stat(prefix.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
       throw error(
-          {"the directory '", part, "' cannot be created (", reason(code), "); create it or choose another path"});
+          {"the directory '", prefix, "' cannot be created (", reason(code), "); create it or choose another path"});
   }
 }
 

@@ -10,20 +10,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-[[gnu::cold]] CONSTRAIN_INLINE descriptor open_plain_file(std::string const& path, std::string const& what, int flags) {
-  auto const refuse = [&](std::string const& why, char const* first) {
-    return error({what, " '", path, "' cannot be written (", why, "); ", first, " or choose another directory"});
+[[gnu::cold]] CONSTRAIN_INLINE descriptor open_plain_file(std::string const& path, std::string const& description,
+                                                          int flags) {
+  auto const refusal = [&](std::string const& cause, char const* advice) {
+    return error(
+        {description, " '", path, "' cannot be written (", cause, "); ", advice, " or choose another directory"});
   };
-  constexpr char const* remove = "remove it";
+  constexpr char const* remove_advice = "remove it";
   // Without O_NONBLOCK, opening a pipe only for writing would wait for a reader.
   descriptor file(::open(system_path(path), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
-  if (!file && (errno == ELOOP || errno == EMLINK)) throw refuse("it is a link", remove);
-  if (!file && (errno == ENXIO || errno == EISDIR)) throw refuse("it is not a regular file", remove);
-  if (!file) throw refuse(reason(), remedy());
-  struct stat found {};
-  if (::fstat(file.get(), &found) != 0) throw refuse(reason(), remedy());
-  if (!S_ISREG(found.st_mode)) throw refuse("it is not a regular file", remove);
-  if (found.st_nlink > 1) throw refuse("it has another hard link", remove);
+  if (!file && (errno == ELOOP || errno == EMLINK)) throw refusal("it is a link", remove_advice);
+  if (!file && (errno == ENXIO || errno == EISDIR)) throw refusal("it is not a regular file", remove_advice);
+  if (!file) throw refusal(reason(), remedy());
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw refusal(reason(), remedy());
+  if (!S_ISREG(status.st_mode)) throw refusal("it is not a regular file", remove_advice);
+  if (status.st_nlink > 1) throw refusal("it has another hard link", remove_advice);
   return file;
 }
 

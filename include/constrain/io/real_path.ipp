@@ -13,11 +13,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   system_path(path);
   std::vector<std::string> missing; // the last component first
   for (;;) {
-    auto const* const at = path.empty() ? "." : path.c_str();
-    struct freed {
+    auto const* const candidate = path.empty() ? "." : path.c_str();
+    struct owned_text {
       char* text;
-      ~freed() { std::free(text); }
-    } const real{::realpath(at, nullptr)};
+      ~owned_text() { std::free(text); }
+    } const real{::realpath(candidate, nullptr)};
     if (real.text != nullptr) {
       path = real.text;
       break;
@@ -40,22 +40,22 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::optional<struct stat> status_of(std::string const& path) {
-  struct stat found {};
-  if (::stat(path.c_str(), &found) != 0) return std::nullopt;
-  return found;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return status;
 }
 
 /// Whether two results of `real_path` are equal or name the same directory or, if neither exists yet, have the same
 /// name in the same directory.
 [[gnu::cold]] CONSTRAIN_INLINE bool same_directory(std::string const& a, std::string const& b) {
   if (a == b) return true;
-  auto const at_a = status_of(a), at_b = status_of(b);
-  if (at_a && at_b) return same_file(*at_a, *at_b);
+  auto const status_a = status_of(a), status_b = status_of(b);
+  if (status_a && status_b) return same_file(*status_a, *status_b);
   auto const end_a = a.rfind('/'), end_b = b.rfind('/');
-  if (at_a || at_b || a.substr(end_a) != b.substr(end_b)) return false;
-  auto const above_a = status_of(concat({a.substr(0, end_a), "/"})),
-             above_b = status_of(concat({b.substr(0, end_b), "/"}));
-  return above_a && above_b && same_file(*above_a, *above_b);
+  if (status_a || status_b || a.substr(end_a) != b.substr(end_b)) return false;
+  auto const parent_a = status_of(concat({a.substr(0, end_a), "/"})),
+             parent_b = status_of(concat({b.substr(0, end_b), "/"}));
+  return parent_a && parent_b && same_file(*parent_a, *parent_b);
 }
 
 } // namespace constrain::io::detail
@@ -64,13 +64,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::optional<std::string> name_below(std::string const& path,
                                                                      std::string const& directory) {
-  auto const resolved = real_path(path), from = real_path(directory);
+  auto const resolved = real_path(path), root = real_path(directory);
   for (auto end = resolved.size();; end = resolved.rfind('/', end - 1)) {
-    auto const above = end == 0 ? std::string("/") : resolved.substr(0, end);
-    if (detail::same_directory(above, from)) {
-      auto const rest = resolved.substr(end);
-      auto const begin = rest.find_first_not_of('/');
-      return begin == std::string::npos ? "" : rest.substr(begin, rest.find('/', begin) - begin);
+    auto const ancestor = end == 0 ? std::string("/") : resolved.substr(0, end);
+    if (detail::same_directory(ancestor, root)) {
+      auto const remaining = resolved.substr(end);
+      auto const begin = remaining.find_first_not_of('/');
+      return begin == std::string::npos ? "" : remaining.substr(begin, remaining.find('/', begin) - begin);
     }
     if (end == 0) return std::nullopt;
   }

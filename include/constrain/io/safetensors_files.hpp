@@ -21,13 +21,13 @@ public:
   /// Opens the files of the index at `path` (`safetensors_index`), which are in the directory of the index. Throws
   /// `error` if a file cannot be read or is not valid, or if the index and a file do not have the same tensors.
   [[gnu::cold]] static safetensors_files open_indexed(std::string const& path);
-  /// The tensors of one file from its bytes. Throws `error`, naming `where`, if they are not valid.
-  [[gnu::cold]] static safetensors_files parse(std::span<std::byte const> bytes, std::string const& where);
-  /// The tensors of the files that an index lists. `index`: the index's text; `where`: the index's path.
+  /// The tensors of one file from its bytes. Throws `error`, naming `source`, if they are not valid.
+  [[gnu::cold]] static safetensors_files parse(std::span<std::byte const> bytes, std::string const& source);
+  /// The tensors of the files that an index lists. `index`: the index's text; `source`: the index's path.
   /// `bytes_of(name)` returns the bytes of the file `name`; called once for each file. Throws the errors of
   /// `open_indexed`.
   [[gnu::cold]] static safetensors_files parse_indexed(
-      std::string_view index, std::string const& where,
+      std::string_view index, std::string const& source,
       function_ref<std::span<std::byte const>(std::string const& name)> bytes_of);
 
   /// All tensors, file by file.
@@ -43,7 +43,7 @@ private:
   std::vector<tensor const*> tensors_;
 
   /// Parses one file and appends its tensors. Throws the errors of `parse_safetensors`.
-  void add(std::span<std::byte const> bytes, std::string const& where);
+  void add(std::span<std::byte const> bytes, std::string const& source);
 };
 
 } // namespace constrain::io

@@ -10,15 +10,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-[[gnu::cold]] CONSTRAIN_INLINE void safetensors_files::add(std::span<std::byte const> bytes, std::string const& where) {
-  files_.push_back(parse_safetensors(bytes, where));
+[[gnu::cold]] CONSTRAIN_INLINE void safetensors_files::add(std::span<std::byte const> bytes,
+                                                           std::string const& source) {
+  files_.push_back(parse_safetensors(bytes, source));
   for (auto const& t : files_.back().tensors) tensors_.push_back(&t); // moving a vector does not move its elements
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE safetensors_files safetensors_files::parse(std::span<std::byte const> bytes,
-                                                                          std::string const& where) {
+                                                                          std::string const& source) {
   safetensors_files result;
-  result.add(bytes, where);
+  result.add(bytes, source);
   return result;
 }
 
@@ -46,7 +47,7 @@ safetensors_files::parse_indexed(std::string_view text, std::string const& path,
   auto const index = safetensors_index::parse(text, path);
   auto const directory = path.substr(0, path.find_last_of('/') + 1);
   safetensors_files result;
-  std::vector<bool> seen(index.tensors.size());
+  std::vector<bool> found(index.tensors.size());
   for (std::size_t i = 0; i < index.files.size(); ++i) {
     result.add(bytes_of(index.files[i]), directory + index.files[i]);
     for (auto const& t : result.files_.back().tensors) {
@@ -54,11 +55,11 @@ safetensors_files::parse_indexed(std::string_view text, std::string const& path,
       if (listed == nullptr || listed->file != i)
         throw error({"the file '", directory, index.files[i], "' has a tensor '", t.name, "' that the index '", path,
                      "' does not list in it; get the files again"});
-      seen[static_cast<std::size_t>(listed - index.tensors.data())] = true;
+      found[static_cast<std::size_t>(listed - index.tensors.data())] = true;
     }
   }
-  for (std::size_t i = 0; i < seen.size(); ++i)
-    if (auto const& listed = index.tensors[i]; !seen[i])
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (auto const& listed = index.tensors[i]; !found[i])
       throw error({"the index '", path, "' lists the tensor '", listed.name, "' in '", index.files[listed.file],
                    "', which does not have it; get the files again"});
   return result;
@@ -66,7 +67,7 @@ safetensors_files::parse_indexed(std::string_view text, std::string const& path,
 
 [[gnu::cold]] CONSTRAIN_INLINE tensor const* safetensors_files::find(std::string_view name) const& {
   for (auto const& file : files_)
-    if (auto const* const found = file.find(name)) return found;
+    if (auto const* const result = file.find(name)) return result;
   return nullptr;
 }
 

@@ -36,10 +36,10 @@ public:
   using tensor_function = function_ref<void(safetensors_entry const&)>;
   using metadata_function = function_ref<void(std::string_view name, std::string_view value)>;
 
-  /// `where`: the name of the file in errors. `data`: size of the data section in bytes. `text` and `where` must
+  /// `source`: the name of the file in errors. `data`: size of the data section in bytes. `text` and `source` must
   /// outlive this object.
-  safetensors_header(std::string_view text, std::string const& where, std::uint64_t data)
-      : start_(text, where), where_(where), data_(data) {}
+  safetensors_header(std::string_view text, std::string const& source, std::uint64_t data)
+      : start_(text, source), source_(source), data_bytes_(data) {}
 
   /// Calls `on_tensor(entry)` for every tensor and `on_metadata(name, value)` for every metadata entry, in order;
   /// `name` and `value` are as written, with escapes not decoded. Throws `error` for invalid JSON, an invalid entry or
@@ -58,21 +58,22 @@ public:
   std::string decoded(std::string_view string) const { return start_.decoded(string); }
 
 private:
-  static constexpr auto nothing = [](auto const&...) {};
+  static constexpr auto ignore = [](auto const&...) {};
 
   json_cursor start_;
-  std::string const& where_;
-  std::uint64_t data_;
+  std::string const& source_;
+  std::uint64_t data_bytes_;
 
   /// The error for an invalid tensor. `tensor`: its name as written.
   error refusal(std::string_view tensor, std::string_view reason) const {
-    return error({"the tensor '", shown(start_, tensor), "' in '", where_, "' ", reason, "; get the file again"});
+    return error(
+        {"the tensor '", decoded_text(start_, tensor), "' in '", source_, "' ", reason, "; get the file again"});
   }
 
-  /// Increments `names`. Throws `error` above `safetensors_maximum_names`; `what`: the end of the message.
-  void count(std::size_t& names, std::string_view what) const {
+  /// Increments `names`. Throws `error` above `safetensors_maximum_names`; `message_end`: the end of the message.
+  void count(std::size_t& names, std::string_view message_end) const {
     if (++names > safetensors_maximum_names)
-      throw error({"'", where_, "' has more than ", safetensors_maximum_names, what});
+      throw error({"'", source_, "' has more than ", safetensors_maximum_names, message_end});
   }
 
   /// Reads the entry of the tensor `name`. Throws `error` if the entry is invalid.

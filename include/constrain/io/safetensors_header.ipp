@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   auto cursor = start_;
   bool has_metadata = false;
   cursor.object([&](std::string_view name) {
-    if (shown(cursor, name) != "__metadata__") return on_tensor(read_entry(cursor, name));
+    if (decoded_text(cursor, name) != "__metadata__") return on_tensor(read_entry(cursor, name));
     if (has_metadata) refuse_second(cursor, cursor.position_of(name));
     has_metadata = true;
     cursor.object([&](std::string_view key) { on_metadata(key, cursor.string()); });
@@ -30,13 +30,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   // `positions` takes 4 bytes per name. It is allocated only after the checks of the JSON and of the number of names.
   std::vector<std::uint32_t> positions;
   positions.reserve(std::max(tensors, metadata));
-  read([&](safetensors_entry const& entry) { positions.push_back(start_.position_of(entry.name)); }, nothing);
+  read([&](safetensors_entry const& entry) { positions.push_back(start_.position_of(entry.name)); }, ignore);
   refuse_duplicates(start_, positions);
   positions.clear();
-  read(nothing, [&](std::string_view name, std::string_view) { positions.push_back(start_.position_of(name)); });
+  read(ignore, [&](std::string_view name, std::string_view) { positions.push_back(start_.position_of(name)); });
   refuse_duplicates(start_, positions);
   positions.clear();
-  read([&](safetensors_entry const& entry) { positions.push_back(entry.offsets); }, nothing);
+  read([&](safetensors_entry const& entry) { positions.push_back(entry.offsets); }, ignore);
   check_layout(positions);
 }
 
@@ -54,14 +54,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   element_count elements;
   auto const object = cursor.position();
   cursor.object([&](std::string_view member) {
-    auto const is = [&, spelled = shown(cursor, member)](std::string_view known, bool is_new) {
-      if (spelled != known) return false;
+    auto const matches = [&, spelled = decoded_text(cursor, member)](std::string_view expected, bool is_new) {
+      if (spelled != expected) return false;
       if (!is_new) refuse_second(cursor, cursor.position_of(member));
       return true;
     };
-    if (is("dtype", entry.dtype.empty())) read_dtype(cursor, entry);
-    else if (is("shape", entry.shape == 0)) read_shape(cursor, entry, elements);
-    else if (is("data_offsets", entry.offsets == 0)) read_offsets(cursor, entry);
+    if (matches("dtype", entry.dtype.empty())) read_dtype(cursor, entry);
+    else if (matches("shape", entry.shape == 0)) read_shape(cursor, entry, elements);
+    else if (matches("data_offsets", entry.offsets == 0)) read_offsets(cursor, entry);
     else throw refusal(name, "has members other than dtype, shape and data_offsets");
   });
   if (entry.dtype.empty()) cursor.from(object).missing("dtype");
@@ -77,7 +77,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::read_dtype(json_cursor& cursor,
                                                                    safetensors_entry& entry) const {
-  entry.dtype = shown(cursor, cursor.string());
+  entry.dtype = decoded_text(cursor, cursor.string());
   if (dtype_bytes(entry.dtype) == 0) throw refusal(entry.name, concat({"has the unknown dtype '", entry.dtype, "'"}));
 }
 
@@ -104,8 +104,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   });
   if (count < 2) refuse_count();
   if (entry.begin > entry.end) throw refusal(entry.name, "ends before it begins");
-  if (entry.end > data_)
-    throw refusal(entry.name, concat({"ends at byte ", entry.end, " of ", counted(data_, "byte"), " of data"}));
+  if (entry.end > data_bytes_)
+    throw refusal(entry.name, concat({"ends at byte ", entry.end, " of ", counted(data_bytes_, "byte"), " of data"}));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::check_layout(std::vector<std::uint32_t>& tensors) const {
@@ -115,16 +115,17 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
     return x < y || (x == y && a < b);
   });
   // An empty tensor may be at the beginning of a non-empty tensor, but not inside one.
-  std::uint64_t last = 0, covered = 0; // start and end of the last non-empty tensor
+  std::uint64_t last_begin = 0, last_end = 0; // start and end of the last non-empty tensor
   for (auto const offsets : tensors) {
     auto const [begin, end] = read_pair(offsets);
-    if (begin > covered) refuse_tensor_at(offsets, "leaves unused bytes before it");
-    if (begin < covered && (begin < end || begin > last)) refuse_tensor_at(offsets, "overlaps the tensor before it");
-    if (begin < end) last = begin, covered = end;
+    if (begin > last_end) refuse_tensor_at(offsets, "leaves unused bytes before it");
+    if (begin < last_end && (begin < end || begin > last_begin))
+      refuse_tensor_at(offsets, "overlaps the tensor before it");
+    if (begin < end) last_begin = begin, last_end = end;
   }
-  if (covered != data_)
-    throw error(
-        {"'", where_, "' has ", counted(data_ - covered, "byte"), " after its last tensor; get the file again"});
+  if (last_end != data_bytes_)
+    throw error({"'", source_, "' has ", counted(data_bytes_ - last_end, "byte"),
+                 " after its last tensor; get the file again"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::pair<std::uint64_t, std::uint64_t> safetensors_header::read_pair(
@@ -143,7 +144,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
       [&](safetensors_entry const& entry) {
         if (entry.offsets == offsets) throw refusal(entry.name, reason);
       },
-      nothing);
+      ignore);
 }
 
 } // namespace constrain::io::detail

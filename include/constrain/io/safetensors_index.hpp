@@ -23,10 +23,10 @@ struct safetensors_index {
   /// The entry of the tensor `name`, or null if the index does not list it.
   entry const* find(std::string_view name) const;
 
-  /// Parses the text of an index; ignores everything but its "weight_map". Throws an `error` that names `where` if the
+  /// Parses the text of an index; ignores everything but its "weight_map". Throws an `error` that names `source` if the
   /// text is not valid JSON, is longer than 64 MiB, has no object "weight_map" of strings, lists no tensor or more than
   /// `safetensors_maximum_names`, or has a file name that is not a `valid_file_name` with the suffix ".safetensors".
-  [[gnu::cold]] static safetensors_index parse(std::string_view text, std::string const& where);
+  [[gnu::cold]] static safetensors_index parse(std::string_view text, std::string const& source);
 };
 
 } // namespace constrain::io

@@ -33,34 +33,34 @@ namespace detail {
 } // namespace detail
 
 [[gnu::cold]] CONSTRAIN_INLINE auto safetensors_index::find(std::string_view name) const -> entry const* {
-  auto const at = std::lower_bound(tensors.begin(), tensors.end(), name,
-                                   [](entry const& e, std::string_view name) { return e.name < name; });
-  return at != tensors.end() && at->name == name ? &*at : nullptr;
+  auto const position = std::lower_bound(tensors.begin(), tensors.end(), name,
+                                         [](entry const& e, std::string_view sought) { return e.name < sought; });
+  return position != tensors.end() && position->name == name ? &*position : nullptr;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE safetensors_index safetensors_index::parse(std::string_view text,
-                                                                          std::string const& where) {
-  constexpr std::size_t most_bytes = std::size_t{64} << 20;
-  if (text.size() > most_bytes)
-    throw error({"the index '", where, "' has ", text.size(), " bytes, but an index has at most ", most_bytes,
+                                                                          std::string const& source) {
+  constexpr std::size_t maximum_bytes = std::size_t{64} << 20;
+  if (text.size() > maximum_bytes)
+    throw error({"the index '", source, "' has ", text.size(), " bytes, but an index has at most ", maximum_bytes,
                  "; get the file again"});
-  auto const map = json::parse(text, where)["weight_map"];
+  auto const map = json::parse(text, source)["weight_map"];
   safetensors_index result;
   std::vector<std::string_view> file_of; // by tensor, in the order of the index
   for (auto const& [name, file] : map.members()) {
     if (result.tensors.size() == safetensors_maximum_names)
       throw error(
-          {"the index '", where, "' lists more than ", safetensors_maximum_names, " tensors; get the file again"});
+          {"the index '", source, "' lists more than ", safetensors_maximum_names, " tensors; get the file again"});
     result.tensors.push_back({std::string(name), 0});
     file_of.push_back(file.string());
   }
-  if (result.tensors.empty()) throw error({"the index '", where, "' lists no tensor; get the file again"});
+  if (result.tensors.empty()) throw error({"the index '", source, "' lists no tensor; get the file again"});
   auto const first_of = detail::first_equal(file_of);
   for (std::size_t i = 0; i < file_of.size(); ++i) {
     if (first_of[i] == i) {
       if (!valid_file_name(file_of[i]) || !file_of[i].ends_with(".safetensors"))
         throw error(
-            {"the index '", where, "' has the tensor '", result.tensors[i].name, "' in the file '", file_of[i],
+            {"the index '", source, "' has the tensor '", result.tensors[i].name, "' in the file '", file_of[i],
              "', which is not a name of letters, digits, '.', '_' and '-' that ends with .safetensors; get the index "
              "again"});
       result.files.emplace_back(file_of[i]);

@@ -29,14 +29,14 @@ constexpr std::size_t find_invalid_utf8(std::string_view text) {
   return i;
 }
 
-/// Returns the code point at byte `at` of well-formed UTF-8, and advances `at` past it. `at` must be where a code point
-/// begins.
-constexpr char32_t get_utf8(std::string_view text, std::size_t& at) {
-  auto const lead = static_cast<unsigned char>(text[at++]);
+/// Returns the code point at byte `offset` of well-formed UTF-8, and advances `offset` past it. `offset` must be where
+/// a code point begins.
+constexpr char32_t get_utf8(std::string_view text, std::size_t& offset) {
+  auto const lead = static_cast<unsigned char>(text[offset++]);
   if (lead < 0x80) return lead;
   int const tail = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
   char32_t code = lead & (0x3fu >> tail);
-  for (int k = 0; k < tail; ++k) code = code << 6 | (static_cast<unsigned char>(text[at++]) & 0x3fu);
+  for (int k = 0; k < tail; ++k) code = code << 6 | (static_cast<unsigned char>(text[offset++]) & 0x3fu);
   return code;
 }
 

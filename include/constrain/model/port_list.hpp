@@ -15,21 +15,21 @@ template <class list> concept lists_ports = requires(list const& l) {
 };
 
 /// The ports of a range; none, which is refused, if there are more than `maximum_ports`.
-template <class list> constexpr port_specs copy_ports(list const& from) {
+template <class list> constexpr port_specs copy_ports(list const& source) {
   port_specs out;
-  for (port_spec const& each : from)
-    if (!out.push_back(each)) return port_specs();
+  for (port_spec const& port : source)
+    if (!out.push_back(port)) return port_specs();
   return out;
 }
 
 /// Whether there is at least one port, the names are unique and not empty, every `type` and `each` is a constant of its
-/// enumeration, and no `features` is negative. `of_model`: whether the ports are inputs, whose shapes cannot depend on
-/// the logits.
-constexpr bool are_valid(port_specs const& ports, bool of_model) {
+/// enumeration, and no `features` is negative. `are_inputs`: whether the ports are inputs, whose shapes cannot depend
+/// on the logits.
+constexpr bool are_valid(port_specs const& ports, bool are_inputs) {
   for (int i = 0; i < ports.size(); ++i) {
     bool const of_logits = ports[i].each == per::row || ports[i].each == per::logit;
     if (ports[i].each > per::logit || ports[i].type > port_type::real) return false;
-    if (std::string_view(ports[i].name).empty() || ports[i].features < 0 || (of_model && of_logits)) return false;
+    if (std::string_view(ports[i].name).empty() || ports[i].features < 0 || (are_inputs && of_logits)) return false;
     for (int j = 0; j < i; ++j)
       if (std::string_view(ports[i].name) == ports[j].name) return false;
   }
@@ -50,9 +50,9 @@ inline constexpr port_spec tokens_and_positions[] = {{.name = "tokens"}, {.name 
 
 /// The inputs of a model that does not list them.
 constexpr port_specs only_tokens() {
-  port_specs one;
-  one.push_back({.name = "tokens"});
-  return one;
+  port_specs ports;
+  ports.push_back({.name = "tokens"});
+  return ports;
 }
 
 } // namespace detail
@@ -70,9 +70,9 @@ template <class model> constexpr port_specs inputs_of(model const& m) {
 template <class objective> constexpr port_specs labels_of() {
   if constexpr (requires { requires detail::lists_ports<decltype(objective::labels)>; })
     return detail::copy_ports(objective::labels);
-  port_specs one;
-  one.push_back({.name = "labels", .each = per::row});
-  return one;
+  port_specs ports;
+  ports.push_back({.name = "labels", .each = per::row});
+  return ports;
 }
 
 } // namespace constrain

@@ -42,10 +42,10 @@ template <class task> concept constant_program = requires {
 constexpr program refused_program(diagnosis const& reason) {
   builder b;
   b.program.fail(reason);
-  ref const stand_in{b.new_value({dtype::f32, shape(1, 1, 1)}, role::result, 0), at::current};
-  b.program.set_port({port_kind::input, {.name = "tokens"}, stand_in});
-  b.program.set_port({port_kind::label, {.name = "labels"}, stand_in});
-  b.program.set_result("logits", stand_in), b.program.set_result("loss", stand_in);
+  ref const placeholder{b.new_value({dtype::f32, shape(1, 1, 1)}, role::result, 0), at::current};
+  b.program.set_port({port_kind::input, {.name = "tokens"}, placeholder});
+  b.program.set_port({port_kind::label, {.name = "labels"}, placeholder});
+  b.program.set_result("logits", placeholder), b.program.set_result("loss", placeholder);
   return b.program;
 }
 
@@ -126,9 +126,9 @@ template <auto model, class objective_, micro_batch batch> struct task {
     builder b;
     b.real = real;
     auto const rows = e == entry::generate ? 1 : e == entry::evaluate ? evaluation_sequences : sequences;
-    value in[maximum_ports], target[maximum_ports];
-    for (int i = 0; i < inputs.size(); ++i) in[i] = add_port(b, port_kind::input, inputs[i], rows, {});
-    value const logits = detail::call_with(model, in, std::make_index_sequence<inputs.size()>{});
+    value input_values[maximum_ports], targets[maximum_ports];
+    for (int i = 0; i < inputs.size(); ++i) input_values[i] = add_port(b, port_kind::input, inputs[i], rows, {});
+    value const logits = detail::call_with(model, input_values, std::make_index_sequence<inputs.size()>{});
     b.program.set_result("logits", logits.where());
     b.check_reach(logits.where(), logits.info().line);
     for (auto const& info : b.program.values)
@@ -138,10 +138,10 @@ template <auto model, class objective_, micro_batch batch> struct task {
       b.program.set_result("logits", observe(logits, b.new_value({logits.type(), logits.shape()}, role::result, 0)));
       return b.program;
     }
-    for (int i = 0; i < labels.size(); ++i) target[i] = add_port(b, port_kind::label, labels[i], rows, logits.shape());
-    if (first_labels_are_classes) b.program.limit(target[0].where(), logits.features(), true);
+    for (int i = 0; i < labels.size(); ++i) targets[i] = add_port(b, port_kind::label, labels[i], rows, logits.shape());
+    if (first_labels_are_classes) b.program.limit(targets[0].where(), logits.features(), true);
     value const loss = detail::call_with([&](auto... label_values) { return objective{}(logits, label_values...); },
-                                         target, std::make_index_sequence<labels.size()>{});
+                                         targets, std::make_index_sequence<labels.size()>{});
     if (loss.shape().elements() != 1)
       b.program.fail(diagnosis_with<refusals::loss_is_not_a_scalar>(0, 0, 1, loss.shape().elements()));
     ref const observed = observe(loss, b.new_value({loss.type(), loss.shape()}, role::result, 0));
@@ -149,11 +149,11 @@ template <auto model, class objective_, micro_batch batch> struct task {
     b.program.values[observed.value].accumulates = true;
     b.program.values[observed.value].axes = {};
     if (e == entry::evaluate && first_labels_are_classes) {
-      ref const correct = emit<op::correct_predictions>({logits, target[0]}, {}, 0).where();
+      ref const correct = emit<op::correct_predictions>({logits, targets[0]}, {}, 0).where();
       b.program.set_result("correct", correct);
       b.program.values[correct.value].role = role::result;
       if constexpr (detail::lists_metrics<objective>) {
-        ref const counts = emit<op::class_counts>({logits, target[0]}, {}, 0).where();
+        ref const counts = emit<op::class_counts>({logits, targets[0]}, {}, 0).where();
         b.program.set_result("class_counts", counts);
         b.program.values[counts.value].role = role::result;
       }
@@ -171,10 +171,10 @@ private:
   static constexpr value add_port(builder& b, port_kind kind, port_spec const& spec, std::int64_t rows, shape logits) {
     auto const type = spec.type == port_type::ids ? dtype::i32 : b.real;
     auto const s = detail::shape_of(spec, rows, tokens, logits);
-    value const added{b, {b.new_value({type, s}, role::input, 0), at::current}};
+    value const port_value{b, {b.new_value({type, s}, role::input, 0), at::current}};
     // An op that uses labels as indices and does not skip `ignored_label` (`embedding`) sets `ignorable` to false.
-    b.program.set_port({kind, spec, added.where(), 0, kind == port_kind::label && spec.type == port_type::ids});
-    return added;
+    b.program.set_port({kind, spec, port_value.where(), 0, kind == port_kind::label && spec.type == port_type::ids});
+    return port_value;
   }
 
   /// Copies `v` to the value with index `result`, which the host reads. Returns a reference to the copy.

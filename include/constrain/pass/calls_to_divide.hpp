@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 class calls_to_divide {
 public:
   /// How a call is divided.
-  enum class how : unsigned char {
+  enum class division_kind : unsigned char {
     not_at_all, // every rank runs the full call
     begins,     // reads divided parameters; output 0 is divided
     continues,  // reads divided values; output 0 is divided
@@ -25,12 +25,12 @@ public:
   constexpr calls_to_divide(program const& p, int ranks) : p_(p), ranks_(ranks) {
     for (int v = 0; v < p.values.size(); ++v) is_vocabulary_[v] = can_be_vocabulary(v);
     do {
-      begins_ = 0, begin_tables_ = 0;
-      for (int i = 0; i < p.nodes.size(); ++i) can_begin_[i] = finds_parameters(i);
-      while (!follow_all()) {}
+      begin_count_ = 0, vocabulary_begins_ = 0;
+      for (int i = 0; i < p.nodes.size(); ++i) can_begin_[i] = find_begin(i);
+      while (!propagate()) {}
     } while (!all_divide_vocabularies());
-    for (auto h : how_)
-      if (h != how::not_at_all) return;
+    for (auto h : kinds_)
+      if (h != division_kind::not_at_all) return;
     if (!failure_.ok()) return;
     failure_ = stopped_by_ != nullptr ? diagnosis_with<refusals::nothing_is_divided>()
                                       : diagnosis_with<refusals::no_features_to_divide>();
@@ -41,7 +41,7 @@ public:
   /// Why the program is refused; `why::nothing` if it is not.
   constexpr diagnosis const& failure() const { return failure_; }
   /// How node i is divided.
-  constexpr how how_to_divide(int i) const { return how_[i]; }
+  constexpr division_kind kind_of(int i) const { return kinds_[i]; }
   /// Whether the value `r` is divided over the ranks. `r` must not be a parameter.
   constexpr bool is_divided(ref r) const { return !values_[r.value].parts.extents.empty(); }
   /// The parts of a divided value along its innermost dimension.
@@ -79,8 +79,8 @@ public:
 private:
   /// A value that is divided along its innermost dimension: each rank has a range of every part.
   struct divided {
-    part_list parts;           // of the full value, in this dimension; empty: the value is not divided
-    std::uint64_t begins_at{}; // bit k: the value depends on the call with number k, which begins a division
+    part_list parts;            // of the full value, in this dimension; empty: the value is not divided
+    std::uint64_t begin_mask{}; // bit k: the value depends on the call with number k, which begins a division
   };
   constexpr layout_rule const& rule_of(int i) const { return p_.nodes[i].op->layouts; }
   constexpr shape const& shape_of(ref r) const { return p_.values[r.value].shape; }
@@ -114,12 +114,12 @@ private:
   /// Whether all calls that read vocabularies work on one rank's rows. If a call does not, the parameters that it
   /// reads no longer count as vocabularies.
   constexpr bool all_divide_vocabularies() {
-    bool all = true;
+    bool all_divide = true;
     for (int i = 0; i < p_.nodes.size(); ++i)
       for (auto const& input : p_.nodes[i].inputs)
-        if (is_vocabulary_[input.value] && how_[i] != how::begins && how_[i] != how::replaced)
-          is_vocabulary_[input.value] = all = false;
-    return all;
+        if (is_vocabulary_[input.value] && kinds_[i] != division_kind::begins && kinds_[i] != division_kind::replaced)
+          is_vocabulary_[input.value] = all_divide = false;
+    return all_divide;
   }
   /// The number of indices in one rank's range, out of `extent`; the last rank may have fewer.
   constexpr std::int64_t range_of(std::int64_t extent) const { return (extent + ranks_ - 1) / ranks_; }
@@ -134,39 +134,39 @@ private:
   /// Whether node i can begin a division: the innermost dimension of output 0 appears only in parameters that can be
   /// divided along this dimension (`is_own_parameter`, `can_divide`), into the same parts. At most 64 nodes can begin
   /// one.
-  constexpr bool finds_parameters(int i) {
+  constexpr bool find_begin(int i) {
     auto const& n = p_.nodes[i];
-    if (n.kind != node_kind::call || begins_ == 64) return false;
+    if (n.kind != node_kind::call || begin_count_ == 64) return false;
     char const name = rule_of(i).outputs.inner_of(0);
-    bool found = false, of_vocabulary = false;
-    for (auto const& input : n.inputs) of_vocabulary = of_vocabulary || is_vocabulary_[input.value];
+    bool can_begin = false, reads_a_vocabulary = false;
+    for (auto const& input : n.inputs) reads_a_vocabulary = reads_a_vocabulary || is_vocabulary_[input.value];
     for (int k = 0; name != 0 && k < n.inputs.size(); ++k) {
       int const dimension = dimension_of(i, k, name);
       if (dimension < 0) continue;
       if (!is_own_parameter(i, k, dimension)) return false;
-      if (!can_divide(parts_of(n.inputs[k], dimension), of_vocabulary)) return false;
-      if (found && parts_of(n.inputs[k], dimension).extents != begin_parts_[i].extents) return false;
+      if (!can_divide(parts_of(n.inputs[k], dimension), reads_a_vocabulary)) return false;
+      if (can_begin && parts_of(n.inputs[k], dimension).extents != begin_parts_[i].extents) return false;
       begin_parts_[i] = parts_of(n.inputs[k], dimension);
-      found = true;
+      can_begin = true;
     }
-    if (found && of_vocabulary) begin_tables_ |= std::uint64_t(1) << begins_;
-    if (found) number_[i] = begins_++;
-    return found;
+    if (can_begin && reads_a_vocabulary) vocabulary_begins_ |= std::uint64_t(1) << begin_count_;
+    if (can_begin) begin_index_[i] = begin_count_++;
+    return can_begin;
   }
 
   /// Follows the divided values through all nodes. If a reader can neither work on one rank's ranges nor gather all
   /// ranges, marks the calls that began the division as unable to begin, and returns false.
-  constexpr bool follow_all() {
+  constexpr bool propagate() {
     for (auto& v : values_) v = {};
     for (int i = 0; i < p_.nodes.size(); ++i) {
-      how_[i] = how::not_at_all;
-      std::uint64_t begins_at = 0;
-      for (auto const& input : p_.nodes[i].inputs) begins_at |= values_[input.value].begins_at;
-      if (reads_vocabulary(i)) how_[i] = how::replaced;
-      else if (begins_at == 0 && can_begin_[i]) begin(i);
-      else if (begins_at != 0 && !follow(i, begins_at)) {
-        if (!can_gather(begins_at)) return give_up(begins_at, p_.nodes[i].op->label);
-        how_[i] = how::gathers;
+      kinds_[i] = division_kind::not_at_all;
+      std::uint64_t begin_mask = 0;
+      for (auto const& input : p_.nodes[i].inputs) begin_mask |= values_[input.value].begin_mask;
+      if (reads_vocabulary(i)) kinds_[i] = division_kind::replaced;
+      else if (begin_mask == 0 && can_begin_[i]) begin(i);
+      else if (begin_mask != 0 && !try_divide(i, begin_mask)) {
+        if (!can_gather(begin_mask)) return rule_out(begin_mask, p_.nodes[i].op->label);
+        kinds_[i] = division_kind::gathers;
       }
     }
     return true;
@@ -175,42 +175,42 @@ private:
     auto const& n = p_.nodes[i];
     return n.kind == node_kind::call && !n.inputs.empty() && looks_up(i, 0) && is_vocabulary_[n.inputs[0].value];
   }
-  /// Whether a value that is divided because of the calls in `begins_at` can be gathered for readers that cannot work
+  /// Whether a value that is divided because of the calls in `begin_mask` can be gathered for readers that cannot work
   /// on one rank's ranges. Only heads allow this, so that all entries divide a head alike, whatever op reads the
   /// logits.
-  constexpr bool can_gather(std::uint64_t begins_at) const { return (begins_at & ~begin_tables_) == 0; }
-  /// Marks the calls in `begins_at`, except heads, as unable to begin. Returns false. `op`: the op that cannot work on
+  constexpr bool can_gather(std::uint64_t begin_mask) const { return (begin_mask & ~vocabulary_begins_) == 0; }
+  /// Marks the calls in `begin_mask`, except heads, as unable to begin. Returns false. `op`: the op that cannot work on
   /// one rank's ranges.
-  constexpr bool give_up(std::uint64_t begins_at, op_label const* op = nullptr) {
+  constexpr bool rule_out(std::uint64_t begin_mask, op_label const* op = nullptr) {
     if (stopped_by_ == nullptr) stopped_by_ = op;
-    begins_at &= ~begin_tables_;
+    begin_mask &= ~vocabulary_begins_;
     for (int i = 0; i < p_.nodes.size(); ++i)
-      if (can_begin_[i] && (begins_at >> number_[i] & 1u) != 0) can_begin_[i] = false;
+      if (can_begin_[i] && (begin_mask >> begin_index_[i] & 1u) != 0) can_begin_[i] = false;
     return false;
   }
   /// Begins a division at node i.
   constexpr void begin(int i) {
-    how_[i] = how::begins;
-    values_[p_.nodes[i].outputs[0].value] = {begin_parts_[i], std::uint64_t(1) << number_[i]};
+    kinds_[i] = division_kind::begins;
+    values_[p_.nodes[i].outputs[0].value] = {begin_parts_[i], std::uint64_t(1) << begin_index_[i]};
   }
 
-  /// Whether node i can work on one rank's ranges. If so, records how. Node i must read a divided value. `begins_at`:
+  /// Whether node i can work on one rank's ranges. If so, records how. Node i must read a divided value. `begin_mask`:
   /// the calls on which its inputs depend, as in `divided`.
-  constexpr bool follow(int i, std::uint64_t begins_at) {
+  constexpr bool try_divide(int i, std::uint64_t begin_mask) {
     auto const& n = p_.nodes[i];
     auto const& rule = rule_of(i);
-    if (is_divided(n.inputs[0]) && n.op->has_divided_form && can_gather(begins_at)) {
-      how_[i] = how::replaced;
+    if (is_divided(n.inputs[0]) && n.op->has_divided_form && can_gather(begin_mask)) {
+      kinds_[i] = division_kind::replaced;
       return true;
     }
     char name = 0; // the name of the divided dimension
     part_list parts;
     for (int k = 0; k < n.inputs.size(); ++k) {
       if (!is_divided(n.inputs[k])) continue;
-      auto const& here = values_[n.inputs[k].value].parts;
-      if (name == 0) name = rule.inputs.inner_of(k), parts = here;
-      bool const agrees = rule.inputs.inner_of(k) == name && here.extents.size() == parts.extents.size();
-      if (name == 0 || !agrees || (!n.op->has_divide && here.extents != parts.extents)) return false;
+      auto const& input_parts = values_[n.inputs[k].value].parts;
+      if (name == 0) name = rule.inputs.inner_of(k), parts = input_parts;
+      bool const matches = rule.inputs.inner_of(k) == name && input_parts.extents.size() == parts.extents.size();
+      if (name == 0 || !matches || (!n.op->has_divide && input_parts.extents != parts.extents)) return false;
     }
     bool const ends = rule.outputs.inner_of(0) != name;
     if (ends && (parts.extents.size() != 1 || n.op->has_divide)) return false;
@@ -222,20 +222,21 @@ private:
       if (dimension < 0 || is_divided(n.inputs[k])) continue;
       if (!is_own_parameter(i, k, dimension) || parts_of(n.inputs[k], dimension).extents != parts.extents) return false;
     }
-    how_[i] = ends ? how::ends : how::continues;
+    kinds_[i] = ends ? division_kind::ends : division_kind::continues;
     if (ends) return true;
-    auto const& to = p_.values[n.outputs[0].value];
-    if (to.is_loop_carried() || to.accumulates || is_observed(to) || n.op->draws_random) return false;
+    auto const& result_info = p_.values[n.outputs[0].value];
+    if (result_info.is_loop_carried() || result_info.accumulates || is_observed(result_info) || n.op->draws_random)
+      return false;
     division d{ranks_, shape_of(n.inputs[0]).rank, parts};
     auto options = n.attributes;
     if (n.op->has_divide && !n.op->divide(options, d)) {
       d.failure.line = n.line, d.failure.called_from = n.called_from;
-      bool const is_refused = !d.failure.ok() && !can_gather(begins_at);
+      bool const is_refused = !d.failure.ok() && !can_gather(begin_mask);
       if (is_refused && failure_.ok())
         failure_ = d.failure.with_layouts(n.op->label, layout::divided, layout::replicated);
       return false;
     }
-    values_[n.outputs[0].value] = {d.parts, begins_at};
+    values_[n.outputs[0].value] = {d.parts, begin_mask};
     return true;
   }
 
@@ -243,12 +244,12 @@ private:
   int ranks_;
   diagnosis failure_;
   op_label const* stopped_by_ = nullptr; // the first op that cannot work on one rank's ranges
-  int begins_ = 0;                       // number of calls that can begin a division, before any is ruled out
-  std::uint64_t begin_tables_ = 0;       // bit k: the call with number k is a head with a vocabulary as its weight
+  int begin_count_ = 0;                  // number of calls that can begin a division, before any is ruled out
+  std::uint64_t vocabulary_begins_ = 0;  // bit k: the call with number k is a head with a vocabulary as its weight
   bool is_vocabulary_[program::maximum_values]{};
-  bool can_begin_[program::maximum_nodes]{}; // the output of this call may be divided
-  int number_[program::maximum_nodes]{};     // the number of a call that can begin
-  how how_[program::maximum_nodes]{};
+  bool can_begin_[program::maximum_nodes]{};  // the output of this call may be divided
+  int begin_index_[program::maximum_nodes]{}; // the number of a call that can begin
+  division_kind kinds_[program::maximum_nodes]{};
   part_list begin_parts_[program::maximum_nodes]{}; // the parts of the output of a call that can begin
   divided values_[program::maximum_values]{};
 };

@@ -27,7 +27,7 @@ struct use_ranges {
 };
 
 /// Whether node `i` is a copy that is not needed if the node that computes the source writes the target instead.
-constexpr bool can_coalesce(program const& p, nest const& where, use_ranges const& uses, int i) {
+constexpr bool can_coalesce(program const& p, nest const& loops, use_ranges const& uses, int i) {
   auto const& n = p.nodes[i];
   if (!calls(n, info_of<op::copy>)) return false;
   ref const from = n.inputs[0];
@@ -41,10 +41,10 @@ constexpr bool can_coalesce(program const& p, nest const& where, use_ranges cons
   // The next loop after the copy, with the same parent. If the copy initializes a loop-carried value of this loop, the
   // loop may overwrite the target (memory planning may keep only two instances). Nodes in or after the loop must
   // therefore not read the target instead of the source.
-  int const loop = where.parent[i];
+  int const loop = loops.parent[i];
   int next_loop = p.nodes.size();
   for (int j = i + 1; j < p.nodes.size(); ++j)
-    if (p.nodes[j].kind == node_kind::loop && where.parent[j] == loop) {
+    if (p.nodes[j].kind == node_kind::loop && loops.parent[j] == loop) {
       next_loop = j;
       break;
     }
@@ -52,7 +52,7 @@ constexpr bool can_coalesce(program const& p, nest const& where, use_ranges cons
   for (int j = uses.first[from.value]; j <= uses.last[from.value]; ++j) {
     if (p.nodes[j].outputs.contains(from)) {
       // A node that reads the target between the definition of the source and the copy would read the source instead.
-      if (where.parent[j] != loop || j > i) return false;
+      if (loops.parent[j] != loop || j > i) return false;
       for (int k = j; k < i; ++k)
         for (auto const& input : p.nodes[k].inputs)
           if (input == to) return false;
@@ -61,7 +61,7 @@ constexpr bool can_coalesce(program const& p, nest const& where, use_ranges cons
     if (j == i || !p.nodes[j].inputs.contains(from)) continue;
     // A reader in the same iteration of the same loop reads the same value from the target as from the source. If the
     // copy initializes a loop-carried value, this holds only for readers before the next loop.
-    bool const same_iteration = where.contains(loop, j);
+    bool const same_iteration = loops.contains(loop, j);
     bool const enters_loop = to.where == at::initial || to.where == at::final;
     if (!same_iteration || (enters_loop && j > next_loop)) return false;
   }
@@ -86,13 +86,13 @@ constexpr void rename(program& p, use_ranges& uses, ref from, ref to) {
 constexpr program coalesce(program const& p) {
   if (!p.failure.ok()) return p;
   program renamed = p;
-  nest const where(p);
+  nest const loops(p);
   detail::use_ranges uses(p);
   bool removed[program::maximum_nodes]{};
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = 0; i < p.nodes.size(); ++i) {
-      if (removed[i] || !detail::can_coalesce(renamed, where, uses, i)) continue;
+      if (removed[i] || !detail::can_coalesce(renamed, loops, uses, i)) continue;
       detail::rename(renamed, uses, renamed.nodes[i].inputs[0], renamed.nodes[i].outputs[0]);
       // Without operands, the removed copy counts neither as a reader nor as a writer when later copies are checked.
       renamed.nodes[i].inputs.count = renamed.nodes[i].outputs.count = 0;

@@ -49,21 +49,21 @@ template <class predicate>
 constexpr bytes most_at_once(program const& p, memory_layout const& where, predicate const& is_wanted) {
   std::int64_t
       change[program::maximum_nodes + 2]{}; // bytes first needed at a node, minus bytes last needed at the node before
-  bool any = false;
+  bool has_buffers = false;
   for (int v = 0; v < p.values.size(); ++v) {
     if (!is_wanted(p.values[v].role)) continue;
-    auto const& s = where.buffers[v];
-    if (s.offset < 0) continue;
-    change[s.born < 0 ? 0 : s.born] += s.size;
-    change[s.dies + 1] -= s.size;
-    any = true;
+    auto const& b = where.buffers[v];
+    if (b.offset < 0) continue;
+    change[b.born < 0 ? 0 : b.born] += b.size;
+    change[b.dies + 1] -= b.size;
+    has_buffers = true;
   }
-  std::int64_t most = 0, now = 0;
-  for (int i = 0; any && i <= p.nodes.size(); ++i) {
-    now += change[i];
-    most = now > most ? now : most;
+  std::int64_t peak = 0, live = 0;
+  for (int i = 0; has_buffers && i <= p.nodes.size(); ++i) {
+    live += change[i];
+    peak = live > peak ? live : peak;
   }
-  return bytes(most);
+  return bytes(peak);
 }
 /// The maximum number of bytes that values of one role need at the same time.
 constexpr bytes most_at_once(program const& p, memory_layout const& where, role wanted) {
@@ -91,24 +91,25 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
     if (info.role == role::compute_copy) copied[info.belongs_to] = true;
   memory_plan m;
   for (int v = 0; v < p.values.size(); ++v) {
-    auto const of = p.values[v].role;
-    bytes memory_plan::*const part = is_parameter(of)
-                                         ? (copied[v] ? &memory_plan::master_weights : &memory_plan::weights)
-                                     : of == role::compute_copy ? &memory_plan::weights
-                                     : of == role::state        ? &memory_plan::optimizer_state
-                                                                : nullptr;
-    if (part != nullptr && where.buffers[v].offset >= 0) m.*part = m.*part + bytes(where.buffers[v].size);
+    auto const value_role = p.values[v].role;
+    bytes memory_plan::*const field = is_parameter(value_role)
+                                          ? (copied[v] ? &memory_plan::master_weights : &memory_plan::weights)
+                                      : value_role == role::compute_copy ? &memory_plan::weights
+                                      : value_role == role::state        ? &memory_plan::optimizer_state
+                                                                         : nullptr;
+    if (field != nullptr && where.buffers[v].offset >= 0) m.*field = m.*field + bytes(where.buffers[v].size);
   }
   m.gradients = most_at_once(p, where, role::gradient);
   m.workspace = most_at_once(p, where, role::workspace);
   m.communication = most_at_once(p, where, role::communication);
-  auto const others = m.weights + m.master_weights + m.gradients + m.optimizer_state + m.workspace + m.communication;
+  auto const without_activations =
+      m.weights + m.master_weights + m.gradients + m.optimizer_state + m.workspace + m.communication;
   m.activations = most_at_once(p, where, [](role r) {
     return !is_parameter(r) && r != role::compute_copy && r != role::state && r != role::gradient &&
            r != role::workspace && r != role::communication;
   });
-  if (bytes(where.end) - others > m.activations) m.activations = bytes(where.end) - others;
-  m.shared = others + m.activations - bytes(where.end);
+  if (bytes(where.end) - without_activations > m.activations) m.activations = bytes(where.end) - without_activations;
+  m.shared = without_activations + m.activations - bytes(where.end);
   auto const end = where.end > other_peak ? where.end : other_peak;
   m.peak = bytes(reserve.begin(end) + reserve.bytes);
   m.workspace = m.workspace + m.peak - bytes(end);
@@ -122,7 +123,7 @@ namespace detail {
 /// its cost covers all these tensors.
 template <class function> constexpr void for_each_cost(program const& p, function const& f) {
   double iterations = 1;
-  fixed_vector<double, axis_list::capacity> around; // for each open loop: `iterations` outside of it
+  fixed_vector<double, axis_list::capacity> outer_iterations; // for each open loop: `iterations` outside of it
   for (int i = 0; i < p.nodes.size(); ++i) {
     auto const& n = p.nodes[i];
     if (n.kind == node_kind::loop) {
@@ -133,17 +134,18 @@ template <class function> constexpr void for_each_cost(program const& p, functio
                                ? static_cast<double>(p.axes[a.original].extent) /
                                      static_cast<double>((p.axes[a.original].extent + a.extent - 1) / a.extent)
                                : static_cast<double>(a.extent);
-      around.push_back(iterations);
+      outer_iterations.push_back(iterations);
       iterations *= count;
     } else if (n.kind == node_kind::end) {
-      iterations = around.back();
-      around.pop_back();
+      iterations = outer_iterations.back();
+      outer_iterations.pop_back();
     } else {
       operand_types inputs, outputs;
       for (auto const& r : n.inputs) inputs.push_back({p.values[r.value].type, p.values[r.value].shape});
       for (auto const& r : n.outputs) outputs.push_back({p.values[r.value].type, p.values[r.value].shape});
       auto c = n.op->cost_of(inputs, outputs, n.attributes);
-      double const stack = around.empty() ? static_cast<double>(p.iterations(p.values[n.outputs[0].value])) : 1;
+      double const stack =
+          outer_iterations.empty() ? static_cast<double>(p.iterations(p.values[n.outputs[0].value])) : 1;
       c.flops *= stack, c.bytes_read *= stack, c.bytes_written *= stack;
       f(i, c, iterations);
     }
@@ -190,10 +192,11 @@ constexpr double speed_of(program const& p, node const& n, device_rates const& r
 /// Whether all rates by which a program's estimate divides are from 1 to 1e30, so that estimates are finite, and the
 /// overhead per launch is from 0 to 1e30.
 constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32) {
-  auto const is_rate = [](double x) { return x >= 1 && x <= 1e30; };
-  bool has = is_rate(rates.bytes) && rates.launch >= 0 && rates.launch <= 1e30;
-  for (auto const& n : p.nodes) has = has && (n.kind != node_kind::call || is_rate(speed_of(p, n, rates, tf32)));
-  return has;
+  auto const is_valid_rate = [](double x) { return x >= 1 && x <= 1e30; };
+  bool are_valid = is_valid_rate(rates.bytes) && rates.launch >= 0 && rates.launch <= 1e30;
+  for (auto const& n : p.nodes)
+    are_valid = are_valid && (n.kind != node_kind::call || is_valid_rate(speed_of(p, n, rates, tf32)));
+  return are_valid;
 }
 
 /// Calls f(i, iterations, seconds, computes) for each node i that is a call. `iterations`: how often the call runs.
@@ -202,9 +205,11 @@ constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32)
 template <class function>
 constexpr void for_each_time(program const& p, device_rates const& rates, bool tf32, function const& f) {
   for_each_cost(p, [&](int i, cost const& c, double iterations) {
-    double const computes = c.flops / speed_of(p, p.nodes[i], rates, tf32);
-    double const moves = (c.bytes_read + c.bytes_written) / rates.bytes;
-    f(i, iterations, iterations * (rates.launch + (computes > moves ? computes : moves)), computes > moves);
+    double const compute_seconds = c.flops / speed_of(p, p.nodes[i], rates, tf32);
+    double const memory_seconds = (c.bytes_read + c.bytes_written) / rates.bytes;
+    f(i, iterations,
+      iterations * (rates.launch + (compute_seconds > memory_seconds ? compute_seconds : memory_seconds)),
+      compute_seconds > memory_seconds);
   });
 }
 

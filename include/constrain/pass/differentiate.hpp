@@ -19,7 +19,7 @@ public:
   constexpr differentiation(program const& p, bool scale_loss) : scale_loss_(scale_loss) {
     out_.program = p;
     out_.real = p.values[p.result("logits").value].type;
-    mark_trained();
+    mark_requires_gradient();
     add_buffers_of_captured_values();
     for (int v = 0; v < p.values.size(); ++v)
       if (is_trainable(p.values[v].role)) buffer_[key({v, at::current})] = add_parameter_gradient(v);
@@ -28,28 +28,28 @@ public:
   /// The program `p`, the argument of the constructor, with its backward pass.
   constexpr program run(program const& p) {
     auto& program = out_.program;
-    bool const looped = program.micro_batches >= 0;
+    bool const accumulates = program.micro_batches >= 0;
     // A policy's pass may have added calls before and after the loop over micro-batches.
     int loop = 0;
     auto const is_loop = [&](node const& n) { return n.kind == node_kind::loop && n.axis == program.micro_batches; };
-    while (looped && loop < p.nodes.size() && !is_loop(p.nodes[loop])) ++loop;
-    if (looped && loop == p.nodes.size()) {
+    while (accumulates && loop < p.nodes.size() && !is_loop(p.nodes[loop])) ++loop;
+    if (accumulates && loop == p.nodes.size()) {
       program.fail(diagnosis_with<refusals::no_loop_over_micro_batches>());
       return program;
     }
-    int const forward = looped ? p.end_of(loop) : p.nodes.size();
-    program.nodes.count = forward;
-    if (looped) out_.enclosing.push_back(program.micro_batches);
+    int const forward_end = accumulates ? p.end_of(loop) : p.nodes.size();
+    program.nodes.count = forward_end;
+    if (accumulates) out_.enclosing.push_back(program.micro_batches);
     seed();
-    reverse(looped ? loop + 1 : 0, forward);
-    if (looped) {
+    reverse(accumulates ? loop + 1 : 0, forward_end);
+    if (accumulates) {
       out_.close();
       reverse(0, loop);
     }
-    for (int i = forward; i < program.nodes.size(); ++i) program.nodes[i].backward = true;
-    for (int i = forward + 1; i < p.nodes.size(); ++i) program.add_node(p.nodes[i]);
+    for (int i = forward_end; i < program.nodes.size(); ++i) program.nodes[i].backward = true;
+    for (int i = forward_end + 1; i < p.nodes.size(); ++i) program.add_node(p.nodes[i]);
     for (int v = 0; v < program.values.size(); ++v)
-      if (is_trainable(program.values[v].role) && !written_[key({v, at::current})])
+      if (is_trainable(program.values[v].role) && !is_written_[key({v, at::current})])
         program.fail(diagnosis_with<refusals::parameter_without_path_to_the_loss>(program.values[v].line, 0, 1, 0));
     return program;
   }
@@ -57,7 +57,7 @@ public:
 private:
   constexpr bool is_copy(ref r) const { return out_.program.values[r.value].role == role::compute_copy; }
 
-  /// Index of a reference in `gradient_`, `buffer_` and `written_`. A compute copy has the index of its parameter,
+  /// Index of a reference in `gradient_`, `buffer_` and `is_written_`. A compute copy has the index of its parameter,
   /// since the two share one gradient.
   constexpr int key(ref r) const {
     return (is_copy(r) ? out_.program.values[r.value].belongs_to : r.value) * 4 + static_cast<int>(r.where);
@@ -65,46 +65,47 @@ private:
   static constexpr int keys = program::maximum_values * 4;
 
   /// Marks the values that are trained parameters or depend on them.
-  constexpr void mark_trained() {
+  constexpr void mark_requires_gradient() {
     auto const& p = out_.program;
-    for (int v = 0; v < p.values.size(); ++v) trained_[v] = is_trainable(p.values[v].role);
+    for (int v = 0; v < p.values.size(); ++v) requires_gradient_[v] = is_trainable(p.values[v].role);
     for (bool changed = true; changed;) {
       changed = false;
       for (auto const& n : p.nodes) {
         if (n.kind != node_kind::call) continue;
-        bool any = false;
-        for (auto const& input : n.inputs) any = any || trained_[input.value];
-        if (!any) continue;
+        bool reads_marked = false;
+        for (auto const& input : n.inputs) reads_marked = reads_marked || requires_gradient_[input.value];
+        if (!reads_marked) continue;
         for (auto const& output : n.outputs)
-          if (!trained_[output.value]) changed = trained_[output.value] = true;
+          if (!requires_gradient_[output.value]) changed = requires_gradient_[output.value] = true;
       }
     }
   }
 
-  /// Creates an accumulating buffer for the gradient of each captured value marked in `trained_`, except parameters and
-  /// their copies. A captured value is read in a deeper loop than the loop of its definition, so every iteration of the
-  /// deeper loop contributes to its gradient.
+  /// Creates an accumulating buffer for the gradient of each captured value marked in `requires_gradient_`, except
+  /// parameters and their copies. A captured value is read in a deeper loop than the loop of its definition, so every
+  /// iteration of the deeper loop contributes to its gradient.
   constexpr void add_buffers_of_captured_values() {
     auto& p = out_.program;
     int depth = 0;
     int const nodes = p.nodes.size();
-    axis_list around;
+    axis_list open_axes;
     for (int i = 0; i < nodes; ++i) {
-      if (p.nodes[i].kind == node_kind::loop) ++depth, around.push_back(p.nodes[i].axis);
-      if (p.nodes[i].kind == node_kind::end) --depth, around.pop_back();
+      if (p.nodes[i].kind == node_kind::loop) ++depth, open_axes.push_back(p.nodes[i].axis);
+      if (p.nodes[i].kind == node_kind::end) --depth, open_axes.pop_back();
       if (p.nodes[i].kind != node_kind::call) continue;
       for (auto const& input : p.nodes[i].inputs) {
         auto const info = p.values[input.value];
-        if (!trained_[input.value] || is_parameter(info.role) || is_copy(input) || buffer_[key(input)]) continue;
-        bool const inside = info.is_loop_carried() && (input.where == at::current || input.where == at::next);
-        int const own_depth = info.axes.size() + (inside ? 1 : 0);
-        if (depth <= own_depth) continue;
+        if (!requires_gradient_[input.value] || is_parameter(info.role) || is_copy(input) || buffer_[key(input)])
+          continue;
+        bool const defined_inside = info.is_loop_carried() && (input.where == at::current || input.where == at::next);
+        int const definition_depth = info.axes.size() + (defined_inside ? 1 : 0);
+        if (depth <= definition_depth) continue;
         value_info buffer;
         buffer.type = info.type;
         buffer.shape = info.shape;
         buffer.accumulates = true;
         buffer.line = info.line;
-        for (int d = 0; d < own_depth; ++d) buffer.axes.push_back(around[d]);
+        for (int d = 0; d < definition_depth; ++d) buffer.axes.push_back(open_axes[d]);
         buffer_[key(input)] = {p.add_value(buffer), at::current};
       }
     }
@@ -131,8 +132,8 @@ private:
       auto const scale = setting_of(value{out_, loss}, loss_scale_setting);
       setting_of(value{out_, loss}, loss_scale_steps_setting);
       out_.program.loss_scale = scale.where();
-      bool const fits = out_.type_of(loss) == out_.type_of(scale.where());
-      gradient_[key(loss)] = (fits ? scale : emit<op::full_like>({value{out_, loss}, scale}, {}, 0)).where();
+      bool const same_type = out_.type_of(loss) == out_.type_of(scale.where());
+      gradient_[key(loss)] = (same_type ? scale : emit<op::full_like>({value{out_, loss}, scale}, {}, 0)).where();
       return;
     }
     auto const one = emit<op::constant_like>({value{out_, loss}}, {.value = 1}, 0);
@@ -141,7 +142,7 @@ private:
 
   /// The gradient of `r` so far; an empty reference if there is none.
   constexpr ref gradient_of(ref r) const {
-    if (buffer_[key(r)]) return written_[key(r)] ? buffer_[key(r)] : ref{};
+    if (buffer_[key(r)]) return is_written_[key(r)] ? buffer_[key(r)] : ref{};
     return gradient_[key(r)];
   }
 
@@ -157,7 +158,7 @@ private:
           line, out_.called_from, values[to.value].shape.elements(), values[g.value].shape.elements()));
     if (ref const buffer = buffer_[key(to)]) {
       copy_gradient(g, buffer, line);
-      written_[key(to)] = true;
+      is_written_[key(to)] = true;
     } else if (ref& sum = gradient_[key(to)]) {
       sum = add(value{out_, sum}, value{out_, g}, line).where();
     } else {
@@ -179,21 +180,22 @@ private:
     }
   }
 
-  /// Appends the backward nodes of a call, if its output 0 has a gradient and `trained_` marks any of its inputs.
+  /// Appends the backward nodes of a call, if its output 0 has a gradient and `requires_gradient_` marks any of its
+  /// inputs.
   constexpr void reverse_call(node const n) {
     // A compute copy shares the gradient of its parameter.
     if (is_copy(n.outputs[0])) return;
     ref const g = gradient_of(n.outputs[0]);
     if (!g) return;
     backward rule(out_, n);
-    bool any = false;
+    bool any_needs = false;
     for (int i = 0; i < n.inputs.size(); ++i) {
-      if (!trained_[n.inputs[i].value]) continue;
+      if (!requires_gradient_[n.inputs[i].value]) continue;
       int const k = key(n.inputs[i]);
-      rule.set_needs(i, buffer_[k], &written_[k]);
-      any = true;
+      rule.set_needs(i, buffer_[k], &is_written_[k]);
+      any_needs = true;
     }
-    if (!any) return;
+    if (!any_needs) return;
     if (!n.op->has_gradient) {
       out_.program.fail(diagnosis_with<refusals::no_gradient_rule>(n.line, n.called_from, 1, 0));
       return;
@@ -215,25 +217,25 @@ private:
     ref const gradient_of_final = carried < 0 ? ref{} : gradient_of({carried, at::final});
     if (!gradient_of_final) return;
     auto const info = out_.program.values[carried];
-    int const along = out_.new_value({info.type, info.shape}, role::activation, info.line);
-    out_.program.values[along].loop_carried_axis = axis;
-    copy_gradient(gradient_of_final, {along, at::final}, info.line);
+    int const carried_gradient = out_.new_value({info.type, info.shape}, role::activation, info.line);
+    out_.program.values[carried_gradient].loop_carried_axis = axis;
+    copy_gradient(gradient_of_final, {carried_gradient, at::final}, info.line);
     out_.open(axis, true);
-    gradient_[key({carried, at::next})] = {along, at::next};
+    gradient_[key({carried, at::next})] = {carried_gradient, at::next};
     reverse(loop + 1, end);
     ref const gradient_of_current = gradient_of({carried, at::current});
-    if (gradient_of_current) copy_gradient(gradient_of_current, {along, at::current}, info.line);
+    if (gradient_of_current) copy_gradient(gradient_of_current, {carried_gradient, at::current}, info.line);
     else out_.program.fail(diagnosis_with<refusals::repeat_ignores_its_input>(info.line, 0, 1, 0));
     out_.close();
-    gradient_[key({carried, at::initial})] = {along, at::initial};
+    gradient_[key({carried, at::initial})] = {carried_gradient, at::initial};
   }
 
   builder out_;
-  bool scale_loss_;                         // whether the backward pass starts with the loss scale instead of 1
-  bool trained_[program::maximum_values]{}; // whether the value is a trained parameter, or depends on one
-  ref gradient_[keys]{};                    // sum of the gradients so far, for references without a buffer
-  ref buffer_[keys]{};                      // accumulating buffers, for parameters and captured values
-  bool written_[keys]{};                    // whether a node writes the buffer
+  bool scale_loss_; // whether the backward pass starts with the loss scale instead of 1
+  bool requires_gradient_[program::maximum_values]{}; // whether the value is a trained parameter, or depends on one
+  ref gradient_[keys]{};                              // sum of the gradients so far, for references without a buffer
+  ref buffer_[keys]{};                                // accumulating buffers, for parameters and captured values
+  bool is_written_[keys]{};                           // whether a node writes the buffer
 };
 
 } // namespace detail

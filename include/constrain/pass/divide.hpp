@@ -22,7 +22,7 @@ public:
   constexpr program run();
 
 private:
-  using how = calls_to_divide::how;
+  using division_kind = calls_to_divide::division_kind;
 
   /// Replaces a parameter with one rank's range of each of its parts.
   constexpr void divide_parameter(ref parameter, int dimension) {
@@ -74,26 +74,26 @@ private:
     n.outputs[0] = {};
     sum.inputs.push_back(out_.append(*n.op, n).outputs[0]);
     if (has_added) sum.inputs.push_back(bias);
-    to_communication(out_.append(info_of<op::tensor_sum>, sum).outputs[1]);
+    mark_as_communication(out_.append(info_of<op::tensor_sum>, sum).outputs[1]);
   }
   /// Counts the memory of a buffer as communication.
-  constexpr void to_communication(ref buffer) { out_.program.values[buffer.value].role = role::communication; }
+  constexpr void mark_as_communication(ref buffer) { out_.program.values[buffer.value].role = role::communication; }
 
   /// Appends an all-gather of the features of the divided value `r`. Returns the result.
-  constexpr ref gathered(ref r, int line) {
+  constexpr ref append_gather(ref r, int line) {
     auto const& extents = calls_.parts_of(r).extents;
     auto const node = out_.call<op::tensor_gather>({r}, {}, {.features = extents[0], .ranks = ranks_}, line);
-    to_communication(node.outputs[1]);
+    mark_as_communication(node.outputs[1]);
     return node.outputs[0];
   }
   /// The value that the call at node i reads instead of `r`: the all-gathered features if `r` is divided;
   /// otherwise the result of an op::tensor_copy. The calls in one loop body share this value.
   constexpr ref replacement_of(ref r, int i) {
-    for (auto const& known : replacements_)
-      if (known.replaced == r && known.loop == nest_.parent[i]) return known.result;
+    for (auto const& entry : replacements_)
+      if (entry.replaced == r && entry.loop == nest_.parent[i]) return entry.result;
     int const line = p_.nodes[i].line;
     ref const result =
-        calls_.is_divided(r) ? gathered(r, line) : out_.call<op::tensor_copy>({r}, {}, {}, line).outputs[0];
+        calls_.is_divided(r) ? append_gather(r, line) : out_.call<op::tensor_copy>({r}, {}, {}, line).outputs[0];
     if (!replacements_.push_back({r, nest_.parent[i], result}))
       out_.program.fail(
           {why::program_too_large, p_.nodes[i].line, 0, replacements_.capacity, replacements_.capacity + 1});
@@ -120,10 +120,10 @@ constexpr program dividing::run() {
     if (n.kind != node_kind::call) return out_.program.add_node(n);
     out_.called_from = n.called_from;
     auto const& rule = n.op->layouts;
-    switch (calls_.how_to_divide(i)) {
-    case how::not_at_all: return out_.program.add_node(n);
-    case how::continues:
-    case how::begins:
+    switch (calls_.kind_of(i)) {
+    case division_kind::not_at_all: return out_.program.add_node(n);
+    case division_kind::continues:
+    case division_kind::begins:
       divide_parameters(i, rule.outputs.inner_of(0));
       for (int k = 0; k < n.inputs.size(); ++k)
         // An op with `divide` needs no copies: its undivided inputs (lengths, positions, tables) have no gradient.
@@ -131,14 +131,14 @@ constexpr program dividing::run() {
             !calls_.is_divided(n.inputs[k]))
           n.inputs[k] = replacement_of(n.inputs[k], i);
       return append_divided(n);
-    case how::gathers:
+    case division_kind::gathers:
       for (auto& input : n.inputs)
         if (calls_.is_divided(input)) input = replacement_of(input, i);
       return out_.program.add_node(n);
-    case how::replaced:
+    case division_kind::replaced:
       if (calls_.is_vocabulary(n.inputs[0])) divide_parameter(n.inputs[0], 0);
       return n.op->divided_form(out_, n);
-    case how::ends:
+    case division_kind::ends:
       for (int k = 0; k < n.inputs.size(); ++k)
         if (calls_.is_divided(n.inputs[k])) {
           divide_parameters(i, rule.inputs.inner_of(k));

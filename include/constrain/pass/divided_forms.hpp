@@ -13,16 +13,16 @@ class divided_values {
 public:
   constexpr explicit divided_values(program const& p) : p_(p) {
     for (int v = 0; v < p.values.size(); ++v) {
-      parts_[v] = p.is_divided(v);
+      divided_[v] = p.is_divided(v);
       weights_[v] = is_parameter(p.values[v].role) || p.values[v].role == role::compute_copy;
     }
   }
 
   /// Whether node n needs the full tensor of its input k, but has only one rank's range. The calls of divided layers,
   /// which read ranges of weights and write activations, do not need the full tensor.
-  constexpr bool needs_more(node const& n, int k) const {
+  constexpr bool needs_full_tensor(node const& n, int k) const {
     int const value = n.inputs[k].value;
-    if (!parts_[value] || (n.op->layouts.inputs.unread >> k & 1u) != 0) return false;
+    if (!divided_[value] || (n.op->layouts.inputs.unread >> k & 1u) != 0) return false;
     if (by_element(n, k) || n.op->has_divided_form) return false;
     bool writes_activations = true;
     for (auto const& output : n.outputs) {
@@ -33,14 +33,14 @@ public:
   }
 
   /// Records which outputs of node n are divided, and which count as weights.
-  constexpr void follow(node const& n) {
-    bool has_part = false, is_weight = n.inputs.size() == 1;
+  constexpr void record(node const& n) {
+    bool reads_divided = false, is_weight = n.inputs.size() == 1;
     for (int k = 0; k < n.inputs.size(); ++k) {
-      has_part = has_part || (by_element(n, k) && parts_[n.inputs[k].value]);
+      reads_divided = reads_divided || (by_element(n, k) && divided_[n.inputs[k].value]);
       is_weight = is_weight && by_element(n, k) && weights_[n.inputs[k].value];
     }
     for (auto const& output : n.outputs) {
-      parts_[output.value] = parts_[output.value] || has_part;
+      divided_[output.value] = divided_[output.value] || reads_divided;
       weights_[output.value] = weights_[output.value] || is_weight;
     }
   }
@@ -49,7 +49,7 @@ private:
   static constexpr bool by_element(node const& n, int k) { return (n.op->layouts.inputs.elements >> k & 1u) != 0; }
 
   program const& p_;
-  bool parts_[program::maximum_values]{};   // values of which each rank has only a range
+  bool divided_[program::maximum_values]{}; // values of which each rank has only a range
   bool weights_[program::maximum_values]{}; // parameters, their copies, and element-wise functions of one of these
 };
 
@@ -62,10 +62,10 @@ constexpr program use_divided_forms(program const& p) {
   return rewrite(p, [&](builder& out, node const& n, int) {
     if (n.kind != node_kind::call) return out.program.add_node(n);
     for (int k = 0; k < n.inputs.size(); ++k)
-      if (values.needs_more(n, k))
+      if (values.needs_full_tensor(n, k))
         out.program.fail(diagnosis_with<refusals::divided_tensor_is_read>(p.values[n.inputs[k].value].line)
                              .with_layouts(n.op->label, layout::divided, layout::replicated));
-    values.follow(n);
+    values.record(n);
     if (n.op->has_divided_form && p.is_divided(n.inputs[0].value)) n.op->divided_form(out, n);
     else out.program.add_node(n);
   });

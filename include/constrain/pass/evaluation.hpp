@@ -9,12 +9,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// op.
 constexpr program remove_training_ops(program const& p) {
   if (!p.failure.ok()) return p;
-  ref instead[program::maximum_values]{};
-  for (auto& r : instead) r = ref(); // at run time, g++ 12 fills the array with zeros; a zero is not an empty ref
-  auto const resolve = [&](ref r) { return instead[r.value] ? instead[r.value] : r; };
+  ref replacements[program::maximum_values]{};
+  for (auto& r : replacements) r = ref(); // at run time, g++ 12 fills the array with zeros; a zero is not an empty ref
+  auto const resolve = [&](ref r) { return replacements[r.value] ? replacements[r.value] : r; };
   auto result = rewrite(p, [&](builder& out, node n, int) {
     for (auto& input : n.inputs) input = resolve(input);
-    if (n.kind == node_kind::call && n.op->only_in_training) instead[n.outputs[0].value] = n.inputs[0];
+    if (n.kind == node_kind::call && n.op->only_in_training) replacements[n.outputs[0].value] = n.inputs[0];
     else {
       if (n.kind == node_kind::call && n.op->has_in_evaluation) n.op = n.op->in_evaluation, n.attributes = {};
       out.program.add_node(n);

@@ -10,17 +10,17 @@ namespace detail {
 
 /// For each value, the root of its chain of views: the value at the end of the chain, which is not a view.
 struct view_roots {
-  int of[program::maximum_values]{};       // the root; the value itself if it is not a view
+  int root[program::maximum_values]{};     // the root; the value itself if it is not a view
   int last_use[program::maximum_values]{}; // of a root: the last node that refers to it, directly or through views
 
   constexpr explicit view_roots(program const& p) {
     for (int v = 0; v < p.values.size(); ++v) {
-      of[v] = v;
-      while (p.values[of[v]].view) of[v] = p.values[of[v]].view.of.value;
+      root[v] = v;
+      while (p.values[root[v]].view) root[v] = p.values[root[v]].view.of.value;
     }
     for (int i = 0; i < p.nodes.size(); ++i) {
-      for (auto const& input : p.nodes[i].inputs) last_use[of[input.value]] = i;
-      for (auto const& output : p.nodes[i].outputs) last_use[of[output.value]] = i;
+      for (auto const& input : p.nodes[i].inputs) last_use[root[input.value]] = i;
+      for (auto const& output : p.nodes[i].outputs) last_use[root[output.value]] = i;
     }
   }
 };
@@ -29,20 +29,20 @@ struct view_roots {
 /// views, and must not read a view of `from`. All nodes that refer to `from` must be in the loop around node `i`, and
 /// one of them must write `from` in each iteration. False for loop-carried values, accumulators, inputs and observed
 /// values.
-constexpr bool dies_at(program const& p, nest const& where, view_roots const& roots, ref from, int i) {
+constexpr bool dies_at(program const& p, nest const& loops, view_roots const& roots, ref from, int i) {
   auto const& info = p.values[from.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info) || info.role == role::input) return false;
   if (roots.last_use[from.value] != i) return false;
-  int const loop = where.parent[i];
+  int const loop = loops.parent[i];
   bool defined_here = false;
   for (int j = 0; j <= i; ++j) {
     bool read = false, written = false, read_by_view = false;
     for (auto const& input : p.nodes[j].inputs)
-      if (roots.of[input.value] == from.value) read = true, read_by_view = read_by_view || input.value != from.value;
-    for (auto const& output : p.nodes[j].outputs) written = written || roots.of[output.value] == from.value;
+      if (roots.root[input.value] == from.value) read = true, read_by_view = read_by_view || input.value != from.value;
+    for (auto const& output : p.nodes[j].outputs) written = written || roots.root[output.value] == from.value;
     if (!read && !written) continue;
-    if (written && where.parent[j] == loop) defined_here = true;
-    if (!where.contains(loop, j) || (j == i && read_by_view)) return false;
+    if (written && loops.parent[j] == loop) defined_here = true;
+    if (!loops.contains(loop, j) || (j == i && read_by_view)) return false;
   }
   return defined_here;
 }
@@ -54,7 +54,7 @@ constexpr bool dies_at(program const& p, nest const& where, view_roots const& ro
 constexpr program in_place(program const& p) {
   if (!p.failure.ok()) return p;
   program out = p;
-  nest const where(p);
+  nest const loops(p);
   detail::view_roots const roots(p);
   for (int i = 0; i < p.nodes.size(); ++i) {
     auto const& n = p.nodes[i];
@@ -68,7 +68,7 @@ constexpr program in_place(program const& p) {
       bool const same_bytes =
           source.shape.elements() * size_of(source.type) == target.shape.elements() * size_of(target.type);
       if (!same_bytes || source.overwritten_by || source.view || to.value == n.inputs[k].value) continue;
-      if (!detail::dies_at(p, where, roots, n.inputs[k], i)) continue;
+      if (!detail::dies_at(p, loops, roots, n.inputs[k], i)) continue;
       source.overwritten_by = to;
       break;
     }

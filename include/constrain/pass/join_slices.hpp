@@ -15,10 +15,10 @@ public:
   constexpr explicit slice_joining(program const& p) : p_(p), nest_(p) {}
 
   constexpr program run() {
-    bool any = false;
+    bool changed = false;
     for (int i = 0; i < p_.nodes.size(); ++i)
-      if (calls(p_.nodes[i], info_of<op::add>) && join(i)) any = true;
-    if (!any) return p_;
+      if (calls(p_.nodes[i], info_of<op::add>) && join(i)) changed = true;
+    if (!changed) return p_;
     return rewrite(p_, [&](builder& out, node const& n, int i) {
       if (!removed_[i]) out.program.add_node(n);
     });
@@ -46,35 +46,35 @@ private:
       std::swap(a, b);
       std::swap(first, second);
     }
-    ref const parts[] = {p_.nodes[first].inputs[0], p_.nodes[second].inputs[0]};
+    ref const slice_gradients[] = {p_.nodes[first].inputs[0], p_.nodes[second].inputs[0]};
     auto const extent = [&](ref r) { return p_.values[r.value].shape.extent[a.dimension]; };
-    if (a.begin + extent(parts[0]) != b.begin) return false;
+    if (a.begin + extent(slice_gradients[0]) != b.begin) return false;
 
-    auto const joined = extent(parts[0]) + extent(parts[1]);
-    int const later = first < second ? second : first;
+    auto const joined_extent = extent(slice_gradients[0]) + extent(slice_gradients[1]);
+    int const later_pad = first < second ? second : first;
     removed_[first] = removed_[second] = true;
     auto& n = p_.nodes[i];
-    if (joined != a.extent) {
+    if (joined_extent != a.extent) {
       // The joined slice is not the full tensor, so its gradient must still be padded.
-      ref const whole = p_.nodes[later].outputs[0];
-      p_.values[whole.value].shape = p_.values[parts[0].value].shape;
-      p_.values[whole.value].shape.extent[a.dimension] = joined;
-      concatenate(p_.nodes[later], parts, a.dimension);
-      removed_[later] = false;
+      ref const joined = p_.nodes[later_pad].outputs[0];
+      p_.values[joined.value].shape = p_.values[slice_gradients[0].value].shape;
+      p_.values[joined.value].shape.extent[a.dimension] = joined_extent;
+      concatenate(p_.nodes[later_pad], slice_gradients, a.dimension);
+      removed_[later_pad] = false;
       n.op = &info_of<op::pad>;
       n.attributes = pack(a);
       n.inputs.count = 0;
-      n.inputs.push_back(whole);
-    } else concatenate(n, parts, a.dimension);
+      n.inputs.push_back(joined);
+    } else concatenate(n, slice_gradients, a.dimension);
     return true;
   }
 
   /// Makes `n` a call that concatenates the two parts.
-  static constexpr void concatenate(node& n, ref const (&parts)[2], int dimension) {
+  static constexpr void concatenate(node& n, ref const (&operands)[2], int dimension) {
     n.op = &info_of<op::concatenate>;
     n.attributes = pack(op::concatenate::options{.dimension = dimension});
     n.inputs.count = 0;
-    for (auto const& part : parts) n.inputs.push_back(part);
+    for (auto const& operand : operands) n.inputs.push_back(operand);
   }
 
   program p_;

@@ -21,8 +21,8 @@ constexpr unsigned adds_of(program const& p, int i) {
     int const value = n.outputs[j].value;
     if ((n.op->accumulating >> j & 1u) == 0 || !p.values[value].accumulates) continue;
     for (int k = 0; k < i && (adds >> j & 1u) == 0; ++k)
-      for (auto const& written : p.nodes[k].outputs)
-        if (written.value == value) adds |= 1u << j;
+      for (auto const& output : p.nodes[k].outputs)
+        if (output.value == value) adds |= 1u << j;
   }
   return adds;
 }
@@ -49,38 +49,39 @@ public:
   constexpr operand address(ref r, int i) const {
     operand out;
     auto const& logical = p_.values[r.value];
-    auto const where = locate(p_, r);
-    ref const home = where.root;
-    auto const& info = p_.values[home.value];
-    auto const& s = where_.buffers[home.value];
-    out.offset = s.offset + where.begin * size_of(logical.type);
-    out.row_stride = where.row_stride;
-    if (where.axis >= 0) out.strides.push_back({where.axis, where.step * size_of(logical.type)});
+    auto const view_location = locate(p_, r);
+    ref const root = view_location.root;
+    auto const& info = p_.values[root.value];
+    auto const& storage = where_.buffers[root.value];
+    out.offset = storage.offset + view_location.begin * size_of(logical.type);
+    out.row_stride = view_location.row_stride;
+    if (view_location.axis >= 0)
+      out.strides.push_back({view_location.axis, view_location.step * size_of(logical.type)});
     out.type = logical.type;
     out.shape = logical.shape;
     out.count = logical.shape.elements();
     out.value = r.value;
-    for (auto const& stride : s.strides) {
+    for (auto const& stride : storage.strides) {
       bool bound = false;
       for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
         int const axis = p_.nodes[loop].axis;
-        auto const moves = factor(axis, stride.axis);
-        if (moves == 0) continue;
-        out.strides.push_back({axis, moves * stride.bytes});
+        auto const increment = factor(axis, stride.axis);
+        if (increment == 0) continue;
+        out.strides.push_back({axis, increment * stride.bytes});
         bound = true;
       }
       if (!bound) out.count *= p_.axes[stride.axis].extent;
     }
     if (info.is_loop_carried()) {
-      out.position_stride = s.carried_stride;
-      bool const ring = s.carried_instances != p_.axes[info.loop_carried_axis].extent + 1;
-      out.ring = ring ? s.carried_instances : 0;
-      if (home.where == at::final) out.position = p_.axes[info.loop_carried_axis].extent;
-      if (home.where == at::next) out.position = 1;
-      if (home.where == at::current || home.where == at::next)
+      out.position_stride = storage.carried_stride;
+      bool const ring = storage.carried_instances != p_.axes[info.loop_carried_axis].extent + 1;
+      out.ring = ring ? storage.carried_instances : 0;
+      if (root.where == at::final) out.position = p_.axes[info.loop_carried_axis].extent;
+      if (root.where == at::next) out.position = 1;
+      if (root.where == at::current || root.where == at::next)
         for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop])
-          if (auto const moves = factor(p_.nodes[loop].axis, info.loop_carried_axis); moves != 0)
-            out.position_factors.push_back({p_.nodes[loop].axis, moves});
+          if (auto const increment = factor(p_.nodes[loop].axis, info.loop_carried_axis); increment != 0)
+            out.position_factors.push_back({p_.nodes[loop].axis, increment});
     }
     return out;
   }
@@ -126,9 +127,9 @@ public:
       if (!info.accumulates) continue;
       out.accumulates |= 1u << j;
       for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop]) {
-        bool own = false;
-        for (int axis : info.axes) own = own || p_.is_part_of(p_.nodes[loop].axis, axis);
-        if (!own) out.first[j].push_back(loop);
+        bool is_separate = false;
+        for (int axis : info.axes) is_separate = is_separate || p_.is_part_of(p_.nodes[loop].axis, axis);
+        if (!is_separate) out.first[j].push_back(loop);
       }
     }
     return out;
@@ -165,12 +166,13 @@ public:
   constexpr host_view view(ref r) const {
     if (!r) return {};
     auto const& info = p_.values[r.value];
-    ref const home = root_of(p_, r);
-    auto const& s = where_.buffers[home.value];
-    if (s.offset < 0) return {};
-    auto offset = s.offset;
-    if (home.where == at::final)
-      offset += s.carried_stride * (p_.axes[p_.values[home.value].loop_carried_axis].extent % s.carried_instances);
+    ref const root = root_of(p_, r);
+    auto const& storage = where_.buffers[root.value];
+    if (storage.offset < 0) return {};
+    auto offset = storage.offset;
+    if (root.where == at::final)
+      offset += storage.carried_stride *
+                (p_.axes[p_.values[root.value].loop_carried_axis].extent % storage.carried_instances);
     return {offset, elements(r), info.type};
   }
 

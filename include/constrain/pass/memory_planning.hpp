@@ -31,10 +31,10 @@ public:
     // g++ 12 can lose the default values of an array whose elements are first written out of order.
     for (int v = 0; v < p_.values.size(); ++v) {
       out_.buffers.push_back({});
-      references_[v] = {};
+      usages_[v] = {};
     }
     lay_out_persistent();
-    collect_references();
+    collect_usages();
     lay_out_per_run();
     for (int v = 0; v < p_.values.size(); ++v)
       if (may_share_bytes(v)) lay_out(v);
@@ -49,12 +49,12 @@ public:
 
 private:
   /// A summary of all references to one value that does not persist.
-  struct reference {
-    bool any = false;             // whether any node reads or writes the value
-    int home = 0;                 // the innermost loop that contains the `home_of` of every reference
-    int first = 0, last = 0;      // first and last node that refer to the value
-    int traversal = -1;           // the loop that carries a loop-carried value; -1: none, -2: several
-    bool ends_break_ring = false; // whether the instance where the loop starts is used after the loop
+  struct value_usage {
+    bool is_used = false;             // whether any node reads or writes the value
+    int scope = 0;                    // the innermost loop that contains the `scope_of` of every reference
+    int first = 0, last = 0;          // first and last node that refer to the value
+    int carrying_loop = -1;           // the loop that carries a loop-carried value; -1: none, -2: several
+    bool needs_all_instances = false; // whether the instance where the loop starts is used after the loop
   };
 
   constexpr std::int64_t aligned(std::int64_t bytes) const {
@@ -69,16 +69,16 @@ private:
   constexpr void lay_out_persistent() {
     // The order is parameters, settings, optimizer states and hyperparameters, so that programs with and without
     // optimizer states have the parameters and settings at the same offsets.
-    for (int pass = 0; pass < 4; ++pass)
+    for (int group = 0; group < 4; ++group)
       for (int v = 0; v < p_.values.size(); ++v) {
         auto const& info = p_.values[v];
         if (!is_persistent(info.role)) continue;
-        int const group = is_parameter(info.role)      ? 0
-                          : info.role == role::setting ? 1
-                          : info.role == role::state   ? 2
-                                                       : 3;
-        if (group != pass) continue;
-        stack(v, nest::root);
+        int const value_group = is_parameter(info.role)      ? 0
+                                : info.role == role::setting ? 1
+                                : info.role == role::state   ? 2
+                                                             : 3;
+        if (value_group != group) continue;
+        set_size_and_strides(v, nest::root);
         out_.buffers[v].offset = out_.persistent_end;
         out_.buffers[v].dies = p_.nodes.size();
         out_.persistent_end += aligned(out_.buffers[v].size);
@@ -92,128 +92,130 @@ private:
   /// micro-batches.
   constexpr void lay_out_per_run() {
     for (int v = 0; v < p_.values.size(); ++v) {
-      if (!references_[v].any || !p_.values[v].per_run) continue;
-      stack(v, nest::root);
-      auto& mine = out_.buffers[v];
-      mine.offset = out_.persistent_end + per_run_bytes_;
-      mine.born = -1;
-      mine.dies = p_.nodes.size();
-      out_.end = mine.offset + mine.size;
-      per_run_bytes_ += aligned(mine.size);
+      if (!usages_[v].is_used || !p_.values[v].per_run) continue;
+      set_size_and_strides(v, nest::root);
+      auto& b = out_.buffers[v];
+      b.offset = out_.persistent_end + per_run_bytes_;
+      b.born = -1;
+      b.dies = p_.nodes.size();
+      out_.end = b.offset + b.size;
+      per_run_bytes_ += aligned(b.size);
     }
   }
 
   /// Whether `first_fit` sets the value's offset.
-  constexpr bool may_share_bytes(int v) const { return references_[v].any && !p_.values[v].per_run; }
+  constexpr bool may_share_bytes(int v) const { return usages_[v].is_used && !p_.values[v].per_run; }
 
   /// The innermost loop around node i that is outside of every loop that accumulates into the value or carries it; the
   /// root for inputs and results.
-  constexpr int home_of(ref r, int i) const {
+  constexpr int scope_of(ref r, int i) const {
     auto const& info = p_.values[r.value];
     // The host writes inputs before the run and reads results after it.
     if (info.role == role::input || info.role == role::result) return nest::root;
-    int home = nest_.parent[i];
-    if (!info.accumulates && !info.is_loop_carried()) return home;
-    for (int loop = home; loop != nest::root; loop = nest_.parent[loop]) {
+    int scope = nest_.parent[i];
+    if (!info.accumulates && !info.is_loop_carried()) return scope;
+    for (int loop = scope; loop != nest::root; loop = nest_.parent[loop]) {
       int const axis = p_.nodes[loop].axis;
-      bool own = !info.accumulates;
-      for (int a : info.axes) own = own || p_.is_part_of(axis, a);
-      if (info.is_loop_carried() && p_.is_part_of(axis, info.loop_carried_axis)) own = false;
-      if (!own) home = nest_.parent[loop];
+      bool is_separate = !info.accumulates;
+      for (int a : info.axes) is_separate = is_separate || p_.is_part_of(axis, a);
+      if (info.is_loop_carried() && p_.is_part_of(axis, info.loop_carried_axis)) is_separate = false;
+      if (!is_separate) scope = nest_.parent[loop];
     }
-    return home;
+    return scope;
   }
 
   /// Adds the reference `r` at node i to the summary of its value.
-  constexpr void refer(ref r, int i) {
+  constexpr void add_reference(ref r, int i) {
     if (is_persistent(p_.values[r.value].role)) return;
-    auto& known = references_[r.value];
-    int const home = home_of(r, i);
-    if (!known.any) {
-      known.any = true;
-      known.home = home;
-      known.first = i;
+    auto& usage = usages_[r.value];
+    int const scope = scope_of(r, i);
+    if (!usage.is_used) {
+      usage.is_used = true;
+      usage.scope = scope;
+      usage.first = i;
     }
-    while (known.home != home && !nest_.contains(known.home, home)) known.home = nest_.parent[known.home];
-    known.last = i;
+    while (usage.scope != scope && !nest_.contains(usage.scope, scope)) usage.scope = nest_.parent[usage.scope];
+    usage.last = i;
     if (!p_.values[r.value].is_loop_carried()) return;
     if (r.where == at::current || r.where == at::next) {
       int loop = nest_.parent[i];
       int outermost = -1;
       for (; loop != nest::root; loop = nest_.parent[loop])
         if (p_.is_part_of(p_.nodes[loop].axis, p_.values[r.value].loop_carried_axis)) outermost = loop;
-      if (known.traversal == -1) known.traversal = outermost;
-      else if (known.traversal != outermost) known.traversal = -2;
+      if (usage.carrying_loop == -1) usage.carrying_loop = outermost;
+      else if (usage.carrying_loop != outermost) usage.carrying_loop = -2;
     } else {
       // A loop starts from one end (initial, or final if the loop is reversed) and leaves its result at the other end.
       // A ring (two instances, used alternately) overwrites the instance at the start. If a node uses this instance
       // again after the loop, all instances are needed.
-      bool const entering = known.traversal == -1;
-      if (entering) entered_from_[r.value] = r.where;
-      else if (r.where == entered_from_[r.value]) known.ends_break_ring = true;
+      bool const enters_loop = usage.carrying_loop == -1;
+      if (enters_loop) entered_from_[r.value] = r.where;
+      else if (r.where == entered_from_[r.value]) usage.needs_all_instances = true;
     }
   }
 
-  constexpr void collect_references() {
+  constexpr void collect_usages() {
     for (int i = 0; i < p_.nodes.size(); ++i) {
-      for (auto const& r : p_.nodes[i].inputs) refer(root_of(p_, r), i);
-      for (auto const& r : p_.nodes[i].outputs) refer(root_of(p_, r), i);
+      for (auto const& r : p_.nodes[i].inputs) add_reference(root_of(p_, r), i);
+      for (auto const& r : p_.nodes[i].outputs) add_reference(root_of(p_, r), i);
     }
   }
 
-  /// Sets size and strides. The buffer has one instance per iteration of every axis of the value that neither `home`
-  /// nor a loop around `home` traverses. A loop-carried value also has n + 1 instances for the n iterations of the axis
-  /// that carries it, or two instances that are used alternately (a ring).
-  constexpr void stack(int v, int home) {
+  /// Sets size and strides. The buffer has one instance per iteration of every axis of the value that neither `scope`
+  /// nor a loop around `scope` traverses. A loop-carried value also has n + 1 instances for the n iterations of the
+  /// axis that carries it, or two instances that are used alternately (a ring).
+  constexpr void set_size_and_strides(int v, int scope) {
     auto const& info = p_.values[v];
-    auto& s = out_.buffers[v];
+    auto& b = out_.buffers[v];
     std::int64_t size = instance_bytes(info);
     if (info.is_loop_carried()) {
-      auto const& known = references_[v];
-      bool const ring = known.traversal >= 0 && !known.ends_break_ring;
-      s.carried_stride = size;
-      s.carried_instances = ring ? 2 : p_.axes[info.loop_carried_axis].extent + 1;
-      size *= s.carried_instances;
+      auto const& usage = usages_[v];
+      bool const ring = usage.carrying_loop >= 0 && !usage.needs_all_instances;
+      b.carried_stride = size;
+      b.carried_instances = ring ? 2 : p_.axes[info.loop_carried_axis].extent + 1;
+      size *= b.carried_instances;
     }
     for (int k = info.axes.size() - 1; k >= 0; --k) {
       int const axis = info.axes[k];
       bool bound = false;
-      for (int loop = home; loop != nest::root; loop = nest_.parent[loop]) bound = bound || p_.nodes[loop].axis == axis;
+      for (int loop = scope; loop != nest::root; loop = nest_.parent[loop])
+        bound = bound || p_.nodes[loop].axis == axis;
       if (bound) continue;
-      s.strides.push_back({axis, size});
+      b.strides.push_back({axis, size});
       size *= p_.axes[axis].extent;
     }
-    s.size = size;
+    b.size = size;
   }
 
   /// Sets size, strides and lifetime of a value that does not persist.
   constexpr void lay_out(int v) {
-    auto const& known = references_[v];
-    stack(v, known.home);
-    auto& s = out_.buffers[v];
-    s.born = nest_.child(known.home, known.first);
-    int const last = nest_.child(known.home, known.last);
-    s.dies = nest_.end[last];
+    auto const& usage = usages_[v];
+    set_size_and_strides(v, usage.scope);
+    auto& b = out_.buffers[v];
+    b.born = nest_.child(usage.scope, usage.first);
+    int const last = nest_.child(usage.scope, usage.last);
+    b.dies = nest_.end[last];
     auto const& info = p_.values[v];
     // The host may read gradients and results after the run, and writes inputs before it.
-    if (info.role == role::result || (info.role == role::gradient && !info.ends_with_update)) s.dies = p_.nodes.size();
-    if (info.role == role::input) s.born = -1;
+    if (info.role == role::result || (info.role == role::gradient && !info.ends_with_update)) b.dies = p_.nodes.size();
+    if (info.role == role::input) b.born = -1;
   }
 
   /// The order in which `first_fit` assigns offsets: the largest buffer first, or the longest-lived (of two equally
   /// long-lived ones, the larger). Which order needs less memory depends on the program.
   enum class order { largest, longest_lived };
-  /// Whether buffer a comes before buffer b in the order `by`.
-  constexpr bool is_before(order by, int a, int b) const {
+  /// Whether buffer a comes before buffer b in the order `criterion`.
+  constexpr bool is_before(order criterion, int a, int b) const {
     auto const &x = out_.buffers[a], &y = out_.buffers[b];
     int const lifetime = x.dies - x.born, other_lifetime = y.dies - y.born;
-    if (by == order::longest_lived && lifetime != other_lifetime) return lifetime > other_lifetime;
+    if (criterion == order::longest_lived && lifetime != other_lifetime) return lifetime > other_lifetime;
     return x.size > y.size;
   }
 
-  /// Sets `values` to the values that may share bytes, in the order `by`; values that are equal in this order are
-  /// sorted by index. Returns their number. Uses merge sort, because compilers limit the work of a constant expression.
-  constexpr int sort(order by, int (&values)[program::maximum_values]) const {
+  /// Sets `values` to the values that may share bytes, in the order `criterion`; values that are equal in this order
+  /// are sorted by index. Returns their number. Uses merge sort, because compilers limit the work of a constant
+  /// expression.
+  constexpr int sort(order criterion, int (&values)[program::maximum_values]) const {
     int count = 0;
     for (int v = 0; v < p_.values.size(); ++v)
       if (may_share_bytes(v)) values[count++] = v;
@@ -223,7 +225,7 @@ private:
         int const middle = begin + run < count ? begin + run : count, end = middle + run < count ? middle + run : count;
         int left = begin, right = middle;
         for (int k = begin; k < end; ++k) {
-          bool const from_right = left == middle || (right < end && is_before(by, values[right], values[left]));
+          bool const from_right = left == middle || (right < end && is_before(criterion, values[right], values[left]));
           merged[k] = from_right ? values[right++] : values[left++];
         }
       }
@@ -244,37 +246,38 @@ private:
     std::int64_t end = 0;
   };
 
-  /// Gives each buffer, in the order `by`, the lowest offset at which the buffer shares no bytes with an earlier buffer
-  /// that lives at the same time. Stops once a buffer ends at or beyond `limit`.
-  constexpr assignment first_fit(order by, std::int64_t limit) const {
+  /// Gives each buffer, in the order `criterion`, the lowest offset at which the buffer shares no bytes with an earlier
+  /// buffer that lives at the same time. Stops once a buffer ends at or beyond `limit`.
+  constexpr assignment first_fit(order criterion, std::int64_t limit) const {
     int values[program::maximum_values]{};
-    int const count = sort(by, values);
-    struct placed {
+    int const count = sort(criterion, values);
+    struct live_range {
       int born, dies;
       std::int64_t begin, end;
     };
-    placed all[program::maximum_values]{}; // sorted by `begin`
-    assignment found{.end = out_.end};
+    live_range assigned[program::maximum_values]{}; // sorted by `begin`
+    assignment result{.end = out_.end};
     auto const first_offset = out_.persistent_end + per_run_bytes_;
-    for (int k = 0; k < count && found.end < limit; ++k) {
-      auto const& mine = out_.buffers[values[k]];
-      int const born = mine.born, dies = mine.dies;
-      auto const size = aligned(mine.size);
+    for (int k = 0; k < count && result.end < limit; ++k) {
+      auto const& b = out_.buffers[values[k]];
+      int const born = b.born, dies = b.dies;
+      auto const size = aligned(b.size);
       auto offset = first_offset;
-      for (int other = 0; other < k && all[other].begin < offset + size; ++other)
-        if (all[other].end > offset && all[other].dies >= born && dies >= all[other].born) offset = all[other].end;
-      int at = k;
-      for (; at > 0 && all[at - 1].begin > offset; --at) all[at] = all[at - 1];
-      all[at] = {born, dies, offset, offset + size};
-      found.offsets[values[k]] = offset;
-      found.end = std::max(found.end, offset + mine.size - padding_of(values[k]));
+      for (int j = 0; j < k && assigned[j].begin < offset + size; ++j)
+        if (assigned[j].end > offset && assigned[j].dies >= born && dies >= assigned[j].born) offset = assigned[j].end;
+      int position = k;
+      for (; position > 0 && assigned[position - 1].begin > offset; --position)
+        assigned[position] = assigned[position - 1];
+      assigned[position] = {born, dies, offset, offset + size};
+      result.offsets[values[k]] = offset;
+      result.end = std::max(result.end, offset + b.size - padding_of(values[k]));
     }
-    return found;
+    return result;
   }
 
   /// A lower bound on `assignment::end` for every order, from the maximum total size of buffers that live at the same
   /// time.
-  constexpr std::int64_t least_end() const {
+  constexpr std::int64_t minimum_end() const {
     std::int64_t change[program::maximum_nodes + 3]{}; // by node + 1: bytes first needed there, minus bytes freed
     std::int64_t padding = 0;
     for (int v = 0; v < p_.values.size(); ++v) {
@@ -285,22 +288,22 @@ private:
       change[b.dies + 2] -= size;
       padding = std::max(padding, size - b.size + padding_of(v));
     }
-    std::int64_t most = 0, now = 0;
+    std::int64_t peak = 0, live = 0;
     for (int i = 0; i < p_.nodes.size() + 2; ++i) {
-      now += change[i];
-      most = std::max(most, now);
+      live += change[i];
+      peak = std::max(peak, live);
     }
-    return out_.persistent_end + per_run_bytes_ + most - padding;
+    return out_.persistent_end + per_run_bytes_ + peak - padding;
   }
 
   /// Sets the offsets of the order that needs less memory, or of `order::largest` if both need the same amount.
   constexpr void assign_offsets() {
-    auto found = first_fit(order::largest, std::numeric_limits<std::int64_t>::max());
-    if (found.end > least_end())
-      if (auto const other = first_fit(order::longest_lived, found.end); other.end < found.end) found = other;
+    auto best = first_fit(order::largest, std::numeric_limits<std::int64_t>::max());
+    if (best.end > minimum_end())
+      if (auto const candidate = first_fit(order::longest_lived, best.end); candidate.end < best.end) best = candidate;
     for (int v = 0; v < p_.values.size(); ++v)
-      if (may_share_bytes(v)) out_.buffers[v].offset = found.offsets[v];
-    out_.end = found.end;
+      if (may_share_bytes(v)) out_.buffers[v].offset = best.offsets[v];
+    out_.end = best.end;
   }
 
   program const& p_;
@@ -308,7 +311,7 @@ private:
   std::int64_t reserved_, alignment_;
   std::int64_t per_run_bytes_ = 0; // of the values that `lay_out_per_run` lays out
   memory_layout out_;
-  reference references_[program::maximum_values]{};
+  value_usage usages_[program::maximum_values]{};
   at entered_from_[program::maximum_values]{};
 };
 

@@ -82,14 +82,14 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
       if (n.op->promotes_types) detail::promote_inputs(out, n);
       operand_types types;
       for (auto const& input : n.inputs) types.push_back(out.type_of(input));
-      auto const rule = n.op->infer(types, n.attributes);
-      for (int j = 0; j < rule.outputs.size(); ++j) {
+      auto const inferred = n.op->infer(types, n.attributes);
+      for (int j = 0; j < inferred.outputs.size(); ++j) {
         auto& type = program.values[n.outputs[j].value].type;
         // Every iteration of a repeat must return the type that the first iteration receives.
-        if (n.outputs[j].where == at::next && rule.outputs[j].type != type)
+        if (n.outputs[j].where == at::next && inferred.outputs[j].type != type)
           program.fail(diagnosis_with<refusals::repeat_changes_the_type>(n.line, n.called_from, size_of(type),
-                                                                         size_of(rule.outputs[j].type)));
-        type = rule.outputs[j].type;
+                                                                         size_of(inferred.outputs[j].type)));
+        type = inferred.outputs[j].type;
       }
     }
     program.add_node(n);

@@ -13,16 +13,16 @@ struct nest {
 
   /// The loop nest of `p`; later changes to `p` do not update it.
   constexpr explicit nest(program const& p) {
-    int open = root;
+    int innermost = root;
     for (int i = 0; i < p.nodes.size(); ++i) {
       end[i] = i;
       if (p.nodes[i].kind == node_kind::end) {
-        end[open] = i;
-        open = parent[open];
-        parent[i] = open;
+        end[innermost] = i;
+        innermost = parent[innermost];
+        parent[i] = innermost;
       } else {
-        parent[i] = open;
-        if (p.nodes[i].kind == node_kind::loop) open = i;
+        parent[i] = innermost;
+        if (p.nodes[i].kind == node_kind::loop) innermost = i;
       }
     }
   }
@@ -57,8 +57,8 @@ namespace detail {
 
 /// The innermost loop around node i in which each iteration has a separate instance of the value; for a value without
 /// axes, the loop over micro-batches. Returns the root if no such loop is around node i.
-constexpr int level_of(program const& p, nest const& where, value_info const& info, int i) {
-  for (int loop = where.parent[i]; loop != nest::root; loop = where.parent[loop]) {
+constexpr int level_of(program const& p, nest const& loops, value_info const& info, int i) {
+  for (int loop = loops.parent[i]; loop != nest::root; loop = loops.parent[loop]) {
     int const axis = p.nodes[loop].axis;
     if (info.axes.empty() ? axis == p.micro_batches : p.is_part_of(axis, info.axes.back())) return loop;
   }
@@ -66,9 +66,9 @@ constexpr int level_of(program const& p, nest const& where, value_info const& in
 }
 
 /// The axes of loop `level` and of the loops around it, outermost first.
-constexpr axis_list axes_at(program const& p, nest const& where, int level) {
+constexpr axis_list axes_at(program const& p, nest const& loops, int level) {
   axis_list inside_out, axes;
-  for (int loop = level; loop != nest::root; loop = where.parent[loop]) inside_out.push_back(p.nodes[loop].axis);
+  for (int loop = level; loop != nest::root; loop = loops.parent[loop]) inside_out.push_back(p.nodes[loop].axis);
   for (int k = inside_out.size() - 1; k >= 0; --k) axes.push_back(inside_out[k]);
   return axes;
 }

@@ -21,11 +21,11 @@ namespace detail {
 
 template <class policy> concept has_after = requires { policy::after; };
 
-/// Whether the policy's pass runs after the library's pass `at`. If the policy has `after` but no valid `pass`, returns
-/// true for `built`.
-template <class policy, pass_name at> constexpr bool follows() {
-  if constexpr (has_own_pass<policy>) return policy::after == at;
-  else return has_after<policy> && at == pass_name::built; // `run_own_pass` refuses the program
+/// Whether the policy's pass runs after the library's pass `predecessor`. If the policy has `after` but no valid
+/// `pass`, returns true for `built`.
+template <class policy, pass_name predecessor> constexpr bool follows() {
+  if constexpr (has_own_pass<policy>) return policy::after == predecessor;
+  else return has_after<policy> && predecessor == pass_name::built; // `run_own_pass` refuses the program
 }
 
 /// Runs the policy's pass, or refuses the program if the policy has no valid pass.
@@ -36,9 +36,10 @@ template <class policy> constexpr program run_own_pass(program p) {
   return p;
 }
 
-/// Whether the policies' passes after `at` are constant expressions. `passes`: the `own_passes` of the policies.
-template <class passes, pass_name at, program const& before> concept constant_passes = requires {
-  typename std::bool_constant<(static_cast<void>(passes::template run<at>(before)), true)>;
+/// Whether the policies' passes after `predecessor` are constant expressions. `passes`: the `own_passes` of the
+/// policies.
+template <class passes, pass_name predecessor, program const& before> concept constant_passes = requires {
+  typename std::bool_constant<(static_cast<void>(passes::template run<predecessor>(before)), true)>;
 };
 
 } // namespace detail
@@ -46,21 +47,21 @@ template <class passes, pass_name at, program const& before> concept constant_pa
 /// Runs the passes of policies. `list`: the chosen policies, in the order of their slots.
 template <class list> struct own_passes;
 template <class... policies> struct own_passes<policy_list<policies...>> {
-  /// Whether any of these policies has a pass that follows the library's pass `at`.
-  template <pass_name at> static constexpr bool follow = (detail::follows<policies, at>() || ...);
+  /// Whether any of these policies has a pass that follows the library's pass `predecessor`.
+  template <pass_name predecessor> static constexpr bool follow = (detail::follows<policies, predecessor>() || ...);
 
-  /// The program `p` after the policies' passes that follow `at`, in the order of the slots.
-  template <pass_name at> static constexpr program run(program p) {
-    for_each<at>([&]<class policy>(std::type_identity<policy>) { p = detail::run_own_pass<policy>(p); });
+  /// The program `p` after the policies' passes that follow `predecessor`, in the order of the slots.
+  template <pass_name predecessor> static constexpr program run(program p) {
+    for_each<predecessor>([&]<class policy>(std::type_identity<policy>) { p = detail::run_own_pass<policy>(p); });
     return p;
   }
 
-  /// Runs the policies' passes that follow the library's pass `at`. `before`: the result of `at`, with static storage.
-  /// If no policy's pass follows `at`, returns a reference to `before` itself, which saves the compiler a copy.
-  /// Refused: a pass that is invalid or not a constant expression.
-  template <pass_name at, program const& before> static constexpr decltype(auto) after() {
-    if constexpr (!follow<at>) return (before);
-    else if constexpr (detail::constant_passes<own_passes, at, before>) return run<at>(before);
+  /// Runs the policies' passes that follow the library's pass `predecessor`. `before`: the result of `predecessor`,
+  /// with static storage. If no policy's pass follows `predecessor`, returns a reference to `before` itself, which
+  /// saves the compiler a copy. Refused: a pass that is invalid or not a constant expression.
+  template <pass_name predecessor, program const& before> static constexpr decltype(auto) after() {
+    if constexpr (!follow<predecessor>) return (before);
+    else if constexpr (detail::constant_passes<own_passes, predecessor, before>) return run<predecessor>(before);
     else {
       program p = before;
       p.fail(diagnosis_with<refusals::own_pass_is_not_constant>());
@@ -68,39 +69,39 @@ template <class... policies> struct own_passes<policy_list<policies...>> {
     }
   }
 
-  /// Calls f(name, program) with the result of the library's pass `at`, then with the result of each policy's pass that
-  /// follows `at`. `name`: the name of the library's pass, then of each policy; the C string is valid only during the
-  /// call. `before`: the result of `at`.
-  template <pass_name at, class function> static void report(function const& f, program const& before) {
-    f(name_of(at), before);
+  /// Calls f(name, program) with the result of the library's pass `predecessor`, then with the result of each policy's
+  /// pass that follows `predecessor`. `name`: the name of the library's pass, then of each policy; the C string is
+  /// valid only during the call. `before`: the result of `predecessor`.
+  template <pass_name predecessor, class function> static void report(function const& f, program const& before) {
+    f(name_of(predecessor), before);
     program p = before;
-    for_each<at>([&]<class policy>(std::type_identity<policy>) {
+    for_each<predecessor>([&]<class policy>(std::type_identity<policy>) {
       p = detail::run_own_pass<policy>(p);
       f(policy_name<policy>().c_str(), p);
     });
   }
 
 private:
-  template <pass_name at, class function> static constexpr void for_each(function const& f) {
-    auto const one = [&]<class policy>(std::type_identity<policy> each) {
-      if constexpr (detail::follows<policy, at>()) f(each);
+  template <pass_name predecessor, class function> static constexpr void for_each(function const& f) {
+    auto const run_if_follows = [&]<class policy>(std::type_identity<policy> policy_type) {
+      if constexpr (detail::follows<policy, predecessor>()) f(policy_type);
     };
-    (one(std::type_identity<policies>{}), ...);
+    (run_if_follows(std::type_identity<policies>{}), ...);
   }
 };
 
-/// Runs the policies' passes that follow the library's pass `at`. `before`: the result of `at`, with static storage.
-/// If no policy's pass follows `at`, returns a reference to `before` itself, which saves the compiler a copy. Refused:
-/// a pass that is invalid or not a constant expression.
-template <class policies, pass_name at, program const& before> constexpr decltype(auto) with_policy_passes() {
-  return own_passes<typename policies::in_order>::template after<at, before>();
+/// Runs the policies' passes that follow the library's pass `predecessor`. `before`: the result of `predecessor`, with
+/// static storage. If no policy's pass follows `predecessor`, returns a reference to `before` itself, which saves the
+/// compiler a copy. Refused: a pass that is invalid or not a constant expression.
+template <class policies, pass_name predecessor, program const& before> constexpr decltype(auto) with_policy_passes() {
+  return own_passes<typename policies::in_order>::template after<predecessor, before>();
 }
 
-/// Calls f(name, program) with the result of the library's pass `at` and of each policy's pass that follows `at`.
-/// `name` and `before`: as in `own_passes::report`.
-template <class policies, pass_name at, class function>
+/// Calls f(name, program) with the result of the library's pass `predecessor` and of each policy's pass that follows
+/// `predecessor`. `name` and `before`: as in `own_passes::report`.
+template <class policies, pass_name predecessor, class function>
 void report_policy_passes(function const& f, program const& before) {
-  own_passes<typename policies::in_order>::template report<at>(f, before);
+  own_passes<typename policies::in_order>::template report<predecessor>(f, before);
 }
 
 } // namespace constrain

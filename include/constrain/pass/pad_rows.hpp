@@ -44,10 +44,10 @@ public:
     info.shape.extent[info.shape.rank - 1] = padded_features(info.shape.features(), info.type);
     ref const padded{p_.add_value(info), at::current};
     for (int w = v; w >= 0;) {
-      int const after = next(w);
+      int const successor = next(w);
       p_.values[w].overwritten_by = {};
       p_.values[w].view = {.of = padded, .dimension = info.shape.rank - 1};
-      w = after;
+      w = successor;
     }
   }
 
@@ -70,8 +70,8 @@ private:
   /// Whether the value is a floating-point activation of several rows whose length is not a multiple of 16 bytes, and
   /// is not loop-carried, an accumulator or a view.
   static constexpr bool has_rows_to_pad(value_info const& info) {
-    bool const plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried() && !info.view;
-    return plain && info.shape.rank > 1 && info.shape.rows() > 1 && is_real(info.type) &&
+    bool const is_plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried() && !info.view;
+    return is_plain && info.shape.rank > 1 && info.shape.rows() > 1 && is_real(info.type) &&
            info.shape.features() * size_of(info.type) % 16 != 0;
   }
   /// Records whether an operand of a call may be strided (bit 0 of `strided`), and whether it is an operand or result

@@ -17,8 +17,8 @@ constexpr bool adds_contribution(node const& n, int j) {
 /// nodes.
 class partial_sums {
 public:
-  /// For the program `p` and its loop nest `where`, which must outlive this object.
-  constexpr partial_sums(program const& p, nest const& where) : p_(p), where_(where), loss_(p.result("loss")) {
+  /// For the program `p` and its loop nest `loops`, which must outlive this object.
+  constexpr partial_sums(program const& p, nest const& loops) : p_(p), loops_(loops), loss_(p.result("loss")) {
     for (int v = 0; v < p.values.size(); ++v)
       if (is_gradient(v) || v == loss_.value) sums_.push_back({.value = v});
   }
@@ -32,7 +32,7 @@ public:
 
   /// Records that node i contributes to a value.
   constexpr void contribute(int value, int i) {
-    auto& sum = of(value);
+    auto& sum = sum_of(value);
     if (sum.use >= 0 && !is_gradient(value)) refuse(value, sum.use);
     check_complete(value, i, sum.use);
     sum.contribution = i;
@@ -40,11 +40,11 @@ public:
 
   /// Records that node i uses a value.
   constexpr void use(int value, int i) {
-    auto& sum = of(value);
+    auto& sum = sum_of(value);
     check_complete(value, sum.contribution, i);
     if (sum.use < 0 && sum.contribution >= 0) {
       sum.reduced_after = sum.contribution;
-      sum.reduced_before = where_.child(where_.common(sum.contribution, i), i);
+      sum.reduced_before = loops_.child(loops_.common(sum.contribution, i), i);
     }
     sum.use = i;
   }
@@ -54,10 +54,10 @@ public:
   /// another. Call this function after the last node.
   constexpr void reduce_together() {
     for (auto& sum : sums_)
-      for (auto const& other : sums_) {
-        int const before = other.reduced_before;
-        bool const is_earlier = before > sum.reduced_after && before < sum.reduced_before;
-        if (is_gradient(sum.value) && is_earlier && where_.parent[before] == nest::root) sum.reduced_before = before;
+      for (auto const& candidate : sums_) {
+        int const target = candidate.reduced_before;
+        bool const is_earlier = target > sum.reduced_after && target < sum.reduced_before;
+        if (is_gradient(sum.value) && is_earlier && loops_.parent[target] == nest::root) sum.reduced_before = target;
       }
   }
 
@@ -70,7 +70,7 @@ public:
   /// The first error; `why::nothing` if every sum can be reduced before it is used.
   constexpr diagnosis failure() const { return failure_; }
   /// The last node so far that uses the value; -1: none.
-  constexpr int last_use(int value) { return of(value).use; }
+  constexpr int last_use(int value) { return sum_of(value).use; }
 
 private:
   /// The nodes found so far for one value; -1: none.
@@ -83,7 +83,7 @@ private:
                              // contribution; `reduce_together` may choose an earlier node
   };
 
-  constexpr tracked_sum& of(int value) {
+  constexpr tracked_sum& sum_of(int value) {
     int k = 0;
     while (sums_[k].value != value) ++k;
     return sums_[k];
@@ -93,10 +93,10 @@ private:
   /// over an axis of the value are allowed, because each iteration has a separate sum.
   constexpr void check_complete(int value, int contribution, int use) {
     if (contribution < 0 || use < 0) return;
-    for (int loop = where_.common(contribution, use); loop != nest::root; loop = where_.parent[loop]) {
-      bool over_its_axis = false;
-      for (int axis : p_.values[value].axes) over_its_axis = over_its_axis || p_.is_part_of(p_.nodes[loop].axis, axis);
-      if (!over_its_axis) refuse(value, use);
+    for (int loop = loops_.common(contribution, use); loop != nest::root; loop = loops_.parent[loop]) {
+      bool is_separate = false;
+      for (int axis : p_.values[value].axes) is_separate = is_separate || p_.is_part_of(p_.nodes[loop].axis, axis);
+      if (!is_separate) refuse(value, use);
     }
   }
 
@@ -108,7 +108,7 @@ private:
   }
 
   program const& p_;
-  nest const& where_;
+  nest const& loops_;
   ref loss_;
   diagnosis failure_;
   fixed_vector<tracked_sum, program::maximum_values> sums_;

@@ -24,8 +24,8 @@ public:
     out_.program.distributed = true;
     out_.program.shards = shards_;
     for (int v = 0; v < p.values.size(); ++v)
-      if (stored_layout(p, v, parallelism) == layout::flat) cut(out_.program.values[v]);
-    for (int i = 0; i < p.nodes.size(); ++i) plan_for(i);
+      if (stored_layout(p, v, parallelism) == layout::flat) make_flat(out_.program.values[v]);
+    for (int i = 0; i < p.nodes.size(); ++i) plan_exchanges(i);
     if (shards_ == 1) sums_.reduce_together();
     if (!sums_.failure().ok()) out_.program.fail(sums_.failure());
     if (shards_ > 1)
@@ -52,7 +52,7 @@ private:
   };
 
   /// Makes a value flat: its shape becomes the shape of one shard. Padding makes all shards equally long.
-  constexpr void cut(value_info& info) const {
+  constexpr void make_flat(value_info& info) const {
     info.layout = layout::flat;
     info.full_shape = info.shape;
     info.shape = shape(shard_map{info.full_shape.elements(), shards_, chunk_of(info)}.stored());
@@ -94,7 +94,7 @@ private:
   }
 
   /// Plans the exchanges of the values that node i reads and writes.
-  constexpr void plan_for(int i) {
+  constexpr void plan_exchanges(int i) {
     auto const& n = in_.nodes[i];
     if (n.kind != node_kind::call) return;
     for (int k = 0; k < n.inputs.size(); ++k) {
@@ -130,7 +130,7 @@ private:
     check_loops(value, i);
     int const level = level_of(in_, nest_, in_.values[value], i);
     if (!gathers_.push_back({value, level, nest_.child(level, i), new_full(value, level, false)}))
-      too_large(in_.nodes[i]);
+      refuse_too_large(in_.nodes[i]);
   }
 
   constexpr void plan_reduction(int gradient, int i) {
@@ -140,7 +140,7 @@ private:
     int const k = find_contributions(gradient, level, i);
     if (k >= 0 && contributions_[k].first > sums_.last_use(gradient)) contributions_[k].after = after;
     else if (!contributions_.push_back({gradient, level, i, after, new_contributions(gradient, level, k < 0)}))
-      too_large(in_.nodes[i]);
+      refuse_too_large(in_.nodes[i]);
   }
 
   /// Creates the full tensor that holds a sum of contributions to a gradient. If gradients are reduced once per step,
@@ -174,10 +174,10 @@ private:
       if (!layouts_.reads_in_full(n, input)) continue;
       int const value = n.inputs[input].value;
       int const k = find_gathered(value, i);
-      bool old = k < 0; // not found: an earlier node of the loop writes the value
+      bool is_stale = k < 0; // not found: an earlier node of the loop writes the value
       int const last = nest_.end[nest_.child(level_of(in_, nest_, in_.values[value], i), i)];
-      for (int later = i; later < last; ++later) old = old || writes_elsewhere(value, k, later);
-      if (old) refuse(diagnosis_with<refusals::loop_writes_gathered_value>(), n, value);
+      for (int later = i; later < last; ++later) is_stale = is_stale || writes_elsewhere(value, k, later);
+      if (is_stale) refuse(diagnosis_with<refusals::loop_writes_gathered_value>(), n, value);
     }
   }
 
@@ -195,7 +195,7 @@ private:
     d.line = n.line, d.called_from = n.called_from, d.got = value;
     out_.program.fail(d.with_layouts(n.op->label, out_.program.values[value].layout, layout::replicated));
   }
-  constexpr void too_large(node const& n) {
+  constexpr void refuse_too_large(node const& n) {
     out_.program.fail({why::program_too_large, n.line, n.called_from, gathers_.capacity, gathers_.capacity + 1});
   }
 
@@ -263,7 +263,7 @@ private:
     shard.axes = out_.enclosing;
     shard.accumulates = true; // updates change it in place
     shard.line = info.line;
-    cut(shard);
+    make_flat(shard);
     return {out_.program.add_value(shard), at::current};
   }
   constexpr void keep_shard(ref full, ref shard, int line) {

@@ -77,9 +77,9 @@ template <class passes> constexpr decltype(auto) before_partition() {
 // The programs between passes. A pass that does not apply is skipped, which saves the compilers a copy of the program:
 // they compute the constant with the result of a pass only if this constant is used.
 
-/// Whether a policy's pass follows the library's pass `at`.
-template <class passes, pass_name at>
-inline constexpr bool has_policy_pass = own_passes<typename passes::set::in_order>::template follow<at>;
+/// Whether a policy's pass follows the library's pass `predecessor`.
+template <class passes, pass_name predecessor>
+inline constexpr bool has_policy_pass = own_passes<typename passes::set::in_order>::template follow<predecessor>;
 
 /// The program before mixed precision.
 template <class passes> constexpr decltype(auto) before_cast() {
@@ -247,10 +247,10 @@ template <class plans, std::int64_t limit> struct search_state<plans, limit, 0> 
 };
 
 /// The nodes that the search chooses to drop. Precondition: no state before number `step` is done.
-template <class plans, std::int64_t limit, int step = 1> constexpr node_set searched() {
+template <class plans, std::int64_t limit, int step = 1> constexpr node_set chosen_nodes() {
   if constexpr (constexpr auto const& state = search_state<plans, limit, step>::value; state.is_done)
     return estimate_of<plans>.nodes(state.choice());
-  else return searched<plans, limit, step + 1>();
+  else return chosen_nodes<plans, limit, step + 1>();
 }
 
 /// The nodes that the backward pass recomputes because of checkpoint::budget; empty for other policies and for a
@@ -259,7 +259,7 @@ template <class source> constexpr node_set dropped_nodes() {
   constexpr auto const& checkpointing = source::policies::checkpointing::value;
   if constexpr (checkpointing.searches()) {
     using plans = recomputation_plans<source>;
-    if constexpr (plans::program().failure.ok()) return searched<plans, checkpointing.limit.count()>();
+    if constexpr (plans::program().failure.ok()) return chosen_nodes<plans, checkpointing.limit.count()>();
   }
   return {};
 }

@@ -23,12 +23,13 @@ constexpr int next_shared(program const& p, int v) {
 /// that `p` can use their buffers. `step` may have more of them, such as the parameters of an objective. `p`: a program
 /// without gradients.
 constexpr bool shares_persistent_values(program const& p, program const& step) {
-  int other = -1; // index of a parameter or setting of `step`
+  int in_step = -1; // index of a parameter or setting of `step`
   for (int v = next_shared(p, -1); v < p.values.size(); v = next_shared(p, v)) {
-    other = next_shared(step, other);
-    if (other >= step.values.size()) return false;
-    auto const &info = p.values[v], &same = step.values[other];
-    if (same.name.hash != info.name.hash || same.shape != info.shape || same.axes.size() != info.axes.size())
+    in_step = next_shared(step, in_step);
+    if (in_step >= step.values.size()) return false;
+    auto const &info = p.values[v], &step_info = step.values[in_step];
+    if (step_info.name.hash != info.name.hash || step_info.shape != info.shape ||
+        step_info.axes.size() != info.axes.size())
       return false;
   }
   return true;
@@ -36,18 +37,18 @@ constexpr bool shares_persistent_values(program const& p, program const& step) {
 
 /// Moves each parameter and setting of `p` to its offset in `step`, and each parameter with an average in `step` to the
 /// offset of the average, so that the ops of `p` read the average. Without this move, the settings would have other
-/// offsets if `p` has fewer parameters. `p` and `step`: programs for which `shares_persistent_values` is true. `where`
-/// and `kept`: their memory layouts.
-constexpr void share_persistent_values(memory_layout& where, program const& p, program const& step,
-                                       memory_layout const& kept) {
+/// offsets if `p` has fewer parameters. `p` and `step`: programs for which `shares_persistent_values` is true. `memory`
+/// and `step_memory`: their memory layouts.
+constexpr void share_persistent_values(memory_layout& memory, program const& p, program const& step,
+                                       memory_layout const& step_memory) {
   int source[program::maximum_values]{}; // of `step`, by index of the value: its average, or the value itself
   for (int v = 0; v < step.values.size(); ++v) source[v] = v;
   for (int v = 0; v < step.values.size(); ++v)
     if (step.values[v].is_average) source[step.values[v].belongs_to] = v;
-  int other = -1; // index of a parameter or setting of `step`
+  int in_step = -1; // index of a parameter or setting of `step`
   for (int v = next_shared(p, -1); v < p.values.size(); v = next_shared(p, v)) {
-    other = next_shared(step, other);
-    where.buffers[v].offset = kept.buffers[source[other]].offset;
+    in_step = next_shared(step, in_step);
+    memory.buffers[v].offset = step_memory.buffers[source[in_step]].offset;
   }
 }
 
@@ -65,9 +66,9 @@ template <class passes, class step> constexpr diagnosis failure_of_entry() {
 template <class passes, class step> constexpr memory_layout layout_of_entry(bool is_sound, std::int64_t alignment) {
   if constexpr (std::is_void_v<step>) return plan_memory(passes::final, 0, alignment);
   else {
-    auto where = plan_memory(passes::final, step::where.persistent_end, alignment);
-    if (is_sound && step::failure.ok()) share_persistent_values(where, passes::final, step::final, step::where);
-    return where;
+    auto memory = plan_memory(passes::final, step::where.persistent_end, alignment);
+    if (is_sound && step::failure.ok()) share_persistent_values(memory, passes::final, step::final, step::where);
+    return memory;
   }
 }
 

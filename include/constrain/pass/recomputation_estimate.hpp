@@ -56,42 +56,42 @@ public:
   /// least `cost_limit`, but may be too small, and its `choice` and `bytes` have no meaning.
   constexpr result of(std::uint64_t choice, double cost_limit = std::numeric_limits<double>::infinity()) const {
     result out{.choice = all()};
-    reading read[most_items];           // the reads of each item; clones count as readers
-    std::int64_t change[most_segments]; // by segment: its bytes minus the bytes of the segment before
+    backward_reads reads[maximum_items];   // the reads of each item; clones count as readers
+    std::int64_t change[maximum_segments]; // by segment: its bytes minus the bytes of the segment before
     for (int s = 0; s < segments_; ++s) change[s] = 0;
-    for (int k = 0; k < items_.size(); ++k) read[k] = items_[k].read;
-    auto const add = [&](lifetime when, std::int64_t bytes) {
-      change[segment_[when.begin]] += bytes, change[segment_[when.end]] -= bytes;
+    for (int k = 0; k < items_.size(); ++k) reads[k] = items_[k].reads;
+    auto const add = [&](lifetime life, std::int64_t bytes) {
+      change[segment_[life.begin]] += bytes, change[segment_[life.end]] -= bytes;
     };
     for (int k = items_.size() - 1; k >= 0; --k) {
       auto const& t = items_[k];
-      bool const needed = read[k].first != never;
-      if (needed && !t.is_in(choice)) {
+      bool const is_read = reads[k].first != never;
+      if (is_read && !t.is_in(choice)) {
         out.choice &= ~(std::uint64_t{1} << t.group);
-        add(lifetime_if_kept(t, read[k]), t.all_bytes);
+        add(lifetime_if_kept(t, reads[k]), t.total_bytes);
         continue;
       }
       add({time_of(t.node), t.forward_end}, t.bytes);
-      if (!needed) continue;
-      add({time_of(read[k].first) - 1, read[k].end}, t.bytes);
+      if (!is_read) continue;
+      add({time_of(reads[k].first) - 1, reads[k].end}, t.bytes);
       if ((out.cost += t.cost) >= cost_limit) return out;
       for (int n = t.first_input; n < t.last_input; ++n)
-        read[inputs_[n].item].by_clone(nest_, read[k].first, inputs_[n]);
+        reads[inputs_[n].item].add_clone(nest_, reads[k].first, inputs_[n]);
     }
-    std::int64_t now = 0;
+    std::int64_t live_bytes = 0;
     for (int s = 0; s < segments_; ++s) {
-      now += change[s];
-      out.bytes = std::max(out.bytes, now + others_[s]);
+      live_bytes += change[s];
+      out.bytes = std::max(out.bytes, live_bytes + other_bytes_[s]);
     }
     return out;
   }
 
 private:
   static constexpr int never = detail::rematerialization::never;
-  static constexpr int most_items = 320;     // maximum number of droppable nodes; further nodes are kept
-  static constexpr int most_segments = 1024; // maximum number of segments
+  static constexpr int maximum_items = 320;     // maximum number of droppable nodes; further nodes are kept
+  static constexpr int maximum_segments = 1024; // maximum number of segments
   // Time counts in half nodes: the clones before node i run at time 2 i, and node i runs at time 2 i + 1.
-  static constexpr int most_times = 2 * program::maximum_nodes + 2;
+  static constexpr int maximum_times = 2 * program::maximum_nodes + 2;
   static constexpr int time_of(int node) { return 2 * node + 1; }
 
   /// The times when a value exists, `end` excluded.
@@ -107,19 +107,19 @@ private:
   };
 
   /// The reads of an item in the backward pass.
-  struct reading {
+  struct backward_reads {
     int first = never; // the first reader, or the loop around it that is as deep as the item's node
     int last = -1;     // the same for the last reader
     int end = 0;       // the time when the last read is over
 
     /// Adds the read by a clone that runs before node `node`.
-    constexpr void by_clone(nest const& where, int node, input const& read) {
-      for (int more = read.levels; more > 0; --more) node = where.parent[node];
-      add(node, read.levels > 0 ? time_of(where.end[node]) + 1 : time_of(node) - (read.overwritten ? 1 : 0));
+    constexpr void add_clone(nest const& loops, int node, input const& read) {
+      for (int level = read.levels; level > 0; --level) node = loops.parent[node];
+      add(node, read.levels > 0 ? time_of(loops.end[node]) + 1 : time_of(node) - (read.overwritten ? 1 : 0));
     }
-    constexpr void add(int node, int when_over) {
+    constexpr void add(int node, int end_time) {
       first = std::min(first, node);
-      if (when_over > end) end = when_over, last = node;
+      if (end_time > end) end = end_time, last = node;
     }
   };
 
@@ -127,21 +127,21 @@ private:
   struct item {
     int node = 0, group = 0;
     double cost = 0;
-    std::int64_t bytes = 0, all_bytes = 0; // of the results: of one iteration; of all iterations of a micro-batch
-    int forward_end = 0;                   // time when the node and its last reader in the forward pass are over
-    reading read;                          // the reads in the backward pass if no node is dropped
-    int first_input = 0, last_input = 0;   // the range of its inputs in `inputs_`
-    std::uint64_t op = 0;                  // identity of its op
-    int view_of = -1;                      // the item whose result this item's result is a view of; -1: none
+    std::int64_t bytes = 0, total_bytes = 0; // of the results: of one iteration; of all iterations of a micro-batch
+    int forward_end = 0;                     // time when the node and its last reader in the forward pass are over
+    backward_reads reads;                    // the reads in the backward pass if no node is dropped
+    int first_input = 0, last_input = 0;     // the range of its inputs in `inputs_`
+    std::uint64_t op = 0;                    // identity of its op
+    int view_of = -1;                        // the item whose result this item's result is a view of; -1: none
     constexpr bool is_in(std::uint64_t choice) const { return (choice >> group & 1u) != 0; }
   };
 
   /// When the results of an item exist if they are kept for its last reader in the backward pass.
-  constexpr lifetime lifetime_if_kept(item const& t, reading const& read) const {
-    int home = nest_.parent[t.node];
-    while (!nest_.contains(home, read.last)) home = nest_.parent[home];
-    int const last = nest_.child(home, read.last);
-    return {time_of(nest_.child(home, t.node)), last == read.last ? read.end : time_of(nest_.end[last]) + 1};
+  constexpr lifetime lifetime_if_kept(item const& t, backward_reads const& reads) const {
+    int scope = nest_.parent[t.node];
+    while (!nest_.contains(scope, reads.last)) scope = nest_.parent[scope];
+    int const last = nest_.child(scope, reads.last);
+    return {time_of(nest_.child(scope, t.node)), last == reads.last ? reads.end : time_of(nest_.end[last]) + 1};
   }
 
   /// Whether node i may write its output over the value.
@@ -160,9 +160,10 @@ private:
     auto const droppable = forward.droppable();
     auto const with_views = slice_views(p);
     for (int v = 0; v < p.values.size(); ++v) item_[v] = -1;
-    for (int i = 0; i < forward.forward_nodes() && items_.size() < most_items; ++i) {
+    for (int i = 0; i < forward.forward_nodes() && items_.size() < maximum_items; ++i) {
       if (!droppable.contains(i)) continue;
-      if (auto const& of = with_views.values[p.nodes[i].outputs[0].value].view; of && p.nodes[i].inputs[0] == of.of) {
+      if (auto const& item_view = with_views.values[p.nodes[i].outputs[0].value].view;
+          item_view && p.nodes[i].inputs[0] == item_view.of) {
         add_view(p, i);
         continue;
       }
@@ -172,7 +173,7 @@ private:
         auto const& info = p.values[output.value];
         item_[output.value] = static_cast<short>(items_.size());
         auto const bytes = (info.shape.elements() * size_of(info.type) + 63) / 64 * 64;
-        t.bytes += bytes, t.all_bytes += bytes * iterations(p, info);
+        t.bytes += bytes, t.total_bytes += bytes * iterations(p, info);
       }
       items_.push_back(t);
     }
@@ -199,16 +200,16 @@ private:
   constexpr int group_of(item const& t) {
     for (auto const& other : items_) {
       if (other.node == t.node) break;
-      if (other.op == t.op && other.cost == t.cost && other.all_bytes == t.all_bytes) return other.group;
+      if (other.op == t.op && other.cost == t.cost && other.total_bytes == t.total_bytes) return other.group;
     }
     if (groups_ < maximum_groups) ++groups_;
     return groups_ - 1;
   }
 
   constexpr void find_readers(program const& p, int forward_nodes) {
-    for (int i = 0, next = 0; i < p.nodes.size(); ++i) {
-      bool const is_item = next < items_.size() && items_[next].node == i;
-      if (is_item) items_[next].first_input = inputs_.size();
+    for (int i = 0, next_item = 0; i < p.nodes.size(); ++i) {
+      bool const is_item = next_item < items_.size() && items_[next_item].node == i;
+      if (is_item) items_[next_item].first_input = inputs_.size();
       for (auto const& r : p.nodes[i].inputs) {
         bool const overwritten = overwrites(p, i, r.value);
         for (int k = item_[r.value]; k >= 0; k = items_[k].view_of) {
@@ -216,7 +217,7 @@ private:
           if (is_item) inputs_.push_back(read);
         }
       }
-      if (is_item) items_[next++].last_input = inputs_.size();
+      if (is_item) items_[next_item++].last_input = inputs_.size();
     }
   }
 
@@ -225,17 +226,17 @@ private:
     auto& t = items_[k];
     int const levels = nest_.depth(i) - nest_.depth(t.node);
     int node = i;
-    for (int more = levels; more > 0; --more) node = nest_.parent[node];
+    for (int level = levels; level > 0; --level) node = nest_.parent[node];
     int const end = time_of(nest_.end[node]) + (overwritten && node == i ? 0 : 1);
     if (i < forward_nodes) t.forward_end = std::max(t.forward_end, end);
-    else t.read.add(node, end);
+    else t.reads.add(node, end);
     return {k, levels, overwritten};
   }
 
   /// Marks the times when the lifetime of an item's result can begin or end, and makes a segment from each of these
   /// times to the next.
   constexpr void find_segments(program const& p) {
-    bool is_event[most_times + 1]{};
+    bool is_event[maximum_times + 1]{};
     auto const mark = [&](int node) {
       for (; node != nest::root; node = nest_.parent[node])
         for (int const t : {time_of(node) - 1, time_of(node), time_of(node) + 1, time_of(nest_.end[node]) + 1})
@@ -245,35 +246,35 @@ private:
     for (int i = 0; i < p.nodes.size(); ++i)
       for (auto const& r : p.nodes[i].inputs)
         if (item_[r.value] >= 0) mark(i);
-    std::int64_t change[most_times + 1]{};
-    find_others(p, change);
-    std::int64_t now = 0;
-    for (int t = 0; t < most_times; ++t) {
-      if (t == 0 || (is_event[t] && segments_ < most_segments)) others_[segments_++] = 0;
+    std::int64_t change[maximum_times + 1]{};
+    find_other_bytes(p, change);
+    std::int64_t live_bytes = 0;
+    for (int t = 0; t < maximum_times; ++t) {
+      if (t == 0 || (is_event[t] && segments_ < maximum_segments)) other_bytes_[segments_++] = 0;
       segment_[t] = static_cast<short>(segments_ - 1);
-      now += change[t];
-      others_[segments_ - 1] = std::max(others_[segments_ - 1], now);
+      live_bytes += change[t];
+      other_bytes_[segments_ - 1] = std::max(other_bytes_[segments_ - 1], live_bytes);
     }
   }
   /// Sets the changes, by time, of the bytes of all values that do not persist and are not results of items.
-  constexpr void find_others(program const& p, std::int64_t (&change)[most_times + 1]) const {
-    auto const where = detail::memory_planner(p, 0, 64).lifetimes();
+  constexpr void find_other_bytes(program const& p, std::int64_t (&change)[maximum_times + 1]) const {
+    auto const memory = detail::memory_planner(p, 0, 64).lifetimes();
     for (int v = 0; v < p.values.size(); ++v) {
-      auto const& b = where.buffers[v];
+      auto const& b = memory.buffers[v];
       if (b.size == 0 || item_[v] >= 0 || is_persistent(p.values[v].role)) continue;
       bool const in_run = b.dies < p.nodes.size();
       change[b.born < 0 ? 0 : time_of(b.born)] += b.size;
-      change[in_run ? time_of(b.dies) + (overwrites(p, b.dies, v) ? 0 : 1) : most_times] -= b.size;
+      change[in_run ? time_of(b.dies) + (overwrites(p, b.dies, v) ? 0 : 1) : maximum_times] -= b.size;
     }
   }
 
   nest nest_;
-  fixed_vector<item, most_items> items_; // in the order of their nodes
-  fixed_vector<input, 4 * most_items> inputs_;
+  fixed_vector<item, maximum_items> items_; // in the order of their nodes
+  fixed_vector<input, 4 * maximum_items> inputs_;
   int groups_ = 0, segments_ = 0;
-  short item_[program::maximum_values]{}; // of a value: the item that writes it; -1: none
-  short segment_[most_times]{};           // of a time: its segment
-  std::int64_t others_[most_segments]{};  // of a segment: maximum bytes of the values that are not items
+  short item_[program::maximum_values]{};        // of a value: the item that writes it; -1: none
+  short segment_[maximum_times]{};               // of a time: its segment
+  std::int64_t other_bytes_[maximum_segments]{}; // of a segment: maximum bytes of the values that are not items
 };
 
 } // namespace constrain

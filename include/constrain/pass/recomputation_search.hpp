@@ -42,10 +42,10 @@ struct recomputation_search {
 
   /// The result of the search so far: the cheapest choice that fits; if none fits, the one with the smallest plan.
   constexpr std::uint64_t choice() const {
-    int found = best;
+    int index = best;
     for (int k = 0; best < 0 && k < made.size(); ++k)
-      if (found < 0 || made[k].bytes < made[found].bytes) found = k;
-    return found < 0 ? 0 : made[found].choice;
+      if (index < 0 || made[k].bytes < made[index].bytes) index = k;
+    return index < 0 ? 0 : made[index].choice;
   }
 
   /// The next state of the search. `bytes`: the bytes that the plan of `candidate` takes, or `refused`. `estimate` and
@@ -57,20 +57,20 @@ struct recomputation_search {
 namespace detail {
 
 /// Looks for the next candidate of a search.
-class next_recomputation {
+class candidate_search {
 public:
-  constexpr next_recomputation(recomputation_estimate const& estimate, recomputation_search const& state,
-                               std::int64_t limit)
-      : estimate_(estimate), state_(state), limit_(limit), estimates_left_(most_steps / estimate.steps()),
+  constexpr candidate_search(recomputation_estimate const& estimate, recomputation_search const& state,
+                             std::int64_t limit)
+      : estimate_(estimate), state_(state), limit_(limit), remaining_estimates_(maximum_steps / estimate.steps()),
         cost_limit_(state.best < 0 ? std::numeric_limits<double>::infinity() : 0.99 * state.made[state.best].cost) {
     auto const error_of = [](recomputation_search::made_plan const& m) { return m.bytes - m.estimated; };
-    auto least = error_of(state.made[0]), most = least;
+    auto minimum_error = error_of(state.made[0]), maximum_error = minimum_error;
     for (auto const& m : state.made) {
       if (m.bytes == recomputation_search::refused) continue;
-      least = std::min(least, error_of(m));
-      most = std::max(most, error_of(m));
+      minimum_error = std::min(minimum_error, error_of(m));
+      maximum_error = std::max(maximum_error, error_of(m));
     }
-    error_ = std::max(most - least, (state.made[0].bytes - limit) / 32);
+    error_ = std::max(maximum_error - minimum_error, (state.made[0].bytes - limit) / 32);
     // As long as nothing fits, each plan after the fourth aims lower.
     if (state.best < 0) limit_ = std::max<std::int64_t>(limit - std::max(0, state.made.size() - 3) * error_ / 2, 0);
   }
@@ -97,30 +97,30 @@ public:
   }
 
 private:
-  static constexpr int most_steps = 700'000; // compilers limit the work of a constant expression
+  static constexpr int maximum_steps = 700'000; // compilers limit the work of a constant expression
 
   /// A choice, its cost and the bytes by which its plan is expected to exceed the limit.
-  struct expected {
+  struct scored_choice {
     std::uint64_t choice = 0;
     double cost = 0;
     std::int64_t excess = 0;
   };
 
   /// Changes `choice` as long as a change gives a better candidate. A change drops or keeps one group, or keeps one
-  /// dropped group and drops up to `most_dropped` kept groups.
-  constexpr void improve(std::uint64_t choice, int most_dropped = 1) {
+  /// dropped group and drops up to `maximum_dropped` kept groups.
+  constexpr void improve(std::uint64_t choice, int maximum_dropped = 1) {
     auto const bit = [](int group) { return std::uint64_t{1} << group; };
-    for (bool better = true; better && estimates_left_ > 0; choice = best_.choice) {
-      better = false;
-      for (int a = 0; a < estimate_.size() && estimates_left_ > 0; ++a) {
-        better |= consider(choice ^ bit(a));
+    for (bool has_improved = true; has_improved && remaining_estimates_ > 0; choice = best_.choice) {
+      has_improved = false;
+      for (int a = 0; a < estimate_.size() && remaining_estimates_ > 0; ++a) {
+        has_improved |= consider(choice ^ bit(a));
         if ((choice & bit(a)) == 0) continue;
-        for (int b = 0; b < estimate_.size() && estimates_left_ > 0; ++b) {
+        for (int b = 0; b < estimate_.size() && remaining_estimates_ > 0; ++b) {
           if ((choice & bit(b)) != 0) continue;
           auto const swapped = choice ^ bit(a) ^ bit(b);
-          better |= consider(swapped);
-          for (int c = 0; most_dropped > 1 && c < b; ++c)
-            if ((choice & bit(c)) == 0) better |= consider(swapped ^ bit(c));
+          has_improved |= consider(swapped);
+          for (int c = 0; maximum_dropped > 1 && c < b; ++c)
+            if ((choice & bit(c)) == 0) has_improved |= consider(swapped ^ bit(c));
         }
       }
     }
@@ -128,7 +128,7 @@ private:
 
   /// Makes `choice` the candidate if it is new and better. Returns whether the candidate changed.
   constexpr bool consider(std::uint64_t choice) {
-    if (--estimates_left_ < 0) return false;
+    if (--remaining_estimates_ < 0) return false;
     auto const e = estimate_.of(choice, cost_limit_);
     if (e.cost >= cost_limit_) return false;
     int nearest = recomputation_estimate::maximum_groups + 1;
@@ -151,10 +151,10 @@ private:
   recomputation_estimate const& estimate_;
   recomputation_search const& state_;
   std::int64_t limit_; // the bytes that the plan of the candidate should take at most
-  int estimates_left_;
+  int remaining_estimates_;
   std::int64_t error_ = 0; // by how many bytes the estimates of similar choices can be wrong
   double cost_limit_;      // the candidate must be cheaper than this
-  expected best_;
+  scored_choice best_;
   bool found_ = false;
 };
 
@@ -168,10 +168,10 @@ constexpr recomputation_search recomputation_search::after(recomputation_estimat
   if (bytes <= limit && (best < 0 || e.cost < made[best].cost)) next.best = made.size();
   next.is_done = next.made.size() == maximum_plans || next.best == 0 || next.made[0].bytes == refused;
   if (next.is_done) return next;
-  detail::next_recomputation found(estimate, next, limit);
-  found.run();
-  next.is_done = !found.found() || found.is_hopeless();
-  next.candidate = found.choice();
+  detail::candidate_search search(estimate, next, limit);
+  search.run();
+  next.is_done = !search.found() || search.is_hopeless();
+  next.candidate = search.choice();
   if (next.best < 0 && next.made.size() == 4) next.candidate = estimate.all();
   return next;
 }

@@ -12,11 +12,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Rewrites one forward loop and its reversed loop so that the backward pass recomputes the body of the forward loop.
-/// The forward pass keeps only the loop-carried value, once every `every` iterations.
+/// The forward pass keeps only the loop-carried value, once every `segment_length` iterations.
 class recomputation {
 public:
-  constexpr recomputation(program const& p, int forward, int every)
-      : in_(p), nest_(p), out_(without_nodes(p)), forward_(forward), every_(every), axis_(p.nodes[forward].axis) {
+  constexpr recomputation(program const& p, int forward, int segment_length)
+      : in_(p), nest_(p), out_(without_nodes(p)), forward_(forward), segment_length_(segment_length),
+        axis_(p.nodes[forward].axis) {
     for (int i = forward + 1; i < p.nodes.size(); ++i)
       if (p.nodes[i].kind == node_kind::loop && p.nodes[i].axis == axis_ && p.nodes[i].reversed) reversed_ = i;
   }
@@ -26,26 +27,26 @@ public:
 
   constexpr program run() {
     for (int v = 0; v < in_.values.size(); ++v)
-      if (in_.values[v].loop_carried_axis == axis_ && defined_in(v, forward_)) carried_ = v;
+      if (in_.values[v].loop_carried_axis == axis_ && is_written_in_loop(v, forward_)) carried_ = v;
     int const end = nest_.end[reversed_];
-    if (every_ > 1) {
+    if (segment_length_ > 1) {
       split_axis();
-      keep(0, forward_);
-      segmented_forward();
-      keep(nest_.end[forward_] + 1, reversed_);
-      segmented_backward();
-      keep(end + 1, in_.nodes.size());
+      append_nodes(0, forward_);
+      append_segmented_forward();
+      append_nodes(nest_.end[forward_] + 1, reversed_);
+      append_segmented_backward();
+      append_nodes(end + 1, in_.nodes.size());
     } else {
-      keep(0, reversed_ + 1);
+      append_nodes(0, reversed_ + 1);
       clone_body({carried_, at::current}, {});
-      keep_with_clones(reversed_ + 1, end);
-      keep(end, in_.nodes.size());
+      append_with_clones(reversed_ + 1, end);
+      append_nodes(end, in_.nodes.size());
     }
     return dead_code_elimination(out_.program);
   }
 
 private:
-  constexpr bool defined_in(int v, int loop) const {
+  constexpr bool is_written_in_loop(int v, int loop) const {
     for (int i = loop + 1; i < nest_.end[loop]; ++i)
       for (auto const& output : in_.nodes[i].outputs)
         if (output.value == v) return true;
@@ -57,21 +58,21 @@ private:
     auto& p = out_.program;
     auto const original = p.axes[axis_];
     segments_ = p.add_axis({.name = p.names.add(p.text(original.name), "segment"),
-                            .extent = (original.extent + every_ - 1) / every_,
+                            .extent = (original.extent + segment_length_ - 1) / segment_length_,
                             .original = axis_,
-                            .factor = every_});
+                            .factor = segment_length_});
     iterations_ = p.add_axis({.name = p.names.add(p.text(original.name), "iteration"),
-                              .extent = every_ < original.extent ? every_ : original.extent,
+                              .extent = segment_length_ < original.extent ? segment_length_ : original.extent,
                               .original = axis_,
                               .factor = 1});
-    bool of_the_update[program::maximum_values]{}; // the value is written after both loops; it keeps the axis
+    bool written_by_update[program::maximum_values]{}; // the value is written after both loops; it keeps the axis
     for (int i = nest_.end[reversed_]; i < in_.nodes.size(); ++i)
-      for (auto const& output : in_.nodes[i].outputs) of_the_update[output.value] = true;
+      for (auto const& output : in_.nodes[i].outputs) written_by_update[output.value] = true;
     for (int v = 0; v < p.values.size(); ++v) {
       auto& info = p.values[v];
-      bool const whole_stack = is_persistent(info.role) || info.role == role::compute_copy ||
-                               (info.role == role::gradient && !info.ends_with_update);
-      if (!info.axes.contains(axis_) || whole_stack || of_the_update[v]) continue;
+      bool const keeps_axis = is_persistent(info.role) || info.role == role::compute_copy ||
+                              (info.role == role::gradient && !info.ends_with_update);
+      if (!info.axes.contains(axis_) || keeps_axis || written_by_update[v]) continue;
       axis_list axes;
       for (int axis : info.axes) {
         if (axis != axis_) axes.push_back(axis);
@@ -84,37 +85,37 @@ private:
 
   constexpr void copy(ref from, ref to) { out_.call<op::copy>({from}, {to}, {}, in_.values[carried_].line); }
 
-  /// Adds a value with the type and shape of the loop-carried value. A loop over axis `along` carries the new value.
-  constexpr int new_carried(int along) {
+  /// Adds a value with the type and shape of the loop-carried value. A loop over axis `axis` carries the new value.
+  constexpr int new_carried(int axis) {
     auto const info = in_.values[carried_];
     int const v = out_.new_value({info.type, info.shape}, role::activation, info.line);
-    out_.program.values[v].loop_carried_axis = along;
+    out_.program.values[v].loop_carried_axis = axis;
     return v;
   }
 
   /// Appends the forward loop as a loop over segments, each of which keeps its input.
-  constexpr void segmented_forward() {
+  constexpr void append_segmented_forward() {
     auto const info = in_.values[carried_];
     out_.open(segments_, false);
-    kept_ = out_.new_value({info.type, info.shape}, role::activation, info.line);
-    copy({carried_, at::current}, {kept_, at::current});
+    segment_inputs_ = out_.new_value({info.type, info.shape}, role::activation, info.line);
+    copy({carried_, at::current}, {segment_inputs_, at::current});
     out_.open(iterations_, false);
-    keep(forward_ + 1, nest_.end[forward_]);
+    append_nodes(forward_ + 1, nest_.end[forward_]);
     out_.close();
     out_.close();
   }
 
   /// Appends the reversed loop as a reversed loop over segments. Each iteration recomputes one segment, then runs its
   /// backward pass.
-  constexpr void segmented_backward() {
+  constexpr void append_segmented_backward() {
     out_.open(segments_, true);
     int const recomputed = new_carried(iterations_);
-    copy({kept_, at::current}, {recomputed, at::initial});
+    copy({segment_inputs_, at::current}, {recomputed, at::initial});
     out_.open(iterations_, false);
     clone_body({recomputed, at::current}, {recomputed, at::next});
     out_.close();
     out_.open(iterations_, true);
-    keep_with_clones(reversed_ + 1, nest_.end[reversed_]);
+    append_with_clones(reversed_ + 1, nest_.end[reversed_]);
     out_.close();
     out_.close();
   }
@@ -127,7 +128,7 @@ private:
     clone_of_carried_next_ = next;
     rewrite_nodes(out_, in_, forward_ + 1, nest_.end[forward_], [&](builder&, node n, int) {
       if (n.kind == node_kind::call && is_left_out(n)) return;
-      for (auto& input : n.inputs) input = clone(input);
+      for (auto& input : n.inputs) input = clone_of(input);
       for (auto& output : n.outputs) {
         if (output.value != carried_ && !cloned_[output.value]) {
           auto info = out_.program.values[output.value];
@@ -135,7 +136,7 @@ private:
           if (info.is_loop_carried() && output.where != at::initial) info.axes.pop_back();
           cloned_[output.value] = {out_.program.add_value(info), at::current};
         }
-        output = clone(output);
+        output = clone_of(output);
       }
       out_.program.add_node(n);
     });
@@ -151,7 +152,7 @@ private:
   }
 
   /// The clone of `r`, or `r` if it has none.
-  constexpr ref clone(ref r) const {
+  constexpr ref clone_of(ref r) const {
     if (r.value == carried_) {
       if (r.where == at::current && clone_of_carried_current_) return clone_of_carried_current_;
       if (r.where == at::next && clone_of_carried_next_) return clone_of_carried_next_;
@@ -162,13 +163,13 @@ private:
   }
 
   /// Appends the nodes in [begin, end) unchanged.
-  constexpr void keep(int begin, int end) {
+  constexpr void append_nodes(int begin, int end) {
     rewrite_nodes(out_, in_, begin, end, [](builder& out, node const& n, int) { out.program.add_node(n); });
   }
   /// Appends the nodes in [begin, end). Inputs that have a clone are replaced with the clone.
-  constexpr void keep_with_clones(int begin, int end) {
+  constexpr void append_with_clones(int begin, int end) {
     rewrite_nodes(out_, in_, begin, end, [&](builder&, node n, int) {
-      for (auto& input : n.inputs) input = clone(input);
+      for (auto& input : n.inputs) input = clone_of(input);
       out_.program.add_node(n);
     });
   }
@@ -176,14 +177,14 @@ private:
   program const& in_;
   nest nest_;
   builder out_;
-  int forward_ = -1;    // the forward loop's node
-  int reversed_ = -1;   // the node of its reversed loop; -1: none
-  int every_ = 1;       // iterations in a segment
-  int axis_ = -1;       // axis of both loops
-  int carried_ = -1;    // the loop-carried value
-  int segments_ = -1;   // axis of the segments
-  int iterations_ = -1; // axis of the iterations within a segment
-  int kept_ = -1;       // the value that holds each segment's input
+  int forward_ = -1;        // the forward loop's node
+  int reversed_ = -1;       // the node of its reversed loop; -1: none
+  int segment_length_ = 1;  // iterations in a segment
+  int axis_ = -1;           // axis of both loops
+  int carried_ = -1;        // the loop-carried value
+  int segments_ = -1;       // axis of the segments
+  int iterations_ = -1;     // axis of the iterations within a segment
+  int segment_inputs_ = -1; // the value that holds each segment's input
   ref clone_of_carried_current_, clone_of_carried_next_;
   ref cloned_[program::maximum_values]{}; // the clone of each value of the body
 };

@@ -37,7 +37,7 @@ public:
   static constexpr int never = std::numeric_limits<int>::max(); // above every node's index
 
   /// The clones that a choice of dropped calls needs.
-  struct clones {
+  struct needed_clones {
     int before[program::maximum_nodes]{}; // of a forward node: the node that its clone precedes; `never`: no clone
   };
 
@@ -69,22 +69,23 @@ public:
   }
 
   /// The clones that are needed if the droppable nodes in the set `dropped` are dropped.
-  constexpr clones place(node_set const& dropped) const {
-    clones out;
+  constexpr needed_clones clones_for(node_set const& dropped) const {
+    needed_clones out;
     for (auto& node : out.before) node = never;
-    int needed[program::maximum_values]{}; // of each value: its first reader in the backward pass, clones included
-    for (int v = 0; v < p_.values.size(); ++v) needed[v] = first_reader_[v];
+    int first_reader
+        [program::maximum_values]{}; // of each value: its first reader in the backward pass, clones included
+    for (int v = 0; v < p_.values.size(); ++v) first_reader[v] = first_reader_[v];
     for (int i = first_backward_ - 1; i >= 0; --i) {
       if (!dropped.contains(i) || !droppable_.contains(i)) continue;
       int first = never;
       for (auto const& output : p_.nodes[i].outputs)
-        first = needed[output.value] < first ? needed[output.value] : first;
+        first = first_reader[output.value] < first ? first_reader[output.value] : first;
       if (first == never) continue;
       out.before[i] = first;
       for (auto const& input : p_.nodes[i].inputs)
         if (int const writer = writer_[input.value]; writer >= 0 && droppable_.contains(writer)) {
-          int const here = beside(first, writer);
-          needed[input.value] = here < needed[input.value] ? here : needed[input.value];
+          int const reader = at_depth_of(first, writer);
+          first_reader[input.value] = reader < first_reader[input.value] ? reader : first_reader[input.value];
         }
     }
     return out;
@@ -92,12 +93,12 @@ public:
 
   /// The program after the droppable nodes in the set `dropped` are dropped.
   constexpr program run(node_set const& dropped) const {
-    auto const placed = place(dropped);
+    auto const inserted = clones_for(dropped);
     // Lists of the clones before each node, in the order of the forward pass.
     int first[program::maximum_nodes]{}, next[program::maximum_nodes]{};
     for (auto& node : first) node = -1;
     for (int i = first_backward_ - 1; i >= 0; --i)
-      if (int const node = placed.before[i]; node != never) next[i] = first[node], first[node] = i;
+      if (int const node = inserted.before[i]; node != never) next[i] = first[node], first[node] = i;
     int clone[program::maximum_values]{}; // of each value: the value that the clone of its writer writes; -1: none
     for (auto& value : clone) value = -1;
     auto const read_clones = [&](node& n) {
@@ -106,15 +107,15 @@ public:
     };
     auto const out = rewrite(p_, [&](builder& b, node n, int i) {
       for (int forward = first[i]; forward >= 0; forward = next[forward]) {
-        node again = p_.nodes[forward];
-        read_clones(again);
-        for (auto& output : again.outputs) {
+        node clone_node = p_.nodes[forward];
+        read_clones(clone_node);
+        for (auto& output : clone_node.outputs) {
           auto info = b.program.values[output.value];
           info.axes = b.enclosing;
           output.value = clone[output.value] = b.program.add_value(info);
         }
-        again.backward = true;
-        b.program.add_node(again);
+        clone_node.backward = true;
+        b.program.add_node(clone_node);
       }
       if (i >= first_backward_) read_clones(n);
       b.program.add_node(n);
@@ -131,11 +132,11 @@ public:
     for (auto const& r : n.inputs) inputs.push_back({p_.values[r.value].type, p_.values[r.value].shape});
     for (auto const& r : n.outputs) outputs.push_back({p_.values[r.value].type, p_.values[r.value].shape});
     auto const c = n.op->cost_of(inputs, outputs, n.attributes);
-    double const once = c.flops + operations_per_byte * (c.bytes_read + c.bytes_written);
+    double const iteration_cost = c.flops + operations_per_byte * (c.bytes_read + c.bytes_written);
     double iterations = 1;
     for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop])
       iterations *= static_cast<double>(p_.axes[p_.nodes[loop].axis].extent);
-    return once * iterations;
+    return iteration_cost * iterations;
   }
 
 private:
@@ -166,9 +167,9 @@ private:
         droppable_.remove(writer);
         continue;
       }
-      int const here = beside(i, writer);
-      if (i < first_backward_) last_reader_[input.value] = here;
-      else if (here < first_reader_[input.value]) first_reader_[input.value] = here;
+      int const reader = at_depth_of(i, writer);
+      if (i < first_backward_) last_reader_[input.value] = reader;
+      else if (reader < first_reader_[input.value]) first_reader_[input.value] = reader;
     }
   }
 
@@ -192,15 +193,15 @@ private:
   /// Whether node i is in loops over the axes of the loops around node `forward`, in the same order.
   constexpr bool is_in_loops_of(int i, int forward) const {
     int a = nest_.parent[i], b = nest_.parent[forward];
-    for (int more = nest_.depth(i) - nest_.depth(forward); more > 0; --more) a = nest_.parent[a];
+    for (int level = nest_.depth(i) - nest_.depth(forward); level > 0; --level) a = nest_.parent[a];
     if (nest_.depth(i) < nest_.depth(forward)) return false;
     for (; b != nest::root; a = nest_.parent[a], b = nest_.parent[b])
       if (a != b && p_.nodes[a].axis != p_.nodes[b].axis) return false;
     return true;
   }
   /// Node i, or the loop around node i, at the depth of node `forward`.
-  constexpr int beside(int i, int forward) const {
-    for (int more = nest_.depth(i) - nest_.depth(forward); more > 0; --more) i = nest_.parent[i];
+  constexpr int at_depth_of(int i, int forward) const {
+    for (int level = nest_.depth(i) - nest_.depth(forward); level > 0; --level) i = nest_.parent[i];
     return i;
   }
 
@@ -209,8 +210,8 @@ private:
   int first_backward_ = 0; // the first node of the backward pass
   node_set droppable_;
   int writer_[program::maximum_values]{};       // of a value: its writer, if `find_droppable` marked it; -1: none
-  int first_reader_[program::maximum_values]{}; // of a value: `beside` of its first backward reader; `never`: none
-  int last_reader_[program::maximum_values]{};  // of a value: `beside` of its last forward reader; -1: none
+  int first_reader_[program::maximum_values]{}; // of a value: `at_depth_of` of its first backward reader; `never`: none
+  int last_reader_[program::maximum_values]{};  // of a value: `at_depth_of` of its last forward reader; -1: none
 };
 
 } // namespace detail

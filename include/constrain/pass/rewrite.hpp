@@ -28,9 +28,9 @@ constexpr void remove_nodes(program& p, bool const (&removed)[program::maximum_n
 /// the axes of the loops around the node, so that new values get these axes; the nodes at the beginning and end of a
 /// loop count as outside of the loop.
 template <class function>
-constexpr void rewrite_nodes(builder& out, program const& from, int begin, int end, function const& f) {
+constexpr void rewrite_nodes(builder& out, program const& source, int begin, int end, function const& f) {
   for (int i = begin; i < end; ++i) {
-    auto const& n = from.nodes[i];
+    auto const& n = source.nodes[i];
     if (n.kind == node_kind::end) out.enclosing.pop_back();
     f(out, n, i);
     if (n.kind == node_kind::loop) out.enclosing.push_back(n.axis);

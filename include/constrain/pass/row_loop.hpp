@@ -30,8 +30,8 @@ namespace detail {
 /// Whether `r` is a plain activation of at least `smallest_bytes`, with one writer and more rows than one chunk.
 constexpr bool is_large_activation(program const& p, ref r, std::int64_t smallest_bytes) {
   auto const& info = p.values[r.value];
-  bool const plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried();
-  if (!plain || info.shape.rank == 0 || info.shape.elements() * size_of(info.type) < smallest_bytes) return false;
+  bool const is_plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried();
+  if (!is_plain || info.shape.rank == 0 || info.shape.elements() * size_of(info.type) < smallest_bytes) return false;
   return logit_rows(info.shape.rows()) < info.shape.rows() && writer_of(p, r) >= 0;
 }
 
@@ -46,7 +46,7 @@ public:
   /// Finds the nodes of the row loop. Returns whether they can process a chunk of rows at a time, and compute a loss.
   constexpr bool applies() {
     auto const& n = p_.nodes[head_];
-    if ((n.op->layouts.outputs.rows & 1u) == 0 || !is_taken_in_rows(n.outputs[0])) return false;
+    if ((n.op->layouts.outputs.rows & 1u) == 0 || !accepts_row_chunks(n.outputs[0])) return false;
     add(head_);
     for (int i = head_ + 1; i < p_.nodes.size(); ++i) // readers of a value come after its writer
       if (reads_large(p_.nodes[i])) add(i);
@@ -68,7 +68,7 @@ private:
   }
 
   /// Whether node i is in the same loop as the head and can process a chunk of rows of `r` at a time.
-  constexpr bool takes_rows(int i, ref r) const {
+  constexpr bool accepts_rows(int i, ref r) const {
     auto const& n = p_.nodes[i];
     if (nest_.parent[i] != nest_.parent[head_]) return false;
     for (int k = 0; k < n.inputs.size(); ++k)
@@ -78,9 +78,9 @@ private:
     return true;
   }
   /// Whether all nodes that read `r` can process a chunk of its rows at a time.
-  constexpr bool is_taken_in_rows(ref r) const {
+  constexpr bool accepts_row_chunks(ref r) const {
     for (int i = 0; i < p_.nodes.size(); ++i)
-      if (p_.nodes[i].inputs.contains(r) && !takes_rows(i, r)) return false;
+      if (p_.nodes[i].inputs.contains(r) && !accepts_rows(i, r)) return false;
     return true;
   }
 
@@ -92,9 +92,9 @@ private:
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p_.values[n.outputs[j].value];
       bool const by_rows = (n.op->layouts.outputs.rows >> j & 1u) != 0;
-      bool const like_head = info.shape == p_.values[head_output().value].shape;
-      if (by_rows && like_head && is_large_activation(p_, n.outputs[j], smallest_bytes_) &&
-          is_taken_in_rows(n.outputs[j]))
+      bool const has_head_shape = info.shape == p_.values[head_output().value].shape;
+      if (by_rows && has_head_shape && is_large_activation(p_, n.outputs[j], smallest_bytes_) &&
+          accepts_row_chunks(n.outputs[j]))
         large_[n.outputs[j].value] = true;
       if (!by_rows && info.shape.elements() == 1 && info.role != role::gradient) loss_ = true;
       written_[n.outputs[j].value] = by_rows ? written::by_rows : written::as_sum;
@@ -124,20 +124,20 @@ private:
   }
   /// Whether a node of the row loop can read its input k inside the loop.
   constexpr bool can_read(node const& n, int k) const {
-    auto const how = written_[n.inputs[k].value];
-    if ((n.op->layouts.inputs.rows >> k & 1u) != 0) return how == written::outside || how == written::by_rows;
-    return how == written::outside || (how == written::constant && like(n.inputs[k]).value >= 0);
+    auto const writer = written_[n.inputs[k].value];
+    if ((n.op->layouts.inputs.rows >> k & 1u) != 0) return writer == written::outside || writer == written::by_rows;
+    return writer == written::outside || (writer == written::constant && input_like(n.inputs[k]).value >= 0);
   }
 
   /// A value from outside the row loop with the type and shape of `constant`. It replaces the loss as the input of
   /// op::constant_like, so that the constant can be computed before the loop. Empty if there is no such value.
-  constexpr ref like(ref constant) const {
-    auto const& wanted = p_.values[constant.value];
+  constexpr ref input_like(ref constant) const {
+    auto const& constant_info = p_.values[constant.value];
     for (int i = head_; i <= last_; ++i)
       for (auto const& input : p_.nodes[i].inputs) {
         auto const& info = p_.values[input.value];
-        if (in_loop_[i] && written_[input.value] == written::outside && info.type == wanted.type &&
-            info.shape == wanted.shape && info.axes.size() <= wanted.axes.size())
+        if (in_loop_[i] && written_[input.value] == written::outside && info.type == constant_info.type &&
+            info.shape == constant_info.shape && info.axes.size() <= constant_info.axes.size())
           return input;
       }
     return {};
@@ -156,7 +156,7 @@ private:
   constexpr bool can_leave_out_rows(ref labels) const {
     if (!labels || !p_.nth(port_kind::label, 0).ignorable || p_.values[labels.value].shape.elements() != rows())
       return false;
-    bool zero[program::maximum_values]{}; // the value is 0 in rows whose label is ignored
+    bool is_zero[program::maximum_values]{}; // the value is 0 in rows whose label is ignored
     for (int i = head_ + 1; i <= last_; ++i) {
       auto const& n = p_.nodes[i];
       if (!in_loop_[i]) continue;
@@ -164,15 +164,15 @@ private:
       for (int k = 0; k < n.inputs.size(); ++k) {
         bool const labelled = (n.op->label_inputs >> k & 1u) != 0;
         if (labelled && n.inputs[k] != labels) return false;
-        ignores = ignores || zero[n.inputs[k].value];
+        ignores = ignores || is_zero[n.inputs[k].value];
       }
       if (!ignores) return false;
-      zero[n.outputs[0].value] = true;
+      is_zero[n.outputs[0].value] = true;
     }
     for (int v = 0; v < p_.values.size(); ++v) {
       auto const& info = p_.values[v];
-      bool const plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried();
-      if (is_joined(v) && !(plain && zero[v])) return false;
+      bool const is_plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried();
+      if (is_joined(v) && !(is_plain && is_zero[v])) return false;
     }
     return true;
   }
@@ -187,9 +187,9 @@ private:
 
   /// For each value of the row loop, its replacement in one copy of the loop body.
   struct body {
-    ref of[program::maximum_values]{};
+    ref refs[program::maximum_values]{};
     constexpr body() { // g++ 12 would zero-fill an aggregate, and a zero is not an empty reference
-      for (auto& r : of) r = ref();
+      for (auto& r : refs) r = ref();
     }
   };
   /// Reshapes each input that the loop reads by rows: to (rows, features) or, if it has one element per row, to (rows).
@@ -229,8 +229,8 @@ constexpr program row_looping::run() const {
     if (i != last_) return;
     append_loop(out);
     for (int k = head_; k < last_; ++k) {
-      bool const moved = after_loop_[k] && written_[p_.nodes[k].outputs[0].value] != written::constant;
-      if (moved) out.program.add_node(p_.nodes[k]);
+      bool const is_moved = after_loop_[k] && written_[p_.nodes[k].outputs[0].value] != written::constant;
+      if (is_moved) out.program.add_node(p_.nodes[k]);
     }
   });
   return out.program;
@@ -240,24 +240,24 @@ constexpr void row_looping::append_loop(builder& out) const {
   for (int k = head_; k < last_; ++k) {
     node n = p_.nodes[k];
     if (!after_loop_[k] || written_[n.outputs[0].value] != written::constant) continue;
-    n.inputs[0] = like(n.outputs[0]);
+    n.inputs[0] = input_like(n.outputs[0]);
     out.program.add_node(n);
   }
   for (int v = 0; v < p_.values.size(); ++v)
     if (written_[v] == written::as_sum) out.program.values[v].accumulates = true;
   auto const flat = flatten(out);
   ref order;
-  if (labels_) order = out.call<op::valid_first>({flat.of[labels_.value]}).outputs[0];
+  if (labels_) order = out.call<op::valid_first>({flat.refs[labels_.value]}).outputs[0];
   for (int v = 0; order && v < p_.values.size(); ++v)
     if (is_joined(v)) out.program.values[v].accumulates = true;
-  auto const chunk = logit_rows(rows()), iterations = rows() / chunk, left = rows() % chunk;
+  auto const chunk = logit_rows(rows()), iterations = rows() / chunk, remainder_rows = rows() % chunk;
   body chunks, remainder;
   if (iterations > 1) out.open(add_rows_axis(out, order, 0, chunk, iterations), false);
   chunks = append_body(out, flat, order, 0, chunk, iterations);
   if (iterations > 1) out.close();
-  if (left > 0) {
-    if (order) out.open(add_rows_axis(out, order, iterations * chunk, left, 1), false);
-    remainder = append_body(out, flat, order, iterations * chunk, left, 1);
+  if (remainder_rows > 0) {
+    if (order) out.open(add_rows_axis(out, order, iterations * chunk, remainder_rows, 1), false);
+    remainder = append_body(out, flat, order, iterations * chunk, remainder_rows, 1);
     if (order) out.close();
   }
   for (int v = 0; !order && v < p_.values.size(); ++v)
@@ -277,47 +277,47 @@ constexpr row_looping::body row_looping::flatten(builder& out) const {
     for (int k = 0; in_loop_[i] && k < p_.nodes[i].inputs.size(); ++k) {
       ref const r = p_.nodes[i].inputs[k];
       bool const by_rows = (p_.nodes[i].op->layouts.inputs.rows >> k & 1u) != 0;
-      if (!by_rows || written_[r.value] == written::by_rows || flat.of[r.value]) continue;
+      if (!by_rows || written_[r.value] == written::by_rows || flat.refs[r.value]) continue;
       auto const s = rows_of(r, rows());
-      flat.of[r.value] = s == p_.values[r.value].shape ? r : out.call<op::reshape>({r}, {}, {.to = s}).outputs[0];
+      flat.refs[r.value] = s == p_.values[r.value].shape ? r : out.call<op::reshape>({r}, {}, {.to = s}).outputs[0];
     }
   return flat;
 }
 
 constexpr row_looping::body row_looping::append_body(builder& out, body const& flat, ref order, std::int64_t begin,
                                                      std::int64_t extent, std::int64_t iterations) const {
-  body here;
-  auto const part_of = [&](ref all) {
-    return out.call<op::slice>({all}, {}, {.begin = begin, .extent = extent, .iterations = iterations}).outputs[0];
+  body result;
+  auto const slice_of = [&](ref full) {
+    return out.call<op::slice>({full}, {}, {.begin = begin, .extent = extent, .iterations = iterations}).outputs[0];
   };
-  ref const rows = order ? part_of(order) : order;
+  ref const rows = order ? slice_of(order) : order;
   for (int v = 0; v < p_.values.size(); ++v)
-    if (ref const all = flat.of[v])
-      here.of[v] = order ? out.call<op::gather_rows>({all, rows}).outputs[0] : part_of(all);
+    if (ref const full = flat.refs[v])
+      result.refs[v] = order ? out.call<op::gather_rows>({full, rows}).outputs[0] : slice_of(full);
   for (int i = head_; i <= last_; ++i) {
     if (!in_loop_[i]) continue;
     node n = p_.nodes[i];
     for (auto& input : n.inputs)
-      if (here.of[input.value]) input = here.of[input.value];
+      if (result.refs[input.value]) input = result.refs[input.value];
     for (int j = 0; j < n.outputs.size(); ++j)
       if ((n.op->layouts.outputs.rows >> j & 1u) != 0) n.outputs[j] = {};
     out.called_from = n.called_from;
     auto const appended = out.append(*n.op, n);
     for (int j = 0; j < n.outputs.size(); ++j)
-      if (!n.outputs[j]) here.of[p_.nodes[i].outputs[j].value] = appended.outputs[j];
+      if (!n.outputs[j]) result.refs[p_.nodes[i].outputs[j].value] = appended.outputs[j];
   }
   out.called_from = 0;
   for (int v = 0; order && v < p_.values.size(); ++v)
-    if (is_joined(v)) out.call<op::scatter_rows>({here.of[v], rows}, {{v}}, {.to = p_.values[v].shape});
-  return here;
+    if (is_joined(v)) out.call<op::scatter_rows>({result.refs[v], rows}, {{v}}, {.to = p_.values[v].shape});
+  return result;
 }
 
 constexpr void row_looping::join(builder& out, ref r, body const& chunks, body const& remainder,
                                  std::int64_t iterations) const {
-  ref all = chunks.of[r.value];
-  if (iterations > 1) all = out.call<op::stack>({all}, {}, {.iterations = iterations}).outputs[0];
-  if (ref const rest = remainder.of[r.value]) all = out.call<op::concatenate>({all, rest}).outputs[0];
-  out.call<op::reshape>({all}, {r}, {.to = p_.values[r.value].shape});
+  ref full = chunks.refs[r.value];
+  if (iterations > 1) full = out.call<op::stack>({full}, {}, {.iterations = iterations}).outputs[0];
+  if (ref const last_rows = remainder.refs[r.value]) full = out.call<op::concatenate>({full, last_rows}).outputs[0];
+  out.call<op::reshape>({full}, {r}, {.to = p_.values[r.value].shape});
 }
 
 } // namespace detail

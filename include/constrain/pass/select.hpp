@@ -22,9 +22,9 @@ template <class source> constexpr op_set missing_for_attention() {
 /// `missing`: the ops without a kernel. With `attention.only_with_kernels`, the program does not change if flash
 /// attention or its gradient is one of these ops.
 constexpr program select_attention(program const& p, slot_of::attention const& attention, op_set const& missing = {}) {
-  bool const runs =
+  bool const has_kernels =
       !missing.contains(info_of<op::flash_attention>) && !missing.contains(info_of<op::flash_attention_gradient>);
-  if (!attention.tiled || (attention.only_with_kernels && !runs) || !p.failure.ok()) return p;
+  if (!attention.tiled || (attention.only_with_kernels && !has_kernels) || !p.failure.ok()) return p;
   program out = p;
   for (auto& n : out.nodes) {
     if (!calls(n, info_of<op::attention>)) continue;

@@ -46,10 +46,10 @@ private:
   /// Whether `r` keeps its elements until the iteration ends (`keeps_its_value` checks persistent values). A
   /// loop-carried value has one instance that the iteration reads and a different instance that the iteration writes.
   /// The loop may overwrite the initial instance.
-  constexpr bool is_steady(ref r) const {
+  constexpr bool keeps_elements(ref r) const {
     auto const& info = p_.values[r.value];
-    bool const within = r.where == at::current || r.where == at::next;
-    return !info.accumulates && info.role != role::result && (!info.is_loop_carried() || within);
+    bool const is_inside_loop = r.where == at::current || r.where == at::next;
+    return !info.accumulates && info.role != role::result && (!info.is_loop_carried() || is_inside_loop);
   }
   /// Whether a node after node i reads or writes `r`.
   constexpr bool is_used_after(ref r, int i) const {
@@ -58,25 +58,25 @@ private:
     return false;
   }
 
-  /// Whether slices of `of` along this dimension consist of rows of equal length at equal distances.
-  static constexpr bool keeps_rows(shape const& of, int dimension) {
-    for (int d = 0; d < dimension && dimension + 1 < of.rank; ++d)
-      if (of.extent[d] != 1) return false;
+  /// Whether slices of `source` along this dimension consist of rows of equal length at equal distances.
+  static constexpr bool keeps_rows(shape const& source, int dimension) {
+    for (int d = 0; d < dimension && dimension + 1 < source.rank; ++d)
+      if (source.extent[d] != 1) return false;
     return true;
   }
 
   /// Whether `locate` can follow all views, no strided view of `r` is reshaped, and every op that reads or writes such
   /// a view accepts strided rows.
-  constexpr bool is_taken_in_rows(ref r) const {
+  constexpr bool allows_views(ref r) const {
     bool strided[program::maximum_values]{}; // whether the value is a strided view of `r`
-    bool any = false;
+    bool has_strided = false;
     for (int v : views_) {
       if (!is_shallow(v)) return false;
       if (!is_view_of(v, r.value) || locate(p_, {v}).row_stride == 0) continue;
       if (is_reshaped(v)) return false;
-      any = strided[v] = true;
+      has_strided = strided[v] = true;
     }
-    for (int i = 0; any && i < p_.nodes.size(); ++i) {
+    for (int i = 0; has_strided && i < p_.nodes.size(); ++i) {
       auto const& n = p_.nodes[i];
       for (int k = 0; k < n.inputs.size(); ++k)
         if (strided[n.inputs[k].value] && (n.op->strided_inputs >> k & 1u) == 0) return false;
@@ -93,24 +93,24 @@ private:
   }
   /// Whether the view `v` has all elements of the value that it is a view of, in rows of a different length.
   constexpr bool is_reshaped(int v) const {
-    auto const& of = p_.values[p_.values[v].view.of.value].shape;
+    auto const& viewed = p_.values[p_.values[v].view.of.value].shape;
     auto const& s = p_.values[v].shape;
-    return s.elements() == of.elements() && s.features() != of.features();
+    return s.elements() == viewed.elements() && s.features() != viewed.features();
   }
-  constexpr bool is_view_of(int v, int of) const {
-    while (v != of && p_.values[v].view) v = p_.values[v].view.of.value;
-    return v == of;
+  constexpr bool is_view_of(int v, int viewed) const {
+    while (v != viewed && p_.values[v].view) v = p_.values[v].view.of.value;
+    return v == viewed;
   }
 
-  /// Whether no node reads `part` after a node has written the root of `source`. Always true if the root is
+  /// Whether no node reads `result` after a node has written the root of `source`. Always true if the root is
   /// not persistent.
-  constexpr bool keeps_its_value(ref source, ref part) const {
+  constexpr bool keeps_its_value(ref source, ref result) const {
     ref const root = root_of(p_, source);
     if (!is_persistent(p_.values[root.value].role)) return true;
-    bool written = false;
+    bool is_written = false;
     for (auto const& n : p_.nodes) {
-      if (written && n.inputs.contains(part)) return false;
-      for (auto const& output : n.outputs) written = written || root_of(p_, output) == root;
+      if (is_written && n.inputs.contains(result)) return false;
+      for (auto const& output : n.outputs) is_written = is_written || root_of(p_, output) == root;
     }
     return true;
   }
@@ -127,20 +127,21 @@ private:
   /// Makes the result of the slice or reshape at node i a view of its input, if possible. Returns whether it is
   /// possible.
   constexpr bool view_result(int i) {
-    auto const seen = view_of_input(i);
-    ref const source = seen.of, part = p_.nodes[i].outputs[0];
-    if (!is_plain(part) || p_.values[part.value].view || !is_steady(source)) return false;
-    if (!keeps_rows(p_.values[source.value].shape, seen.dimension) || !keeps_its_value(source, part)) return false;
-    p_.values[part.value].view = seen;
-    views_.push_back(part.value);
+    auto const new_view = view_of_input(i);
+    ref const source = new_view.of, result = p_.nodes[i].outputs[0];
+    if (!is_plain(result) || p_.values[result.value].view || !keeps_elements(source)) return false;
+    if (!keeps_rows(p_.values[source.value].shape, new_view.dimension) || !keeps_its_value(source, result))
+      return false;
+    p_.values[result.value].view = new_view;
+    views_.push_back(result.value);
     p_.nodes[i].outputs.count = 0; // the node itself no longer writes its result
-    if (is_taken_in_rows(part)) {
+    if (allows_views(result)) {
       p_.nodes[i].inputs.count = 0;
       return true;
     }
-    p_.values[part.value].view = {};
+    p_.values[result.value].view = {};
     views_.pop_back();
-    p_.nodes[i].outputs.push_back(part);
+    p_.nodes[i].outputs.push_back(result);
     return false;
   }
 
@@ -163,38 +164,38 @@ private:
   /// Operand k of the concatenation, stack or reshape `n` as a view of the result. `begin`: in a concatenation, the
   /// index at which the operand begins.
   constexpr view view_of_result(node const& n, int k, std::int64_t begin) const {
-    ref const whole = n.outputs[0];
-    auto const& part = p_.values[n.inputs[k].value];
-    if (calls(n, info_of<op::stack>)) return {whole, 0, 0, part.axes.back(), part.shape.extent[0]};
-    if (calls(n, info_of<op::reshape>)) return {whole};
-    return {whole, unpack<op::concatenate::options>(n.attributes).dimension, begin};
+    ref const result = n.outputs[0];
+    auto const& operand = p_.values[n.inputs[k].value];
+    if (calls(n, info_of<op::stack>)) return {result, 0, 0, operand.axes.back(), operand.shape.extent[0]};
+    if (calls(n, info_of<op::reshape>)) return {result};
+    return {result, unpack<op::concatenate::options>(n.attributes).dimension, begin};
   }
 
   /// Makes the operands of the concatenation, stack or reshape at node i views of its result, if all of them can be
   /// views. Returns whether they can.
   constexpr bool view_operands(int i) {
     auto const n = p_.nodes[i];
-    ref const whole = n.outputs[0];
-    bool const computed = p_.values[whole.value].role == role::activation;
+    ref const result = n.outputs[0];
+    bool const is_activation = p_.values[result.value].role == role::activation;
     // A loop that starts from the result may overwrite the result.
-    bool const starts_a_loop = whole.where == at::initial || whole.where == at::final;
-    if (!computed || p_.values[whole.value].accumulates) return false;
+    bool const starts_a_loop = result.where == at::initial || result.where == at::final;
+    if (!is_activation || p_.values[result.value].accumulates) return false;
     std::int64_t begin = 0;
     int viewed = 0;
     bool fits = true;
     for (; viewed < n.inputs.size() && fits; ++viewed) {
-      auto& part = p_.values[n.inputs[viewed].value];
-      auto const seen = view_of_result(n, viewed, begin);
-      fits = is_plain(n.inputs[viewed]) && !part.view && is_written_beside(n.inputs[viewed], i) &&
-             keeps_rows(p_.values[whole.value].shape, seen.dimension) &&
+      auto& operand = p_.values[n.inputs[viewed].value];
+      auto const new_view = view_of_result(n, viewed, begin);
+      fits = is_plain(n.inputs[viewed]) && !operand.view && is_written_beside(n.inputs[viewed], i) &&
+             keeps_rows(p_.values[result.value].shape, new_view.dimension) &&
              !(starts_a_loop && is_used_after(n.inputs[viewed], i));
       if (!fits) break;
-      part.view = seen;
+      operand.view = new_view;
       views_.push_back(n.inputs[viewed].value);
-      begin += part.shape.extent[seen.dimension];
+      begin += operand.shape.extent[new_view.dimension];
     }
     p_.nodes[i].inputs.count = p_.nodes[i].outputs.count = 0; // the node itself no longer reads or writes anything
-    fits = fits && is_taken_in_rows(whole);
+    fits = fits && allows_views(result);
     if (fits) return true;
     for (int k = 0; k < viewed; ++k) {
       p_.values[n.inputs[k].value].view = {};

@@ -22,12 +22,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 constexpr layout stored_layout(program const& p, int value, slot_of::parallelism const& parallelism) {
   if (parallelism.shards == 1) return layout::replicated;
   auto const& info = p.values[value];
-  bool const all = parallelism.stage == 3;
+  bool const shards_parameters = parallelism.stage == 3;
   if (info.is_average) return stored_layout(p, info.belongs_to, parallelism);
   bool const is_working_copy = info.role == role::workspace && info.belongs_to >= 0;
   if (info.role == role::gradient || info.role == role::state || is_working_copy) return layout::flat;
-  if (info.role == role::compute_copy) return all ? layout::flat : layout::replicated;
-  if (is_parameter(info.role)) return all || is_copied(p, value) ? layout::flat : layout::replicated;
+  if (info.role == role::compute_copy) return shards_parameters ? layout::flat : layout::replicated;
+  if (is_parameter(info.role)) return shards_parameters || is_copied(p, value) ? layout::flat : layout::replicated;
   return layout::replicated;
 }
 

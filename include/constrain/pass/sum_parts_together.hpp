@@ -10,15 +10,15 @@ namespace detail {
 
 /// A gradient whose parts are summed later. `line` and `called_from`: as in `node`, of the call that computes the
 /// parts.
-struct later_sum {
+struct deferred_sum {
   ref parts, gradient;
   int line = 0, called_from = 0;
 };
 
 /// Rewrites nodes whose outputs are sums over rows, and appends the sums of their parts later.
-class later_sums {
+class deferred_sums {
 public:
-  constexpr explicit later_sums(program const& p) : p_(p) {}
+  constexpr explicit deferred_sums(program const& p) : p_(p) {}
 
   /// Whether the call n sums rows, and all these sums are gradients.
   constexpr bool sums_gradients(node const& n) const {
@@ -65,7 +65,7 @@ public:
 
 private:
   program const& p_;
-  fixed_vector<later_sum, program::maximum_nodes> sums_;
+  fixed_vector<deferred_sum, program::maximum_nodes> sums_;
 };
 
 } // namespace detail
@@ -77,13 +77,13 @@ private:
 constexpr program sum_parts_together(program const& p) {
   if (!p.failure.ok()) return p;
   auto out = without_nodes(p);
-  detail::later_sums later(p);
+  detail::deferred_sums deferred(p);
   rewrite_nodes(out, p, 0, p.nodes.size(), [&](builder&, node const& n, int) {
-    if (n.kind != node_kind::call || later.are_needed_by(n)) later.append_sums(out);
-    if (later.sums_gradients(n)) later.append_in_parts(out, n);
+    if (n.kind != node_kind::call || deferred.are_needed_by(n)) deferred.append_sums(out);
+    if (deferred.sums_gradients(n)) deferred.append_in_parts(out, n);
     else out.program.add_node(n);
   });
-  later.append_sums(out);
+  deferred.append_sums(out);
   return out.program.failure.ok() ? out.program : p;
 }
 

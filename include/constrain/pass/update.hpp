@@ -3,9 +3,9 @@
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 #include "constrain/op/tensor_scale/tensor_scale.hpp"
 #include "constrain/op/update/update.hpp"
+#include "constrain/pass/node_before_update.hpp"
 #include "constrain/pass/refusals.hpp"
 #include "constrain/pass/rewrite.hpp"
-#include "constrain/pass/update_place.hpp"
 #include "constrain/pass/working_copy.hpp"
 #include "constrain/policy/optimizer/in_backward.hpp"
 #include "constrain/program/setting.hpp"
@@ -28,7 +28,7 @@ constexpr gradient_list gradients_of(program const& p) {
 /// be element-wise only if it adds element-wise calls to the calls of another optimizer, `base`; any other rule may
 /// depend on the shape. `first`: the index of the first node of a parameter's update, which ends with the program's
 /// last node.
-template <class optimizer> constexpr void check_parts(program& p, int first) {
+template <class optimizer> constexpr void refuse_divided_operands(program& p, int first) {
   if (p.tensor_ranks == 1) return;
   constexpr bool may_be_elementwise = !has_update_rule<optimizer> || requires { typename optimizer::base; };
   for (int i = first; i < p.nodes.size(); ++i) {
@@ -108,7 +108,7 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
   } else {
     op::update_by<optimizer>(rule);
   }
-  check_parts<optimizer>(out.program, first);
+  refuse_divided_operands<optimizer>(out.program, first);
   out.close(opened);
 }
 
@@ -124,10 +124,10 @@ template <class optimizer> constexpr void update_at_the_end(builder& out, gradie
 template <class optimizer>
 constexpr void update_in_backward(builder& out, program const& p, gradient_list const& gradients) {
   auto& program = out.program;
-  nest const where(p);
-  fixed_vector<int, program::maximum_values> places;
+  nest const loops(p);
+  fixed_vector<int, program::maximum_values> update_nodes;
   for (int g : gradients) {
-    places.push_back(update_place(p, where, g));
+    update_nodes.push_back(node_before_update(p, loops, g));
     program.values[g].ends_with_update = true;
   }
   ref const squares = add_squares(program, gradients.size());
@@ -137,7 +137,7 @@ constexpr void update_in_backward(builder& out, program const& p, gradient_list 
     program.add_node(n);
     if (n.kind == node_kind::loop) return;
     for (int k = 0; k < gradients.size(); ++k) {
-      if (places[k] != i) continue;
+      if (update_nodes[k] != i) continue;
       int const opened = out.open_all(program.values[gradients[k]].axes);
       ref const squared = out.call<op::gradient_norm_squared>({{gradients[k], at::current}}).outputs[0];
       ref const clip =

@@ -9,10 +9,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Whether the value has an instance for each iteration of a loop that skips iterations without a valid label, and the
-/// axis of this loop is not in `open`.
-constexpr bool may_be_skipped(program const& p, value_info const& info, axis_list const& open) {
+/// axis of this loop is not in `loop_axes`.
+constexpr bool may_be_skipped(program const& p, value_info const& info, axis_list const& loop_axes) {
   for (int axis : info.axes)
-    if (p.axes[axis].rows.per_iteration > 0 && !open.contains(axis)) return true;
+    if (p.axes[axis].rows.per_iteration > 0 && !loop_axes.contains(axis)) return true;
   return false;
 }
 
@@ -23,17 +23,17 @@ constexpr bool skips_iterations(program const& p, axis_list const& axes) {
   return false;
 }
 
-/// The error of a call that reads its input k in the layout `held`; no error if the op accepts this layout.
-constexpr diagnosis layout_error(node const& n, int k, layout held) {
-  auto const error = [&](why reason, layout needed) {
-    return diagnosis{reason, n.line, n.called_from, 0, n.inputs[k].value}.with_layouts(n.op->label, held, needed);
+/// The error of a call that reads its input k in the layout `actual`; no error if the op accepts this layout.
+constexpr diagnosis layout_error(node const& n, int k, layout actual) {
+  auto const diagnose = [&](why reason, layout needed) {
+    return diagnosis{reason, n.line, n.called_from, 0, n.inputs[k].value}.with_layouts(n.op->label, actual, needed);
   };
   if (k == 0 && n.op->changes_layout())
-    return n.op->change.from == held ? diagnosis() : error(why::wrong_layout, n.op->change.from);
+    return n.op->change.from == actual ? diagnosis() : diagnose(why::wrong_layout, n.op->change.from);
   if ((n.op->layouts.inputs.unread >> k & 1u) != 0) return {};
-  if (held == layout::partial) return error(why::partial_sum_is_read, layout::replicated);
+  if (actual == layout::partial) return diagnose(why::partial_sum_is_read, layout::replicated);
   bool const by_element = (n.op->layouts.inputs.elements >> k & 1u) != 0;
-  return held == layout::flat && !by_element ? error(why::wrong_layout, layout::replicated) : diagnosis();
+  return actual == layout::flat && !by_element ? diagnose(why::wrong_layout, layout::replicated) : diagnosis();
 }
 
 } // namespace detail
@@ -54,7 +54,7 @@ constexpr diagnosis layout_error(node const& n, int k, layout held) {
 constexpr diagnosis verify(program const& p) {
   if (!p.failure.ok()) return p.failure;
   int depth = 0;
-  axis_list open; // axes of the loops around the node
+  axis_list loop_axes; // axes of the loops around the node
   ref const loss = p.result("loss");
   layout written_as[program::maximum_values]{}; // the layout in which the value's last writer left it
   bool guarded[program::maximum_values]{};      // whether the last node that wrote the value is guarded
@@ -66,26 +66,26 @@ constexpr diagnosis verify(program const& p) {
     if (n.kind == node_kind::loop) ++depth;
     if (n.kind == node_kind::end) --depth;
     if (depth < 0) return {why::loops_do_not_nest, n.line, n.called_from, 0, depth};
-    if (n.kind == node_kind::loop) open.push_back(n.axis);
-    if (n.kind == node_kind::end) open.pop_back();
+    if (n.kind == node_kind::loop) loop_axes.push_back(n.axis);
+    if (n.kind == node_kind::end) loop_axes.pop_back();
     if (n.kind != node_kind::call) continue;
-    if (any_skips && n.op->exchanges && !n.op->same_data && detail::skips_iterations(p, open))
+    if (any_skips && n.op->exchanges && !n.op->same_data && detail::skips_iterations(p, loop_axes))
       return {why::exchange_may_be_skipped, n.line, n.called_from};
     operand_types inputs;
     for (int k = 0; k < n.inputs.size(); ++k) {
       int const value = n.inputs[k].value;
-      if (!written.contain(value)) {
-        auto const reason = written.lost(value) ? why::overwritten_before_read : why::read_before_written;
+      if (!written.is_readable(value)) {
+        auto const reason = written.is_overwritten(value) ? why::overwritten_before_read : why::read_before_written;
         return {reason, n.line, n.called_from, 0, value};
       }
       if (written_as[value] != layout::replicated || n.op->changes_layout())
         if (auto const error = detail::layout_error(n, k, written_as[value]); !error.ok()) return error;
-      if (any_skips && detail::may_be_skipped(p, p.values[value], open))
+      if (any_skips && detail::may_be_skipped(p, p.values[value], loop_axes))
         return {why::skipped_iteration_is_read, n.line, n.called_from, 0, value};
       inputs.push_back({p.values[value].type, p.values[value].shape});
     }
-    auto const rule = n.op->infer(inputs, n.attributes);
-    if (rule.reason != why::nothing) return rule.at(n.line, n.called_from);
+    auto const inferred = n.op->infer(inputs, n.attributes);
+    if (inferred.reason != why::nothing) return inferred.at(n.line, n.called_from);
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p.values[n.outputs[j].value];
       written.write(n.outputs[j].value);
@@ -97,7 +97,7 @@ constexpr diagnosis verify(program const& p) {
       written_as[n.outputs[j].value] = n.op->changes_layout() && j == 0 ? n.op->change.to
                                        : p.distributed && of_one_rank   ? layout::partial
                                                                         : info.layout;
-      bool const fits = j < rule.outputs.size() && rule.outputs[j] == operand_type{info.type, info.shape};
+      bool const fits = j < inferred.outputs.size() && inferred.outputs[j] == operand_type{info.type, info.shape};
       if (!fits) return {why::shape_differs_from_rule, n.line, n.called_from, info.shape.elements(), j};
     }
   }

@@ -48,11 +48,11 @@ public:
     }
     value_info error = out_.program.values[copy_.value];
     error.accumulates = false; // by this flag, `print` distinguishes the error from the copy
-    ref const left_out{out_.program.add_value(error), at::current};
-    out_.call<op::rounding_error>({copy_}, {left_out}, {}, info.line);
+    ref const rounding_error{out_.program.add_value(error), at::current};
+    out_.call<op::rounding_error>({copy_}, {rounding_error}, {}, info.line);
     out_.call<op::assign>({copy_, clip}, {parameter_}, {.to = info.type}, info.line);
     auto const type = out_.program.values[compensation_.value].type;
-    out_.call<op::assign>({left_out, clip}, {compensation_}, {.to = type}, info.line);
+    out_.call<op::assign>({rounding_error, clip}, {compensation_}, {.to = type}, info.line);
   }
 
 private:

@@ -19,13 +19,14 @@ public:
   /// contributing to a sum over ranks.
   constexpr bool works_on_shards(node const& n) const {
     if (!n.op->layouts.by_elements()) return false;
-    bool found = false;
-    for (int k = 0; k < n.inputs.size(); ++k) found = found || (by_element(n, k) && is_flat(n.inputs[k].value));
+    bool has_flat_operand = false;
+    for (int k = 0; k < n.inputs.size(); ++k)
+      has_flat_operand = has_flat_operand || (by_element(n, k) && is_flat(n.inputs[k].value));
     for (int j = 0; j < n.outputs.size(); ++j) {
       if (sums_.contains(n.outputs[j]) && sums_.contributes(n, j)) return false;
-      found = found || is_flat(n.outputs[j].value);
+      has_flat_operand = has_flat_operand || is_flat(n.outputs[j].value);
     }
-    return found;
+    return has_flat_operand;
   }
   /// Whether this input of node n has the pattern `*` (program/layout.hpp): element i of an output needs only element
   /// i of the input or, if the input is a block-wise optimizer state, the element for the block that contains i.
@@ -53,10 +54,11 @@ public:
   /// Whether node n can work on the shards of all tensors of a stack in one call.
   constexpr bool works_on_stacks(node const& n) const {
     auto const is_dense = [&](int value) { return is_flat(value) && !p_.values[value].view; };
-    bool all = true;
-    for (int k = 0; k < n.inputs.size(); ++k) all = all && (!by_element(n, k) || is_dense(n.inputs[k].value));
-    for (auto const& output : n.outputs) all = all && is_dense(output.value);
-    return all;
+    bool all_dense = true;
+    for (int k = 0; k < n.inputs.size(); ++k)
+      all_dense = all_dense && (!by_element(n, k) || is_dense(n.inputs[k].value));
+    for (auto const& output : n.outputs) all_dense = all_dense && is_dense(output.value);
+    return all_dense;
   }
 
   /// The error of a node that works on shards, if an operand with the pattern `*` has neither as many elements as
@@ -68,11 +70,11 @@ public:
     diagnosis failure;
     auto const check = [&](ref r) {
       auto const& info = p_.values[r.value];
-      auto const got = info.shape_in_full().elements();
+      auto const actual = info.shape_in_full().elements();
       // A block-wise optimizer state has one element per block.
-      bool const pairs = got == expected || (info.block > 1 && got == (expected + info.block - 1) / info.block);
+      bool const pairs = actual == expected || (info.block > 1 && actual == (expected + info.block - 1) / info.block);
       if (!pairs)
-        failure = diagnosis_with<refusals::elements_do_not_pair>(n.line, n.called_from, expected, got)
+        failure = diagnosis_with<refusals::elements_do_not_pair>(n.line, n.called_from, expected, actual)
                       .with_layouts(n.op->label, info.layout, layout::flat);
     };
     for (int k = 0; k < n.inputs.size(); ++k)

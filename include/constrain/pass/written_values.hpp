@@ -17,27 +17,27 @@ public:
       auto const filled_by = p.values[full].role;
       state_[v] = is_persistent(filled_by) || filled_by == role::input ? state::written : state::unwritten;
       if (!info.view && !info.overwritten_by) continue;
-      sharing_.push_back(v);
+      sharing_values_.push_back(v);
       int const root = root_of(p, {v}).value;
-      if (!sharing_.contains(root)) sharing_.push_back(root);
+      if (!sharing_values_.contains(root)) sharing_values_.push_back(root);
     }
   }
 
   /// Whether `value` can be read. Nodes must have written `value`, views that together cover `value`, or the value of
   /// which `value` is a view. No node may have overwritten `value` since. Inputs and persistent values count as written
   /// from the start.
-  constexpr bool contain(int value) const {
+  constexpr bool is_readable(int value) const {
     auto const& view = p_.values[value].view;
-    return is_complete(value) || (view && !lost(value) && contain(view.of.value));
+    return is_complete(value) || (view && !is_overwritten(value) && is_readable(view.of.value));
   }
   /// Whether nodes have written the value itself, and then another value over it.
-  constexpr bool lost(int value) const { return state_[value] == state::overwritten; }
+  constexpr bool is_overwritten(int value) const { return state_[value] == state::overwritten; }
 
   /// Records that a node writes the value.
   constexpr void write(int value) {
     state_[value] = state::written;
-    if (!sharing_.contains(value)) return;
-    for (int other : sharing_) {
+    if (!sharing_values_.contains(value)) return;
+    for (int other : sharing_values_) {
       // A loop-carried value has several instances. Another value is written only over an instance that no later node
       // reads.
       if (other == value || is_view_of(value, other) || p_.values[other].is_loop_carried()) continue;
@@ -53,20 +53,20 @@ private:
   constexpr bool is_complete(int value) const {
     if (state_[value] == state::written) return true;
     std::int64_t elements = 0;
-    for (int part : sharing_)
-      if (auto const& v = p_.values[part].view; v.of.value == value && is_complete(part))
-        elements += p_.values[part].shape.elements() * (v.axis < 0 ? 1 : p_.axes[v.axis].extent);
+    for (int view_index : sharing_values_)
+      if (auto const& v = p_.values[view_index].view; v.of.value == value && is_complete(view_index))
+        elements += p_.values[view_index].shape.elements() * (v.axis < 0 ? 1 : p_.axes[v.axis].extent);
     return elements == p_.values[value].shape.elements();
   }
 
-  constexpr bool is_view_of(int v, int of) const {
-    while (v != of && p_.values[v].view) v = p_.values[v].view.of.value;
-    return v == of;
+  constexpr bool is_view_of(int v, int viewed) const {
+    while (v != viewed && p_.values[v].view) v = p_.values[v].view.of.value;
+    return v == viewed;
   }
 
   program const& p_;
   state state_[program::maximum_values]{};
-  fixed_vector<int, program::maximum_values> sharing_; // values that share bytes with other values
+  fixed_vector<int, program::maximum_values> sharing_values_; // values that share bytes with other values
 };
 
 } // namespace constrain::detail

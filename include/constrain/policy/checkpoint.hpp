@@ -94,15 +94,15 @@ struct sqrt {
 namespace detail {
 
 /// The value of `keep<ops...>`.
-template <class... ops> constexpr slot_of::checkpointing keeping() {
-  slot_of::checkpointing s{.by_operation = true};
-  [[maybe_unused]] auto const add = [&]<class op> {
-    if constexpr (is_op<op>) s.kept.add(constrain::detail::label_of<op>);
-    else ++s.unknown_ops;
+template <class... ops> constexpr slot_of::checkpointing value_of_keep() {
+  slot_of::checkpointing value{.by_operation = true};
+  [[maybe_unused]] auto const add_op = [&]<class op> {
+    if constexpr (is_op<op>) value.kept.add(constrain::detail::label_of<op>);
+    else ++value.unknown_ops;
   };
-  (add.template operator()<ops>(), ...);
-  if (sizeof...(ops) > op_set::capacity) ++s.unknown_ops;
-  return s;
+  (add_op.template operator()<ops>(), ...);
+  if (sizeof...(ops) > op_set::capacity) ++value.unknown_ops;
+  return value;
 }
 
 } // namespace detail
@@ -116,16 +116,16 @@ template <class... ops> constexpr slot_of::checkpointing keeping() {
 /// At most 16 ops can be named. Training gives the same weights as with `none`, bit for bit.
 template <class... ops> struct keep {
   using slot = slot_of::checkpointing;
-  static constexpr slot value = detail::keeping<ops...>();
+  static constexpr slot value = detail::value_of_keep<ops...>();
 };
 
 namespace detail {
 
 /// The name of a budget, such as "checkpoint::budget<mebibytes(16)>", in the largest unit that divides the limit.
-constexpr fixed_vector<char, 64> text_of_budget(bytes limit) {
-  fixed_vector<char, 64> text;
+constexpr fixed_vector<char, 64> name_of_budget(bytes limit) {
+  fixed_vector<char, 64> name;
   auto const append = [&](char const* s) {
-    for (; *s != 0; ++s) text.push_back(*s);
+    for (; *s != 0; ++s) name.push_back(*s);
   };
   constexpr char const* units[] = {"bytes(", "kibibytes(", "mebibytes(", "gibibytes("};
   int unit = 0;
@@ -138,7 +138,7 @@ constexpr fixed_vector<char, 64> text_of_budget(bytes limit) {
   do digits[--k] = static_cast<char>('0' + (n < 0 ? -(n % 10) : n % 10)), n /= 10;
   while (n != 0);
   append(digits + k), append(")>");
-  return text;
+  return name;
 }
 
 } // namespace detail
@@ -151,7 +151,7 @@ constexpr fixed_vector<char, 64> text_of_budget(bytes limit) {
 ///     ct::trainer<task, ct::checkpoint::budget<ct::gibibytes(16)>> t;
 template <bytes limit_> struct budget {
   using slot = slot_of::checkpointing;
-  static constexpr auto text = detail::text_of_budget(limit_); // for `name`
+  static constexpr auto text = detail::name_of_budget(limit_); // for `name`
   static constexpr char const* name = text.elements;
   static constexpr slot value{.has_limit = true, .limit = limit_};
 };

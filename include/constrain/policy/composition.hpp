@@ -25,13 +25,13 @@ template <class... list> constexpr auto composition_of() { return composition<li
 namespace detail {
 
 /// The base class of `composition_is_legal` for a legal composition.
-struct nothing_refused {};
+struct no_refusal {};
 
-// The refusal of rule `index`; `nothing_refused` if `index` is -1. This is a function, because for a recursive class
+// The refusal of rule `index`; `no_refusal` if `index` is -1. This is a function, because for a recursive class
 // template, compilers would list every class of the recursion, with all rules, in the error message.
 template <int index, class composition, class first, class... rest>
 constexpr auto find_refusal(rule_list<first, rest...>) {
-  if constexpr (index < 0) return std::type_identity<nothing_refused>{};
+  if constexpr (index < 0) return std::type_identity<no_refusal>{};
   else if constexpr (index == 0) return std::type_identity<typename first::template refused<composition>>{};
   else return find_refusal<index - 1, composition>(rule_list<rest...>{});
 }

@@ -123,13 +123,13 @@ template <int ranks> struct tensor {
 template <class data, class layers> struct mesh {
   using slot = slot_of::parallelism;
   static constexpr slot value = [] {
-    slot both{.combines = false};
+    slot combined{.combines = false};
     if constexpr (requires(slot s) { s = data::value, s = layers::value; }) {
-      both = data::value;
-      both.tensor = layers::value.tensor;
-      both.combines = data::value.distributed && data::value.tensor == 1 && layers::value.same_data;
+      combined = data::value;
+      combined.tensor = layers::value.tensor;
+      combined.combines = data::value.distributed && data::value.tensor == 1 && layers::value.same_data;
     }
-    return both;
+    return combined;
   }();
 };
 

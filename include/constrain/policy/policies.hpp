@@ -32,7 +32,7 @@ struct chosen<slot_list<slots...>, list...> : decltype(find_named<slots, policy_
   /// Like `name`, but only for slots whose policy must not change when a saved run resumes.
   static std::string kept_on_resume() {
     std::string text;
-    (append_kept<slots, list...>(text), ...);
+    (append_name_if_kept<slots, list...>(text), ...);
     return text;
   }
 };

@@ -60,7 +60,7 @@ template <class slot, class... list> void append_name(std::string& text) {
 }
 
 /// The same as append_name, but only for slots whose policy must not change when a saved run resumes.
-template <class slot, class... list> void append_kept(std::string& text) {
+template <class slot, class... list> void append_name_if_kept(std::string& text) {
   if constexpr (!is_free_on_resume<slot>()) append_name<slot, list...>(text);
 }
 

@@ -49,9 +49,9 @@ template <class... a, class... b, class... rest> struct join_rules<rule_list<a..
 
 /// Index of the first rule that does not hold; -1: all hold.
 template <class... rules> constexpr int first_broken(rule_list<rules...>, auto const& choices) {
-  int index = 0, found = -1;
-  ((found < 0 && !holds(&rules::holds, choices) ? found = index : 0, ++index), ...);
-  return found;
+  int index = 0, broken = -1;
+  ((broken < 0 && !holds(&rules::holds, choices) ? broken = index : 0, ++index), ...);
+  return broken;
 }
 
 } // namespace detail

@@ -40,9 +40,10 @@ struct slots_with<slot_list<slots...>, first, rest...>
 
 /// The value of every slot for a list of policies, and the rules to check: the rules of each slot, followed by the
 /// rules between slots.
-template <class slots, class between, class... list> struct choices_of;
-template <class... slots, class between, class... list> struct choices_of<slot_list<slots...>, between, list...> {
-  using rules = typename join_rules<typename slots::rules..., between>::type;
+template <class slots, class shared_rules, class... list> struct choices_of;
+template <class... slots, class shared_rules, class... list>
+struct choices_of<slot_list<slots...>, shared_rules, list...> {
+  using rules = typename join_rules<typename slots::rules..., shared_rules>::type;
   static constexpr choices<slots...> value{
       said<slots>{value_of<policy_in<slots, list...>>(), count_in_slot<slots, list...>}...};
 };

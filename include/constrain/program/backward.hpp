@@ -67,11 +67,11 @@ public:
   /// For the pass `differentiate`: sets the gradient of output 0.
   constexpr void set_gradient(ref g) { gradient_ = g; }
   /// For the pass `differentiate`: marks input i as needing a gradient. `buffer` is the buffer in which this gradient
-  /// accumulates, or an empty `ref`. A write to the buffer sets `*written`.
-  constexpr void set_needs(int i, ref buffer, bool* written) {
+  /// accumulates, or an empty `ref`. A write to the buffer sets `*is_written`.
+  constexpr void set_needs(int i, ref buffer, bool* is_written) {
     needs_[i] = true;
     buffer_[i] = buffer;
-    written_[i] = written;
+    is_written_[i] = is_written;
   }
   /// For the pass `differentiate`: the contributions that the rule added, in order.
   constexpr auto const& contributions() const { return contributions_; }
@@ -91,7 +91,7 @@ private:
     for (int target : targets) {
       bool const direct = target >= 0 && needs_[target] && buffer_[target] && (info.accumulating >> j & 1) != 0;
       n.outputs.push_back(direct ? buffer_[target] : ref{});
-      if (direct) *written_[target] = true;
+      if (direct) *is_written_[target] = true;
       ++j;
     }
     auto const emitted = out_.append(info, n);
@@ -107,7 +107,7 @@ private:
   ref gradient_;
   bool needs_[node::maximum_inputs]{};
   ref buffer_[node::maximum_inputs]{};
-  bool* written_[node::maximum_inputs]{};
+  bool* is_written_[node::maximum_inputs]{};
   fixed_vector<contribution, maximum_terms> contributions_;
 };
 

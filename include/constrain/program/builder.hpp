@@ -92,8 +92,8 @@ struct builder {
   }
   /// Whether a loop over the axis, or over an axis that was split from it, encloses the next node.
   constexpr bool is_open(int axis) const {
-    for (int around : enclosing)
-      if (program.is_part_of(around, axis)) return true;
+    for (int open_axis : enclosing)
+      if (program.is_part_of(open_axis, axis)) return true;
     return false;
   }
 

@@ -51,10 +51,11 @@ struct diagnosis {
 
   /// Whether there is no error.
   constexpr bool ok() const { return reason == why::nothing; }
-  /// The same error for a call to the op `of`: the ranks hold a tensor as `is`, but the op needs it as `should_be`.
-  constexpr diagnosis with_layouts(op_label const* of, layout is, layout should_be) const {
+  /// The same error for a call to the op `label`: the ranks hold a tensor as `actual`, but the op needs it as
+  /// `required`.
+  constexpr diagnosis with_layouts(op_label const* label, layout actual, layout required) const {
     auto out = *this;
-    out.op = of, out.held = is, out.needed = should_be;
+    out.op = label, out.held = actual, out.needed = required;
     return out;
   }
   friend constexpr bool operator==(diagnosis const&, diagnosis const&) = default;

@@ -32,18 +32,19 @@ namespace detail {
 /// The error of a value that cannot have these parts along `dimension`; otherwise no error.
 constexpr diagnosis check_parts(value parameter, part_list const& parts, int dimension, int line) {
   auto const& info = parameter.info();
-  int const from = parameter.owner().called_from, rank = info.shape.rank;
-  if (!is_parameter(info.role)) return diagnosis_with<refusals::value_is_not_a_parameter>(line, from);
+  int const called_from = parameter.owner().called_from, rank = info.shape.rank;
+  if (!is_parameter(info.role)) return diagnosis_with<refusals::value_is_not_a_parameter>(line, called_from);
   if (dimension < 0 || dimension >= rank)
-    return diagnosis_with<refusals::no_such_dimension_of_parts>(line, from, rank, dimension);
-  auto const full = info.shape.extent[dimension];
+    return diagnosis_with<refusals::no_such_dimension_of_parts>(line, called_from, rank, dimension);
+  auto const full_extent = info.shape.extent[dimension];
   std::int64_t sum = 0;
   bool fits = true;
   for (auto extent : parts.extents) {
-    fits = fits && extent >= 1 && extent <= full;
+    fits = fits && extent >= 1 && extent <= full_extent;
     if (fits) sum += extent;
   }
-  if (!fits || parts.too_many || sum != full) return diagnosis_with<refusals::parts_do_not_fit>(line, from, full, sum);
+  if (!fits || parts.too_many || sum != full_extent)
+    return diagnosis_with<refusals::parts_do_not_fit>(line, called_from, full_extent, sum);
   return {};
 }
 

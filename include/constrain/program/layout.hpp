@@ -67,13 +67,13 @@ namespace detail {
 /// Does nothing for an operand that cannot name dimensions (`maximum_named`). `may_be_added`: whether the operand is
 /// the last input, the only one that can have a `+`.
 constexpr void take_names(layout_rule::side& side, int operand, std::string_view& pattern, bool may_be_added) {
-  auto const take = [&](char& name) {
+  auto const take_name = [&](char& name) {
     if (pattern.empty() || pattern.back() < 'a' || pattern.back() > 'z') return;
     name = pattern.back();
     pattern.remove_suffix(1);
   };
   if (operand >= layout_rule::side::maximum_named) return;
-  take(side.inner[operand]), take(side.outer[operand]);
+  take_name(side.inner[operand]), take_name(side.outer[operand]);
   if (!may_be_added || pattern != "+" || side.inner[operand] == 0) return; // a `+` that stays makes the rule invalid
   side.added = operand;
   pattern.remove_suffix(1);
@@ -95,10 +95,10 @@ constexpr layout_rule parse_layouts(std::string_view text) {
     while (end < text.size() && text[end] == ' ') ++end;
     bool const is_last = end == text.size() || text[end] != ',';
     detail::take_names(*side, operand, pattern, is_last && !has_outputs);
-    unsigned const here = is_last ? ~0u << operand : 1u << operand;
-    if (pattern == "*") side->elements |= here;
-    else if (pattern == "...") side->rows |= here;
-    else if (pattern == "#") side->unread |= here;
+    unsigned const operands = is_last ? ~0u << operand : 1u << operand;
+    if (pattern == "*") side->elements |= operands;
+    else if (pattern == "...") side->rows |= operands;
+    else if (pattern == "#") side->unread |= operands;
     else rule.valid = pattern == "-" || (pattern.empty() && side->inner_of(operand) != 0);
     ++operand;
     i = end + 1;

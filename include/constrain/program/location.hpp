@@ -38,24 +38,24 @@ constexpr location locate(program const& p, ref r) {
   location out{root_of(p, r)};
   if (out.root == r) return out;
   // Walks back from the root to the value, because only the root is certain to have contiguous rows.
-  fixed_vector<ref, location::maximum_views> way; // the views from the value to its root
+  fixed_vector<ref, location::maximum_views> views; // the views from the value to its root
   while (!(r == out.root)) {
     auto const& info = p.values[r.value];
-    if (info.view) way.push_back(r);
+    if (info.view) views.push_back(r);
     r = info.view ? info.view.of : info.overwritten_by;
   }
-  for (int k = way.size() - 1; k >= 0; --k) {
-    auto const& info = p.values[way[k].value];
-    auto const& of = p.values[info.view.of.value].shape;
-    auto const width = out.row_stride == 0 ? of.features() : out.row_stride;
-    auto const inner = inner_elements(of, info.view.dimension);
+  for (int k = views.size() - 1; k >= 0; --k) {
+    auto const& info = p.values[views[k].value];
+    auto const& viewed = p.values[info.view.of.value].shape;
+    auto const width = out.row_stride == 0 ? viewed.features() : out.row_stride;
+    auto const inner = inner_elements(viewed, info.view.dimension);
     auto const in_root = [&](std::int64_t elements) {
-      return elements / of.features() * width + elements % of.features();
+      return elements / viewed.features() * width + elements % viewed.features();
     };
     out.begin += in_root(info.view.begin * inner);
     if (info.view.axis >= 0) out.axis = info.view.axis, out.step = in_root(info.view.step * inner);
-    bool const narrower = info.shape.features() != of.features() && info.shape.elements() != of.elements();
-    if (narrower && info.shape.rows() > 1) out.row_stride = width;
+    bool const is_narrower = info.shape.features() != viewed.features() && info.shape.elements() != viewed.elements();
+    if (is_narrower && info.shape.rows() > 1) out.row_stride = width;
   }
   return out;
 }
@@ -67,20 +67,21 @@ constexpr bool overlap(program const& p, ref r, ref s) {
   auto const a = locate(p, r), b = locate(p, s);
   if (!(a.root == b.root)) return false;
   auto const &x = p.values[r.value].shape, &y = p.values[s.value].shape;
-  auto const moves = [&](location const& l) { return l.axis < 0 ? 0 : (p.axes[l.axis].extent - 1) * l.step; };
+  auto const movement = [&](location const& l) { return l.axis < 0 ? 0 : (p.axes[l.axis].extent - 1) * l.step; };
   // In the root, the index after the last element of the value, over all iterations.
-  auto const end = [&](location const& l, shape const& of) {
-    auto const length = l.row_stride == 0 ? of.elements() : (of.rows() - 1) * l.row_stride + of.features();
-    return l.begin + length + moves(l);
+  auto const end = [&](location const& l, shape const& extents) {
+    auto const length =
+        l.row_stride == 0 ? extents.elements() : (extents.rows() - 1) * l.row_stride + extents.features();
+    return l.begin + length + movement(l);
   };
   if (a.begin >= end(b, y) || b.begin >= end(a, x)) return false;
   // Even if these ranges of elements overlap, the values may lie in different columns.
   if (a.row_stride != 0 && b.row_stride != 0 && a.row_stride != b.row_stride) return true;
-  auto const strided = a.row_stride != 0 ? a.row_stride : b.row_stride;
-  auto const width = strided != 0 ? strided : p.values[a.root.value].shape.features();
-  auto const end_column = [&](location const& l, shape const& of) {
-    auto const length = l.row_stride == 0 ? of.elements() : of.features();
-    return l.begin % width + length + (l.step % width == 0 ? 0 : moves(l));
+  auto const row_stride = a.row_stride != 0 ? a.row_stride : b.row_stride;
+  auto const width = row_stride != 0 ? row_stride : p.values[a.root.value].shape.features();
+  auto const end_column = [&](location const& l, shape const& extents) {
+    auto const length = l.row_stride == 0 ? extents.elements() : extents.features();
+    return l.begin % width + length + (l.step % width == 0 ? 0 : movement(l));
   };
   auto const a_end = end_column(a, x), b_end = end_column(b, y);
   return a_end > width || b_end > width || (a.begin % width < b_end && b.begin % width < a_end);

@@ -71,8 +71,8 @@ struct option_unpacker {
   int next = 0;
   std::int64_t bad_extent = 1; // an extent below 1 in a shape; 1: none
 
-  template <class... field> constexpr void operator()(field&... f) { (take(f), ...); }
-  template <class field> constexpr void take(field& f) {
+  template <class... field> constexpr void operator()(field&... f) { (unpack_field(f), ...); }
+  template <class field> constexpr void unpack_field(field& f) {
     if constexpr (std::is_same_v<field, shape>) {
       f = {};
       for (int k = 0; k < shape::maximum_rank; ++k, ++next) {
@@ -89,12 +89,12 @@ struct option_unpacker {
 
 /// Checks that each field has a type that can be packed, and counts the integers that the fields need.
 struct option_check {
-  bool all = true;
-  int numbers = 0;
+  bool all_can_be_packed = true;
+  int words = 0;
 
   template <class... field> constexpr void operator()(field const&...) {
-    all = (is_option<field> && ...);
-    numbers = ((std::is_same_v<field, shape> ? shape::maximum_rank : 1) + ...);
+    all_can_be_packed = (is_option<field> && ...);
+    words = ((std::is_same_v<field, shape> ? shape::maximum_rank : 1) + ...);
   }
 };
 
@@ -106,7 +106,7 @@ template <class options> constexpr bool are_options() {
     options const o{};
     option_check check;
     with_fields<option_count<options>()>(o, check);
-    return check.all && check.numbers <= attributes::capacity;
+    return check.all_can_be_packed && check.words <= attributes::capacity;
   }
 }
 

@@ -60,13 +60,14 @@ struct program {
     return n;
   }
   /// Adds a port, or replaces the port with the same kind and name. Refuses the program if it has too many ports.
-  constexpr void set_port(port const& added) {
+  constexpr void set_port(port const& new_port) {
     for (auto& p : ports)
-      if (p.kind == added.kind && std::string_view(p.spec.name) == added.spec.name) {
-        p = added;
+      if (p.kind == new_port.kind && std::string_view(p.spec.name) == new_port.spec.name) {
+        p = new_port;
         return;
       }
-    if (!ports.push_back(added)) fail({why::program_too_large, 0, 0, maximum_program_ports, maximum_program_ports + 1});
+    if (!ports.push_back(new_port))
+      fail({why::program_too_large, 0, 0, maximum_program_ports, maximum_program_ports + 1});
   }
   /// Makes `r` a result that the host reads under this name.
   constexpr void set_result(char const* port_name, ref r) { set_port({port_kind::result, {.name = port_name}, r}); }

@@ -25,7 +25,7 @@ namespace detail {
 template <template <diagnosis> class refusal_template> inline constexpr refusal_label refusal_of{};
 
 /// A refusal's template as a type.
-template <template <diagnosis> class refusal_template> struct held_refusal {
+template <template <diagnosis> class refusal_template> struct refusal_type {
   template <diagnosis d> using refusal = refusal_template<d>;
 };
 
@@ -41,7 +41,7 @@ template <template <diagnosis> class refusal_template> struct held_refusal {
 template <refusal_label const* label> struct refusal_key { friend constexpr auto refusal_at(refusal_key); };
 template <template <diagnosis> class refusal_template> struct registered_refusal {
   friend constexpr auto refusal_at(refusal_key<&refusal_of<refusal_template>>) {
-    return held_refusal<refusal_template>{};
+    return refusal_type<refusal_template>{};
   }
 };
 #if defined(__GNUC__) && !defined(__clang__)

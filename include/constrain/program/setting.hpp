@@ -53,35 +53,35 @@ inline constexpr setting_spec loss_scale_steps_setting{"loss_scale_steps", numbe
 
 /// The library's setting with this name; null if there is none.
 constexpr setting_spec const* find_library_setting(std::string_view name) {
-  for (auto const* known : {&dropout_setting, &clip_norm_setting, &inverse_label_count_setting, &loss_scale_setting,
-                            &loss_scale_steps_setting})
-    if (known->name == name) return known;
+  for (auto const* setting : {&dropout_setting, &clip_norm_setting, &inverse_label_count_setting, &loss_scale_setting,
+                              &loss_scale_steps_setting})
+    if (setting->name == name) return setting;
   return nullptr;
 }
 
 /// The range of values of the setting with this name. Settings of a model may have any finite value.
 constexpr number_range range_of_setting(std::string_view name) {
-  auto const* const known = find_library_setting(name);
-  return known != nullptr ? known->range : number_range::finite;
+  auto const* const setting = find_library_setting(name);
+  return setting != nullptr ? setting->range : number_range::finite;
 }
 
-/// The setting `which` of the program of `like`. The first call creates the setting, with the value `initial`. Returns
+/// The setting `spec` of the program of `like`. The first call creates the setting, with the value `initial`. Returns
 /// `like` if the program is refused.
-constexpr value setting_of(value like, setting_spec const& which, double initial = 0, int line = 0) {
+constexpr value setting_of(value like, setting_spec const& spec, double initial = 0, int line = 0) {
   auto& owner = like.owner();
   auto& program = owner.program;
   if (!program.failure.ok()) return like;
   for (int v = 0; v < program.values.size(); ++v)
     if (auto const& info = program.values[v];
-        (info.role == role::setting || info.per_run) && program.text(info.name) == which.name)
+        (info.role == role::setting || info.per_run) && program.text(info.name) == spec.name)
       return {owner, {v, at::current}};
   value_info info;
   info.type = dtype::f64;
-  info.role = which.per_run ? role::input : role::setting;
-  info.per_run = which.per_run;
+  info.role = spec.per_run ? role::input : role::setting;
+  info.per_run = spec.per_run;
   info.initial.constant = initial;
   info.line = line;
-  info.name = program.names.add("", which.name);
+  info.name = program.names.add("", spec.name);
   if (info.name.length == 0)
     program.fail({why::program_too_large, line, owner.called_from, name_pool::capacity, name_pool::capacity + 1});
   return {owner, {program.add_value(info), at::current}};

@@ -43,7 +43,7 @@ struct value_at_line {
   constrain::value value; // the operand
   int line;               // source line of the expression
   /// Implicit, so that a `value` can be an operand.
-  constexpr value_at_line(constrain::value v, int at = __builtin_LINE()) : value(v), line(at) {}
+  constexpr value_at_line(constrain::value v, int source_line = __builtin_LINE()) : value(v), line(source_line) {}
 };
 
 namespace detail {

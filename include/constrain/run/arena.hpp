@@ -47,7 +47,7 @@ public:
   /// host can address the arena, otherwise to a copy that is written back after the call.
   template <class function> void edit(std::int64_t offset, std::int64_t count, function const& f) {
     check(offset, count);
-    if (auto* const here = host()) return f(here + offset);
+    if (auto* const host_data = host()) return f(host_data + offset);
     std::vector<std::byte> copy(static_cast<std::size_t>(count));
     read(offset, copy.data(), count);
     f(copy.data());
@@ -59,7 +59,7 @@ public:
   /// byte and read none.
   template <class function> void produce(std::int64_t offset, std::int64_t count, function const& f) {
     check(offset, count);
-    if (auto* const here = host()) return f(here + offset);
+    if (auto* const host_data = host()) return f(host_data + offset);
     std::vector<std::byte> copy(static_cast<std::size_t>(count));
     f(copy.data());
     write(offset, copy.data(), count);

@@ -27,7 +27,7 @@ template <int count> struct checked_table {
 namespace detail {
 
 /// The value that owns the buffer of value `v`: `v` itself unless `v` is a view.
-constexpr int viewed(program const& p, int v) {
+constexpr int buffer_owner(program const& p, int v) {
   while (p.values[v].view) v = p.values[v].view.of.value;
   return v;
 }
@@ -42,10 +42,10 @@ template <int count> constexpr void mark_scaled(program const& p, checked_table<
     for (auto const& n : p.nodes) {
       if (n.kind != node_kind::call) continue;
       bool reads_scaled = false;
-      for (auto const& input : n.inputs) reads_scaled = reads_scaled || is_scaled(viewed(p, input.value));
+      for (auto const& input : n.inputs) reads_scaled = reads_scaled || is_scaled(buffer_owner(p, input.value));
       if (!reads_scaled) continue;
       for (auto const& output : n.outputs) {
-        int const v = viewed(p, output.value);
+        int const v = buffer_owner(p, output.value);
         if (table.values[v].scaled || is_persistent(p.values[v].role)) continue;
         table.values[v].scaled = changed = true;
       }
@@ -59,7 +59,7 @@ template <int count> constexpr void mark_scaled(program const& p, checked_table<
 template <int count> constexpr checked_table<count> make_checked_table(program const& p) {
   checked_table<count> out;
   for (int v = 0; v < count; ++v) {
-    int const tagged_as = detail::viewed(p, v);
+    int const tagged_as = detail::buffer_owner(p, v);
     auto const& info = p.values[tagged_as];
     out.values[v] = {tagged_as, info.axes, info.loop_carried_axis, is_persistent(info.role),
                      info.accumulates || info.role == role::compute_copy};
@@ -95,7 +95,7 @@ public:
   void after(int index, step const& s, bound_operand const* bound, loop_state const& loops);
 
 private:
-  static constexpr std::uint64_t from_host = ~std::uint64_t{0}; // the tag of memory that the host has written
+  static constexpr std::uint64_t host_tag = ~std::uint64_t{0}; // the tag of memory that the host has written
 
   /// The tag of an operand: `tagged_as` + 1 of its value in the upper 24 bits, and a hash of the iterations in the
   /// lower 40. `value`: the `checked_value` of the operand. The tag of memory that no call has written is 0.

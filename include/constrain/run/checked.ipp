@@ -18,8 +18,8 @@ namespace detail {
 /// The number of bytes from the first through the last element of an operand, including the gaps between its rows.
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t reach(operand const& o, bound_operand const& b) {
   auto const features = o.shape.features();
-  auto const between = b.row_stride == 0 ? 0 : (b.count / features - 1) * (b.row_stride - features);
-  return (b.count + between) * size_of(o.type);
+  auto const gap_elements = b.row_stride == 0 ? 0 : (b.count / features - 1) * (b.row_stride - features);
+  return (b.count + gap_elements) * size_of(o.type);
 }
 
 /// The number of elements before the first non-finite one; `n` if all `n` elements are finite.
@@ -31,11 +31,11 @@ namespace detail {
   });
 }
 
-/// The part of an error's text about bytes that have the tag `found` but should have the tag `expected`.
-[[gnu::cold]] CONSTRAIN_INLINE std::string contents_text(std::uint64_t found, std::uint64_t expected) {
-  if (found == 0) return "no call has written its bytes";
-  bool const same_value = found >> 40 == expected >> 40;
-  return concat({"its bytes hold value %", (found >> 40) - 1, same_value ? " of another iteration" : ""});
+/// The part of an error's text about bytes that have the tag `found_tag` but should have the tag `expected_tag`.
+[[gnu::cold]] CONSTRAIN_INLINE std::string contents_text(std::uint64_t found_tag, std::uint64_t expected_tag) {
+  if (found_tag == 0) return "no call has written its bytes";
+  bool const same_value = found_tag >> 40 == expected_tag >> 40;
+  return concat({"its bytes hold value %", (found_tag >> 40) - 1, same_value ? " of another iteration" : ""});
 }
 
 /// Throws the `error` for a plan step that writes a non-finite value. `o`: the output. `element`: the value's index in
@@ -57,7 +57,7 @@ namespace detail {
 [[gnu::cold]] CONSTRAIN_INLINE void checked_hooks::wrote(host_view const& view) {
   if (view.elements == 0) return;
   auto const end = view.offset + view.elements * size_of(view.type);
-  for (auto b = view.offset / block; b * block < end; ++b) tags_[static_cast<std::size_t>(b)] = from_host;
+  for (auto b = view.offset / block; b * block < end; ++b) tags_[static_cast<std::size_t>(b)] = host_tag;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void checked_hooks::before(int index, step const& s, bound_operand const* bound,
@@ -67,14 +67,15 @@ namespace detail {
     auto const& value = values_[o.value];
     check_bounds(index, s, o, bound[k]);
     if (value.persistent) continue;
-    auto const expected = tag(o, value, loops);
+    auto const expected_tag = tag(o, value, loops);
     auto const begin = bound[k].data - memory_.data();
     auto const bytes = detail::reach(o, bound[k]);
     for (auto b = begin / block; b * block < begin + bytes; ++b) {
-      auto const found = tags_[static_cast<std::size_t>(b)];
-      if (found == expected || found == from_host) continue;
+      auto const found_tag = tags_[static_cast<std::size_t>(b)];
+      if (found_tag == expected_tag || found_tag == host_tag) continue;
       throw error({"checked mode: plan step ", index, " (", s.op->name, ") reads value %", o.value, ", but ",
-                   detail::contents_text(found, expected), "; this is a bug in a pass: report it with the model"});
+                   detail::contents_text(found_tag, expected_tag),
+                   "; this is a bug in a pass: report it with the model"});
     }
   }
 }
@@ -86,8 +87,8 @@ namespace detail {
     check_bounds(index, s, o, bound[k]);
     auto const begin = bound[k].data - memory_.data();
     auto const bytes = detail::reach(o, bound[k]);
-    auto const written = tag(o, values_[o.value], loops);
-    for (auto b = begin / block; b * block < begin + bytes; ++b) tags_[static_cast<std::size_t>(b)] = written;
+    auto const new_tag = tag(o, values_[o.value], loops);
+    for (auto b = begin / block; b * block < begin + bytes; ++b) tags_[static_cast<std::size_t>(b)] = new_tag;
     bool const is_checked = k == s.inputs && !(may_overflow_ && values_[values_[o.value].tagged_as].scaled);
     if (is_checked) check_finite(index, s, o, bound[k]);
   }
@@ -117,15 +118,15 @@ namespace detail {
                                                                 bound_operand const& b) const {
   if (!is_real(o.type)) return;
   alignas(double) std::byte elements[4096];
-  auto const room = std::ssize(elements) / size_of(o.type);
-  auto const row = b.row_stride == 0 ? b.count : o.shape.features();
-  for (std::int64_t from = 0; from < b.count;) {
-    auto const n = std::min(room, row - from % row);
-    auto const place = from / row * b.row_stride + from % row;
-    memory_.read(b.data - memory_.data() + place * size_of(o.type), elements, n * size_of(o.type));
+  auto const capacity = std::ssize(elements) / size_of(o.type);
+  auto const row_length = b.row_stride == 0 ? b.count : o.shape.features();
+  for (std::int64_t first = 0; first < b.count;) {
+    auto const n = std::min(capacity, row_length - first % row_length);
+    auto const offset = first / row_length * b.row_stride + first % row_length;
+    memory_.read(b.data - memory_.data() + offset * size_of(o.type), elements, n * size_of(o.type));
     auto const finite = detail::finite_elements(o.type, elements, n);
-    if (finite < n) detail::refuse_element(index, s, o, from + finite);
-    from += n;
+    if (finite < n) detail::refuse_element(index, s, o, first + finite);
+    first += n;
   }
 }
 

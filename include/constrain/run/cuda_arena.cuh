@@ -22,10 +22,10 @@ public:
       cuda_check(status, "allocate the arena");
       return;
     }
-    std::size_t free = 0, all = 0;
-    cuda_check(cudaMemGetInfo(&free, &all), "allocate the arena or query the free memory");
-    throw error({"the arena of ", size.count(), " bytes could not be allocated on the device, which has ", free, " of ",
-                 all, " bytes free (CUDA device ", stream.device().index(),
+    std::size_t free_bytes = 0, total_bytes = 0;
+    cuda_check(cudaMemGetInfo(&free_bytes, &total_bytes), "allocate the arena or query the free memory");
+    throw error({"the arena of ", size.count(), " bytes could not be allocated on the device, which has ", free_bytes,
+                 " of ", total_bytes, " bytes free (CUDA device ", stream.device().index(),
                  "); use a smaller micro_batch or checkpoint::every<1>"});
   }
   ~cuda_arena() override { cudaFree(memory_); }

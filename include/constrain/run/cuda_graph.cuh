@@ -35,11 +35,11 @@ public:
       throw;
     }
     cuda_check(cudaStreamEndCapture(stream, &graph), "capture a graph");
-    cudaGraphExec_t made{}; // not `executable_`: after a failure, the handle is not valid
-    auto const status = cudaGraphInstantiate(&made, graph, 0);
+    cudaGraphExec_t executable{}; // not `executable_`: after a failure, the handle is not valid
+    auto const status = cudaGraphInstantiate(&executable, graph, 0);
     cudaGraphDestroy(graph);
     cuda_check(status, "instantiate a graph");
-    executable_ = made;
+    executable_ = executable;
   }
   /// Launches the captured graph on `stream`; there must be one. Throws `error` if CUDA reports an error.
   void replay(cudaStream_t stream) const { cuda_check(cudaGraphLaunch(executable_, stream), "launch a graph"); }

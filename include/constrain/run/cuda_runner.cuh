@@ -52,7 +52,7 @@ public:
   template <class planned_entry> using enqueuing = cuda_enqueuing<planned_entry, runner>;
 
   /// The device of this rank; arguments and errors as for `device_of_rank`. Collective.
-  static int device_for(int given, communicator& world) { return device_of_rank(given, world); }
+  static int device_for(int index, communicator& world) { return device_of_rank(index, world); }
 
 #if defined(CONSTRAIN_WITH_NCCL)
   /// Connects this rank's device with the devices of the other ranks; does nothing if `data` has one rank. Call this at
@@ -109,10 +109,10 @@ private:
   /// Captures the launches of `start()`. If they contain collectives, throws on all ranks if a capture fails on one
   /// rank.
   template <class function> void capture(plan_launches& launches, function const& start) {
-    auto const here = [&] { launches.captured.capture(stream_, start); };
-    if (!launches.has_collectives) return here();
+    auto const capture_locally = [&] { launches.captured.capture(stream_, start); };
+    if (!launches.has_collectives) return capture_locally();
     try {
-      agreed(*all_ranks_, joint_call::step, here);
+      agreed(*all_ranks_, joint_call::step, capture_locally);
     } catch (...) {
       launches.captured = cuda_graph();
       throw;

@@ -50,9 +50,9 @@ struct byte_range {
 /// A range that contains the operand's bytes in every iteration.
 template <class plan> constexpr byte_range reach_of(plan const& p, operand const& o) {
   auto const features = o.shape.features();
-  auto const last_row = o.row_stride == 0 ? 0 : (o.count / features - 1) * (o.row_stride - features);
-  byte_range r{o.offset, o.offset + (o.count + last_row) * size_of(o.type)};
-  auto const extend = [&](std::int64_t by) { (by < 0 ? r.begin : r.end) += by; };
+  auto const row_gaps = o.row_stride == 0 ? 0 : (o.count / features - 1) * (o.row_stride - features);
+  byte_range r{o.offset, o.offset + (o.count + row_gaps) * size_of(o.type)};
+  auto const extend = [&](std::int64_t amount) { (amount < 0 ? r.begin : r.end) += amount; };
   for (auto const& term : o.strides) extend((p.axes[term.axis].extent - 1) * term.stride);
   if (o.ring != 0) extend((o.ring - 1) * o.position_stride);
   else {
@@ -97,30 +97,31 @@ constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const
     if (rules[call] == nullptr) continue;
     out.has_needs = true;
     auto const needs = needs_of_step(p, p.steps[i], rules[call]);
-    auto& mine = out.steps[i];
+    auto& current = out.steps[i];
     if (i > 0 && out.steps[i - 1].merged_with_next) {
-      auto const& last = out.steps[i - 1];
-      mine.merged_before = last.merged_before + 1;
-      mine.scratch = last.scratch + (last.bytes + device::alignment - 1) / device::alignment * device::alignment;
+      auto const& previous = out.steps[i - 1];
+      current.merged_before = previous.merged_before + 1;
+      current.scratch =
+          previous.scratch + (previous.bytes + device::alignment - 1) / device::alignment * device::alignment;
     }
-    if (needs.scratch < 0 || needs.scratch > maximum_scratch - mine.scratch) {
+    if (needs.scratch < 0 || needs.scratch > maximum_scratch - current.scratch) {
       out.refused = i;
       out.refused_bytes = needs.scratch;
       return out;
     }
-    mine.bytes = needs.scratch;
+    current.bytes = needs.scratch;
     if (device::has_launches) {
-      bool merges = i + 1 < steps && calls.of_step[i + 1] == call && mine.merged_before + 1 < needs.merged;
+      bool merges = i + 1 < steps && calls.of_step[i + 1] == call && current.merged_before + 1 < needs.merged;
       if (merges) {
-        if (mine.merged_before == 0) find_reach(p.steps[i]);
+        if (current.merged_before == 0) find_reach(p.steps[i]);
         find_reach(p.steps[i + 1]);
-        for (int k = i - mine.merged_before; k <= i && merges; ++k)
+        for (int k = i - current.merged_before; k <= i && merges; ++k)
           merges = independent(p, p.steps[k], p.steps[i + 1], reach);
       }
-      mine.merged_with_next = merges;
-      mine.launches = merges ? 0 : needs.launches;
+      current.merged_with_next = merges;
+      current.launches = merges ? 0 : needs.launches;
     }
-    if (mine.scratch + mine.bytes > out.scratch) out.scratch = mine.scratch + mine.bytes;
+    if (current.scratch + current.bytes > out.scratch) out.scratch = current.scratch + current.bytes;
   }
   return out;
 }

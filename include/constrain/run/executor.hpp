@@ -81,28 +81,28 @@ inline bound_operand bind(operand const& o, std::byte* arena, loop_state const& 
 /// The iterations of an axis's current loop: the axis's extent, or fewer in two cases. The last segment of a repeat
 /// that activation checkpointing has split can be shorter, and a loop over rows can skip rows with ignored labels.
 /// `valid_labels`: as in `step_parameters`; null: no iteration is skipped.
-inline std::int64_t iterations_now(plan_view const& plan, int axis, loop_state const& loops,
-                                   std::int64_t const* valid_labels) {
+inline std::int64_t current_iterations(plan_view const& plan, int axis, loop_state const& loops,
+                                       std::int64_t const* valid_labels) {
   auto const& a = plan.axes[axis];
   if (a.rows.per_iteration > 0 && valid_labels != nullptr) {
     auto const needed = a.rows.iterations(valid_labels[plan.micro_batches < 0 ? 0 : loops.index[plan.micro_batches]]);
     return needed < a.extent ? needed : a.extent;
   }
   if (a.segments < 0) return a.extent;
-  auto const left = a.original_extent - loops.index[a.segments] * a.extent;
-  return left < a.extent ? left : a.extent;
+  auto const remaining = a.original_extent - loops.index[a.segments] * a.extent;
+  return remaining < a.extent ? remaining : a.extent;
 }
 
 /// A bit mask of the outputs to which the step adds in the current iteration instead of overwriting them: every output
 /// that accumulates, except on its first write in a run. (Outputs with a bit in `step::adds` always add: an earlier
 /// step has written them.)
-inline unsigned adds_now(plan_view const& plan, step const& s, loop_state const& loops) {
+inline unsigned current_adds(plan_view const& plan, step const& s, loop_state const& loops) {
   unsigned adds = s.accumulates;
   for (int j = 0; j < s.outputs; ++j) {
     if ((s.accumulates >> j & 1u) == 0 || (s.adds >> j & 1u) != 0) continue;
-    bool first = true;
-    for (int loop : s.first[j]) first = first && loops.in_first_iteration(plan.steps[loop]);
-    if (first) adds &= ~(1u << j);
+    bool is_first_write = true;
+    for (int loop : s.first[j]) is_first_write = is_first_write && loops.in_first_iteration(plan.steps[loop]);
+    if (is_first_write) adds &= ~(1u << j);
   }
   return adds;
 }
@@ -122,7 +122,7 @@ template <class hooks>
     auto const& s = plan.steps[i];
     switch (s.kind) {
     case node_kind::loop:
-      loops.extent[s.axis] = detail::iterations_now(plan, s.axis, loops, parameters.valid_labels);
+      loops.extent[s.axis] = detail::current_iterations(plan, s.axis, loops, parameters.valid_labels);
       loops.index[s.axis] = s.reversed ? loops.extent[s.axis] - 1 : 0;
       if (loops.extent[s.axis] == 0) i = s.partner;
       break;
@@ -136,18 +136,18 @@ template <class hooks>
       int const operands = s.inputs + s.outputs;
       for (int k = 0; k < operands; ++k) bound[k] = detail::bind(plan.operands[s.first_operand + k], arena, loops);
       call c{s.attributes, parameters};
-      c.adds = detail::adds_now(plan, s, loops);
+      c.adds = detail::current_adds(plan, s, loops);
       c.random_key = s.random_key;
       c.iteration = static_cast<std::uint64_t>(loops.sum(s.iteration));
       c.first_sample = parameters.first_sample;
       if (plan.micro_batches >= 0) c.first_sample += loops.index[plan.micro_batches] * parameters.samples;
       if (plan.device_steps != nullptr) {
-        auto const& on_device = plan.device_steps[i];
-        c.scratch = scratch + on_device.scratch;
+        auto const& needs = plan.device_steps[i];
+        c.scratch = scratch + needs.scratch;
         // Unless the hooks allow merging, every call launches its own work.
         if constexpr (merges_calls<std::remove_cvref_t<hooks>>) {
-          c.merged_before = on_device.merged_before;
-          c.more_tensors_follow = on_device.merged_with_next;
+          c.merged_before = needs.merged_before;
+          c.more_tensors_follow = needs.merged_with_next;
         }
       }
       h.before(i, s, bound, loops);

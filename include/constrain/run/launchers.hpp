@@ -60,12 +60,13 @@ template <class op, class device, bool is_planned> struct needs_are_planned {
 };
 
 /// Calls the kernel of `op` with typed operands: the first `inputs` of `types` are inputs, and the rest are outputs.
-/// `has`: whether the kernel accepts the operands. `required`: the error if it does not. `launch`: the launcher. For
-/// each device, all nodes with the same op and dtypes share one instantiation.
+/// `has_kernel`: whether the kernel accepts the operands. `required`: the error if it does not. `launch`: the launcher.
+/// For each device, all nodes with the same op and dtypes share one instantiation.
 template <op_label const* op, class device, int inputs, class indices, dtype... types> struct typed_call;
 template <op_label const* op, class device, int inputs, std::size_t... i, dtype... types>
 struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
-  static constexpr bool has = takes_operands<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
+  static constexpr bool has_kernel =
+      takes_operands<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
   using required = kernel_exists<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
 
   static void launch(call const& c, bound_operand const* operands) {
@@ -137,16 +138,16 @@ using distinct_call = typed_call_of<planned_entry, device, calls_of<planned_entr
 
 /// The launcher of a typed call; null if the kernel is missing.
 template <class typed_call> constexpr launcher launcher_of() {
-  if constexpr (typed_call::has) return &typed_call::launch;
+  if constexpr (typed_call::has_kernel) return &typed_call::launch;
   else return nullptr;
 }
 
 /// The index of the first step whose kernel is missing; -1: no kernel is missing.
 template <class planned_entry, class device, std::size_t... call>
 constexpr int first_missing(std::index_sequence<call...>) {
-  bool const has[] = {distinct_call<planned_entry, device, call>::has..., true};
+  bool const has_kernel[] = {distinct_call<planned_entry, device, call>::has_kernel..., true};
   for (std::size_t k = 0; k < sizeof...(call); ++k)
-    if (!has[k]) return calls_of<planned_entry>.first[k];
+    if (!has_kernel[k]) return calls_of<planned_entry>.first[k];
   return -1;
 }
 
@@ -154,10 +155,10 @@ constexpr int first_missing(std::index_sequence<call...>) {
 template <class planned_entry, class device, std::size_t... call>
 constexpr auto make_launchers(std::index_sequence<call...>) {
   launcher const by_call[] = {launcher_of<distinct_call<planned_entry, device, call>>()..., nullptr};
-  std::array<launcher, static_cast<std::size_t>(planned_entry::value.steps_size)> all{};
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (int const index = calls_of<planned_entry>.of_step[i]; index >= 0) all[i] = by_call[index];
-  return all;
+  std::array<launcher, static_cast<std::size_t>(planned_entry::value.steps_size)> by_step{};
+  for (std::size_t i = 0; i < by_step.size(); ++i)
+    if (int const index = calls_of<planned_entry>.of_step[i]; index >= 0) by_step[i] = by_call[index];
+  return by_step;
 }
 
 /// The diagnosis for step `index`, which has no kernel. Source lines are known only if the entry has the plan's
@@ -189,7 +190,7 @@ using missing_kernel = typename typed_call_of<planned_entry, device, missing>::r
 
 /// Whether the entry names the plan of another entry as `before` (pass/planned.hpp) and that plan lacks kernels. In a
 /// trainer, all entries except `step` name `step`; in an inference object, all except `evaluate` name `evaluate`.
-template <class planned_entry, class device> constexpr bool step_lacks_kernels() {
+template <class planned_entry, class device> constexpr bool plan_before_lacks_kernels() {
   if constexpr (requires { typename planned_entry::before::before; })
     return missing_step<typename planned_entry::before, device> >= 0;
   else return false;
@@ -198,7 +199,7 @@ template <class planned_entry, class device> constexpr bool step_lacks_kernels()
 /// The error for step `missing` of a plan. If the plan `before` lacks kernels too, returns the error of that plan
 /// instead, so that compilers print one error for both.
 template <class planned_entry, class device, int missing> constexpr auto error_to_report() {
-  if constexpr (step_lacks_kernels<planned_entry, device>())
+  if constexpr (plan_before_lacks_kernels<planned_entry, device>())
     return error_to_report<typename planned_entry::before, device,
                            missing_step<typename planned_entry::before, device>>();
   else return std::type_identity<missing_kernel<planned_entry, device, missing>>{};

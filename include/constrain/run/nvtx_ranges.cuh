@@ -35,7 +35,7 @@ inline std::string name_of_range(program const& p, node const& n) {
 
 /// The names of the ranges of a plan, by the index of the step; empty for a loop's begin and end.
 template <class planned_entry> std::vector<std::string> const& names_of_ranges() {
-  static std::vector<std::string> const all = [] {
+  static std::vector<std::string> const names_by_step = [] {
     auto const& plan = planned_entry::value;
     std::vector<std::string> names(static_cast<std::size_t>(plan.steps_size));
     for (std::size_t i = 0; i < names.size(); ++i)
@@ -43,7 +43,7 @@ template <class planned_entry> std::vector<std::string> const& names_of_ranges()
         names[i] = name_of_range(planned_entry::final, planned_entry::final.nodes[plan.steps[i].source]);
     return names;
   }();
-  return all;
+  return names_by_step;
 }
 
 } // namespace detail

@@ -9,10 +9,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Element `i` of a value in the arena, converted to double from any floating-point dtype. Throws `error` if the
-/// element is not in the arena; `i` is not compared with `from.elements`.
-double read_real(arena const& memory, host_view const& from, std::int64_t i);
-/// The same for a value in host memory, at `from.offset` bytes from `memory`; nothing is checked.
-double read_real(std::byte const* memory, host_view const& from, std::int64_t i);
+/// element is not in the arena; `i` is not compared with `view.elements`.
+double read_real(arena const& memory, host_view const& view, std::int64_t i);
+/// The same for a value in host memory, at `view.offset` bytes from `memory`; nothing is checked.
+double read_real(std::byte const* memory, host_view const& view, std::int64_t i);
 
 } // namespace constrain
 

@@ -6,17 +6,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE double read_real(std::byte const* memory, host_view const& from, std::int64_t i) {
+[[gnu::cold]] CONSTRAIN_INLINE double read_real(std::byte const* memory, host_view const& view, std::int64_t i) {
   double x = 0;
-  convert_reals(from.type, memory + from.offset + i * size_of(from.type), dtype::f64, reinterpret_cast<std::byte*>(&x),
+  convert_reals(view.type, memory + view.offset + i * size_of(view.type), dtype::f64, reinterpret_cast<std::byte*>(&x),
                 1);
   return x;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE double read_real(arena const& memory, host_view const& from, std::int64_t i) {
+[[gnu::cold]] CONSTRAIN_INLINE double read_real(arena const& memory, host_view const& view, std::int64_t i) {
   std::byte stored[sizeof(double)];
-  memory.read(from.offset + i * size_of(from.type), stored, size_of(from.type));
-  return read_real(stored, {0, 1, from.type}, 0);
+  memory.read(view.offset + i * size_of(view.type), stored, size_of(view.type));
+  return read_real(stored, {0, 1, view.type}, 0);
 }
 
 } // namespace constrain

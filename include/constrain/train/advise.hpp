@@ -75,10 +75,10 @@ template <class task, class... sets> void append_estimates(advice& a, set_list<s
 /// repeat counts as one layer.
 template <class task> constexpr bytes largest_parameter_and_gradient() {
   constexpr program built = task::build(entry::step, dtype::f32);
-  std::int64_t most = 0;
+  std::int64_t maximum = 0;
   for (auto const& info : built.values)
-    if (is_parameter(info.role) && info.shape.elements() > most) most = info.shape.elements();
-  return bytes(8 * most);
+    if (is_parameter(info.role) && info.shape.elements() > maximum) maximum = info.shape.elements();
+  return bytes(8 * maximum);
 }
 
 } // namespace detail

@@ -18,10 +18,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void finish_advice(advice& a, bytes memory, int sequences, bytes largest) {
-  bytes least = a.table[0].peak;
+  bytes smallest_peak = a.table[0].peak;
   for (std::size_t k = 0; k < a.table.size(); ++k) {
     auto const& row = a.table[k];
-    least = row.peak < least ? row.peak : least;
+    smallest_peak = row.peak < smallest_peak ? row.peak : smallest_peak;
     bool const is_faster =
         a.index < 0 || row.tokens_per_second > a.table[static_cast<std::size_t>(a.index)].tokens_per_second;
     if (row.fits && is_faster) a.index = static_cast<int>(k);
@@ -31,7 +31,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     a.text += concat({"* is the fastest that fits: ", a.names[static_cast<std::size_t>(a.index)], "\n"});
     return;
   }
-  a.missing = least - memory;
+  a.missing = smallest_peak - memory;
   a.text += concat({"nothing fits: the smallest plan needs ", missing_text(a.missing), " more\n"});
   if (sequences > 1) a.text += "- write fewer sequences in a micro-batch, and accumulate<N> for the same batch\n";
   if (largest > memory)

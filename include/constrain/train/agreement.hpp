@@ -48,23 +48,23 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
 void add_state(fingerprint& to, training_state const& s);
 
 /// Adds the hash of a data set's content (0 for null) and, for a corpus or null, the number of tokens (-1 for null).
-/// `which`: the text before "corpus" or "examples" in the error, such as ".validation "; "" for the training data.
-void add_dataset(fingerprint& to, std::string const& which, data::dataset_pointer const& d);
+/// `prefix`: the text before "corpus" or "examples" in the error, such as ".validation "; "" for the training data.
+void add_dataset(fingerprint& to, std::string const& prefix, data::dataset_pointer const& d);
 
 /// The values that must be equal on all ranks when a trainer is constructed.
 template <class trainer>
 fingerprint fingerprint_of(typename trainer::hyper const& h, run_options const& run, parameter_list const& parameters) {
-  fingerprint all;
-  add_build(all, trainer::policy_set::name(), parameters);
-  all.add("the number of sequences in a micro-batch", trainer::task::sequences);
-  all.add("the number of sequences in a micro-batch of evaluate", evaluation_sequences<typename trainer::task>);
-  all.add("the number of tokens in a sequence", trainer::task::tokens);
-  all.add("the number of micro-batches", trainer::micro_batches);
-  all.add_hash("the plan of a step", hash_of_plan(trainer::entries::step::value));
-  all.add("the optimizer", trainer::policy_set::optimizer_name());
-  add_run(all, run);
-  add_hyper(all, h);
-  return all;
+  fingerprint values;
+  add_build(values, trainer::policy_set::name(), parameters);
+  values.add("the number of sequences in a micro-batch", trainer::task::sequences);
+  values.add("the number of sequences in a micro-batch of evaluate", evaluation_sequences<typename trainer::task>);
+  values.add("the number of tokens in a sequence", trainer::task::tokens);
+  values.add("the number of micro-batches", trainer::micro_batches);
+  values.add_hash("the plan of a step", hash_of_plan(trainer::entries::step::value));
+  values.add("the optimizer", trainer::policy_set::optimizer_name());
+  add_run(values, run);
+  add_hyper(values, h);
+  return values;
 }
 
 /// Throws `error` on every rank if a value of `fingerprint_of` differs between ranks. Collective if the policies are
@@ -81,24 +81,25 @@ void check_trainers_agree(communicator& world, typename trainer::hyper const& h,
 /// `fit` may differ.
 template <class options>
 fingerprint fingerprint_of_fit(options const& o, data::dataset_pointer const& d, training_state const& state) {
-  fingerprint all;
-  add_state(all, state);
-  add_dataset(all, "", d);
-  add_dataset(all, ".validation ", o.validation);
-  all.add("the number of sets in .further_validation", o.further_validation.size());
-  for (auto const& each : o.further_validation)
-    add_dataset(all, concat({"'", each.name, "' of .further_validation "}), each.data);
-  all.add(".steps", o.steps.count()), all.add(".epochs", o.epochs);
-  auto const describe = [&](std::string const& which, interval const& every) {
-    every.describe([&](char const* name, std::int64_t value) { all.add(name + which, value); });
+  fingerprint values;
+  add_state(values, state);
+  add_dataset(values, "", d);
+  add_dataset(values, ".validation ", o.validation);
+  values.add("the number of sets in .further_validation", o.further_validation.size());
+  for (auto const& validation : o.further_validation)
+    add_dataset(values, concat({"'", validation.name, "' of .further_validation "}), validation.data);
+  values.add(".steps", o.steps.count()), values.add(".epochs", o.epochs);
+  auto const describe = [&](std::string const& suffix, interval const& event) {
+    event.describe([&](char const* name, std::int64_t value) { values.add(name + suffix, value); });
   };
   describe(" of .evaluate_every", o.evaluate_every), describe(" of .save_every", o.save_every);
-  all.add(".directory", o.directory), all.add(".keep_last", o.keep_last);
-  all.add(".max_shard_size", o.max_shard_size.count());
-  all.add(".best", o.best), all.add(".load_best", o.load_best);
-  all.add(".patience", o.patience), all.add(".plateau", o.plateau), all.add(".plateau_factor", o.plateau_factor);
-  all.add(".tail", static_cast<int>(o.tail));
-  return all;
+  values.add(".directory", o.directory), values.add(".keep_last", o.keep_last);
+  values.add(".max_shard_size", o.max_shard_size.count());
+  values.add(".best", o.best), values.add(".load_best", o.load_best);
+  values.add(".patience", o.patience), values.add(".plateau", o.plateau),
+      values.add(".plateau_factor", o.plateau_factor);
+  values.add(".tail", static_cast<int>(o.tail));
+  return values;
 }
 
 /// Throws `error` on every rank if a value of `fingerprint_of_fit` differs between ranks. Collective if the policies

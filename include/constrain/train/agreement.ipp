@@ -63,13 +63,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   to.add("the learning-rate factor", s.learning_rate_factor);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void add_dataset(fingerprint& to, std::string const& which,
+[[gnu::cold]] CONSTRAIN_INLINE void add_dataset(fingerprint& to, std::string const& prefix,
                                                 data::dataset_pointer const& d) {
   if (auto const* const examples = d.to<data::examples>())
-    return to.add_hash(concat({"the fingerprint of the ", which, "examples"}), examples->fingerprint());
+    return to.add_hash(concat({"the fingerprint of the ", prefix, "examples"}), examples->fingerprint());
   auto const* const corpus = d.to<data::corpus>();
-  to.add(concat({"the number of tokens of the ", which, "corpus"}), corpus == nullptr ? -1 : corpus->size());
-  to.add_hash(concat({"the fingerprint of the ", which, "corpus"}), corpus == nullptr ? 0 : corpus->fingerprint());
+  to.add(concat({"the number of tokens of the ", prefix, "corpus"}), corpus == nullptr ? -1 : corpus->size());
+  to.add_hash(concat({"the fingerprint of the ", prefix, "corpus"}), corpus == nullptr ? 0 : corpus->fingerprint());
 }
 
 } // namespace constrain::detail

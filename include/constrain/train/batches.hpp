@@ -16,15 +16,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// samples after the end of an epoch.
 class batch_source {
 public:
-  /// `seed`: of the random order. `from`: position of the first batch. `sequences`: sequences in one step on one rank.
+  /// `seed`: of the random order. `start`: position of the first batch. `sequences`: sequences in one step on one rank.
   /// `tail`: see data/tail.hpp. `rank`: this rank, in [0, `ranks`). Throws `error` if an argument is out of range, if
-  /// the data set has no valid label, if no epoch has a sample at `from`, if `tail::drop` would drop every sample, or,
+  /// the data set has no valid label, if no epoch has a sample at `start`, if `tail::drop` would drop every sample, or,
   /// with `tail::pad`, if labels cannot be ignored.
-  batch_source(sample_set samples, std::uint64_t seed, data::position from, std::int64_t sequences, data::tail tail,
+  batch_source(sample_set samples, std::uint64_t seed, data::position start, std::int64_t sequences, data::tail tail,
                int rank, int ranks);
   /// Like the constructor above, for a corpus. `tokens`: tokens in a sequence. Also throws `error` if the corpus has no
   /// sample.
-  batch_source(data::corpus const& corpus, std::uint64_t seed, data::position from, std::int64_t sequences,
+  batch_source(data::corpus const& corpus, std::uint64_t seed, data::position start, std::int64_t sequences,
                std::int64_t tokens, data::tail tail, int rank, int ranks);
 
   /// Fills `out` with this rank's rows of the next batch. Skips batches in which no rank has a valid label. Throws as
@@ -38,8 +38,8 @@ public:
 
 private:
   /// Sets the position of the batch's first sample (`position_`), the number of samples in the batch without padding
-  /// (`taken_`) and the position after the batch's last sample (`next_`). Returns the number of valid labels in the
-  /// batch, over all ranks.
+  /// (`batch_size_`) and the position after the batch's last sample (`next_`). Returns the number of valid labels in
+  /// the batch, over all ranks.
   std::int64_t begin_batch();
 
   sample_set samples_;
@@ -47,9 +47,9 @@ private:
   data::position position_;
   std::int64_t sequences_;
   data::tail tail_;
-  std::int64_t rank_, needed_, count_; // needed_: samples in a full batch, over all ranks; count_: in an epoch
+  std::int64_t rank_, full_batch_size_, epoch_size_; // sizes in samples; a full batch: over all ranks
   data::position next_{};
-  std::int64_t taken_ = 0;
+  std::int64_t batch_size_ = 0;
 };
 
 /// The batches of a data set, as an endless input range. A worker thread fills the next batch while the current batch

@@ -73,26 +73,26 @@ template <class task, class... list> struct trainer_of_set<task, policies<list..
   using type = trainer<task, list...>;
 };
 /// The peak of a trainer of `task` with the policies `set`, over all entries.
-template <class task, class set> inline constexpr bytes peak_of_all = entries<task, set>::memory.peak;
+template <class task, class set> inline constexpr bytes peak_of_entries = entries<task, set>::memory.peak;
 
-/// The index of the fastest strategy that fits, among the strategies whose bit in `left_out` is 0; -1: none.
+/// The index of the fastest strategy that fits, among the strategies whose bit in `excluded` is 0; -1: none.
 template <std::size_t size>
-constexpr int fastest(std::array<strategy_estimate, size> const& table, std::uint64_t left_out) {
+constexpr int fastest(std::array<strategy_estimate, size> const& table, std::uint64_t excluded) {
   int best = -1;
   for (std::size_t k = 0; k < size; ++k)
-    if (table[k].fits && (left_out >> k & 1u) == 0 &&
+    if (table[k].fits && (excluded >> k & 1u) == 0 &&
         (best < 0 || table[k].tokens_per_second > table[static_cast<std::size_t>(best)].tokens_per_second))
       best = static_cast<int>(k);
   return best;
 }
 
-/// Returns `found`. `missing`: the bytes that the smallest plan needs beyond `limit`; compile-time error if above 0.
-template <bytes limit, bytes missing> constexpr int strategy_with_missing_bytes(int found) {
+/// Returns `strategy`. `missing`: the bytes that the smallest plan needs beyond `limit`; compile-time error if above 0.
+template <bytes limit, bytes missing> constexpr int strategy_with_missing_bytes(int strategy) {
   static_assert(missing.count() <= 0,
                 "cheapest: no strategy fits in the limit; `strategy_with_missing_bytes` shows the limit and the bytes "
                 "that the smallest plan needs beyond it; write strategies that save memory, such as "
                 "ct::policies<ct::checkpoint::every<1>>, or a larger limit");
-  return found;
+  return strategy;
 }
 
 /// The rows of a table of estimates as text, under a line of column names. `rows`, `names`: arrays of `size` elements.
@@ -114,32 +114,33 @@ template <bytes limit, class task, class... sets> struct estimates {
   static constexpr std::array<strategy_estimate, sizeof...(sets)> table{estimated<task, sets>::within(limit)...};
 
   /// The index of the fastest strategy for which the plans of all entries fit; -1: none. Ignores the strategies whose
-  /// bit in `left_out` is 1.
-  template <std::uint64_t left_out = 0> static constexpr int choose() {
-    constexpr int found = fastest(table, left_out);
-    if constexpr (found < 0) return -1;
-    else if constexpr (peak_of_all<task, set_at<found>> <= limit_with_budget<set_at<found>>(limit)) return found;
-    else return choose<(left_out | std::uint64_t{1} << found)>();
+  /// bit in `excluded` is 1.
+  template <std::uint64_t excluded = 0> static constexpr int choose() {
+    constexpr int candidate = fastest(table, excluded);
+    if constexpr (candidate < 0) return -1;
+    else if constexpr (peak_of_entries<task, set_at<candidate>> <= limit_with_budget<set_at<candidate>>(limit))
+      return candidate;
+    else return choose<(excluded | std::uint64_t{1} << candidate)>();
   }
   static constexpr std::array<bytes, sizeof...(sets)> limits{limit_with_budget<sets>(limit)...};
   /// The index of the strategy whose step exceeds its limit by the fewest bytes.
   static constexpr std::size_t nearest() {
-    std::size_t found = 0;
+    std::size_t nearest_index = 0;
     for (std::size_t k = 1; k < table.size(); ++k)
-      if (table[k].peak - limits[k] < table[found].peak - limits[found]) found = k;
-    return found;
+      if (table[k].peak - limits[k] < table[nearest_index].peak - limits[nearest_index]) nearest_index = k;
+    return nearest_index;
   }
   /// The bytes by which the step of this strategy exceeds its limit; at least 1, since another entry may be the one
   /// that does not fit.
   static constexpr bytes missing() {
-    auto const more = table[nearest()].peak - limits[nearest()];
-    return more > bytes(1) ? more : bytes(1);
+    auto const excess = table[nearest()].peak - limits[nearest()];
+    return excess > bytes(1) ? excess : bytes(1);
   }
   /// `choose`, with a compile-time error if no strategy fits or a rate is missing.
   static constexpr int choose_or_refuse() {
     if constexpr (!(estimated<task, sets>::is_rated && ...))
       return (with_rates_of<typename sets::target, estimated<task, sets>::is_rated>(0) + ...);
-    else if constexpr (constexpr int found = choose(); found >= 0) return found;
+    else if constexpr (constexpr int strategy = choose(); strategy >= 0) return strategy;
     else return strategy_with_missing_bytes<limits[nearest()], missing()>(0);
   }
 };

@@ -55,8 +55,8 @@ using three_steps = std::array<op::step_hyperparameters<optimizer, real> const*,
 template <class optimizer, class real> real updated_weight(three_steps<optimizer, real> const& steps) {
   real weight = 1;
   typename optimizer::template state<real> state{};
-  for (auto const* const now : steps)
-    weight = optimizer::template update<real>(weight, real(1), state, now->decaying, now->step);
+  for (auto const* const hyperparameters : steps)
+    weight = optimizer::template update<real>(weight, real(1), state, hyperparameters->decaying, hyperparameters->step);
   return weight;
 }
 
@@ -82,13 +82,14 @@ template <class optimizer, class real>
 void check_first_updates(typename optimizer::hyper const& h, std::string const& name) {
   using step = op::step_hyperparameters<optimizer, real>;
   typename optimizer::hyper const defaults{};
-  step const given[] = {step(h, {1}), step(h, {2}), step(h, {3})};
-  step const others[] = {step(defaults, {1}), step(defaults, {2}), step(defaults, {3})};
-  check_updates<optimizer, real>({&given[0], &given[1], &given[2]}, {&others[0], &others[1], &others[2]}, name);
+  step const user_steps[] = {step(h, {1}), step(h, {2}), step(h, {3})};
+  step const default_steps[] = {step(defaults, {1}), step(defaults, {2}), step(defaults, {3})};
+  check_updates<optimizer, real>({&user_steps[0], &user_steps[1], &user_steps[2]},
+                                 {&default_steps[0], &default_steps[1], &default_steps[2]}, name);
   if constexpr (requires { typename optimizer::base; }) {
     using base = typename optimizer::base;
-    auto const check_base = [&](typename base::hyper const& of_base) {
-      check_first_updates<base, real>(of_base, name);
+    auto const check_base = [&](typename base::hyper const& base_hyper) {
+      check_first_updates<base, real>(base_hyper, name);
     };
     // A wrapper with the hyperparameters of its base may inherit `for_each_role` from it.
     constexpr bool has_roles = !std::is_same_v<typename optimizer::hyper, typename base::hyper> && requires {

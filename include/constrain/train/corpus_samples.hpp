@@ -41,9 +41,9 @@ template <bool fits> struct corpus_is_evaluated {
                       "labels), or write evaluate(inputs, labels)");
 };
 
-/// Throws `error` if the vocabulary of the corpus (`corpus`) is larger than the model's (`model`; 0: unknown, and not
-/// checked).
-void check_vocabulary(std::int64_t corpus, std::int64_t model);
+/// Throws `error` if the vocabulary of the corpus (`corpus_vocabulary`) is larger than the model's (`model_vocabulary`;
+/// 0: unknown, and not checked).
+void check_vocabulary(std::int64_t corpus_vocabulary, std::int64_t model_vocabulary);
 
 } // namespace detail
 

@@ -22,13 +22,13 @@ sample_set samples_of(char const*, data::corpus const& corpus, char const* = nul
 }
 
 /// The samples that a trainer or an evaluator reads from examples. Throws the errors of `samples_in`
-/// (example_samples.hpp), which begin with `where`. `remedy`: as in `samples_in`. The unnamed template parameter is
+/// (example_samples.hpp), which begin with `caller`. `remedy`: as in `samples_in`. The unnamed template parameter is
 /// `trains`, which has no effect here.
 template <class trainer, bool>
-sample_set samples_of(char const* where, data::examples const& examples,
+sample_set samples_of(char const* caller, data::examples const& examples,
                       char const* remedy = "split with another validation_fraction") {
   using entries = typename trainer::entries;
-  return samples_in(where, examples, engine<entries>::template needs<typename entries::evaluate>,
+  return samples_in(caller, examples, engine<entries>::template needs<typename entries::evaluate>,
                     evaluation_sequences<typename trainer::task>, remedy);
 }
 

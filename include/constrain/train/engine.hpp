@@ -37,12 +37,12 @@ public:
   template <class planned_entry>
   static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens};
 
-  /// Chooses the CUDA device for `allocate`. `given`: its index; -1: the current device. `world`: all ranks. With a
+  /// Chooses the CUDA device for `allocate`. `index`: its index; -1: the current device. `world`: all ranks. With a
   /// parallel policy, calls `device_of_rank` and throws its errors: -1 then means a different device for each rank on a
   /// node, and the call is collective.
-  void choose_device([[maybe_unused]] int given, [[maybe_unused]] communicator& world) {
-    if constexpr (is_distributed_cuda) device_ = runner_type::device_for(given, world);
-    else device_ = given;
+  void choose_device([[maybe_unused]] int index, [[maybe_unused]] communicator& world) {
+    if constexpr (is_distributed_cuda) device_ = runner_type::device_for(index, world);
+    else device_ = index;
   }
   /// Connects the devices of the ranks with NCCL; does nothing without a parallel policy or on the CPU. Call this
   /// function after `allocate`. `data`: the ranks that train on different data. `zero`: the ranks that together hold
@@ -85,12 +85,12 @@ public:
 
   /// Prepares a run of an entry: copies its inputs and labels into the arena, counts the valid labels of each
   /// micro-batch, and sets `gradients_kept` to false. Returns the number of valid labels; 0 for an entry without
-  /// labels. Throws `error`, which begins with `where`, for a token or label out of range.
+  /// labels. Throws `error`, which begins with `caller`, for a token or label out of range.
   template <class planned_entry>
-  std::int64_t begin(char const* where, array_list const& inputs, array_list const& labels = {}) {
+  std::int64_t begin(char const* caller, array_list const& inputs, array_list const& labels = {}) {
     gradients_kept_ = false; // inputs may share memory with gradients
     poison();
-    batch_copier const into_arena(where, arena());
+    batch_copier const into_arena(caller, arena());
     into_arena(ports<planned_entry>, port_kind::input, inputs);
     constexpr int counts = planned_entry::value.micro_batches < 0 ? 1 : micro_batches;
     return into_arena.labels(ports<planned_entry>, labels, {valid_labels_.data(), counts});
@@ -99,9 +99,9 @@ public:
   /// Passes the number of valid labels, at least 1, to the next run of an entry, unless no node reads it. In a step,
   /// this is the number in the batch of all ranks; in an evaluation, the number in the micro-batch.
   template <class planned_entry> void write_label_count(std::int64_t valid_labels) {
-    constexpr auto const& to = planned_entry::value.inverse_label_count;
+    constexpr auto const& view = planned_entry::value.inverse_label_count;
     double const inverse = 1.0 / static_cast<double>(valid_labels);
-    if (to.elements > 0) arena().write(to.offset, &inverse, sizeof inverse);
+    if (view.elements > 0) arena().write(view.offset, &inverse, sizeof inverse);
   }
 
   /// Runs an entry. `parameters`: all but `valid_labels`, which this function sets. `passes`: the passes that made the
@@ -130,8 +130,8 @@ public:
   /// inputs without waiting.
   template <class step> auto enqueuing() { return typename runner_type::template enqueuing<step>(*runner_); }
 
-  /// Element i of the result `from`, converted to double from any floating-point dtype.
-  double read(host_view const& from, std::int64_t i = 0) const { return read_real(arena(), from, i); }
+  /// Element i of the result `view`, converted to double from any floating-point dtype.
+  double read(host_view const& view, std::int64_t i = 0) const { return read_real(arena(), view, i); }
 
   /// Elements [first, first + count), in row-major order, of the logits of an entry's last run.
   template <class planned_entry> std::vector<real> logits(std::int64_t first, std::int64_t count) const {

@@ -18,9 +18,9 @@ namespace detail {
 
 /// The maximum of several integers and 0.
 template <class... integers> constexpr std::int64_t largest(integers... numbers) {
-  std::int64_t most = 0;
-  ((most = numbers > most ? numbers : most), ...);
-  return most;
+  std::int64_t maximum = 0;
+  ((maximum = numbers > maximum ? numbers : maximum), ...);
+  return maximum;
 }
 
 /// Bytes that a trainer with these passes needs for its step: the trainer's peak, unless another entry needs more. -1

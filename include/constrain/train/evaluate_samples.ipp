@@ -31,14 +31,14 @@ CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std:
   // The last micro-batch repeated the last sample `surplus` times. Evaluate a micro-batch of only that sample, and
   // subtract the share of the surplus rows.
   copy_rows(samples, samples.size() - 1, rows, buffer);
-  evaluation_sums last;
-  run(buffer.batch, last);
+  evaluation_sums last_sums;
+  run(buffer.batch, last_sums);
   auto const share = static_cast<double>(surplus) / static_cast<double>(rows);
-  sum.loss -= last.loss * share;
-  sum.correct -= last.correct * share;
-  sum.tokens -= last.tokens / rows * surplus;
-  for (std::size_t i = 0; i < last.class_counts.size(); ++i) // empty without a valid label
-    sum.class_counts[i] -= last.class_counts[i] / static_cast<double>(rows) * static_cast<double>(surplus);
+  sum.loss -= last_sums.loss * share;
+  sum.correct -= last_sums.correct * share;
+  sum.tokens -= last_sums.tokens / rows * surplus;
+  for (std::size_t i = 0; i < last_sums.class_counts.size(); ++i) // empty without a valid label
+    sum.class_counts[i] -= last_sums.class_counts[i] / static_cast<double>(rows) * static_cast<double>(surplus);
   return sum;
 }
 

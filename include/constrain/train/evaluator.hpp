@@ -44,11 +44,11 @@ public:
   }
   /// `evaluate` for `fit`, which has already checked the data.
   std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
-    settle();
+    synchronize();
     ranks_.check_same_work(joint_call::evaluate, samples.size());
     auto const sum = detail::evaluate_samples(samples, detail::evaluation_sequences<task>, stop,
-                                              [&](constrain::batch const& b, detail::evaluation_sums& to) {
-                                                evaluate_one(b.every_input(), b.every_label(), to);
+                                              [&](constrain::batch const& b, detail::evaluation_sums& sums) {
+                                                evaluate_micro_batch(b.every_input(), b.every_label(), sums);
                                               });
     return sum ? std::optional(result_of(*sum)) : std::nullopt;
   }
@@ -63,13 +63,13 @@ public:
     constexpr auto ports = engine::template ports<typename entries::evaluate>;
     auto const batches = detail::count_batches(ports, inputs, labels);
     auto const b =
-        detail::own_arrays("evaluate", inputs, labels, which, engine::template needs<typename entries::evaluate>);
-    settle();
+        detail::batch_of_arrays("evaluate", inputs, labels, which, engine::template needs<typename entries::evaluate>);
+    synchronize();
     ranks_.check_same_work(joint_call::evaluate, static_cast<std::int64_t>(batches), inputs, labels);
     detail::evaluation_sums sum;
     for (std::size_t i = 0; i < batches; ++i)
-      evaluate_one(detail::micro_batch_of(ports, port_kind::input, b.every_input(), i),
-                   detail::micro_batch_of(ports, port_kind::label, b.every_label(), i), sum);
+      evaluate_micro_batch(detail::micro_batch_of(ports, port_kind::input, b.every_input(), i),
+                           detail::micro_batch_of(ports, port_kind::label, b.every_label(), i), sum);
     return result_of(sum);
   }
 
@@ -79,10 +79,10 @@ public:
     constexpr auto ports = engine::template ports<typename entries::predict>;
     detail::check_lengths("predict", ports, port_kind::input, inputs, "");
     detail::check_all_values("predict", ports, port_kind::input, inputs);
-    settle();
+    synchronize();
     ranks_.check_same_work(joint_call::predict, 1, inputs);
     engine_.template begin<typename entries::predict>("predict", inputs);
-    engine_.template run<typename entries::predict, typename entries::predict_program>(step_parameters_now());
+    engine_.template run<typename entries::predict, typename entries::predict_program>(next_step_parameters());
     return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
 
@@ -99,12 +99,12 @@ public:
     std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
     std::vector<std::int32_t> context(static_cast<std::size_t>(task::tokens));
     sampler draw(options);
-    settle();
+    synchronize();
     ranks_.check_same_work(joint_call::generate, count, prompt);
     for (std::int64_t i = 0; i < count; ++i) {
       auto const length = detail::fill_context(context, tokens);
       engine_.template begin<typename entries::generate>("generate", context);
-      engine_.template run<typename entries::generate, typename entries::generate_program>(step_parameters_now());
+      engine_.template run<typename entries::generate, typename entries::generate_program>(next_step_parameters());
       auto const classes = entries::logits.features();
       auto const row = engine_.template logits<typename entries::generate>((length - 1) * classes, classes);
       tokens.push_back(draw(row.data(), row.size(), i));
@@ -122,19 +122,19 @@ public:
 
   /// Views of all parameters, in the order in which the model creates them.
   std::vector<parameter_view> parameters() const {
-    settle();
+    synchronize();
     return tensors().parameters();
   }
   /// The value of a setting of the model (see ct::setting). Throws `error` if the model has no such setting.
   double setting(std::string_view name) const {
-    settle();
+    synchronize();
     return tensors().setting(name);
   }
   /// Changes a setting of the model for all later steps and forward passes. Throws `error` if the model has no such
   /// setting, if `x` is not finite, if `x` is out of range for one of the library's settings, or if the ranks pass
   /// different values. Collective.
   void set(std::string_view name, double x) {
-    settle();
+    synchronize();
     tensors().set(name, x, world());
   }
 
@@ -144,14 +144,14 @@ public:
   int ranks() const { return ranks_.world->size(); }
   /// Number of ranks that train on different data. The ranks of a tensor group (parallel::tensor) share their data.
   int data_ranks() const { return ranks_.data().size(); }
-  /// Logical OR of `here` over all ranks. Collective.
-  bool in_any_rank(bool here) const { return agree(world(), joint_call::question, here ? 1 : 0) > 0; }
+  /// Logical OR of `local` over all ranks. Collective.
+  bool in_any_rank(bool local) const { return agree(world(), joint_call::question, local ? 1 : 0) > 0; }
   /// The communicator of all ranks.
   communicator& world() const { return *ranks_.world; }
   /// Bytes of the arena up to the last byte written to a buffer, plus step parameters and scratch memory. Without
   /// `.measure_memory`, which is not checked, the result has no meaning.
   bytes used_bytes() const {
-    settle();
+    synchronize();
     return engine_.used();
   }
   /// The options passed to the constructor.
@@ -168,7 +168,7 @@ protected:
 
   /// The step parameters of an entry's next run. They always contain the seed, since ops of any entry may draw random
   /// numbers.
-  constrain::step_parameters step_parameters_now() const {
+  constrain::step_parameters next_step_parameters() const {
     constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches;
     constrain::step_parameters n;
     n.seed = state_.seed, n.step = state_.steps.count();
@@ -188,22 +188,22 @@ protected:
     else return {};
   }
 
-  /// Waits until at most `open` enqueued steps are incomplete. Updates the training state with the results of all
-  /// complete steps. Throws the `error` of a step that failed on the device.
-  void settle([[maybe_unused]] int open = 0) const {
+  /// Waits until at most `maximum_open` enqueued steps are incomplete. Updates the training state with the results of
+  /// all complete steps. Throws the `error` of a step that failed on the device.
+  void synchronize([[maybe_unused]] int maximum_open = 0) const {
     if constexpr (engine::is_asynchronous)
-      for (; open_steps_.must_settle(open); open_steps_.pop()) take_result(open_steps_.oldest().wait());
+      for (; open_steps_.must_wait(maximum_open); open_steps_.pop()) record_result(open_steps_.oldest().wait());
   }
   /// Updates the training state with a step's result: counts a skipped step, and adapts the loss scale of
   /// precision::fp16.
-  void take_result(step_result const& r) const {
+  void record_result(step_result const& r) const {
     if constexpr (policy_set::precision::value.loss_scale)
       detail::adapt_loss_scale(tensors(), run_.loss_scale, r.skipped);
     if (r.skipped) ++state_.skipped;
   }
 
   run_options run_;
-  mutable training_state state_; // an inference object sets only the seed; mutable, for `settle`
+  mutable training_state state_; // an inference object sets only the seed; mutable, for `synchronize`
   mutable detail::open_steps open_steps_;
   constrain::ranks ranks_;
   engine engine_;
@@ -212,11 +212,12 @@ private:
   static constexpr bool has_metrics = entries::evaluate::value.result("class_counts").elements > 0;
 
   /// Evaluates one micro-batch and adds its sums to `sum`; adds nothing if no label is valid.
-  [[gnu::cold]] void evaluate_one(array_list const& inputs, array_list const& labels, detail::evaluation_sums& sum) {
+  [[gnu::cold]] void evaluate_micro_batch(array_list const& inputs, array_list const& labels,
+                                          detail::evaluation_sums& sum) {
     auto const valid = engine_.template begin<typename entries::evaluate>("evaluate", inputs, labels);
     if (valid == 0) return;
     engine_.template write_label_count<typename entries::evaluate>(valid);
-    engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(step_parameters_now());
+    engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(next_step_parameters());
     sum.loss += engine_.read(entries::evaluate::value.result("loss")) * static_cast<double>(valid);
     if (entries::counts_correct) sum.correct += engine_.read(entries::evaluate::value.result("correct"));
     sum.tokens += valid;

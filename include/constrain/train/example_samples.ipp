@@ -20,106 +20,107 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// The array of one input or one label, for all examples.
 struct example_array {
   plan_port const* port = nullptr;
-  array_view all{};         // of all examples
+  array_view data{};        // of all examples
   std::size_t elements = 0; // of one example
 
   bool is_label() const { return port->kind == port_kind::label; }
-  bool is_integers() const { return all.type() == dtype::i32; }
+  bool is_integers() const { return data.type() == dtype::i32; }
   double real(std::size_t i) const {
-    return all.type() == dtype::f32 ? static_cast<double>(typed_data<float>(all)[i]) : typed_data<double>(all)[i];
+    return data.type() == dtype::f32 ? static_cast<double>(typed_data<float>(data)[i]) : typed_data<double>(data)[i];
   }
-  std::size_t bytes() const { return elements * static_cast<std::size_t>(size_of(all.type())); }
+  std::size_t bytes() const { return elements * static_cast<std::size_t>(size_of(data.type())); }
 };
 
 /// The arrays of all inputs, then of all labels.
 using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
 
 /// Matches the arrays of examples to the ports of a task. Throws `error` unless each port has an array of the right
-/// type, each port can be divided into examples, and each array holds complete examples. `where`, `needed`,
+/// type, each port can be divided into examples, and each array holds complete examples. `caller`, `needed`,
 /// `sequences`: as in `samples_in`.
-[[gnu::cold]] CONSTRAIN_INLINE example_arrays cut(char const* where, data::examples const& examples,
-                                                  batch_needs const& needed, std::size_t sequences) {
-  check_types(where, needed.ports, port_kind::input, examples.inputs());
-  check_types(where, needed.ports, port_kind::label, examples.labels());
+[[gnu::cold]] CONSTRAIN_INLINE example_arrays match_arrays(char const* caller, data::examples const& examples,
+                                                           batch_needs const& needed, std::size_t sequences) {
+  check_types(caller, needed.ports, port_kind::input, examples.inputs());
+  check_types(caller, needed.ports, port_kind::label, examples.labels());
   example_arrays arrays;
   for (auto const kind : {port_kind::input, port_kind::label}) {
-    std::size_t next = 0;
+    std::size_t next_array = 0;
     for (auto const& port : needed.ports) {
       if (port.kind != kind) continue;
-      auto const array = (kind == port_kind::input ? examples.inputs() : examples.labels())[next++];
-      auto const elements = static_cast<std::size_t>(port.elements), each = elements / sequences;
+      auto const array = (kind == port_kind::input ? examples.inputs() : examples.labels())[next_array++];
+      auto const elements = static_cast<std::size_t>(port.elements), example_elements = elements / sequences;
       if (elements % sequences != 0)
-        throw error({where, ": ", name_in_errors(port), " has ", counted(elements, "element"), " for ",
+        throw error({caller, ": ", name_in_errors(port), " has ", counted(elements, "element"), " for ",
                      counted(sequences, "sequence"),
                      ", so it cannot be divided into examples; write batch(inputs, labels)"});
-      if (array.size() % each != 0)
-        throw error({where, ": ", name_in_errors(port), " has ", counted(array.size(), "element"),
-                     ", which is not a multiple of the ", counted(each, "element"),
+      if (array.size() % example_elements != 0)
+        throw error({caller, ": ", name_in_errors(port), " has ", counted(array.size(), "element"),
+                     ", which is not a multiple of the ", counted(example_elements, "element"),
                      " of one example; pass complete examples"});
-      arrays.push_back({&port, array, each});
+      arrays.push_back({&port, array, example_elements});
     }
   }
   return arrays;
 }
 
 /// The number of examples. Throws `error` unless all arrays hold the same number, at least 1.
-[[gnu::cold]] CONSTRAIN_INLINE std::size_t count_examples(char const* where, example_arrays const& arrays) {
+[[gnu::cold]] CONSTRAIN_INLINE std::size_t count_examples(char const* caller, example_arrays const& arrays) {
   auto const& first = arrays[0];
-  auto const count = first.all.size() / first.elements;
-  for (auto const& each : arrays)
-    if (auto const has = each.all.size() / each.elements; has != count)
-      throw error({where, ": ", name_in_errors(*first.port), " has ", counted(count, "example"), ", but ",
-                   name_in_errors(*each.port), " has ", has, "; pass arrays of the same number of examples"});
-  if (count == 0) throw error({where, ": there are no examples; pass arrays of at least one"});
+  auto const count = first.data.size() / first.elements;
+  for (auto const& other : arrays)
+    if (auto const size = other.data.size() / other.elements; size != count)
+      throw error({caller, ": ", name_in_errors(*first.port), " has ", counted(count, "example"), ", but ",
+                   name_in_errors(*other.port), " has ", size, "; pass arrays of the same number of examples"});
+  if (count == 0) throw error({caller, ": there are no examples; pass arrays of at least one"});
   return count;
 }
 
 /// Throws the error for element `i` of an array, a value that the array's port does not accept.
-[[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_element(char const* where, example_array const& in,
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_element(char const* caller, example_array const& array,
                                                              std::size_t i) {
-  auto const example = i / in.elements, position = i % in.elements;
-  if (!in.is_integers())
-    throw error({where, ": ", name_in_errors(*in.port), " of example ", example,
-                 why_refused(*in.port, in.real(i), concat({"position ", position}))});
-  auto const value = in.all.integers()[i];
-  throw error({where, ": ", name_in_errors(*in.port), " of example ", example, " is ", value, " at position ", position,
-               why_refused(*in.port, value)});
+  auto const example = i / array.elements, position = i % array.elements;
+  if (!array.is_integers())
+    throw error({caller, ": ", name_in_errors(*array.port), " of example ", example,
+                 why_refused(*array.port, array.real(i), concat({"position ", position}))});
+  auto const value = array.data.integers()[i];
+  throw error({caller, ": ", name_in_errors(*array.port), " of example ", example, " is ", value, " at position ",
+               position, why_refused(*array.port, value)});
 }
 
 /// Throws `error` for the first value that its port does not accept, for labels that should be shifted but are not, and
 /// for labels that cannot be shifted as requested.
-[[gnu::cold]] CONSTRAIN_INLINE void check_elements(char const* where, data::examples const& examples,
+[[gnu::cold]] CONSTRAIN_INLINE void check_elements(char const* caller, data::examples const& examples,
                                                    example_arrays const& arrays, batch_needs const& needed) {
-  for (auto const& each : arrays)
-    if (auto const i = first_invalid(*each.port, each.all); i < each.all.size()) refuse_element(where, each, i);
+  for (auto const& array : arrays)
+    if (auto const i = first_invalid(*array.port, array.data); i < array.data.size()) refuse_element(caller, array, i);
   bool const shifts = examples.which() == constrain::labels::shift;
-  if (shifts && !needed.next_tokens) refuse_shift(where);
-  if (shifts) check_shiftable(where, needed.ports);
+  if (shifts && !needed.next_tokens) refuse_shift(caller);
+  if (shifts) check_shiftable(caller, needed.ports);
   if (needed.next_tokens && !shifts)
-    check_shifted(where, examples.inputs()[0].integers(), examples.labels()[0].integers(), needed.tokens);
+    check_shifted(caller, examples.inputs()[0].integers(), examples.labels()[0].integers(), needed.tokens);
 }
 
 /// Throws `error` unless masked examples have one integer label per token, equal to the token or `ignored_label`,
-/// labels can be ignored, and the vocabulary of `how` is at most the model's.
-[[gnu::cold]] CONSTRAIN_INLINE void check_masks(char const* where, data::masking const& how,
+/// labels can be ignored, and the vocabulary of `masking` is at most the model's.
+[[gnu::cold]] CONSTRAIN_INLINE void check_masks(char const* caller, data::masking const& masking,
                                                 example_array const& tokens, example_array const& labels) {
   if (!tokens.is_integers() || !labels.is_integers() || tokens.elements != labels.elements)
-    throw error({where, ": the examples are masked, but ", name_in_errors(*labels.port), " has ",
+    throw error({caller, ": the examples are masked, but ", name_in_errors(*labels.port), " has ",
                  counted(labels.elements, "element"), " for the ", tokens.elements, " of ",
                  name_in_errors(*tokens.port),
                  "; pass the tokens as labels, one integer per token, to an objective that takes them"});
   if (!labels.port->ignorable)
-    throw error({where, ": the examples are masked, so the labels of all tokens that are not masked are ignored, but ",
+    throw error({caller, ": the examples are masked, so the labels of all tokens that are not masked are ignored, but ",
                  name_in_errors(*labels.port), " cannot be ignored; use an objective with a cross-entropy"});
-  if (tokens.port->limit > 0 && how.vocabulary > tokens.port->limit)
-    throw error({where, ": the masking has a .vocabulary of ", how.vocabulary, ", but ", name_in_errors(*tokens.port),
-                 " takes tokens below ", tokens.port->limit, "; give a .vocabulary of at most this number"});
-  auto const is = tokens.all.integers(), label = labels.all.integers();
-  for (std::size_t i = 0; i < is.size(); ++i)
-    if (label[i] != is[i] && label[i] != ignored_label)
-      throw error({where, ": the examples are masked, but ", name_in_errors(*labels.port), " of example ",
+  if (tokens.port->limit > 0 && masking.vocabulary > tokens.port->limit)
+    throw error({caller, ": the masking has a .vocabulary of ", masking.vocabulary, ", but ",
+                 name_in_errors(*tokens.port), " takes tokens below ", tokens.port->limit,
+                 "; give a .vocabulary of at most this number"});
+  auto const token = tokens.data.integers(), label = labels.data.integers();
+  for (std::size_t i = 0; i < token.size(); ++i)
+    if (label[i] != token[i] && label[i] != ignored_label)
+      throw error({caller, ": the examples are masked, but ", name_in_errors(*labels.port), " of example ",
                    i / labels.elements, " is ", label[i], " at position ", i % labels.elements, ", where the token is ",
-                   is[i], "; pass the tokens as labels"});
+                   token[i], "; pass the tokens as labels"});
 }
 
 /// The object that a `sample_set` of examples holds. `labels`, `view`, `copy` and `pad` are as in `sample_set`.
@@ -131,9 +132,9 @@ struct example_samples {
 
   bool shifts() const { return examples.which() == constrain::labels::shift; }
   std::size_t inputs() const { return examples.inputs().size(); }
-  /// The elements of a sample in the array `of`.
-  array_view part(example_array const& of, std::int64_t sample) const {
-    return of.all.slice(static_cast<std::size_t>(index(sample)) * of.elements, of.elements);
+  /// The elements of a sample in the array `array`.
+  array_view elements_of(example_array const& array, std::int64_t sample) const {
+    return array.data.slice(static_cast<std::size_t>(index(sample)) * array.elements, array.elements);
   }
 
   std::int64_t labels(std::int64_t sample) const;
@@ -147,26 +148,27 @@ CONSTRAIN_INLINE std::int64_t example_samples::labels(std::int64_t sample) const
   if (!first.is_integers()) return static_cast<std::int64_t>(first.elements);
   std::int64_t valid = 0;
   // Shifting drops the first label of a sample.
-  for (auto const label : part(first, sample).integers().subspan(shifts() ? 1 : 0)) valid += label != ignored_label;
+  for (auto const label : elements_of(first, sample).integers().subspan(shifts() ? 1 : 0))
+    valid += label != ignored_label;
   return examples.masks() ? data::count_masked(*examples.masks(), valid) : valid;
 }
 
 CONSTRAIN_INLINE void example_samples::view(std::int64_t rows, batch_buffer& to) const {
   if (to.of_examples == nullptr) {
-    auto const made = std::make_shared<batch_arrays>();
+    auto const storage = std::make_shared<batch_arrays>();
     array_view views[example_arrays::capacity];
     std::size_t bytes = 0, i = 0;
-    auto const next = [&](example_array const& a) { // returns the array's offset; an element has at most 8 bytes
+    auto const reserve = [&](example_array const& a) { // returns the array's offset; an element has at most 8 bytes
       return std::exchange(bytes, (bytes + static_cast<std::size_t>(rows) * a.bytes() + 7) / 8 * 8);
     };
-    for (auto const& each : arrays) next(each);
-    made->memory.reset(new std::byte[std::exchange(bytes, 0)]);
-    for (auto const& each : arrays)
-      views[i++] =
-          each.all.with_elements({made->memory.get() + next(each), static_cast<std::size_t>(rows) * each.bytes()});
-    made->inputs = array_list(static_cast<array_view const*>(views), inputs());
-    made->labels = array_list(views + inputs(), i - inputs());
-    to.of_examples = made;
+    for (auto const& array : arrays) reserve(array);
+    storage->memory.reset(new std::byte[std::exchange(bytes, 0)]);
+    for (auto const& array : arrays)
+      views[i++] = array.data.with_elements(
+          {storage->memory.get() + reserve(array), static_cast<std::size_t>(rows) * array.bytes()});
+    storage->inputs = array_list(static_cast<array_view const*>(views), inputs());
+    storage->labels = array_list(views + inputs(), i - inputs());
+    to.of_examples = storage;
   }
   auto const &inputs = to.of_examples->inputs, &labels = to.of_examples->labels;
   to.batch = {inputs[0].integers(), labels[0].integers(), 0, examples.fingerprint(), {}, tokens, {}, to.of_examples};
@@ -183,17 +185,17 @@ CONSTRAIN_INLINE std::byte* row_of(example_samples const& samples, int i, std::i
 
 CONSTRAIN_INLINE void example_samples::copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const {
   for (int i = 0; i < arrays.size(); ++i) {
-    auto const from = part(arrays[i], sample).bytes();
+    auto const from = elements_of(arrays[i], sample).bytes();
     auto* const out = row_of(*this, i, row, to);
     std::size_t const shifted = arrays[i].is_label() && shifts() ? sizeof ignored_label : 0;
     std::memcpy(out, from.data() + shifted, from.size() - shifted);
     std::memcpy(out + from.size() - shifted, &ignored_label, shifted);
   }
   if (!examples.masks()) return;
-  auto const of_row = [&](int i) {
+  auto const row_span = [&](int i) {
     return std::span(reinterpret_cast<std::int32_t*>(row_of(*this, i, row, to)), arrays[i].elements);
   };
-  data::mask_tokens(*examples.masks(), to.epoch, index(sample), of_row(0), of_row(static_cast<int>(inputs())));
+  data::mask_tokens(*examples.masks(), to.epoch, index(sample), row_span(0), row_span(static_cast<int>(inputs())));
 }
 
 CONSTRAIN_INLINE void example_samples::pad(std::int64_t row, batch_buffer& to) const {
@@ -208,27 +210,27 @@ CONSTRAIN_INLINE void example_samples::pad(std::int64_t row, batch_buffer& to) c
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE sample_set samples_in(char const* where, data::examples const& examples,
+[[gnu::cold]] CONSTRAIN_INLINE sample_set samples_in(char const* caller, data::examples const& examples,
                                                      detail::batch_needs const& needed, std::int64_t sequences,
                                                      char const* remedy) {
-  auto const arrays = detail::cut(where, examples, needed, static_cast<std::size_t>(sequences));
-  auto const count = detail::count_examples(where, arrays);
-  detail::check_elements(where, examples, arrays, needed);
+  auto const arrays = detail::match_arrays(caller, examples, needed, static_cast<std::size_t>(sequences));
+  auto const count = detail::count_examples(caller, arrays);
+  detail::check_elements(caller, examples, arrays, needed);
   data::examples_index const index(examples.splits(), static_cast<std::int64_t>(count));
   if (index.size() == 0)
     throw error(
-        {where, ": this part of the ", counted(count, "example"), " is empty; give more examples, or ", remedy});
+        {caller, ": this part of the ", counted(count, "example"), " is empty; give more examples, or ", remedy});
   // Padding changes no result if all arrays of labels hold integers, the first one may hold ignored labels, and the
   // objective ignores the rows of these labels.
   auto const first = static_cast<int>(examples.inputs().size());
-  if (examples.masks()) detail::check_masks(where, *examples.masks(), arrays[0], arrays[first]);
+  if (examples.masks()) detail::check_masks(caller, *examples.masks(), arrays[0], arrays[first]);
   bool pads = arrays[first].port->ignorable;
-  for (auto const& each : arrays) pads = pads && (!each.is_label() || each.is_integers());
-  sample_set::words const called{"examples", "examples have", "these examples", "more examples",
-                                 "every label is ignored; give examples with labels"};
+  for (auto const& array : arrays) pads = pads && (!array.is_label() || array.is_integers());
+  sample_set::words const wording{"examples", "examples have", "these examples", "more examples",
+                                  "every label is ignored; give examples with labels"};
   return {
       std::make_shared<detail::example_samples const>(detail::example_samples{examples, arrays, index, needed.tokens}),
-      {called, index.size(), examples.fingerprint(), pads}};
+      {wording, index.size(), examples.fingerprint(), pads}};
 }
 
 } // namespace constrain

@@ -33,15 +33,15 @@ namespace detail {
 
 /// The distinct dtypes of the optimizer states, in the order of the states, such as "u8, f32"; "none" for an optimizer
 /// without states.
-[[gnu::noinline, gnu::cold]] inline std::string state_types(parameter_list const& all) {
+[[gnu::noinline, gnu::cold]] inline std::string state_types(parameter_list const& list) {
   std::string text;
   auto const is_first = [&](int state) {
     for (int i = 0; i < state; ++i)
-      if (all.states[i].type == all.states[state].type) return false;
+      if (list.states[i].type == list.states[state].type) return false;
     return true;
   };
-  for (int i = 0; i < all.states_size; ++i)
-    if (is_first(i)) text.append(text.empty() ? "" : ", ").append(name_of(all.states[i].type));
+  for (int i = 0; i < list.states_size; ++i)
+    if (is_first(i)) text.append(text.empty() ? "" : ", ").append(name_of(list.states[i].type));
   return text.empty() ? "none" : text;
 }
 

@@ -14,7 +14,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Converts to `real` and to no other type, so that it initializes only fields of type `real`.
-template <class real> struct only {
+template <class real> struct converts_only_to {
   template <class type>
     requires std::is_same_v<type, real>
   operator type() const;
@@ -23,7 +23,7 @@ template <class real> struct only {
 /// Whether a struct consists only of values of type `real`, directly or in nested structs and arrays.
 template <class type, class real> constexpr bool is_made_of = []<std::size_t... i>(std::index_sequence<i...>) {
   return std::is_trivially_copyable_v<type> && sizeof(type) % sizeof(real) == 0 && requires {
-    type{(static_cast<void>(i), only<real>{})...};
+    type{(static_cast<void>(i), converts_only_to<real>{})...};
   };
 }
 (std::make_index_sequence<sizeof(type) / sizeof(real)>{});
@@ -43,18 +43,18 @@ template <class hyper> double learning_rate_of(hyper const& h) {
 }
 
 /// The product of a learning rate, the schedule's factor and the factor of `scale_learning_rate`. Throws `error` if the
-/// product is not finite or its absolute value exceeds `most`.
-double scaled_learning_rate(double rate, double schedule, double factor, double most);
+/// product is not finite or its absolute value exceeds `maximum`.
+double scaled_learning_rate(double rate, double schedule, double factor, double maximum);
 
 /// Multiplies the learning rates of an optimizer, and of the optimizers that it wraps, by `schedule` and by `factor`,
 /// in this order. Throws `error` if a learning rate would not be finite in its type.
 template <class hyper> void scale_learning_rates(hyper& h, double schedule, double factor) {
   if constexpr (requires { h.learning_rate; }) {
     using rate = decltype(h.learning_rate);
-    constexpr double most = std::is_same_v<rate, float> ? static_cast<double>(std::numeric_limits<float>::max())
-                                                        : std::numeric_limits<double>::max();
+    constexpr double maximum = std::is_same_v<rate, float> ? static_cast<double>(std::numeric_limits<float>::max())
+                                                           : std::numeric_limits<double>::max();
     h.learning_rate =
-        static_cast<rate>(scaled_learning_rate(static_cast<double>(h.learning_rate), schedule, factor, most));
+        static_cast<rate>(scaled_learning_rate(static_cast<double>(h.learning_rate), schedule, factor, maximum));
   }
   if constexpr (requires { h.base; }) scale_learning_rates(h.base, schedule, factor);
 }

@@ -7,9 +7,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-[[gnu::cold]] CONSTRAIN_INLINE double scaled_learning_rate(double rate, double schedule, double factor, double most) {
+[[gnu::cold]] CONSTRAIN_INLINE double scaled_learning_rate(double rate, double schedule, double factor,
+                                                           double maximum) {
   double const product = rate * schedule * factor;
-  if (!is_finite(product) || product > most || product < -most)
+  if (!is_finite(product) || product > maximum || product < -maximum)
     throw error({"run_options: the learning rate ", number_text(rate), " times the factor ", number_text(schedule),
                  " of .schedule and the factor ", number_text(factor),
                  " of scale_learning_rate is not a finite learning rate; make one of them smaller"});

@@ -74,8 +74,8 @@ public:
     auto parameters = table();
     parameters.owner = "an inference object";
     loaded_weights result;
-    auto const load = [&](std::string const& from) {
-      result = constrain::load_pretrained(from, options, parameters, format(), engine_.arena(), world(),
+    auto const load = [&](std::string const& source) {
+      result = constrain::load_pretrained(source, options, parameters, format(), engine_.arena(), world(),
                                           *ranks_.storage_group);
     };
     auto const has_series = [&]() -> std::int64_t { return saved_series(path).steps().empty() ? 0 : 1; };
@@ -90,14 +90,14 @@ private:
 
   /// The values that must be equal on all ranks at construction.
   static fingerprint fingerprint_of(run_options const& run) {
-    fingerprint all;
-    detail::add_build(all, policy_set::name(), table());
-    all.add("the number of sequences in a micro-batch", task::sequences);
-    all.add("the number of sequences in a micro-batch of evaluate", detail::evaluation_sequences<task>);
-    all.add("the number of tokens in a sequence", task::tokens);
-    all.add_hash("the plan of an evaluation", detail::hash_of_plan(entries::evaluate::value));
-    detail::add_run(all, run);
-    return all;
+    fingerprint values;
+    detail::add_build(values, policy_set::name(), table());
+    values.add("the number of sequences in a micro-batch", task::sequences);
+    values.add("the number of sequences in a micro-batch of evaluate", detail::evaluation_sequences<task>);
+    values.add("the number of tokens in a sequence", task::tokens);
+    values.add_hash("the plan of an evaluation", detail::hash_of_plan(entries::evaluate::value));
+    detail::add_run(values, run);
+    return values;
   }
 };
 

@@ -18,11 +18,11 @@ void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& m
 /// Call this function after the host has set a parameter's value. Resets the states that describe this value: averages
 /// become copies of the value, and rounding errors ("compensation") become 0. `parameter`: the parameter's index.
 /// `rank`: as in `initialize`.
-void start_states_of_value(parameter_list const& all, int parameter, arena& memory, int rank);
+void start_states_of_value(parameter_list const& list, int parameter, arena& memory, int rank);
 
 /// Writes the initial values of all parameters, optimizer states and settings. Averages become copies of their
 /// parameters. `rank`: as above.
-void initialize(parameter_list const& all, std::uint64_t seed, arena& memory, int rank);
+void initialize(parameter_list const& list, std::uint64_t seed, arena& memory, int rank);
 
 } // namespace constrain
 

@@ -22,20 +22,22 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
   auto const first_quad = begin_element / 4;
   parallel_chunks((end_element + 3) / 4 - first_quad, 1024, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t quad = first_quad + begin; quad < first_quad + end; ++quad) {
-      double drawn[4]{};
+      double draws[4]{};
       if (info.initial.stddev != 0) {
         auto const bits = philox({{static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(quad >> 32),
                                    static_cast<std::uint32_t>(index), purpose}},
                                  key);
-        auto const one = normal(bits.word[0], bits.word[1]);
-        auto const two = normal(bits.word[2], bits.word[3]);
-        drawn[0] = one.first, drawn[1] = one.second, drawn[2] = two.first, drawn[3] = two.second;
+        auto const first_pair = normal(bits.word[0], bits.word[1]);
+        auto const second_pair = normal(bits.word[2], bits.word[3]);
+        draws[0] = first_pair.first, draws[1] = first_pair.second, draws[2] = second_pair.first,
+        draws[3] = second_pair.second;
       }
       visit_real(info.type, [&]<class stored>(stored) {
-        auto* const to = reinterpret_cast<stored*>(data);
+        auto* const elements = reinterpret_cast<stored*>(data);
         for (std::int64_t i = quad * 4; i < quad * 4 + 4; ++i)
           if (begin_element <= i && i < end_element)
-            to[i - begin_element] = static_cast<stored>(info.initial.constant + info.initial.stddev * drawn[i % 4]);
+            elements[i - begin_element] =
+                static_cast<stored>(info.initial.constant + info.initial.stddev * draws[i % 4]);
       });
     }
   });
@@ -59,13 +61,13 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
 [[gnu::cold]] CONSTRAIN_INLINE void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory,
                                                int rank) {
   auto const bytes = info.stored() * size_of(info.type);
-  bool const zero = info.initial.constant == 0 && info.initial.stddev == 0;
-  if (zero) return memory.fill(info.offset, bytes, 0);
+  bool const is_zero = info.initial.constant == 0 && info.initial.stddev == 0;
+  if (is_zero) return memory.fill(info.offset, bytes, 0);
   if (info.type == dtype::u8) return memory.fill(info.offset, bytes, static_cast<unsigned char>(info.initial.constant));
   if (info.type == dtype::i32) {
-    std::vector<std::int32_t> const all(static_cast<std::size_t>(info.stored()),
-                                        static_cast<std::int32_t>(info.initial.constant));
-    return memory.write(info.offset, all.data(), bytes);
+    std::vector<std::int32_t> const values(static_cast<std::size_t>(info.stored()),
+                                           static_cast<std::int32_t>(info.initial.constant));
+    return memory.write(info.offset, values.data(), bytes);
   }
   memory.produce(info.offset, bytes, [&](std::byte* data) {
     // If a rank's elements do not fill its storage, the rest must be zero.
@@ -74,11 +76,11 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
   });
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void start_states_of_value(parameter_list const& all, int parameter, arena& memory,
+[[gnu::cold]] CONSTRAIN_INLINE void start_states_of_value(parameter_list const& list, int parameter, arena& memory,
                                                           int rank) {
   std::vector<std::byte> copy;
-  for (int i = 0; i < all.states_size; ++i) {
-    auto const& state = all.states[i];
+  for (int i = 0; i < list.states_size; ++i) {
+    auto const& state = list.states[i];
     if (state.parameter != parameter || !state.resets_with_parameter) continue;
     if (!state.is_average) {
       initialize(state, parameter, 0, memory, rank);
@@ -86,16 +88,17 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
     }
     auto const bytes = state.stored() * size_of(state.type);
     copy.resize(static_cast<std::size_t>(bytes));
-    memory.read(all.parameters[parameter].offset, copy.data(), bytes);
+    memory.read(list.parameters[parameter].offset, copy.data(), bytes);
     memory.write(state.offset, copy.data(), bytes);
   }
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void initialize(parameter_list const& all, std::uint64_t seed, arena& memory, int rank) {
-  for (int i = 0; i < all.size; ++i) initialize(all.parameters[i], i, seed, memory, rank);
-  for (int i = 0; i < all.states_size; ++i) initialize(all.states[i], all.states[i].parameter, seed, memory, rank);
-  for (int i = 0; i < all.settings_size; ++i) initialize(all.settings[i], i, seed, memory);
-  for (int i = 0; i < all.size; ++i) start_states_of_value(all, i, memory, rank);
+[[gnu::cold]] CONSTRAIN_INLINE void initialize(parameter_list const& list, std::uint64_t seed, arena& memory,
+                                               int rank) {
+  for (int i = 0; i < list.size; ++i) initialize(list.parameters[i], i, seed, memory, rank);
+  for (int i = 0; i < list.states_size; ++i) initialize(list.states[i], list.states[i].parameter, seed, memory, rank);
+  for (int i = 0; i < list.settings_size; ++i) initialize(list.settings[i], i, seed, memory);
+  for (int i = 0; i < list.size; ++i) start_states_of_value(list, i, memory, rank);
 }
 
 } // namespace constrain

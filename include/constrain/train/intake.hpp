@@ -17,19 +17,20 @@ struct batch_needs {
   bool next_tokens = false; // whether the only labels are the next tokens of the only input
 };
 
-/// A batch that views the caller's arrays, whose number, types and lengths must have been checked. `where`: the first
+/// A batch that views the caller's arrays, whose number, types and lengths must have been checked. `caller`: the first
 /// words of every error. `which`: whether to shift the labels (into a copy). Throws `error` for invalid values, for
 /// labels that should be shifted but are not, and for labels that cannot be shifted as requested.
-batch own_arrays(char const* where, array_list const& inputs, array_list const& labels, constrain::labels which,
-                 batch_needs const& needed);
+batch batch_of_arrays(char const* caller, array_list const& inputs, array_list const& labels, constrain::labels which,
+                      batch_needs const& needed);
 
-/// `own_arrays` for one step. Also throws `error` if the number of arrays is wrong, or if an array has the wrong type
-/// or length.
-batch own_batch(array_list const& inputs, array_list const& labels, constrain::labels which, batch_needs const& needed);
+/// `batch_of_arrays` for one step. Also throws `error` if the number of arrays is wrong, or if an array has the wrong
+/// type or length.
+batch batch_of_step(array_list const& inputs, array_list const& labels, constrain::labels which,
+                    batch_needs const& needed);
 
-/// The arrays of micro-batch `index`, as views of the arrays `all`: one array of several micro-batches for each port of
-/// `kind`. `ports`: the ports of one micro-batch.
-array_list micro_batch_of(plan_ports ports, port_kind kind, array_list const& all, std::size_t index);
+/// The arrays of micro-batch `index`, as views of the arrays `arrays`: one array of several micro-batches for each port
+/// of `kind`. `ports`: the ports of one micro-batch.
+array_list micro_batch_of(plan_ports ports, port_kind kind, array_list const& arrays, std::size_t index);
 
 /// Throws `error` unless batch `b` has the arrays that a step needs and a valid ticket.
 void check_batch(batch const& b, batch_needs const& needed);
@@ -39,8 +40,8 @@ void check_batch(batch const& b, batch_needs const& needed);
 /// another thread could change the caller's array between copy and check.
 class batch_copier {
 public:
-  /// `where`: the first words of every error.
-  batch_copier(char const* where, arena& memory) : where_(where), memory_(memory) {}
+  /// `caller`: the first words of every error.
+  batch_copier(char const* caller, arena& memory) : caller_(caller), memory_(memory) {}
 
   /// Copies an array, if a node reads it. Throws `error` if an integer is out of the port's range. Returns the number
   /// of labels that are not `ignored_label`; for other ports, the number of elements.
@@ -55,7 +56,7 @@ private:
   /// The port's copy in the arena; `from` if no node reads the port or the host cannot address the arena.
   array_view copy_of(plan_port const& to, array_view from) const;
 
-  char const* where_;
+  char const* caller_;
   arena& memory_;
 };
 

@@ -11,48 +11,50 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-[[gnu::cold]] CONSTRAIN_INLINE batch own_batch(array_list const& inputs, array_list const& labels,
-                                               constrain::labels which, batch_needs const& needed) {
+[[gnu::cold]] CONSTRAIN_INLINE batch batch_of_step(array_list const& inputs, array_list const& labels,
+                                                   constrain::labels which, batch_needs const& needed) {
   check_lengths("batch", needed.ports, port_kind::input, inputs, "micro-batches, ");
   check_lengths("batch", needed.ports, port_kind::label, labels, "micro-batches, ");
-  return own_arrays("batch", inputs, labels, which, needed);
+  return batch_of_arrays("batch", inputs, labels, which, needed);
 }
 
-CONSTRAIN_INLINE array_list micro_batch_of(plan_ports ports, port_kind kind, array_list const& all, std::size_t index) {
-  array_view parts[array_list::capacity];
+CONSTRAIN_INLINE array_list micro_batch_of(plan_ports ports, port_kind kind, array_list const& arrays,
+                                           std::size_t index) {
+  array_view slices[array_list::capacity];
   std::size_t i = 0;
   for (auto const& port : ports) {
     if (port.kind != kind) continue;
-    auto const each = static_cast<std::size_t>(port.elements);
-    parts[i] = all[i].slice(index * each, each);
+    auto const elements = static_cast<std::size_t>(port.elements);
+    slices[i] = arrays[i].slice(index * elements, elements);
     ++i;
   }
-  return array_list(static_cast<array_view const*>(parts), i);
+  return array_list(static_cast<array_view const*>(slices), i);
 }
 
 CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtype::i32; }
 
-[[gnu::cold]] CONSTRAIN_INLINE batch own_arrays(char const* where, array_list const& inputs, array_list const& labels,
-                                                constrain::labels which, batch_needs const& needed) {
+[[gnu::cold]] CONSTRAIN_INLINE batch batch_of_arrays(char const* caller, array_list const& inputs,
+                                                     array_list const& labels, constrain::labels which,
+                                                     batch_needs const& needed) {
   if (which > constrain::labels::shift)
     throw error(
-        {where, ": the kind of labels is ", static_cast<int>(which), "; give labels::shifted or labels::shift"});
-  check_all_values(where, needed.ports, port_kind::input, inputs);
+        {caller, ": the kind of labels is ", static_cast<int>(which), "; give labels::shifted or labels::shift"});
+  check_all_values(caller, needed.ports, port_kind::input, inputs);
   batch b{inputs[0].integers(), labels[0].integers(), 0, 0, {}, needed.tokens, {}, {}};
   if (which == constrain::labels::shift) {
-    if (!needed.next_tokens) refuse_shift(where);
-    check_shiftable(where, needed.ports);
-    auto const own = std::make_shared<batch_arrays>();
-    own->shifted = shifted(b.labels, needed.tokens);
-    b.labels = {own->shifted.data(), own->shifted.size()};
-    own->inputs = inputs, own->labels = b.labels;
-    b.arrays = own;
+    if (!needed.next_tokens) refuse_shift(caller);
+    check_shiftable(caller, needed.ports);
+    auto const storage = std::make_shared<batch_arrays>();
+    storage->shifted = shifted(b.labels, needed.tokens);
+    b.labels = {storage->shifted.data(), storage->shifted.size()};
+    storage->inputs = inputs, storage->labels = b.labels;
+    b.arrays = storage;
   } else if (needed.next_tokens) {
-    check_shifted(where, b.inputs, b.labels, needed.tokens);
+    check_shifted(caller, b.inputs, b.labels, needed.tokens);
   } else if (inputs.size() > 1 || labels.size() > 1 || !is_integers(inputs[0]) || !is_integers(labels[0])) {
     b.arrays = std::make_shared<batch_arrays const>(batch_arrays{inputs, labels, {}});
   }
-  b.valid_labels = check_all_values(where, needed.ports, port_kind::label, b.every_label());
+  b.valid_labels = check_all_values(caller, needed.ports, port_kind::label, b.every_label());
   return b;
 }
 
@@ -63,28 +65,29 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
         "batch before advancing, or copy its arrays and pass the copies to batch(inputs, labels)");
   auto const inputs = b.every_input(), labels = b.every_label();
   bool fits = true;
-  std::size_t next[2]{};
+  std::size_t next_array[2]{};
   std::int64_t elements[2]{};
   for (auto const& port : needed.ports) {
     if (port.kind == port_kind::result) continue;
-    bool const input = port.kind == port_kind::input;
-    auto& i = next[input ? 0 : 1];
-    if (i == 0) elements[input ? 0 : 1] = port.elements;
-    auto const array = input ? inputs[i] : labels[i];
+    bool const is_input = port.kind == port_kind::input;
+    auto& i = next_array[is_input ? 0 : 1];
+    if (i == 0) elements[is_input ? 0 : 1] = port.elements;
+    auto const array = is_input ? inputs[i] : labels[i];
     ++i;
     fits = fits && array.size() == static_cast<std::size_t>(port.elements) &&
            (port.spec.type == port_type::ids) == (array.type() == dtype::i32);
   }
-  char const* const take = "; take the batch from this trainer's `batches` or `batch`";
-  auto const first = [](array_list const& arrays) { return static_cast<std::int64_t>(arrays[0].size()); };
-  if (first(inputs) != elements[0] || first(labels) != elements[1])
-    throw error({"step: the batch has ", counted(first(inputs), "input"), " and ", counted(first(labels), "label"),
-                 ", but this trainer takes ", elements[0], " and ", elements[1], take});
-  if (!fits || inputs.size() != next[0] || labels.size() != next[1])
-    throw error({"step: the batch's arrays do not have the number, types and lengths that this trainer takes", take});
+  char const* const advice = "; take the batch from this trainer's `batches` or `batch`";
+  auto const first_size = [](array_list const& arrays) { return static_cast<std::int64_t>(arrays[0].size()); };
+  if (first_size(inputs) != elements[0] || first_size(labels) != elements[1])
+    throw error({"step: the batch has ", counted(first_size(inputs), "input"), " and ",
+                 counted(first_size(labels), "label"), ", but this trainer takes ", elements[0], " and ", elements[1],
+                 advice});
+  if (!fits || inputs.size() != next_array[0] || labels.size() != next_array[1])
+    throw error({"step: the batch's arrays do not have the number, types and lengths that this trainer takes", advice});
   if (b.sequence != 0 && b.sequence != needed.tokens)
     throw error({"step: the batch has sequences of ", counted(b.sequence, "token"), ", but this trainer takes ",
-                 needed.tokens, take});
+                 needed.tokens, advice});
 }
 
 /// Writes floating-point numbers, converted to the dtype of the tensor.
@@ -92,10 +95,10 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
   auto const* const source = from.bytes().data();
   auto const count = static_cast<std::int64_t>(from.size());
   if (from.type() == to.type) return memory.write(to.offset, source, count * size_of(to.type));
-  constexpr std::int64_t slice = 1024;
-  std::byte converted[slice * sizeof(double)];
-  for (std::int64_t i = 0; i < count; i += slice) {
-    auto const n = std::min(slice, count - i);
+  constexpr std::int64_t chunk = 1024;
+  std::byte converted[chunk * sizeof(double)];
+  for (std::int64_t i = 0; i < count; i += chunk) {
+    auto const n = std::min(chunk, count - i);
     convert_reals(from.type(), source + i * size_of(from.type()), to.type, converted, n);
     memory.write(to.offset + i * size_of(to.type), converted, n * size_of(to.type));
   }
@@ -103,13 +106,13 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
 
 CONSTRAIN_INLINE std::int64_t batch_copier::operator()(plan_port const& to, array_view from) const {
   auto const count = static_cast<std::int64_t>(from.size());
-  bool const stored = to.view.elements > 0; // otherwise no node reads the array
+  bool const is_read = to.view.elements > 0; // otherwise no node reads the array
   if (from.type() != dtype::i32) {
-    if (stored) write_floats(memory_, to.view, from);
+    if (is_read) write_floats(memory_, to.view, from);
     return count;
   }
-  if (stored) memory_.write(to.view.offset, from.integers().data(), count * size_of(dtype::i32));
-  return check_values(where_, to, copy_of(to, from));
+  if (is_read) memory_.write(to.view.offset, from.integers().data(), count * size_of(dtype::i32));
+  return check_values(caller_, to, copy_of(to, from));
 }
 
 CONSTRAIN_INLINE array_view batch_copier::copy_of(plan_port const& to, array_view from) const {
@@ -131,20 +134,20 @@ CONSTRAIN_INLINE std::int64_t batch_copier::operator()(plan_ports to, port_kind 
 
 CONSTRAIN_INLINE std::int64_t batch_copier::labels(plan_ports to, array_list const& from,
                                                    std::span<std::int64_t> valid) const {
-  auto const all = (*this)(to, port_kind::label, from);
+  auto const sum = (*this)(to, port_kind::label, from);
   plan_port const* first = nullptr;
   for (auto const& port : to)
     if (first == nullptr && port.kind == port_kind::label) first = &port;
-  if (first == nullptr) return all;
-  auto const each = from[0].size() / valid.size();
+  if (first == nullptr) return sum;
+  auto const micro_batch_labels = from[0].size() / valid.size();
   bool const ignores = first->ignorable && from[0].type() == dtype::i32;
   for (std::size_t i = 0; i < valid.size(); ++i) {
-    valid[i] = static_cast<std::int64_t>(each);
+    valid[i] = static_cast<std::int64_t>(micro_batch_labels);
     if (!ignores) continue;
-    for (auto const label : copy_of(*first, from[0]).slice(i * each, each).integers())
+    for (auto const label : copy_of(*first, from[0]).slice(i * micro_batch_labels, micro_batch_labels).integers())
       valid[i] -= label == ignored_label ? 1 : 0;
   }
-  return all;
+  return sum;
 }
 
 } // namespace constrain::detail

@@ -21,27 +21,31 @@ public:
   /// `steps`: number of steps between two events, at least 0; 0: never. `part`: fraction of the run between two events.
   constexpr interval(std::int64_t steps = 0) : steps_(steps) {}
   constexpr interval(optimizer_steps steps) : steps_(steps.count()) {}
-  constexpr interval(part_of_run part) : part_(part), of_run_(true) {}
+  constexpr interval(part_of_run part) : fraction_(part), is_fraction_(true) {}
 
-  /// Whether the event is due after step `step` (counted from 1) in a run of `of` steps. With a fraction, the event is
-  /// due at the first step that reaches each multiple of the fraction: with thirds of 10 steps, at steps 4, 7 and 10.
-  constexpr bool due(std::int64_t step, std::int64_t of) const {
-    if (!of_run_) return steps_ > 0 && step % steps_ == 0;
-    if (part_.numerator < 1 || part_.denominator < 1 || of < 1) return false;
-    __extension__ using wide = __int128; // products of steps and fractions can exceed 64 bits
-    auto const parts = [&](std::int64_t s) { return wide(s) * part_.denominator / (wide(of) * part_.numerator); };
-    return parts(step) > parts(step - 1);
+  /// Whether the event is due after step `step` (counted from 1) in a run of `run_steps` steps. With a fraction, the
+  /// event is due at the first step that reaches each multiple of the fraction: with thirds of 10 steps, at steps 4, 7
+  /// and 10.
+  constexpr bool due(std::int64_t step, std::int64_t run_steps) const {
+    if (!is_fraction_) return steps_ > 0 && step % steps_ == 0;
+    if (fraction_.numerator < 1 || fraction_.denominator < 1 || run_steps < 1) return false;
+    __extension__ using int128 = __int128; // products of steps and fractions can exceed 64 bits
+    auto const multiples = [&](std::int64_t s) {
+      return int128(s) * fraction_.denominator / (int128(run_steps) * fraction_.numerator);
+    };
+    return multiples(step) > multiples(step - 1);
   }
 
   /// Whether the event is never due, as by default.
-  constexpr bool is_never() const { return !of_run_ && steps_ == 0; }
+  constexpr bool is_never() const { return !is_fraction_ && steps_ == 0; }
 
   /// Throws `error` for a negative number of steps, or a fraction that is above 1 or whose numerator or denominator is
   /// below 1. `owner`, `field`: the struct and its field, for the error.
   void check(char const* owner, char const* field) const {
-    if (!of_run_) return check_count(owner, field, steps_, 0);
-    if (part_.numerator < 1 || part_.denominator < part_.numerator)
-      detail::refuse_number(owner, field, concat({"the part ", part_.numerator, "/", part_.denominator, " of a run"}),
+    if (!is_fraction_) return check_count(owner, field, steps_, 0);
+    if (fraction_.numerator < 1 || fraction_.denominator < fraction_.numerator)
+      detail::refuse_number(owner, field,
+                            concat({"the part ", fraction_.numerator, "/", fraction_.denominator, " of a run"}),
                             "a numerator of at least 1 and a denominator of at least the numerator, for example "
                             "part_of_run{1, 10}");
   }
@@ -49,14 +53,14 @@ public:
   /// Calls f(name, value) for each value of the interval, so that ranks can compare their intervals. `name`: what the
   /// value is, a string literal.
   template <class function> constexpr void describe(function const& f) const {
-    f("the kind", of_run_ ? 1 : 0), f("the number of steps", steps_), f("the numerator", part_.numerator),
-        f("the denominator", part_.denominator);
+    f("the kind", is_fraction_ ? 1 : 0), f("the number of steps", steps_), f("the numerator", fraction_.numerator),
+        f("the denominator", fraction_.denominator);
   }
 
 private:
   std::int64_t steps_ = 0;
-  part_of_run part_{};
-  bool of_run_ = false;
+  part_of_run fraction_{};
+  bool is_fraction_ = false;
 };
 
 } // namespace constrain

@@ -6,13 +6,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Returns `found`. Compile-time error if `missing` is above 0: one sequence needs `missing` bytes more than `limit`.
-template <bytes limit, bytes missing> constexpr micro_batch with_missing_bytes(micro_batch found) {
+/// Returns `batch`. Compile-time error if `missing` is above 0: one sequence needs `missing` bytes more than `limit`.
+template <bytes limit, bytes missing> constexpr micro_batch with_missing_bytes(micro_batch batch) {
   static_assert(missing.count() <= 0,
                 "largest_batch: not even one sequence fits in the limit; `with_missing_bytes` shows the limit and "
                 "the bytes that one sequence needs beyond it; write policies that save memory, such as "
                 "checkpoint::every<1>, or a larger limit");
-  return found;
+  return batch;
 }
 
 /// Bytes that a trainer needs for its step: the trainer's peak, unless another entry needs more. -1 if the program is
@@ -37,21 +37,21 @@ template <auto model, class objective, class policy_set> struct entry_peaks {
   static constexpr bytes peak = entries<task_of_sequences<model, objective, sequences>, policy_set>::memory.peak;
 };
 
-inline constexpr int most_sequences = 1 << 16; // the most sequences that `largest_batch` tries
+inline constexpr int maximum_sequences = 1 << 16; // the most sequences that `largest_batch` tries
 
 /// Linear interpolation: the number of sequences at which the peak is `limit` bytes, if the peak is `at_low` bytes at
-/// `low` sequences and rises by `rise` bytes per `steps` sequences. The result is clamped to be above `low` and below
-/// `high`.
-constexpr int interpolated(int low, int high, bytes at_low, bytes limit, bytes rise, int steps) {
-  double const more = (limit - at_low) / (rise.count() > 0 ? rise : bytes(1)) * steps;
-  return more < 1 ? low + 1 : more < high - 1 - low ? low + static_cast<int>(more) : high - 1;
+/// `low` sequences and rises by `rise` bytes per `sequences` sequences. The result is clamped to be above `low` and
+/// below `high`.
+constexpr int interpolated(int low, int high, bytes at_low, bytes limit, bytes rise, int sequences) {
+  double const increase = (limit - at_low) / (rise.count() > 0 ? rise : bytes(1)) * sequences;
+  return increase < 1 ? low + 1 : increase < high - 1 - low ? low + static_cast<int>(increase) : high - 1;
 }
 
 /// The next number of sequences to try, above `low` and below `high`. The peak is nearly linear in this number, so the
 /// search extrapolates until a number does not fit, then alternates between interpolation and bisection.
 template <bytes limit, class peaks, int low, int high, int rounds> constexpr int guess_between() {
-  if constexpr (low == 1 && high > most_sequences) return 2;
-  else if constexpr (high > most_sequences) {
+  if constexpr (low == 1 && high > maximum_sequences) return 2;
+  else if constexpr (high > maximum_sequences) {
     constexpr bytes at_low = peaks::template peak<low>;
     return interpolated(low, high, at_low, limit, at_low - peaks::template peak<1>, low - 1);
   } else if constexpr (rounds % 2 == 0) {
@@ -61,7 +61,7 @@ template <bytes limit, class peaks, int low, int high, int rounds> constexpr int
 }
 
 /// The largest number of sequences in [low, high) whose peak is at most `limit`. `low` must fit; `high` must not fit or
-/// must be above `most_sequences`.
+/// must be above `maximum_sequences`.
 template <bytes limit, class peaks, int low, int high, int rounds = 0> constexpr int largest_between() {
   if constexpr (high - low <= 1) return low;
   else {
@@ -74,12 +74,13 @@ template <bytes limit, class peaks, int low, int high, int rounds = 0> constexpr
 }
 
 /// The largest micro-batch for which all entries of the trainer fit. The step with one sequence must fit.
-template <bytes limit, auto model, class objective, class policy_set> constexpr micro_batch largest_of_all() {
-  using all = entry_peaks<model, objective, policy_set>;
-  constexpr int of_step = largest_between<limit, step_peaks<model, objective, policy_set>, 1, most_sequences + 1>();
-  if constexpr (all::template peak<of_step> <= limit) return {of_step};
-  else if constexpr (all::template peak<1> <= limit) return {largest_between<limit, all, 1, of_step>()};
-  else return with_missing_bytes<limit, all::template peak<1> - limit>({});
+template <bytes limit, auto model, class objective, class policy_set> constexpr micro_batch largest_of_entries() {
+  using peaks_of_entries = entry_peaks<model, objective, policy_set>;
+  constexpr int of_step = largest_between<limit, step_peaks<model, objective, policy_set>, 1, maximum_sequences + 1>();
+  if constexpr (peaks_of_entries::template peak<of_step> <= limit) return {of_step};
+  else if constexpr (peaks_of_entries::template peak<1> <= limit)
+    return {largest_between<limit, peaks_of_entries, 1, of_step>()};
+  else return with_missing_bytes<limit, peaks_of_entries::template peak<1> - limit>({});
 }
 
 /// Computes `largest_batch`. If the program is refused, the entries with one sequence report why.
@@ -88,10 +89,11 @@ template <bytes limit, auto model, class objective, class policy_set> constexpr 
   static_assert(!searches, "largest_batch: checkpoint::budget chooses what to recompute for one given micro-batch; "
                            "write checkpoint::every<1> or checkpoint::keep<> instead");
   if constexpr (searches) return {};
-  else if constexpr (constexpr bytes one = step_peaks<model, objective, policy_set>::template peak<1>; one.count() < 0)
+  else if constexpr (constexpr bytes peak_of_one = step_peaks<model, objective, policy_set>::template peak<1>;
+                     peak_of_one.count() < 0)
     return {entry_peaks<model, objective, policy_set>::template peak<1> > limit};
-  else if constexpr (one > limit) return with_missing_bytes<limit, one - limit>({});
-  else return largest_of_all<limit, model, objective, policy_set>();
+  else if constexpr (peak_of_one > limit) return with_missing_bytes<limit, peak_of_one - limit>({});
+  else return largest_of_entries<limit, model, objective, policy_set>();
 }
 
 } // namespace detail

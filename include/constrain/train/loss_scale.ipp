@@ -8,16 +8,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-[[gnu::cold]] CONSTRAIN_INLINE double adapt_loss_scale(named_tensors const& all, loss_scale_options const& o,
+[[gnu::cold]] CONSTRAIN_INLINE double adapt_loss_scale(named_tensors const& tensors, loss_scale_options const& o,
                                                        bool skipped) {
-  auto const scale = all.setting(loss_scale_setting.name), steps = all.setting(loss_scale_steps_setting.name) + 1;
+  auto const scale = tensors.setting(loss_scale_setting.name),
+             steps = tensors.setting(loss_scale_steps_setting.name) + 1;
   bool const grows = !skipped && steps >= static_cast<double>(o.interval);
   auto const multiply = [&](double factor) {
-    all.put(loss_scale_setting.name, std::clamp(scale * factor, smallest_loss_scale, largest_loss_scale));
+    tensors.put(loss_scale_setting.name, std::clamp(scale * factor, smallest_loss_scale, largest_loss_scale));
   };
   if (skipped) multiply(o.backoff);
   if (grows) multiply(o.growth);
-  all.put(loss_scale_steps_setting.name, skipped || grows ? 0 : steps);
+  tensors.put(loss_scale_steps_setting.name, skipped || grows ? 0 : steps);
   return scale;
 }
 

@@ -13,19 +13,19 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 class named_tensors {
 public:
   /// `memory`: the arena of the tensors. `group`: the ranks that hold the shards of sharded tensors.
-  named_tensors(parameter_list const& all, arena& memory, communicator& group)
-      : all_(all), memory_(&memory), group_(&group) {}
+  named_tensors(parameter_list const& list, arena& memory, communicator& group)
+      : list_(list), memory_(&memory), group_(&group) {}
 
   /// Views of all parameters, in the order in which the model creates them.
   std::vector<parameter_view> parameters() const;
   /// The gradient of a parameter. In the arena, the gradient is multiplied by `*loss_scale` (see
-  /// tensor_view::multiplied_by). `kept`: whether the gradients of the last step are still in the arena. Throws `error`
-  /// if `kept` is false, for an unknown or frozen parameter, and with optimizer::in_backward.
-  tensor_view gradient(std::string_view name, bool kept, double const* loss_scale) const;
+  /// tensor_view::multiplied_by). `is_available`: whether the gradients of the last step are still in the arena. Throws
+  /// `error` if `is_available` is false, for an unknown or frozen parameter, and with optimizer::in_backward.
+  tensor_view gradient(std::string_view name, bool is_available, double const* loss_scale) const;
   /// The optimizer state `name` of a parameter. Throws `error` if the parameter has no such state.
   tensor_view state(std::string_view parameter, std::string_view name) const;
   /// Whether the model has a setting of this name.
-  bool has_setting(std::string_view name) const { return all_.has_setting(name); }
+  bool has_setting(std::string_view name) const { return list_.has_setting(name); }
   /// The value of a setting of the model. Throws `error` if the model has no such setting.
   double setting(std::string_view name) const;
   /// Changes a setting of the model. Throws `error` if the model has no such setting, or if `x` is out of range.
@@ -40,7 +40,7 @@ private:
   /// setting.
   std::int64_t offset_of_setting(std::string_view name, char const* call) const;
 
-  parameter_list all_;
+  parameter_list list_;
   arena* memory_;
   communicator* group_;
 };

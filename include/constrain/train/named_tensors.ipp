@@ -26,52 +26,53 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<parameter_view> named_tensors::parameters() const {
   std::vector<parameter_view> views;
-  for (int i = 0; i < all_.size; ++i) {
-    auto const& info = all_.parameters[i];
-    std::string_view const name(all_.names + info.name_offset, static_cast<std::size_t>(info.name_length));
-    views.emplace_back(tensor_view(*memory_, info, group_).of_parameter(all_, i), name, info.role);
+  for (int i = 0; i < list_.size; ++i) {
+    auto const& info = list_.parameters[i];
+    std::string_view const name(list_.names + info.name_offset, static_cast<std::size_t>(info.name_length));
+    views.emplace_back(tensor_view(*memory_, info, group_).of_parameter(list_, i), name, info.role);
   }
   return views;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE tensor_view named_tensors::gradient(std::string_view name, bool kept,
+[[gnu::cold]] CONSTRAIN_INLINE tensor_view named_tensors::gradient(std::string_view name, bool is_available,
                                                                    double const* loss_scale) const {
-  std::string known;
-  for (int i = 0; i < all_.size; ++i) {
-    auto const& info = all_.parameters[i];
-    append_name(known, all_.name(i));
-    if (all_.name(i) != name) continue;
+  std::string names;
+  for (int i = 0; i < list_.size; ++i) {
+    auto const& info = list_.parameters[i];
+    append_name(names, list_.name(i));
+    if (list_.name(i) != name) continue;
     if (!is_trainable(info.role)) throw error({"gradient: ", name, " is frozen and has no gradient; unfreeze it"});
     if (info.gradient_offset < 0)
       throw error({"gradient: the gradient of ", name,
                    " is not kept after its update in the backward pass; to read it, train without "
                    "optimizer::in_backward"});
-    if (!kept) throw error({"gradient: the gradient of ", name, " is not available now; read it right after a step"});
+    if (!is_available)
+      throw error({"gradient: the gradient of ", name, " is not available now; read it right after a step"});
     return tensor_view(*memory_, info.gradient(), group_).multiplied_by(loss_scale);
   }
-  throw error({"gradient: there is no parameter ", name, "; the parameters are ", known});
+  throw error({"gradient: there is no parameter ", name, "; the parameters are ", names});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE tensor_view named_tensors::state(std::string_view parameter,
                                                                 std::string_view name) const {
-  std::string known;
-  for (int i = 0; i < all_.states_size; ++i) {
-    auto const& state = all_.states[i];
-    if (all_.name(state.parameter) != parameter) continue;
-    if (all_.name(state) == name) return tensor_view(*memory_, state, group_);
-    append_name(known, all_.name(state));
+  std::string names;
+  for (int i = 0; i < list_.states_size; ++i) {
+    auto const& state = list_.states[i];
+    if (list_.name(state.parameter) != parameter) continue;
+    if (list_.name(state) == name) return tensor_view(*memory_, state, group_);
+    append_name(names, list_.name(state));
   }
-  throw error({"state: ", parameter, " has no optimizer state ", name, "; its states: ", list_or_none(known)});
+  throw error({"state: ", parameter, " has no optimizer state ", name, "; its states: ", list_or_none(names)});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t named_tensors::offset_of_setting(std::string_view name,
                                                                              char const* call) const {
-  std::string known;
-  for (int i = 0; i < all_.settings_size; ++i) {
-    if (all_.name(all_.settings[i]) == name) return all_.settings[i].offset;
-    append_name(known, all_.name(all_.settings[i]));
+  std::string names;
+  for (int i = 0; i < list_.settings_size; ++i) {
+    if (list_.name(list_.settings[i]) == name) return list_.settings[i].offset;
+    append_name(names, list_.name(list_.settings[i]));
   }
-  throw error({call, ": the model has no setting ", name, "; its settings: ", list_or_none(known)});
+  throw error({call, ": the model has no setting ", name, "; its settings: ", list_or_none(names)});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE double named_tensors::setting(std::string_view name) const {

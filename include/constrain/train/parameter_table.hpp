@@ -42,9 +42,9 @@ struct tensor_info {
   constexpr std::int64_t divisions() const { return divided >= 0 ? tensor_ranks : 1; }
   /// The shape of the ranges of all ranks together: the tensor's shape, including unused elements.
   constexpr constrain::shape ranges() const {
-    auto all = shape;
-    if (divided >= 0) all.extent[divided] += unused;
-    return all;
+    auto padded = shape;
+    if (divided >= 0) padded.extent[divided] += unused;
+    return padded;
   }
   /// The sharding of one iteration's tensor, or of a rank's ranges of it.
   constexpr shard_map map() const { return {ranges().elements() / divisions(), shards, chunk}; }
@@ -146,13 +146,14 @@ constexpr parameter_counts count_parameters(program const& p) {
 
 namespace detail {
 
-/// Fills the entry of value `v`, and appends the value's name to `names`, of which `used` characters are in use.
+/// Fills the entry of value `v`, and appends the value's name to `names`, of which `name_characters` characters are in
+/// use.
 constexpr void fill_tensor_info(tensor_info& out, program const& p, memory_layout const& where, int v, char* names,
-                                int& used) {
+                                int& name_characters) {
   auto const& info = p.values[v];
-  out.name_offset = used;
+  out.name_offset = name_characters;
   out.name_length = info.name.length;
-  for (char c : p.text(info.name)) names[used++] = c;
+  for (char c : p.text(info.name)) names[name_characters++] = c;
   out.shape = info.shape_in_full();
   out.shards = info.layout == layout::flat ? p.shards : 1;
   // An optimizer state is divided in the same way as its parameter.
@@ -191,25 +192,25 @@ template <parameter_counts counts>
 constexpr parameter_table<counts> make_parameter_table(program const& p, memory_layout const& where) {
   parameter_table<counts> table;
   if (!p.failure.ok()) return table;
-  int next = 0, next_state = 0, next_setting = 0, used = 0;
+  int next_parameter = 0, next_state = 0, next_setting = 0, name_characters = 0;
   for (int v = 0; v < p.values.size(); ++v) {
     if (p.values[v].role == role::setting)
-      detail::fill_tensor_info(table.settings[next_setting++], p, where, v, table.names, used);
+      detail::fill_tensor_info(table.settings[next_setting++], p, where, v, table.names, name_characters);
     if (!is_parameter(p.values[v].role)) continue;
-    auto& out = table.parameters[next];
-    detail::fill_tensor_info(out, p, where, v, table.names, used);
+    auto& out = table.parameters[next_parameter];
+    detail::fill_tensor_info(out, p, where, v, table.names, name_characters);
     out.role = p.values[v].role;
-    for (int other = 0; other < p.values.size(); ++other) {
-      if (p.values[other].belongs_to != v) continue;
-      if (p.values[other].role == role::gradient) detail::fill_gradient(out, p, where, other);
-      if (p.values[other].role != role::state) continue;
+    for (int dependent = 0; dependent < p.values.size(); ++dependent) {
+      if (p.values[dependent].belongs_to != v) continue;
+      if (p.values[dependent].role == role::gradient) detail::fill_gradient(out, p, where, dependent);
+      if (p.values[dependent].role != role::state) continue;
       auto& state = table.states[next_state++];
-      detail::fill_tensor_info(state, p, where, other, table.names, used);
-      state.parameter = next;
-      state.is_average = p.values[other].is_average;
-      state.resets_with_parameter = p.values[other].resets_with_parameter;
+      detail::fill_tensor_info(state, p, where, dependent, table.names, name_characters);
+      state.parameter = next_parameter;
+      state.is_average = p.values[dependent].is_average;
+      state.resets_with_parameter = p.values[dependent].resets_with_parameter;
     }
-    ++next;
+    ++next_parameter;
   }
   return table;
 }

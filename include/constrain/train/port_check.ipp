@@ -23,15 +23,15 @@ constexpr std::uint32_t unsigned_limit(std::int64_t limit) {
 
 /// Index of the first element outside [0, limit); the number of elements if all are inside.
 CONSTRAIN_INLINE std::size_t first_outside(std::span<std::int32_t const> values, std::int64_t limit) {
-  auto const below = unsigned_limit(limit);
+  auto const bound = unsigned_limit(limit);
   std::size_t i = 0;
   for (; i + check_block <= values.size(); i += check_block) {
-    std::uint32_t outside = 0;
+    std::uint32_t any_outside = 0;
     for (std::size_t k = 0; k < check_block; ++k)
-      outside |= static_cast<std::uint32_t>(values[i + k]) >= below ? 1u : 0u;
-    if (outside != 0) break;
+      any_outside |= static_cast<std::uint32_t>(values[i + k]) >= bound ? 1u : 0u;
+    if (any_outside != 0) break;
   }
-  while (i < values.size() && static_cast<std::uint32_t>(values[i]) < below) ++i;
+  while (i < values.size() && static_cast<std::uint32_t>(values[i]) < bound) ++i;
   return i;
 }
 
@@ -42,40 +42,40 @@ struct label_scan {
 };
 /// Finds the first label that is neither in [0, limit) nor `ignored_label`.
 CONSTRAIN_INLINE label_scan scan_labels(std::span<std::int32_t const> labels, std::int64_t limit) {
-  auto const below = unsigned_limit(limit);
+  auto const bound = unsigned_limit(limit);
   label_scan scan;
   auto& i = scan.first_outside;
   for (; i + check_block <= labels.size(); i += check_block) {
-    std::uint32_t outside = 0, in_block = 0;
+    std::uint32_t any_outside = 0, valid_in_block = 0;
     for (std::size_t k = 0; k < check_block; ++k) {
       auto const label = labels[i + k];
-      std::uint32_t const counts = label != ignored_label ? 1u : 0u;
-      outside |= counts & (static_cast<std::uint32_t>(label) >= below ? 1u : 0u);
-      in_block += counts;
+      std::uint32_t const is_valid = label != ignored_label ? 1u : 0u;
+      any_outside |= is_valid & (static_cast<std::uint32_t>(label) >= bound ? 1u : 0u);
+      valid_in_block += is_valid;
     }
-    if (outside != 0) break;
-    scan.valid += in_block;
+    if (any_outside != 0) break;
+    scan.valid += valid_in_block;
   }
   for (; i < labels.size(); ++i) {
     if (labels[i] == ignored_label) continue;
-    if (static_cast<std::uint32_t>(labels[i]) >= below) break;
+    if (static_cast<std::uint32_t>(labels[i]) >= bound) break;
     ++scan.valid;
   }
   return scan;
 }
 
-CONSTRAIN_INLINE void check_tokens(char const* where, std::span<std::int32_t const> tokens, std::int64_t limit) {
+CONSTRAIN_INLINE void check_tokens(char const* caller, std::span<std::int32_t const> tokens, std::int64_t limit) {
   auto const i = first_outside(tokens, limit);
   if (i < tokens.size())
-    throw error({where, ": token ", tokens[i], " at index ", i, " is outside the vocabulary of ", limit,
+    throw error({caller, ": token ", tokens[i], " at index ", i, " is outside the vocabulary of ", limit,
                  "; pass tokens from 0 to ", limit - 1});
 }
 
-CONSTRAIN_INLINE std::int64_t count_labels(char const* where, std::span<std::int32_t const> labels,
+CONSTRAIN_INLINE std::int64_t count_labels(char const* caller, std::span<std::int32_t const> labels,
                                            std::int64_t limit) {
   auto const scan = scan_labels(labels, limit);
   if (auto const i = scan.first_outside; i < labels.size())
-    throw error({where, ": label ", labels[i], " at index ", i, " is outside the ", limit,
+    throw error({caller, ": label ", labels[i], " at index ", i, " is outside the ", limit,
                  " classes; pass labels from 0 to ", limit - 1, ", or ", ignored_label, " to ignore one"});
   return scan.valid;
 }
@@ -111,24 +111,24 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
   return text;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void check_types(char const* where, plan_ports ports, port_kind kind,
-                                                array_list const& given) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_types(char const* caller, plan_ports ports, port_kind kind,
+                                                array_list const& arrays) {
   std::string names;
   std::size_t count = 0;
   for (auto const& port : ports)
     if (port.kind == kind) names += concat({count++ == 0 ? "" : ", ", port.spec.name});
-  if (given.size() != count && !(given.size() == 0 && count == 1))
-    throw error({where, ": ", counted(given.size(), kind == port_kind::input ? "input" : "label"),
-                 given.size() == 1 ? " was" : " were", " given, but the ",
+  if (arrays.size() != count && !(arrays.size() == 0 && count == 1))
+    throw error({caller, ": ", counted(arrays.size(), kind == port_kind::input ? "input" : "label"),
+                 arrays.size() == 1 ? " was" : " were", " given, but the ",
                  kind == port_kind::input ? "model" : "objective", " takes ", count, " (", names,
                  "); pass a list of one array for each, {", names, "}"});
   std::size_t i = 0;
   for (auto const& port : ports) {
     if (port.kind != kind) continue;
-    auto const array = given[i++];
+    auto const array = arrays[i++];
     bool const wants_ids = port.spec.type == port_type::ids;
     if (array.size() != 0 && wants_ids != (array.type() == dtype::i32))
-      throw error({where, ": ", name_in_errors(port),
+      throw error({caller, ": ", name_in_errors(port),
                    wants_ids ? " must hold integers" : " must hold floating-point numbers",
                    ", but the array given for it has elements of type ",
                    array.type() == dtype::i32   ? "std::int32_t"
@@ -149,18 +149,18 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
   return concat({"[", outer, per_token ? "sequences, tokens" : "sequences", features, "]"});
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void check_lengths(char const* where, plan_ports ports, port_kind kind,
-                                                  array_list const& given, char const* outer) {
-  check_types(where, ports, kind, given);
+[[gnu::cold]] CONSTRAIN_INLINE void check_lengths(char const* caller, plan_ports ports, port_kind kind,
+                                                  array_list const& arrays, char const* outer) {
+  check_types(caller, ports, kind, arrays);
   std::size_t i = 0;
   for (auto const& port : ports) {
     if (port.kind != kind) continue;
-    auto const size = given[i++].size();
+    auto const size = arrays[i++].size();
     if (size == static_cast<std::size_t>(port.elements)) continue;
     auto const name = !is_plain(port)            ? name_in_errors(port)
                       : kind == port_kind::input ? "the array of inputs"
                                                  : "the array of labels";
-    throw error({where, ": ", name, " has ", counted(size, "element"), ", but must have ", port.elements, " (",
+    throw error({caller, ": ", name, " has ", counted(size, "element"), ", but must have ", port.elements, " (",
                  shape_text(ports, port, outer), "); pass an array of that length"});
   }
 }
@@ -168,7 +168,7 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
 /// The largest finite value of a floating-point type, and the smallest double that converts to infinity in this type. A
 /// conversion to a type narrower than float rounds to float first.
 struct float_range {
-  double most = std::numeric_limits<double>::max();
+  double maximum = std::numeric_limits<double>::max();
   double infinite = std::numeric_limits<double>::infinity();
 };
 constexpr float_range range_of(dtype type) {
@@ -187,30 +187,31 @@ constexpr float_range range_of(plan_port const& port) {
 
 /// The index of the first number that is not finite, or that becomes infinite in the port's type; the number of
 /// elements if no number does.
-template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const& port, array_view const& all) {
-  auto const* const values = typed_data<real>(all);
+template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const& port, array_view const& array) {
+  auto const* const values = typed_data<real>(array);
   auto const infinite = range_of(port).infinite;
   std::size_t i = 0;
-  while (i < all.size() && is_finite(static_cast<double>(values[i])) &&
+  while (i < array.size() && is_finite(static_cast<double>(values[i])) &&
          std::abs(static_cast<double>(values[i])) < infinite)
     ++i;
   return i;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string why_refused(plan_port const& port, double value, std::string const& at) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string why_refused(plan_port const& port, double value,
+                                                       std::string const& position) {
   if (!is_finite(value))
-    return concat({" is not finite at ", at, "; pass finite numbers, for example 0 where a value is missing"});
-  return concat({" is ", number_text(value), " at ", at, ", but ", name_of(port.view.type), " holds at most ",
-                 number_text(range_of(port).most),
+    return concat({" is not finite at ", position, "; pass finite numbers, for example 0 where a value is missing"});
+  return concat({" is ", number_text(value), " at ", position, ", but ", name_of(port.view.type), " holds at most ",
+                 number_text(range_of(port).maximum),
                  "; pass smaller numbers, for example divided by their standard deviation"});
 }
 
 /// Throws `error` unless all numbers are finite, and stay finite when converted to the port's type.
 template <class real>
-[[gnu::cold]] void check_reals(char const* where, plan_port const& port, array_view const& values) {
+[[gnu::cold]] void check_reals(char const* caller, plan_port const& port, array_view const& values) {
   auto const i = first_not_finite<real>(port, values);
   if (i == values.size()) return;
-  throw error({where, ": ", name_in_errors(port),
+  throw error({caller, ": ", name_in_errors(port),
                why_refused(port, static_cast<double>(typed_data<real>(values)[i]), concat({"index ", i}))});
 }
 
@@ -222,35 +223,35 @@ CONSTRAIN_INLINE std::size_t first_invalid(plan_port const& port, array_view val
   return port.limit == 0 ? values.size() : first_outside(values.integers(), port.limit);
 }
 
-CONSTRAIN_INLINE std::int64_t check_values(char const* where, plan_port const& port, array_view values) {
+CONSTRAIN_INLINE std::int64_t check_values(char const* caller, plan_port const& port, array_view values) {
   auto const count = static_cast<std::int64_t>(values.size());
-  if (values.type() == dtype::f32) return check_reals<float>(where, port, values), count;
-  if (values.type() == dtype::f64) return check_reals<double>(where, port, values), count;
+  if (values.type() == dtype::f32) return check_reals<float>(caller, port, values), count;
+  if (values.type() == dtype::f64) return check_reals<double>(caller, port, values), count;
   auto const integers = values.integers();
   auto const refuse = [&](std::size_t i) {
     throw error(
-        {where, ": ", name_in_errors(port), " is ", integers[i], " at index ", i, why_refused(port, integers[i])});
+        {caller, ": ", name_in_errors(port), " is ", integers[i], " at index ", i, why_refused(port, integers[i])});
   };
   if (port.kind == port_kind::label) {
-    if (is_plain(port) && port.limit > 0 && port.ignorable) return count_labels(where, integers, port.limit);
+    if (is_plain(port) && port.limit > 0 && port.ignorable) return count_labels(caller, integers, port.limit);
     auto const scan = scan_labels(port, integers);
     if (scan.first_outside < integers.size()) refuse(scan.first_outside);
     return scan.valid;
   }
   // Without a limit, any integer is a valid input.
   if (port.limit == 0) return count;
-  if (is_plain(port)) return check_tokens(where, integers, port.limit), count;
+  if (is_plain(port)) return check_tokens(caller, integers, port.limit), count;
   if (auto const i = first_outside(integers, port.limit); i < integers.size()) refuse(i);
   return count;
 }
 
-CONSTRAIN_INLINE std::int64_t check_all_values(char const* where, plan_ports ports, port_kind kind,
-                                               array_list const& given) {
+CONSTRAIN_INLINE std::int64_t check_all_values(char const* caller, plan_ports ports, port_kind kind,
+                                               array_list const& arrays) {
   std::int64_t first = 0;
   std::size_t i = 0;
   for (auto const& port : ports) {
     if (port.kind != kind) continue;
-    auto const count = check_values(where, port, given[i]);
+    auto const count = check_values(caller, port, arrays[i]);
     if (i++ == 0) first = count;
   }
   return first;
@@ -275,53 +276,54 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* where, plan_ports por
   for (auto const& port : ports) {
     if (port.kind == port_kind::result) continue;
     auto const size = port.kind == port_kind::input ? inputs[next_input++].size() : labels[next_label++].size();
-    auto const each = static_cast<std::size_t>(port.elements);
+    auto const micro_batch_elements = static_cast<std::size_t>(port.elements);
     if (batches == 0) {
-      batches = size / each;
-      if (batches != 0 && size % each == 0) continue;
+      batches = size / micro_batch_elements;
+      if (batches != 0 && size % micro_batch_elements == 0) continue;
       if (is_plain(port))
         throw error({"evaluate: the array of inputs has ", counted(size, "element"),
-                     ", but must have a positive multiple of the micro-batch's ", each,
+                     ", but must have a positive multiple of the micro-batch's ", micro_batch_elements,
                      "; pad the last micro-batch with any token and ignored labels"});
       throw error({"evaluate: ", name_in_errors(port), " has ", counted(size, "element"),
-                   ", but must have a positive multiple of the micro-batch's ", each, "; pass complete micro-batches"});
+                   ", but must have a positive multiple of the micro-batch's ", micro_batch_elements,
+                   "; pass complete micro-batches"});
     }
-    if (size != batches * each) refuse_count(port, size, batches);
+    if (size != batches * micro_batch_elements) refuse_count(port, size, batches);
   }
   return batches;
 }
 
-CONSTRAIN_INLINE void check_shifted(char const* where, std::span<std::int32_t const> inputs,
+CONSTRAIN_INLINE void check_shifted(char const* caller, std::span<std::int32_t const> inputs,
                                     std::span<std::int32_t const> labels, std::int64_t tokens) {
-  auto const same = [](std::int32_t input, std::int32_t label) { return label == ignored_label || label == input; };
-  if (inputs.empty() || !std::equal(inputs.begin(), inputs.end(), labels.begin(), labels.end(), same)) return;
-  auto const each = static_cast<std::size_t>(tokens);
-  auto const counts = [&](std::size_t i) { return labels[i] != ignored_label; };
+  auto const matches = [](std::int32_t input, std::int32_t label) { return label == ignored_label || label == input; };
+  if (inputs.empty() || !std::equal(inputs.begin(), inputs.end(), labels.begin(), labels.end(), matches)) return;
+  auto const sequence_length = static_cast<std::size_t>(tokens);
+  auto const is_valid = [&](std::size_t i) { return labels[i] != ignored_label; };
   for (std::size_t i = 0; i + 1 < inputs.size(); ++i)
-    if ((i + 1) % each != 0 && inputs[i] != inputs[i + 1] && counts(i) && counts(i + 1))
-      throw error({where,
+    if ((i + 1) % sequence_length != 0 && inputs[i] != inputs[i + 1] && is_valid(i) && is_valid(i + 1))
+      throw error({caller,
                    ": the labels equal the inputs, so the model would learn to repeat each token; pass the token "
                    "after each input as its label, or write ct::labels::shift as the third argument"});
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void check_shiftable(char const* where, plan_ports ports) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_shiftable(char const* caller, plan_ports ports) {
   for (auto const& port : ports)
     if (port.kind == port_kind::label && !port.ignorable)
-      throw error({where, ": ct::labels::shift ignores the last label of each sequence, but an op indexes by ",
+      throw error({caller, ": ct::labels::shift ignores the last label of each sequence, but an op indexes by ",
                    name_in_errors(port),
                    "; pass labels that are already shifted, with an integer at the end of each sequence"});
 }
 
-[[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_shift(char const* where) {
-  throw error({where, ": ct::labels::shift is for labels that are the next tokens, as for ct::causal_lm; leave it out "
-                      "for another objective"});
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_shift(char const* caller) {
+  throw error({caller, ": ct::labels::shift is for labels that are the next tokens, as for ct::causal_lm; leave it out "
+                       "for another objective"});
 }
 
 CONSTRAIN_INLINE std::vector<std::int32_t> shifted(std::span<std::int32_t const> labels, std::int64_t tokens) {
-  auto const each = static_cast<std::size_t>(tokens);
+  auto const sequence_length = static_cast<std::size_t>(tokens);
   std::vector<std::int32_t> out(labels.size());
   for (std::size_t i = 0; i < labels.size(); ++i)
-    out[i] = (i + 1) % each == 0 || i + 1 == labels.size() ? ignored_label : labels[i + 1];
+    out[i] = (i + 1) % sequence_length == 0 || i + 1 == labels.size() ? ignored_label : labels[i + 1];
   return out;
 }
 

@@ -62,10 +62,10 @@ template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadl
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)
   if constexpr (p.distributed) {
-    bool const possible = deadline > 0 && deadline <= 1e9;
-    r.world = std::make_unique<mpi>(possible ? deadline : 1800);
+    bool const is_valid = deadline > 0 && deadline <= 1e9;
+    r.world = std::make_unique<mpi>(is_valid ? deadline : 1800);
     agreed(*r.world, joint_call::construction, [&] {
-      if (!possible)
+      if (!is_valid)
         throw error(
             {"run_options: .deadline is ", std::to_string(deadline), " seconds; give more than 0 and at most 1e9"});
     });
@@ -75,16 +75,16 @@ template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadl
   return r;
 }
 
-/// Broadcast: returns rank 0's `mine` on every rank. Collective.
-double of_rank_0(communicator& world, double mine);
+/// Broadcast: returns rank 0's `value` on every rank. Collective.
+double of_rank_0(communicator& world, double value);
 
 /// The result of `find_lowest`.
 struct lowest_of_ranks {
   std::int64_t value = 0; // the minimum over all ranks
   int ranks = 0;          // number of ranks that have the minimum
 };
-/// The minimum of `mine` over all ranks, and the number of ranks that have it. Collective.
-lowest_of_ranks find_lowest(communicator& world, std::int64_t mine);
+/// The minimum of `value` over all ranks, and the number of ranks that have it. Collective.
+lowest_of_ranks find_lowest(communicator& world, std::int64_t value);
 
 } // namespace constrain
 

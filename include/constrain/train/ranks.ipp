@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   r.storage_group = r.world->groups_of(static_cast<int>(holders));
   if (p.tensor == 1) return;
   r.tensor = r.world->groups_of(p.tensor);
-  r.data_axis = r.world->every(p.tensor);
+  r.data_axis = r.world->strided_groups(p.tensor);
   r.zero_axis = r.data_axis->groups_of(p.shards);
 }
 
@@ -56,20 +56,20 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   });
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE double of_rank_0(communicator& world, double mine) {
-  if (world.size() == 1) return mine;
-  double all[communicator::maximum_size];
-  all[world.rank()] = mine;
-  detail::gather(world, all);
-  return all[0];
+[[gnu::cold]] CONSTRAIN_INLINE double of_rank_0(communicator& world, double value) {
+  if (world.size() == 1) return value;
+  double values[communicator::maximum_size];
+  values[world.rank()] = value;
+  detail::gather(world, values);
+  return values[0];
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE lowest_of_ranks find_lowest(communicator& world, std::int64_t mine) {
-  std::int64_t all[communicator::maximum_size];
-  all[world.rank()] = mine;
-  if (world.size() > 1) detail::gather(world, all);
-  auto const lowest = *std::min_element(all, all + world.size());
-  return {lowest, static_cast<int>(std::count(all, all + world.size(), lowest))};
+[[gnu::cold]] CONSTRAIN_INLINE lowest_of_ranks find_lowest(communicator& world, std::int64_t value) {
+  std::int64_t values[communicator::maximum_size];
+  values[world.rank()] = value;
+  if (world.size() > 1) detail::gather(world, values);
+  auto const lowest = *std::min_element(values, values + world.size());
+  return {lowest, static_cast<int>(std::count(values, values + world.size(), lowest))};
 }
 
 } // namespace constrain

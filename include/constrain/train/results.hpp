@@ -35,8 +35,8 @@ struct evaluation {
 
   /// The value of the metric `name`; nullopt if the objective has no such metric.
   std::optional<double> metric(std::string_view name) const {
-    for (auto const& each : metrics)
-      if (each.name == name) return each.value;
+    for (auto const& m : metrics)
+      if (m.name == name) return m.value;
     return std::nullopt;
   }
 };

@@ -64,22 +64,22 @@ CONSTRAIN_INLINE std::int32_t sampler::draw(std::int64_t n) {
   auto const bits =
       philox({{static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32), 0, purpose}},
              {{static_cast<std::uint32_t>(options_.seed), static_cast<std::uint32_t>(options_.seed >> 32)}});
-  double left = total * static_cast<double>(uniform(bits.word[0]));
+  double remaining = total * static_cast<double>(uniform(bits.word[0]));
   for (std::size_t i = 0; i < candidates; ++i) {
-    left -= weight(i);
-    if (left < 0) return token(i);
+    remaining -= weight(i);
+    if (remaining < 0) return token(i);
   }
   return token(candidates - 1);
 }
 
 CONSTRAIN_INLINE void sampler::check(std::int64_t n) const {
-  bool some = false, all = true; // some logit is finite; all are finite or -infinity
+  bool any_finite = false, all_allowed = true; // some logit is finite; all are finite or -infinity
   for (double const x : logits_) {
-    bool const never =
+    bool const is_minus_infinity =
         std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(-std::numeric_limits<double>::infinity());
-    some = some || math::finite(x), all = all && (never || math::finite(x));
+    any_finite = any_finite || math::finite(x), all_allowed = all_allowed && (is_minus_infinity || math::finite(x));
   }
-  if (!some || !all)
+  if (!any_finite || !all_allowed)
     throw error({"generate: the logits of new token ", n + 1,
                  " are not finite, so no token can be sampled: a weight is not finite, or an operation of the "
                  "model overflows; load an earlier saved run"});

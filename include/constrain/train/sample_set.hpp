@@ -24,15 +24,15 @@ class sample_set {
 public:
   /// Words for errors about the data set.
   struct words {
-    char const* name;      ///< Such as "corpus".
-    char const* has;       ///< Such as "corpus has".
-    char const* self;      ///< Such as "this corpus".
-    char const* more;      ///< What to add if there are too few samples.
-    char const* unlabeled; ///< Why no sample has a label, and what to do.
+    char const* name;         ///< Such as "corpus".
+    char const* name_has;     ///< Such as "corpus has".
+    char const* this_name;    ///< Such as "this corpus".
+    char const* more_samples; ///< What to add if there are too few samples.
+    char const* unlabeled;    ///< Why no sample has a label, and what to do.
   };
   /// The properties of the data set.
   struct facts {
-    words called;                  ///< Words for errors about the data set.
+    words wording;                 ///< Words for errors about the data set.
     std::int64_t size = 0;         ///< Number of samples, at least 1.
     std::uint64_t fingerprint = 0; ///< Hash of the content.
     bool pads = true;              ///< Whether padded rows leave all results unchanged.
@@ -44,8 +44,8 @@ public:
   /// function pointers, because compilers generate code for virtual functions even if a program does not use the
   /// class.)
   template <class kind>
-  sample_set(std::shared_ptr<kind const> data, facts const& of)
-      : data_(std::move(data)), facts_(of),
+  sample_set(std::shared_ptr<kind const> data, facts const& f)
+      : data_(std::move(data)), facts_(f),
         labels_([](void const* d, std::int64_t sample) { return static_cast<kind const*>(d)->labels(sample); }),
         view_([](void const* d, std::int64_t rows, batch_buffer& to) { static_cast<kind const*>(d)->view(rows, to); }),
         copy_([](void const* d, std::int64_t sample, std::int64_t row, batch_buffer& to) {
@@ -54,7 +54,7 @@ public:
         pad_([](void const* d, std::int64_t row, batch_buffer& to) { static_cast<kind const*>(d)->pad(row, to); }) {}
 
   /// Words for errors about the data set.
-  words const& called() const { return facts_.called; }
+  words const& wording() const { return facts_.wording; }
   /// Number of samples, at least 1.
   std::int64_t size() const { return facts_.size; }
   /// Hash of the content.

@@ -156,9 +156,9 @@ struct warmup_stable_decay {
   /// The factor at `step`.
   double operator()(optimizer_steps step) const {
     if (step < warmup) return warm_up(step, warmup);
-    double const way = progress(step, steps - decay, steps);
-    double const rest = 1 - (form == decay_form::linear ? way : constrain::detail::libm::sqrt(way));
-    return minimum + (1 - minimum) * rest;
+    double const fraction = progress(step, steps - decay, steps);
+    double const remaining = 1 - (form == decay_form::linear ? fraction : constrain::detail::libm::sqrt(fraction));
+    return minimum + (1 - minimum) * remaining;
   }
   /// The fields, which `any` checks.
   std::vector<field> fields() const {

@@ -6,11 +6,11 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Throws `error` if `.dropout` is not 0 and the program has no dropout.
-void check_settings(parameter_list const& all, run_options const& run);
+void check_settings(parameter_list const& list, run_options const& run);
 
 /// Sets the settings `dropout`, `clip_norm` and `loss_scale` to their initial values, which the run options specify.
 /// Skips settings that the program does not have.
-void start_settings(named_tensors const& all, run_options const& run);
+void start_settings(named_tensors const& tensors, run_options const& run);
 
 } // namespace constrain::detail
 

@@ -10,18 +10,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-[[gnu::cold]] CONSTRAIN_INLINE void check_settings(parameter_list const& all, run_options const& run) {
-  if (run.dropout != 0 && !all.has_setting(dropout_setting.name))
+[[gnu::cold]] CONSTRAIN_INLINE void check_settings(parameter_list const& list, run_options const& run) {
+  if (run.dropout != 0 && !list.has_setting(dropout_setting.name))
     throw error({"run_options: .dropout is ", number_text(run.dropout),
                  ", but the model has no ct::dropout; add it to the model, or leave .dropout at 0"});
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void start_settings(named_tensors const& all, run_options const& run) {
-  std::pair<std::string_view, double> const first[] = {{dropout_setting.name, run.dropout},
-                                                       {clip_norm_setting.name, run.clip_norm},
-                                                       {loss_scale_setting.name, run.loss_scale.initial}};
-  for (auto const& [name, x] : first)
-    if (all.has_setting(name)) all.put(name, x);
+[[gnu::cold]] CONSTRAIN_INLINE void start_settings(named_tensors const& tensors, run_options const& run) {
+  std::pair<std::string_view, double> const initial_values[] = {{dropout_setting.name, run.dropout},
+                                                                {clip_norm_setting.name, run.clip_norm},
+                                                                {loss_scale_setting.name, run.loss_scale.initial}};
+  for (auto const& [name, x] : initial_values)
+    if (tensors.has_setting(name)) tensors.put(name, x);
 }
 
 } // namespace constrain::detail

@@ -51,8 +51,8 @@ private:
 class open_steps {
 public:
   int size() const { return (steps_[0] != nullptr) + (steps_[1] != nullptr); }
-  /// Whether this object has more than `open` steps, or the oldest is complete.
-  bool must_settle(int open) const { return size() > open || (size() > 0 && oldest().is_complete()); }
+  /// Whether this object has more than `maximum_open` steps, or the oldest is complete.
+  bool must_wait(int maximum_open) const { return size() > maximum_open || (size() > 0 && oldest().is_complete()); }
   /// The oldest of these steps. There must be one.
   open_step& oldest() const { return *steps_[0]; }
   /// Removes the oldest of these steps.

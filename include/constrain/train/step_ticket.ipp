@@ -35,7 +35,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   step_outputs copies = outputs_;
   copies.clip.offset = 0, copies.loss.offset = loss, copies.gradient_squares.offset = squares;
   result_ = result_of_step(copies, result_.tokens,
-                           [&](host_view const& from, std::int64_t i) { return read_real(results, from, i); });
+                           [&](host_view const& view, std::int64_t i) { return read_real(results, view, i); });
   results_ = nullptr;
   return result_;
 }

@@ -35,11 +35,11 @@ public:
     return view;
   }
 
-  /// The same view, for the value of parameter `parameter` of `all`: `copy_from` also sets the average and the
+  /// The same view, for the value of parameter `parameter` of `list`: `copy_from` also sets the average and the
   /// compensation of this value, if the optimizer has these states.
-  tensor_view of_parameter(parameter_list const& all, int parameter) const {
+  tensor_view of_parameter(parameter_list const& list, int parameter) const {
     auto view = *this;
-    view.all_ = all, view.parameter_ = parameter;
+    view.list_ = list, view.parameter_ = parameter;
     return view;
   }
 
@@ -67,9 +67,9 @@ public:
         std::transform(full.begin(), full.end(), to.begin(), converted);
         return;
       }
-      for_slices<stored>(0, size(), [&](stored* slice, std::int64_t from, std::int64_t n) {
-        memory_->read(info_.offset + from * size_of(type()), slice, n * size_of(type()));
-        std::transform(slice, slice + n, to.begin() + from, converted);
+      for_slices<stored>(0, size(), [&](stored* slice, std::int64_t begin, std::int64_t n) {
+        memory_->read(info_.offset + begin * size_of(type()), slice, n * size_of(type()));
+        std::transform(slice, slice + n, to.begin() + begin, converted);
       });
     });
   }
@@ -94,7 +94,7 @@ public:
           });
         });
     });
-    if (parameter_ >= 0) start_states_of_value(all_, parameter_, *memory_, rank());
+    if (parameter_ >= 0) start_states_of_value(list_, parameter_, *memory_, rank());
   }
 
 private:
@@ -123,8 +123,8 @@ private:
   tensor_info info_;
   communicator* group_;            // the ranks that together hold the tensor; null: every rank holds all of it
   double const* factor_ = nullptr; // the elements in memory are multiplied by `*factor_`; null: by 1
-  parameter_list all_;             // the parameters of the trainer or inference object; empty: not set
-  int parameter_ = -1;             // index in `all_` of the parameter with this value; -1: not a parameter's value
+  parameter_list list_;            // the parameters of the trainer or inference object; empty: not set
+  int parameter_ = -1;             // index in `list_` of the parameter with this value; -1: not a parameter's value
 };
 
 /// A parameter's tensor with its name and role.

@@ -18,22 +18,23 @@ CONSTRAIN_INLINE void tensor_view::copy_bytes_to(std::span<std::byte> to) const 
 }
 
 CONSTRAIN_INLINE void tensor_view::gather(std::byte* full) const {
-  auto const width = size_of(type()), held = info_.map().stored() * width, bytes = info_.shape.elements() * width;
+  auto const width = size_of(type()), stored_bytes = info_.map().stored() * width,
+             bytes = info_.shape.elements() * width;
   bool const in_place = group_->size() == info_.shards; // each rank's elements are contiguous in the full tensor
-  std::vector<std::byte> all(in_place ? 0 : static_cast<std::size_t>(group_->size() * held));
+  std::vector<std::byte> buffer(in_place ? 0 : static_cast<std::size_t>(group_->size() * stored_bytes));
   std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
   for (int r = 0; r < group_->size(); ++r) {
-    offsets[r] = in_place ? info_.map().begin(r) * width : r * held;
-    lengths[r] = in_place ? info_.map().length(r) * width : held;
+    offsets[r] = in_place ? info_.map().begin(r) * width : r * stored_bytes;
+    lengths[r] = in_place ? info_.map().length(r) * width : stored_bytes;
   }
   for (std::int64_t iteration = 0; iteration < iterations(); ++iteration) {
-    auto* const to = full + iteration * bytes;
-    auto* const gathered = in_place ? to : all.data();
+    auto* const tensor = full + iteration * bytes;
+    auto* const gathered = in_place ? tensor : buffer.data();
     memory_->read(address(iteration, 0), gathered + offsets[rank()], lengths[rank()]);
     group_->all_gather(gathered, offsets, lengths);
     for (int r = 0; !in_place && r < group_->size(); ++r)
       info_.for_each_run(r, [&](stored_run const& run) {
-        std::memcpy(to + run.begin * width, gathered + offsets[r] + run.stored_begin * width,
+        std::memcpy(tensor + run.begin * width, gathered + offsets[r] + run.stored_begin * width,
                     static_cast<std::size_t>(run.length * width));
       });
   }

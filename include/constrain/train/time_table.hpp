@@ -17,19 +17,19 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::noinline, gnu::cold]] inline std::string time_table(program const& p, device_rates const& rates, bool tf32) {
   struct op_time {
     std::string_view name;
-    double calls = 0, seconds = 0, in_arithmetic = 0;
+    double calls = 0, seconds = 0, compute_bound_seconds = 0;
   };
   if (!has_rates(p, rates, tf32)) return {};
   fixed_vector<op_time, program::maximum_nodes> ops;
-  op_time all{.name = "all"};
-  for_each_time(p, rates, tf32, [&](int i, double iterations, double seconds, bool computes) {
+  op_time total{.name = "all"};
+  for_each_time(p, rates, tf32, [&](int i, double iterations, double seconds, bool is_compute_bound) {
     int k = 0;
     while (k < ops.size() && ops[k].name != p.nodes[i].op->name) ++k;
     if (k == ops.size()) ops.push_back({.name = p.nodes[i].op->name});
-    for (auto* row : {&ops[k], &all}) {
+    for (auto* row : {&ops[k], &total}) {
       row->calls += iterations;
       row->seconds += seconds;
-      row->in_arithmetic += computes ? seconds : 0;
+      row->compute_bound_seconds += is_compute_bound ? seconds : 0;
     }
   });
   std::vector<int> order;
@@ -38,13 +38,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     return ops[a].seconds > ops[b].seconds || (ops[a].seconds == ops[b].seconds && a < b);
   });
   order.push_back(ops.size());
-  ops.push_back(all);
+  ops.push_back(total);
   std::string text;
   for (auto const i : order)
     text +=
         formatted("  %-34s %6.0f calls %10.3f ms %5.1f %%   %3.0f %% in arithmetic\n", std::string(ops[i].name).c_str(),
-                  ops[i].calls, ops[i].seconds * 1e3, 100 * ops[i].seconds / all.seconds,
-                  ops[i].seconds > 0 ? 100 * ops[i].in_arithmetic / ops[i].seconds : 0);
+                  ops[i].calls, ops[i].seconds * 1e3, 100 * ops[i].seconds / total.seconds,
+                  ops[i].seconds > 0 ? 100 * ops[i].compute_bound_seconds / ops[i].seconds : 0);
   return text;
 }
 

@@ -111,7 +111,7 @@ public:
   /// is valid.
   constrain::batch batch(array_list const& inputs, array_list const& labels,
                          constrain::labels which = constrain::labels::shifted) const {
-    auto const b = detail::own_batch(inputs, labels, which, engine::template needs<typename entries::step>);
+    auto const b = detail::batch_of_step(inputs, labels, which, engine::template needs<typename entries::step>);
     if (b.valid_labels == 0 && ranks() == 1)
       throw error("batch: every label is ignored, so there is no loss; pass at least one valid label");
     return b;
@@ -126,8 +126,8 @@ public:
   }
   /// `batches` for `fit`, which has already checked the data.
   batch_range batches(sample_set const& samples, data::tail tail) const {
-    auto const from = state_.corpus == samples.fingerprint() ? state_.position : data::position{};
-    return batch_range({samples, state_.seed, from, micro_batches * task::sequences, tail, ranks_.data().rank(),
+    auto const start = state_.corpus == samples.fingerprint() ? state_.position : data::position{};
+    return batch_range({samples, state_.seed, start, micro_batches * task::sequences, tail, ranks_.data().rank(),
                         ranks_.data().size()});
   }
 
@@ -136,13 +136,13 @@ public:
   /// parameter, with optimizer::in_backward, before the first step, after a load, and after evaluate, predict or
   /// generate, which reuse the gradients' memory.
   tensor_view gradient(std::string_view name) const {
-    settle();
+    synchronize();
     return tensors().gradient(name, engine_.gradients_kept(), &*loss_scale_);
   }
   /// A view of the optimizer state `name` of a parameter, such as "exp_avg" of adamw. Throws `error` if the parameter
   /// has no such state.
   tensor_view state(std::string_view parameter, std::string_view name) const {
-    settle();
+    synchronize();
     return tensors().state(parameter, name);
   }
   /// Records a validation loss in the training state. Returns whether the loss is the lowest so far; a NaN is not. All
@@ -157,7 +157,7 @@ public:
   optimizer_steps steps() const { return state_.steps; }
   /// The run's state besides its tensors: counters, the position in the data, and so on.
   training_state const& state() const {
-    settle();
+    synchronize();
     return state_;
   }
 
@@ -167,7 +167,7 @@ public:
   /// files. Throws `error` on all ranks if a file cannot be written, if the directory exists and is neither empty nor
   /// saved by this library and user, or if `.max_shard_size` is negative.
   void save(std::string const& directory, save_options const& options = {}) const {
-    settle();
+    synchronize();
     save_run(directory, options, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world,
              *ranks_.storage_group);
   }
@@ -175,7 +175,7 @@ public:
   /// with nothing changed, if the directory is damaged, was saved with a different configuration, or has a value out of
   /// range, such as a setting that `set` refuses; the error names the field.
   void load(std::string const& directory) {
-    settle();
+    synchronize();
     state_ =
         load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.storage_group);
     engine_.drop_gradients();
@@ -188,7 +188,7 @@ public:
   /// their values. Throws `error`, with nothing changed, if the weights cannot be read, or if names, shapes or
   /// configuration do not match.
   loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
-    settle();
+    synchronize();
     auto const result = constrain::load_pretrained(path, options, table(), format(), engine_.arena(), *ranks_.world,
                                                    *ranks_.storage_group);
     for (int i = 0; i < table().size; ++i)
@@ -216,29 +216,29 @@ public:
   /// Multiplies the learning rate of all later steps, in resumed runs too. Throws `error`, with nothing changed, unless
   /// `factor` is finite and above 0, the product of all factors is at most 1e9, and all ranks pass the same factor.
   void scale_learning_rate(double factor) {
-    fingerprint passed;
-    passed.add("the factor of scale_learning_rate", factor);
-    check_ranks_agree(world(), joint_call::scale_learning_rate, passed);
+    fingerprint values;
+    values.add("the factor of scale_learning_rate", factor);
+    check_ranks_agree(world(), joint_call::scale_learning_rate, values);
     state_.learning_rate_factor = detail::scaled_factor(state_.learning_rate_factor, factor);
   }
 
 private:
   using typename base::engine;
-  using base::engine_, base::format, base::open_steps_, base::ranks_, base::run_, base::settle, base::state_,
-      base::step_parameters_now, base::table, base::take_result, base::tensors;
+  using base::engine_, base::format, base::open_steps_, base::ranks_, base::run_, base::synchronize, base::state_,
+      base::next_step_parameters, base::table, base::record_result, base::tensors;
   static constexpr bool scales_loss = policy_set::precision::value.loss_scale;
 
   /// Enqueues a step; on the CPU, runs it.
   [[gnu::cold]] step_ticket start_step(constrain::batch const& b) {
     constexpr bool may_overlap = engine::is_asynchronous && !scales_loss;
-    settle(may_overlap && !run_.checked ? 1 : 0);
+    synchronize(may_overlap && !run_.checked ? 1 : 0);
     if constexpr (scales_loss) *loss_scale_ = tensors().setting(detail::loss_scale_setting.name);
     [[maybe_unused]] auto enqueued = engine_.template enqueuing<typename entries::step>();
     auto const valid_labels = ranks_.count_valid_labels(
-        joint_call::step, [&] { return take(b); }, b);
+        joint_call::step, [&] { return copy_in(b); }, b);
     if (valid_labels == 0)
       throw error("step: every label is ignored, so there is no loss; pass at least one valid label");
-    auto const step_parameters = step_parameters_now();
+    auto const step_parameters = next_step_parameters();
     auto h = hyper_;
     detail::scale_learning_rates(h, schedule::factor(run_.schedule, state_.steps), state_.learning_rate_factor);
     using hyperparameters = op::step_hyperparameters<optimizer, storage<entries::master>>;
@@ -266,14 +266,14 @@ private:
       return step_ticket(std::move(step));
     } else {
       auto const r = detail::result_of_step(
-          outputs, valid_labels, [&](host_view const& from, std::int64_t i) { return engine_.read(from, i); });
-      take_result(r);
+          outputs, valid_labels, [&](host_view const& view, std::int64_t i) { return engine_.read(view, i); });
+      record_result(r);
       return step_ticket(r);
     }
   }
 
   /// Copies a batch into the arena. Returns this rank's number of valid labels. Throws as `step` does for a bad batch.
-  std::int64_t take(constrain::batch const& b) {
+  std::int64_t copy_in(constrain::batch const& b) {
     detail::check_batch(b, engine::template needs<typename entries::step>);
     return engine_.template begin<typename entries::step>("step", b.every_input(), b.every_label());
   }

@@ -24,13 +24,13 @@ struct training_state {
 
 namespace detail {
 
-/// `before` * `factor`, for `scale_learning_rate`; at least the smallest normal double, so that the product never
+/// `previous` * `factor`, for `scale_learning_rate`; at least the smallest normal double, so that the product never
 /// becomes 0. Throws `error` unless the factor is finite and above 0, and the product is at most 1e9.
-double scaled_factor(double before, double factor);
+double scaled_factor(double previous, double factor);
 
-/// Throws the error for the saved run `directory`: the field `what` of its state has the invalid value `value`, since
+/// Throws the error for the saved run `directory`: the field `field` of its state has the invalid value `value`, since
 /// the file was damaged or edited by hand.
-[[noreturn]] void refuse_state(std::string const& directory, std::string const& what, std::string const& value);
+[[noreturn]] void refuse_state(std::string const& directory, std::string const& field, std::string const& value);
 
 /// Calls `refuse_state` for the first field of `s` with an invalid value, if any.
 void check_state(std::string const& directory, training_state const& s);

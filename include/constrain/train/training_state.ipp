@@ -10,27 +10,27 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 inline constexpr double largest_learning_rate_factor = 1e9;
 inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum of two counts still fits in 64 bits
 
-[[gnu::cold]] CONSTRAIN_INLINE double scaled_factor(double before, double factor) {
+[[gnu::cold]] CONSTRAIN_INLINE double scaled_factor(double previous, double factor) {
   check_number("scale_learning_rate", "the factor", factor, number_range::above_zero);
-  auto const product = before * factor;
+  auto const product = previous * factor;
   if (!is_finite(product) || product > largest_learning_rate_factor)
     refuse_number("scale_learning_rate", "the factor of all calls together", number_text(product),
                   concat({"factors whose product is at most ", number_text(largest_learning_rate_factor)}));
   return product < std::numeric_limits<double>::min() ? std::numeric_limits<double>::min() : product;
 }
 
-[[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_state(std::string const& directory, std::string const& what,
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_state(std::string const& directory, std::string const& field,
                                                            std::string const& value) {
-  throw error({"the saved run '", directory, "' has an invalid state: its ", what, " is ", value,
+  throw error({"the saved run '", directory, "' has an invalid state: its ", field, " is ", value,
                "; load another saved run, or load only the weights of this one with load_pretrained"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_state(std::string const& directory, training_state const& s) {
-  auto const require = [&](bool possible, char const* what, std::string const& value) {
-    if (!possible) refuse_state(directory, what, value);
+  auto const require = [&](bool possible, char const* field, std::string const& value) {
+    if (!possible) refuse_state(directory, field, value);
   };
-  auto const require_count = [&](std::int64_t count, char const* what, std::int64_t most = largest_count) {
-    require(count >= 0 && count <= most, what, concat({count}));
+  auto const require_count = [&](std::int64_t count, char const* field, std::int64_t maximum = largest_count) {
+    require(count >= 0 && count <= maximum, field, concat({count}));
   };
   auto const steps = s.steps.count();
   require_count(steps, "number of steps");

@@ -61,23 +61,23 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                                       std::vector<chart_mark> const& marks) {
   constexpr double left = 64, right = 624, top = 28, bottom = 204;
   double low_x = 0, high_x = 0, low_y = 0, high_y = 0;
-  bool any = false;
+  bool has_points = false;
   for (auto& line : lines) {
     std::erase_if(line.points, [](auto const& p) { return !math::finite(p.second); });
     for (auto& [x, y] : line.points) {
       y = std::clamp(y, -1e300, 1e300); // sums and differences of values remain finite
-      low_x = any ? std::min(low_x, x) : x, high_x = any ? std::max(high_x, x) : x;
-      low_y = any ? std::min(low_y, y) : y, high_y = any ? std::max(high_y, y) : y;
-      any = true;
+      low_x = has_points ? std::min(low_x, x) : x, high_x = has_points ? std::max(high_x, x) : x;
+      low_y = has_points ? std::min(low_y, y) : y, high_y = has_points ? std::max(high_y, y) : y;
+      has_points = true;
     }
   }
-  if (!any) return {};
+  if (!has_points) return {};
   if (high_x <= low_x) high_x = low_x + 1;
   // Values that differ only by rounding are drawn as a constant.
   if (high_y - low_y <= 1e-9 * std::max(std::abs(low_y), std::abs(high_y)))
     high_y = low_y + std::max(std::abs(low_y), 1e-9), low_y -= high_y - low_y;
-  auto const at_x = [&](double x) { return left + (x - low_x) / (high_x - low_x) * (right - left); };
-  auto const at_y = [&](double y) { return bottom - (y - low_y) / (high_y - low_y) * (bottom - top); };
+  auto const x_position = [&](double x) { return left + (x - low_x) / (high_x - low_x) * (right - left); };
+  auto const y_position = [&](double y) { return bottom - (y - low_y) / (high_y - low_y) * (bottom - top); };
   std::string svg = concat({"<svg viewBox=\"0 0 640 240\" role=\"img\"><title>", title, "</title>\n"});
   auto const add = [&](char const* format, auto... values) {
     char text[256];
@@ -87,20 +87,20 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   svg += concat({"<text class=\"title\" x=\"64\" y=\"16\">", title, "</text>\n"});
   for (double const y : detail::ticks(low_y, high_y))
     add("<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text class=\"tick y\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", left,
-        at_y(y), right, left - 6, at_y(y) + 4, detail::short_number(y).c_str());
+        y_position(y), right, left - 6, y_position(y) + 4, detail::short_number(y).c_str());
   for (double const x : detail::ticks(low_x, high_x))
-    add("<text class=\"tick x\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", at_x(x), bottom + 18,
+    add("<text class=\"tick x\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", x_position(x), bottom + 18,
         detail::short_number(x).c_str());
   for (auto const& mark : marks)
     if (mark.x >= low_x && mark.x <= high_x)
-      add("<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", mark.style, at_x(mark.x), top, bottom);
+      add("<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", mark.style, x_position(mark.x), top, bottom);
   double legend = 200;
   for (auto const& line : lines) {
     if (line.points.empty()) continue;
     add("<path class=\"line %s\" d=\"", line.style);
     char command = 'M';
     for (auto const& [x, y] : detail::thinned(line.points, low_x, high_x, 560))
-      add("%c%.1f %.1f", std::exchange(command, 'L'), at_x(x), at_y(y));
+      add("%c%.1f %.1f", std::exchange(command, 'L'), x_position(x), y_position(y));
     svg += "\"/>\n";
     if (lines.size() == 1) continue; // a single line needs no legend
     add("<text class=\"legend %s\" x=\"%.1f\" y=\"16\">", line.style, legend);

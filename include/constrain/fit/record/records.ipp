@@ -41,17 +41,17 @@ CONSTRAIN_INLINE records::~records() {}
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<step_record> records::steps() const {
   auto const path = concat({directory_, "/steps.jsonl"});
   io::mapped_file const file(path, "the log");
-  std::vector<step_record> all;
-  for (auto rest = file.text(); !rest.empty();) {
-    auto const line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+  std::vector<step_record> result;
+  for (auto remaining = file.text(); !remaining.empty();) {
+    auto const line = remaining.substr(0, remaining.find('\n'));
+    remaining.remove_prefix(std::min(line.size() + 1, remaining.size()));
     try {
-      all.push_back(parse(io::json::parse(line, path)));
+      result.push_back(parse(io::json::parse(line, path)));
     } catch (error const&) {
       // An unreadable line is skipped: see `steps` in records.hpp.
     }
   }
-  return all;
+  return result;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void records::write_file(char const* name, std::string_view text) const {
@@ -92,9 +92,9 @@ CONSTRAIN_INLINE records::~records() {}
   if (auto const x = line.find("accuracy")) r.accuracy = x->real();
   if (auto const x = line.find("labels_per_second")) r.labels_per_second = x->real();
   r.saved = line.find("saved").has_value(), r.resumed = line.find("resumed").has_value();
-  auto const read = [&](char const* member, std::vector<metric>& to) {
+  auto const read = [&](char const* member, std::vector<metric>& values) {
     if (auto const x = line.find(member))
-      for (auto const& [name, value] : x->members()) to.push_back({std::string(name), value.real()});
+      for (auto const& [name, value] : x->members()) values.push_back({std::string(name), value.real()});
   };
   read("validation_metrics", r.validation_metrics);
   read("metrics", r.metrics), read("settings", r.settings);

@@ -62,15 +62,15 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
   return rows;
 }
 
-/// One chart per metric in the member `which` (validation_metrics, metrics or settings), in the order in which the
+/// One chart per metric in the member `member` (validation_metrics, metrics or settings), in the order in which the
 /// metrics first appear in `steps`. `constants`: whether to draw metrics that never change. `legend`: the name of the
 /// line. `marks`: as in `line_chart`.
 [[gnu::cold]] CONSTRAIN_INLINE std::string metric_charts(std::span<step_record const> steps,
-                                                         std::vector<metric> step_record::*which, char const* legend,
+                                                         std::vector<metric> step_record::*member, char const* legend,
                                                          bool constants, std::vector<chart_mark> const& marks) {
   std::vector<std::pair<std::string, series>> metrics;
   for (auto const& r : steps)
-    for (auto const& m : r.*which) {
+    for (auto const& m : r.*member) {
       std::size_t i = 0;
       while (i < metrics.size() && metrics[i].first != m.name) ++i;
       if (i == metrics.size()) metrics.push_back({m.name, {legend, "a"}});

@@ -42,7 +42,7 @@ public:
   /// of the run if no training loss is finite. Otherwise, returns null.
   step_record const* not_finite() const { return not_finite_; }
   /// Which loss is not finite: "training" or "validation"; empty if `not_finite()` is null.
-  char const* which() const { return which_; }
+  char const* kind() const { return not_finite_kind_; }
 
   /// Mean training loss over the first tenth of the run, or over more steps if no loss in that tenth is finite; NaN if
   /// no training loss is finite.
@@ -57,16 +57,16 @@ public:
   step_record const* best() const { return best_; }
 
 private:
-  void set_not_finite(step_record const& r, char const* which) { not_finite_ = &r, which_ = which; }
+  void set_not_finite(step_record const& r, char const* kind) { not_finite_ = &r, not_finite_kind_ = kind; }
 
   /// Mean of the finite training losses of the steps with index in [begin, end); NaN if there is none.
   double mean(std::size_t begin, std::size_t end) const;
 
   std::span<step_record const> steps_;
-  std::size_t tenth_;
+  std::size_t tenth_size_;
   std::vector<step_record const*> evaluations_{};
   step_record const *best_ = nullptr, *not_finite_ = nullptr;
-  char const* which_ = "";
+  char const* not_finite_kind_ = "";
 };
 
 } // namespace detail

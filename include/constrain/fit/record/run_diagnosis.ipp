@@ -11,7 +11,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE losses::losses(std::span<step_record const> steps)
-    : steps_(steps), tenth_(steps.size() < 10 ? (steps.size() + 1) / 2 : steps.size() / 10) {
+    : steps_(steps), tenth_size_(steps.size() < 10 ? (steps.size() + 1) / 2 : steps.size() / 10) {
   for (auto const& r : steps) {
     if (!r.validation_loss) continue;
     if (!math::finite(*r.validation_loss)) {
@@ -23,18 +23,18 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
   auto finite = steps.size();
   while (finite > 0 && !math::finite(steps[finite - 1].loss)) --finite;
-  if (steps.size() - finite >= tenth_ && !steps.empty()) set_not_finite(steps[finite], "training");
+  if (steps.size() - finite >= tenth_size_ && !steps.empty()) set_not_finite(steps[finite], "training");
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE double losses::first() const {
-  auto end = tenth_;
+  auto end = tenth_size_;
   while (end < steps_.size() && !math::finite(mean(0, end))) ++end;
   return mean(0, end);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE double losses::until(step_record const& r) const {
   auto const end = static_cast<std::size_t>(&r - steps_.data()) + 1;
-  double const m = mean(end > tenth_ ? end - tenth_ : 0, end);
+  double const m = mean(end > tenth_size_ ? end - tenth_size_ : 0, end);
   return math::finite(m) ? m : first();
 }
 
@@ -51,46 +51,46 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE run_diagnosis diagnose_run(std::span<step_record const> steps) {
-  constexpr double solved = 0.01; // nats per label: nearly every label is predicted with near certainty
-  detail::losses const all(steps);
-  auto const& evaluations = all.evaluations();
-  auto const* const best = all.best();
+  constexpr double solved_loss = 0.01; // nats per label: nearly every label is predicted with near certainty
+  detail::losses const run_losses(steps);
+  auto const& evaluations = run_losses.evaluations();
+  auto const* const best = run_losses.best();
   using detail::formatted;
-  if (auto const* const r = all.not_finite(); r != nullptr)
+  if (auto const* const r = run_losses.not_finite(); r != nullptr)
     return {run_condition::not_finite, r->step,
             formatted("The %s loss became non-finite at step %lld: lower the learning rate, or clip the gradient.",
-                      all.which(), static_cast<long long>(r->step))};
+                      run_losses.kind(), static_cast<long long>(r->step))};
   if (evaluations.size() < 4)
     return {run_condition::too_early, best == nullptr ? 0 : best->step,
             formatted("Too early to say: a diagnosis needs four evaluations; this run had %zu.", evaluations.size())};
-  double const first = all.first(), last = all.until(steps.back()), at_best = all.until(*best);
+  double const first = run_losses.first(), last = run_losses.until(steps.back()), at_best = run_losses.until(*best);
   double const validation = *evaluations.back()->validation_loss, lowest = *best->validation_loss;
   double const noise = std::max(first - std::min(last, at_best), 0.0) / 1000;
-  auto const differs = [&](double from, double to, double part) {
-    return from - to > noise && from - to > part * std::abs(from);
+  auto const exceeds = [&](double higher, double lower, double fraction) {
+    return higher - lower > noise && higher - lower > fraction * std::abs(higher);
   };
-  auto const since = static_cast<long long>(best->step);
-  if (differs(validation, lowest, 0.02 / 1.02) && last < at_best)
+  auto const best_step = static_cast<long long>(best->step);
+  if (exceeds(validation, lowest, 0.02 / 1.02) && last < at_best)
     return {
         run_condition::overfitting, best->step,
         formatted("Overfitting since step %lld: the validation loss rose from %.4g to %.4g while the training loss "
                   "fell. Use the weights of that step (`.best` saves them), more data, more weight decay or, if the "
                   "model has dropout, more dropout.",
-                  since, lowest, validation)};
-  if (differs(validation, lowest, 0.02 / 1.02))
+                  best_step, lowest, validation)};
+  if (exceeds(validation, lowest, 0.02 / 1.02))
     return {run_condition::getting_worse, best->step,
             formatted(
                 "Getting worse since step %lld: the validation loss rose from %.4g to %.4g, and the training loss did "
                 "not fall. Lower the learning rate, or clip the gradient.",
-                since, lowest, validation)};
+                best_step, lowest, validation)};
   auto const& quarter_ago = *evaluations[evaluations.size() - 1 - (evaluations.size() + 3) / 4];
-  if (best->step > quarter_ago.step && differs(*quarter_ago.validation_loss, validation, 0.01))
+  if (best->step > quarter_ago.step && exceeds(*quarter_ago.validation_loss, validation, 0.01))
     return {
         run_condition::still_improving, best->step,
         formatted("Still improving: in the last quarter of the evaluations the validation loss fell from %.4g to %.4g. "
                   "Train longer.",
                   *quarter_ago.validation_loss, validation)};
-  if (last > 0.9 * first && last > solved)
+  if (last > 0.9 * first && last > solved_loss)
     return {
         run_condition::underfit, best->step,
         formatted(
@@ -99,7 +99,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
             first, last)};
   return {run_condition::well_fit, best->step,
           formatted("Well fit: the validation loss is flat at %.4g; its lowest was %.4g at step %lld.", validation,
-                    lowest, since)};
+                    lowest, best_step)};
 }
 
 } // namespace constrain

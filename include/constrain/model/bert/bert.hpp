@@ -67,12 +67,12 @@ private:
   constexpr value normalized(char const* name, value x) const { return layer_norm(name, x, {.epsilon = epsilon}); }
   /// The encoder's output, [sequences, tokens, width]. `table`: the token embedding. Other arguments: as above.
   constexpr value encoded(value table, value tokens, value types_of_tokens, value lengths) const {
-    auto const of_types = embedding("type", types_of_tokens, {.vocabulary = types, .width = width});
-    auto const x = position_embedding("position", embedding(table, tokens) + of_types, {.context = context});
+    auto const type_embedding = embedding("type", types_of_tokens, {.vocabulary = types, .width = width});
+    auto const x = position_embedding("position", embedding(table, tokens) + type_embedding, {.context = context});
     return repeat("block", layers, dropout(normalized("norm", x)), [&](value h) {
       auto const q = dense("query", h, width), k = dense("key", h, width), v = dense("value", h, width);
-      auto const seen = self_attention(q, k, v, lengths, {.heads = heads, .causal = false});
-      h = normalized("norm_1", h + dropout(dense("projection", seen, width)));
+      auto const attended = self_attention(q, k, v, lengths, {.heads = heads, .causal = false});
+      h = normalized("norm_1", h + dropout(dense("projection", attended, width)));
       return normalized("norm_2", h + dropout(dense("down", gelu(dense("up", h, hidden)), width)));
     });
   }

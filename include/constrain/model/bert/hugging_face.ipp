@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const types = member("type_vocab_size"), activation = member("hidden_act"), epsilon = member("layer_norm_eps");
   auto const positions = member("position_embedding_type"), tied = member("tie_word_embeddings");
   auto const classes = member("id2label"), number_of_classes = member("num_labels");
-  std::int64_t const stated = number_of_classes ? number_of_classes->int64() : 2;
+  std::int64_t const num_labels = number_of_classes ? number_of_classes->int64() : 2;
   io::json_writer json;
   json.object().member("type_vocab_size", types ? types->int64() : 2);
   json.member("hidden_act", activation ? activation->string() : "gelu");
@@ -26,7 +26,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     auto const x = member(name);
     json.member(name, x && x->boolean());
   }
-  json.member("num_labels", classes ? static_cast<std::int64_t>(classes->size()) : stated).end();
+  json.member("num_labels", classes ? static_cast<std::int64_t>(classes->size()) : num_labels).end();
   return json.text();
 }
 

@@ -29,18 +29,18 @@ namespace detail {
 [[gnu::cold]] CONSTRAIN_INLINE std::string weight_format_of<llama>::normalize(io::json const& configuration) {
   auto const parameters = configuration.value("rope_parameters");
   auto const rope = parameters ? parameters : configuration.value("rope_scaling");
-  auto const in_rope = [&](std::string_view name) { return rope ? rope->value(name) : std::nullopt; };
-  auto theta = parameters ? parameters->value("rope_theta") : std::nullopt, type = in_rope("rope_type");
+  auto const rope_value = [&](std::string_view name) { return rope ? rope->value(name) : std::nullopt; };
+  auto theta = parameters ? parameters->value("rope_theta") : std::nullopt, type = rope_value("rope_type");
   if (!theta) theta = configuration.value("rope_theta");
-  if (!type) type = in_rope("type"); // this key's name before Transformers 4.43
-  auto turned = in_rope("partial_rotary_factor");
-  if (!turned) turned = configuration.value("partial_rotary_factor");
+  if (!type) type = rope_value("type"); // this key's name before Transformers 4.43
+  auto partial_rotary_factor = rope_value("partial_rotary_factor");
+  if (!partial_rotary_factor) partial_rotary_factor = configuration.value("partial_rotary_factor");
   io::json_writer json;
   json.object().member("rope_theta", theta ? theta->real() : 10000.0);
   json.member("rope_type", type ? type->string() : "default");
   for (auto const* name : {"factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"})
-    if (auto const x = in_rope(name)) json.member(name, x->real());
-  json.member("partial_rotary_factor", turned ? turned->real() : 1.0);
+    if (auto const x = rope_value(name)) json.member(name, x->real());
+  json.member("partial_rotary_factor", partial_rotary_factor ? partial_rotary_factor->real() : 1.0);
   for (auto const* name : {"tie_word_embeddings", "use_sliding_window"}) {
     auto const x = configuration.value(name);
     json.member(name, x ? x->boolean() : false);

@@ -125,10 +125,10 @@ private:
   /// the output of `rotary_table`. `positions`: as in `logits`.
   constexpr value attention(value x, value angles, value const* positions) const {
     linear_options const o{.bias = biases, .stddev = 0.02};
-    std::int64_t const of_queries = std::int64_t{heads} * features_of_head();
-    std::int64_t const of_keys = std::int64_t{key_value_head_count()} * features_of_head();
-    auto q = linear("query", x, of_queries, o), k = linear("key", x, of_keys, o);
-    auto const v = linear("value", x, of_keys, o);
+    std::int64_t const query_features = std::int64_t{heads} * features_of_head();
+    std::int64_t const key_features = std::int64_t{key_value_head_count()} * features_of_head();
+    auto q = linear("query", x, query_features, o), k = linear("key", x, key_features, o);
+    auto const v = linear("value", x, key_features, o);
     if (head_norms) q = normalized("query_norm", q), k = normalized("key_norm", k);
     attention_options const options{
         .heads = heads, .key_value_heads = key_value_head_count(), .window = window, .documents = positions != nullptr};

@@ -12,8 +12,8 @@ namespace detail {
 /// The F1 score of one class, the harmonic mean of precision and recall: 2 correct / (predicted + labelled). 0 if the
 /// class is neither predicted nor a label.
 inline double f1_of(class_counts const& c, std::int64_t label) {
-  double const both = c.predicted(label) + c.labelled(label);
-  return both > 0 ? 2 * c.correct(label) / both : 0;
+  double const denominator = c.predicted(label) + c.labelled(label);
+  return denominator > 0 ? 2 * c.correct(label) / denominator : 0;
 }
 
 } // namespace detail

@@ -67,10 +67,10 @@ template <is_metric... listed> struct metrics {
   }
 
 private:
-  template <class each> static void add(class_counts const& counts, metric_values& to) {
-    if constexpr (requires { each::applies(counts.classes()); })
-      if (!each::applies(counts.classes())) return;
-    to.push_back({each::name, static_cast<double>(each::of(counts))});
+  template <class metric> static void add(class_counts const& counts, metric_values& values) {
+    if constexpr (requires { metric::applies(counts.classes()); })
+      if (!metric::applies(counts.classes())) return;
+    values.push_back({metric::name, static_cast<double>(metric::of(counts))});
   }
 };
 

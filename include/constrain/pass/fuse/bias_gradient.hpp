@@ -11,9 +11,9 @@ constexpr fixed_vector<op_label const*, op_set::capacity> bias_gradient_ops(prog
   fixed_vector<op_label const*, op_set::capacity> ops;
   for (auto const& n : p.nodes) {
     if (n.kind != node_kind::call || !n.op->has_bias_gradient) continue;
-    bool known = false;
-    for (auto const* op : ops) known = known || op->identity == n.op->with_bias_gradient->identity;
-    if (!known) ops.push_back(n.op->with_bias_gradient->label);
+    bool is_known = false;
+    for (auto const* op : ops) is_known = is_known || op->identity == n.op->with_bias_gradient->identity;
+    if (!is_known) ops.push_back(n.op->with_bias_gradient->label);
   }
   return ops;
 }

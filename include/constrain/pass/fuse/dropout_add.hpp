@@ -13,16 +13,16 @@ constexpr bool fuse_dropout_add(builder& out, int i, op_set const& avoided) {
   auto const& p = out.program;
   if (!is_call(p, i, info_of<op::dropout>) || avoided.contains(info_of<op::dropout_add>)) return false;
   node const dropout = p.nodes[i];
-  auto const dropped = dropout.outputs[0];
+  auto const dropped_out = dropout.outputs[0];
   for (int k : {0, 1}) {
-    int const j = reader_of(p, dropped, info_of<op::add>, k);
-    if (!in_same_iteration(p, i, j) || !read_by_only(p, dropped, {j})) continue;
-    auto const other = p.nodes[j].inputs[1 - k];
-    if (other == dropped || touched_between(p, dropout.inputs[0], i, j)) continue;
+    int const j = reader_of(p, dropped_out, info_of<op::add>, k);
+    if (!in_same_iteration(p, i, j) || !read_by_only(p, dropped_out, {j})) continue;
+    auto const addend = p.nodes[j].inputs[1 - k];
+    if (addend == dropped_out || touched_between(p, dropout.inputs[0], i, j)) continue;
     auto fused = p.nodes[j];
     fused.random_key = dropout.random_key;
     fused.inputs.count = 0;
-    for (auto const& input : {other, dropout.inputs[0], dropout.inputs[1]}) fused.inputs.push_back(input);
+    for (auto const& input : {addend, dropout.inputs[0], dropout.inputs[1]}) fused.inputs.push_back(input);
     fuse_at(out, j, info_of<op::dropout_add>, fused, i);
     return true;
   }

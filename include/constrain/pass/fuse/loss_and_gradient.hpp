@@ -24,31 +24,31 @@ constexpr int constant_between(program const& p, ref r, int i, int j) {
 /// nothing if `avoided` contains the fused op. Returns whether the nodes were fused.
 constexpr bool fuse_loss_and_gradient(builder& out, int i, op_set const& avoided) {
   auto& p = out.program;
-  bool const plain = is_call(p, i, info_of<op::cross_entropy>);
-  if (!plain && !is_call(p, i, info_of<op::regularized_cross_entropy>)) return false;
+  bool const is_unregularized = is_call(p, i, info_of<op::cross_entropy>);
+  if (!is_unregularized && !is_call(p, i, info_of<op::regularized_cross_entropy>)) return false;
   if (avoided.contains(info_of<op::cross_entropy_and_gradient>)) return false;
   node const loss = p.nodes[i];
   auto const& gradient_op =
-      plain ? info_of<op::cross_entropy_gradient> : info_of<op::regularized_cross_entropy_gradient>;
+      is_unregularized ? info_of<op::cross_entropy_gradient> : info_of<op::regularized_cross_entropy_gradient>;
   int const j = reader_of(p, loss.outputs[1], gradient_op, 3);
   if (!in_same_iteration(p, i, j) || !read_by_only(p, loss.outputs[1], {j})) return false;
   node const gradient = p.nodes[j];
-  ref const dloss = gradient.inputs[0];
+  ref const loss_gradient = gradient.inputs[0];
   bool const same_operands = gradient.inputs[1] == loss.inputs[0] && gradient.inputs[2] == loss.inputs[1] &&
                              gradient.inputs[4] == loss.inputs[2];
-  int const constant = constant_between(p, dloss, i, j);
+  int const constant = constant_between(p, loss_gradient, i, j);
   if (!same_operands || constant == -2 || touched_between(p, gradient.outputs[0], i, j)) return false;
-  if (constant >= 0 && !(out.type_of(dloss) == out.type_of(loss.inputs[2]))) return false;
+  if (constant >= 0 && !(out.type_of(loss_gradient) == out.type_of(loss.inputs[2]))) return false;
   node fused = loss;
-  fused.inputs.push_back(dloss);
+  fused.inputs.push_back(loss_gradient);
   fused.outputs.count = 0;
   for (auto const& output : {gradient.outputs[0], loss.outputs[0]}) fused.outputs.push_back(output);
   fuse_at(out, i, info_of<op::cross_entropy_and_gradient>, fused, j);
   if (constant >= 0) {
-    node first = p.nodes[constant];
-    first.inputs[0] = loss.inputs[2];
+    node constant_node = p.nodes[constant];
+    constant_node.inputs[0] = loss.inputs[2];
     for (int k = constant; k > i; --k) p.nodes[k] = p.nodes[k - 1];
-    p.nodes[i] = first;
+    p.nodes[i] = constant_node;
   }
   return true;
 }

@@ -12,14 +12,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// `avoided` contains the fused op. Returns whether the nodes were fused.
 constexpr bool fuse_add_layer_norm(builder& out, int i, op_set const& avoided) {
   auto const& p = out.program;
-  bool const drops = is_call(p, i, info_of<op::dropout_add>);
-  auto const& op = drops ? info_of<op::dropout_add_layer_norm> : info_of<op::add_layer_norm>;
-  if ((!drops && !is_call(p, i, info_of<op::add>)) || avoided.contains(op)) return false;
+  bool const has_dropout = is_call(p, i, info_of<op::dropout_add>);
+  auto const& op = has_dropout ? info_of<op::dropout_add_layer_norm> : info_of<op::add_layer_norm>;
+  if ((!has_dropout && !is_call(p, i, info_of<op::add>)) || avoided.contains(op)) return false;
   auto const sum = p.nodes[i].outputs[0];
   int const j = reader_of(p, sum, info_of<op::layer_norm>, 0);
   if (!in_same_iteration(p, i, j) || read_by_only(p, sum, {j}) || touched_between(p, sum, i, j)) return false;
-  for (auto const& part : p.nodes[i].inputs)
-    if (touched_between(p, part, i, j)) return false;
+  for (auto const& input : p.nodes[i].inputs)
+    if (touched_between(p, input, i, j)) return false;
   node fused = p.nodes[j];
   fused.random_key = p.nodes[i].random_key;
   fused.inputs = p.nodes[i].inputs;

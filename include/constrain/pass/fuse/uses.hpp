@@ -38,10 +38,10 @@ constexpr bool read_by_only(program const& p, ref r, std::initializer_list<int> 
   auto const& info = p.values[r.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info)) return false;
   for (int i = 0; i < p.nodes.size(); ++i) {
-    bool known = false;
-    for (int reader : readers) known = known || reader == i;
+    bool is_allowed = false;
+    for (int reader : readers) is_allowed = is_allowed || reader == i;
     for (auto const& input : p.nodes[i].inputs)
-      if (!known && input.value == r.value) return false;
+      if (!is_allowed && input.value == r.value) return false;
   }
   return true;
 }
@@ -64,11 +64,11 @@ constexpr bool in_same_iteration(program const& p, int i, int j) {
 }
 
 /// Replaces node i with a call to `op` that has the operands, options and source line of `fused`, and removes the node
-/// with index `absorbed`.
-constexpr void fuse_at(builder& out, int i, op_info const& op, node const& fused, int absorbed) {
+/// with index `removed_node`.
+constexpr void fuse_at(builder& out, int i, op_info const& op, node const& fused, int removed_node) {
   auto& nodes = out.program.nodes;
-  nodes.erase(absorbed);
-  if (absorbed < i) --i;
+  nodes.erase(removed_node);
+  if (removed_node < i) --i;
   out.enclosing = {};
   for (int k = 0; k < i; ++k) {
     if (nodes[k].kind == node_kind::loop) out.enclosing.push_back(nodes[k].axis);

@@ -23,10 +23,10 @@ template <class hyper> void check_adafactor(char const* name, hyper const& h) {
   if (!is_within(-h.decay_rate, number_range::from_zero))
     refuse_number(name, ".decay_rate", number_text(h.decay_rate), "a finite number of at most 0");
   check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
-  constexpr double most = 1e19; // in fp32, the square of a weight above 1.8e19 is infinite
+  constexpr double maximum_change = 1e19; // in fp32, the square of a weight above 1.8e19 is infinite
   double rate = h.scale_parameter ? std::max<double>(h.epsilon2, 1) : 1;
   if constexpr (requires { h.learning_rate; }) rate *= h.learning_rate;
-  if (rate > most || rate * h.weight_decay > most)
+  if (rate > maximum_change || rate * h.weight_decay > maximum_change)
     throw error({name, ": one update with these hyperparameters changes a weight of value 1 by more than 1e19; "
                        "give hyperparameters closer to the defaults"});
 }

@@ -48,16 +48,16 @@ template <class O> struct by_role {
   /// finite. Also throws the errors of the `check` of `O`.
   static void check(hyper const& h) {
     if constexpr (requires { O::check(h.base); }) O::check(h.base);
-    auto const both = [&h](char const* rate, char const* decay, auto const& factors) {
+    auto const check_factors = [&h](char const* rate, char const* decay, auto const& factors) {
       check_number(name, rate, factors.learning_rate, number_range::from_zero);
       check_number(name, decay, factors.weight_decay, number_range::from_zero);
       check_products(rate, decay, multiplied(h.base, factors));
     };
-    both(".weight.learning_rate", ".weight.weight_decay", h.weight);
-    both(".bias.learning_rate", ".bias.weight_decay", h.bias);
-    both(".norm.learning_rate", ".norm.weight_decay", h.norm);
-    both(".embedding.learning_rate", ".embedding.weight_decay", h.embedding);
-    both(".head.learning_rate", ".head.weight_decay", h.head);
+    check_factors(".weight.learning_rate", ".weight.weight_decay", h.weight);
+    check_factors(".bias.learning_rate", ".bias.weight_decay", h.bias);
+    check_factors(".norm.learning_rate", ".norm.weight_decay", h.norm);
+    check_factors(".embedding.learning_rate", ".embedding.weight_decay", h.embedding);
+    check_factors(".head.learning_rate", ".head.weight_decay", h.head);
   }
 
   /// Calls `visit(hyper of O)` for each role, with the role's factors applied.
@@ -73,10 +73,11 @@ template <class O> struct by_role {
 
   /// The hyperparameters of step t, computed on the host. t counts from 1.
   template <class real> static prepared<real> prepare(hyper const& h, optimizer_step t) {
-    auto const with = [&](auto const& factors) {
+    auto const prepare_role = [&](auto const& factors) {
       return op::step_hyperparameters<O, real>::prepare(multiplied(h.base, factors), t);
     };
-    return {with(h.weight), with(h.bias), with(h.norm), with(h.embedding), with(h.head)};
+    return {prepare_role(h.weight), prepare_role(h.bias), prepare_role(h.norm), prepare_role(h.embedding),
+            prepare_role(h.head)};
   }
 
   /// `O` for the parameters of one role: an element-wise optimizer that selects the role's hyperparameters from
@@ -120,34 +121,35 @@ template <class O> struct by_role {
 
 private:
   /// Throws `error` if `product` is not finite. `product`: the factor `field` times the hyperparameter of the same name
-  /// in `of`, which is ".base", or ".base.base" for the base of the base.
-  static void check_product(char const* field, double product, std::string const& of) {
+  /// in `base_path`, which is ".base", or ".base.base" for the base of the base.
+  static void check_product(char const* field, double product, std::string const& base_path) {
     if (!constrain::detail::is_finite(product))
-      throw error({name, ": ", field, " times the same field of ", of, " is ", constrain::detail::number_text(product),
-                   "; make one of them smaller"});
+      throw error({name, ": ", field, " times the same field of ", base_path, " is ",
+                   constrain::detail::number_text(product), "; make one of them smaller"});
   }
 
   /// Calls `check_product` for the fields `learning_rate` and `weight_decay` of `products`, and of the `base` of
   /// `products`, if these fields exist.
   template <class hyper_of_base>
   static void check_products(char const* rate, char const* decay, hyper_of_base const& products,
-                             std::string const& of = ".base") {
-    if constexpr (requires { products.learning_rate; }) check_product(rate, products.learning_rate, of);
-    if constexpr (requires { products.weight_decay; }) check_product(decay, products.weight_decay, of);
-    if constexpr (requires { products.base; }) check_products(rate, decay, products.base, of + ".base");
+                             std::string const& base_path = ".base") {
+    if constexpr (requires { products.learning_rate; }) check_product(rate, products.learning_rate, base_path);
+    if constexpr (requires { products.weight_decay; }) check_product(decay, products.weight_decay, base_path);
+    if constexpr (requires { products.base; }) check_products(rate, decay, products.base, base_path + ".base");
   }
 
   /// Multiplies the fields `learning_rate` and `weight_decay` of `h` and of `h.base`, if these fields exist, by the
   /// factors of a role.
-  template <class hyper_of_base, class factors> static void multiply(hyper_of_base& h, factors const& of_role) {
-    if constexpr (requires { h.learning_rate *= of_role.learning_rate; }) h.learning_rate *= of_role.learning_rate;
-    if constexpr (requires { h.weight_decay *= of_role.weight_decay; }) h.weight_decay *= of_role.weight_decay;
-    if constexpr (requires { h.base; }) multiply(h.base, of_role);
+  template <class hyper_of_base, class factors> static void multiply(hyper_of_base& h, factors const& multipliers) {
+    if constexpr (requires { h.learning_rate *= multipliers.learning_rate; })
+      h.learning_rate *= multipliers.learning_rate;
+    if constexpr (requires { h.weight_decay *= multipliers.weight_decay; }) h.weight_decay *= multipliers.weight_decay;
+    if constexpr (requires { h.base; }) multiply(h.base, multipliers);
   }
   /// `h` after `multiply`.
   template <class hyper_of_base, class factors>
-  static hyper_of_base multiplied(hyper_of_base h, factors const& of_role) {
-    multiply(h, of_role);
+  static hyper_of_base multiplied(hyper_of_base h, factors const& multipliers) {
+    multiply(h, multipliers);
     return h;
   }
 };

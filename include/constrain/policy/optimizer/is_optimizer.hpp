@@ -77,7 +77,7 @@ enum class nesting_level : std::uint8_t { averaged, muon, by_role_or_quantized, 
 
 /// The member type `nests_at` of the wrapper `type`: its level. A class that inherits the member counts as `type`, not
 /// as a second wrapper; with a member `struct nests_at {};`, it counts as no wrapper.
-template <class type, nesting_level of_type> struct nesting { static constexpr nesting_level level = of_type; };
+template <class type, nesting_level type_level> struct nesting { static constexpr nesting_level level = type_level; };
 
 /// Whether the wrapper `inner` may be inside the wrapper `outer`, also with other optimizers between them. True if one
 /// of the two is not a wrapper of the library.

@@ -70,12 +70,12 @@ template <class O = adamw, int steps = 5> struct muon {
       throw error({name, ": one update with these hyperparameters can change a weight of value 1 by more than 1e19; "
                          "give hyperparameters closer to the defaults"});
     // The iteration maps each singular value x of X, which is at most 1, to a x + b x^3 + c x^5.
-    for (float const first : {1.0f, 0.5f, 0.1f}) {
-      float x = first;
+    for (float const singular_value : {1.0f, 0.5f, 0.1f}) {
+      float x = singular_value;
       for (int step = 0; step < steps; ++step) x = x * (h.a + x * x * (h.b + x * x * h.c));
       if (!detail::is_finite(static_cast<double>(x * x)))
         throw error({name, ": ", steps, " Newton-Schulz steps with these .a, .b and .c turn a singular value of ",
-                     detail::number_text(first), " into ", detail::number_text(x),
+                     detail::number_text(singular_value), " into ", detail::number_text(x),
                      "; give coefficients closer to the defaults"});
     }
     if (h.rate > muon_rate::spectral_unclamped)

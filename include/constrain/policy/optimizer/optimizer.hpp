@@ -67,13 +67,13 @@ struct optimizer {
   /// is reported.
   template <class policy> static constexpr optimizer of() {
     optimizer o{.in_backward = updates_in_backward<policy>, .is_outermost = !detail::has_in_backward_inside<policy>()};
-    o.base_fits =
-        detail::holds_throughout<policy>([]<class one>(std::type_identity<one>) { return detail::base_fits<one>(); });
+    o.base_fits = detail::holds_throughout<policy>(
+        []<class nested>(std::type_identity<nested>) { return detail::base_fits<nested>(); });
     o.type_fits = detail::holds_throughout<policy>(
-        []<class one>(std::type_identity<one>) { return detail::state_type_fits<one>(); });
+        []<class nested>(std::type_identity<nested>) { return detail::state_type_fits<nested>(); });
     o.nests = detail::nests<policy>();
-    o.steps_fit =
-        detail::holds_throughout<policy>([]<class one>(std::type_identity<one>) { return detail::steps_fit<one>(); });
+    o.steps_fit = detail::holds_throughout<policy>(
+        []<class nested>(std::type_identity<nested>) { return detail::steps_fit<nested>(); });
     if constexpr (!requires { policy::base_fits; } && !has_update_rule<policy>) {
       o.has_state = constrain::has_state<policy>;
       o.has_update = !o.has_state || constrain::has_update<policy>;

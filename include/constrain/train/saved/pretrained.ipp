@@ -34,34 +34,35 @@ struct configuration_check {
   std::string_view owner;                      // as in `check_field`
   std::span<std::string_view const> skipped{}; // keys that are not compared
 
-  /// Throws `error` if the configuration objects `saved` and `here` have different values in a field that both have.
-  /// Skips fields that are null in either object, and arrays in `here`. `within`: the text before a field's name in the
-  /// error.
-  [[gnu::cold]] void members(io::json const& saved, io::json const& here, std::string const& within = "") const;
+  /// Throws `error` if the configuration objects `saved` and `expected` have different values in a field that both
+  /// have. Skips fields that are null in either object, and arrays in `expected`. `prefix`: the text before a field's
+  /// name in the error.
+  [[gnu::cold]] void members(io::json const& saved, io::json const& expected, std::string const& prefix = "") const;
   /// Like `members`, for the field `name` with the value `value` here.
   [[gnu::cold]] void member(io::json const& saved, std::string_view name, io::json const& value,
-                            std::string const& within = "") const;
+                            std::string const& prefix = "") const;
 };
 
-[[gnu::cold]] CONSTRAIN_INLINE void configuration_check::members(io::json const& saved, io::json const& here,
-                                                                 std::string const& within) const {
-  for (auto const& [name, value] : here.members())
-    if (!within.empty() || std::find(skipped.begin(), skipped.end(), name) == skipped.end())
-      member(saved, name, value, within);
+[[gnu::cold]] CONSTRAIN_INLINE void configuration_check::members(io::json const& saved, io::json const& expected,
+                                                                 std::string const& prefix) const {
+  for (auto const& [name, value] : expected.members())
+    if (!prefix.empty() || std::find(skipped.begin(), skipped.end(), name) == skipped.end())
+      member(saved, name, value, prefix);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void configuration_check::member(io::json const& saved, std::string_view name,
                                                                 io::json const& value,
-                                                                std::string const& within) const {
-  auto const other = saved.find(name);
-  if (!other || other->is_null() || value.kind() == io::json_kind::array || value.is_null()) return;
-  bool const same_kind = other->kind() == value.kind();
-  if (same_kind && value.kind() == io::json_kind::object) return members(*other, value, concat({within, name, "."}));
+                                                                std::string const& prefix) const {
+  auto const saved_value = saved.find(name);
+  if (!saved_value || saved_value->is_null() || value.kind() == io::json_kind::array || value.is_null()) return;
+  bool const same_kind = saved_value->kind() == value.kind();
+  if (same_kind && value.kind() == io::json_kind::object)
+    return members(*saved_value, value, concat({prefix, name, "."}));
   auto const text = [&](io::json const& j) { return shown_value(j, same_kind); };
   // Numbers are compared by value: 1e-05 equals 0.00001.
-  bool const numbers = same_kind && value.kind() == io::json_kind::number;
-  if (!numbers || other->real() != value.real())
-    check_field(directory, concat({within, name}), text(*other), text(value), owner);
+  bool const are_numbers = same_kind && value.kind() == io::json_kind::number;
+  if (!are_numbers || saved_value->real() != value.real())
+    check_field(directory, concat({prefix, name}), text(*saved_value), text(value), owner);
 }
 
 /// Throws `error` if the config.json of a directory lacks a required key or contradicts the model's configuration.
@@ -70,33 +71,35 @@ struct configuration_check {
                                                         std::string const& file, weight_format const& format) {
   auto const saved = io::json::parse(text, file);
   for (auto const& name : format.required_keys)
-    if (auto const found = saved.find(name); !found || found->is_null())
+    if (auto const member = saved.find(name); !member || member->is_null())
       throw error({"the configuration '", file, "' has no ", name, "; use the file that was saved with the weights"});
   if (format.normalize == nullptr) return check.members(saved, io::json::parse(format.configuration));
-  auto const normalized = io::json::parse(format.normalized), of_saved = io::json::parse(format.normalize(saved));
+  auto const normalized = io::json::parse(format.normalized),
+             normalized_saved = io::json::parse(format.normalize(saved));
   // The kind of model is compared first, since it explains all other differences, and only in its normalized form.
   std::vector<std::string_view> skipped(check.skipped.begin(), check.skipped.end());
   if (auto const type = normalized.find("model_type")) {
-    check.member(of_saved, "model_type", *type);
+    check.member(normalized_saved, "model_type", *type);
     skipped.push_back("model_type");
   }
   configuration_check{check.directory, check.owner, skipped}.members(saved, io::json::parse(format.configuration));
-  check.members(of_saved, normalized);
+  check.members(normalized_saved, normalized);
 }
 
 /// The tensor called `name`, or `name` without the format's prefix (GPT-2 files exist with and without "transformer."),
 /// or one of these names with one of the format's other suffixes; null: not found.
 [[gnu::cold]] CONSTRAIN_INLINE io::tensor const* find_stored(io::safetensors_files const& file, std::string_view name,
                                                              weight_format const& format) {
-  auto const find = [&](std::string_view one) {
-    auto const* const found = file.find(one);
-    return found == nullptr && one.starts_with(format.prefix) ? file.find(one.substr(format.prefix.size())) : found;
+  auto const find = [&](std::string_view candidate) {
+    auto const* const stored = file.find(candidate);
+    return stored == nullptr && candidate.starts_with(format.prefix) ? file.find(candidate.substr(format.prefix.size()))
+                                                                     : stored;
   };
-  auto const* found = find(name);
-  for (auto const& [suffix, other] : format.other_suffixes)
-    if (found == nullptr && name.ends_with(suffix))
-      found = find(concat({name.substr(0, name.size() - suffix.size()), other}));
-  return found;
+  auto const* stored = find(name);
+  for (auto const& [suffix, other_suffix] : format.other_suffixes)
+    if (stored == nullptr && name.ends_with(suffix))
+      stored = find(concat({name.substr(0, name.size() - suffix.size()), other_suffix}));
+  return stored;
 }
 
 /// Weights that are open for reading. All files of a saved run are read through one `directory_reader`, so that they
@@ -111,24 +114,24 @@ struct opened_weights {
 [[gnu::cold]] CONSTRAIN_INLINE opened_weights open_weights(std::string const& path, bool strict,
                                                            weight_format const& format, std::string_view owner) {
   if (!io::directory_names(path)) return {nullptr, io::safetensors_files::open(path)};
-  auto const in_it = [&](std::string_view name) { return concat({path, "/", name}); };
+  auto const path_of = [&](std::string_view name) { return concat({path, "/", name}); };
   opened_weights opened;
-  if (io::detail::exists(in_it(io::manifest_name))) opened.run = std::make_unique<io::directory_reader>(path);
-  auto const has = [&](char const* name) {
-    return opened.run ? opened.run->contains(name) : io::detail::exists(in_it(name));
+  if (io::detail::exists(path_of(io::manifest_name))) opened.run = std::make_unique<io::directory_reader>(path);
+  auto const contains = [&](char const* name) {
+    return opened.run ? opened.run->contains(name) : io::detail::exists(path_of(name));
   };
-  if (!has(weights_file) && !has(weights_index_file))
+  if (!contains(weights_file) && !contains(weights_index_file))
     throw error({"the directory '", path, "' has no ", weights_file, " and no ", weights_index_file,
                  "; save the model there as safetensors"});
-  if (auto const file = in_it(configuration_file); !format.configuration.empty() && has(configuration_file)) {
+  if (auto const file = path_of(configuration_file); !format.configuration.empty() && contains(configuration_file)) {
     configuration_check check{path, owner};
     if (!strict) check.skipped = format.head_keys;
     if (opened.run) check_configuration(check, opened.run->text(configuration_file), file, format);
     else check_configuration(check, io::mapped_file(file, "the configuration").text(), file, format);
   }
   if (opened.run) opened.files = weights_of(*opened.run);
-  else if (has(weights_file)) opened.files = io::safetensors_files::open(in_it(weights_file));
-  else opened.files = io::safetensors_files::open_indexed(in_it(weights_index_file));
+  else if (contains(weights_file)) opened.files = io::safetensors_files::open(path_of(weights_file));
+  else opened.files = io::safetensors_files::open_indexed(path_of(weights_index_file));
   return opened;
 }
 
@@ -139,34 +142,34 @@ struct opened_weights {
                                                                            std::vector<file_tensor> const& wanted,
                                                                            weight_format const& format,
                                                                            std::string_view owner) {
-  std::vector<io::tensor const*> found;
+  std::vector<io::tensor const*> stored;
   for (auto const& w : wanted) {
     auto const* const t = find_stored(saved, w.tensor.name, format);
-    found.push_back(t);
+    stored.push_back(t);
     if (t == nullptr) continue;
     check_field(path, concat({"shape of '", t->name, "'"}), shape_text(t->shape), shape_text(w.tensor.shape), owner);
     if (!io::floating_dtype(t->dtype))
       throw error(
           {"the weights '", path, "' have '", t->name, "' as ", t->dtype, "; save it as F64, F32, BF16 or F16"});
   }
-  return found;
+  return stored;
 }
 
 /// Lists the tensors of `wanted` that `find_weights` did not find, and the stored tensors that the model does not have.
-[[gnu::cold]] CONSTRAIN_INLINE loaded_weights compared(io::safetensors_files const& saved,
-                                                       std::vector<file_tensor> const& wanted,
-                                                       std::vector<io::tensor const*> const& found,
-                                                       weight_format const& format) {
+[[gnu::cold]] CONSTRAIN_INLINE loaded_weights compare(io::safetensors_files const& saved,
+                                                      std::vector<file_tensor> const& wanted,
+                                                      std::vector<io::tensor const*> const& stored,
+                                                      weight_format const& format) {
   loaded_weights result;
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (found[i] == nullptr) result.missing.push_back(wanted[i].tensor.name);
+    if (stored[i] == nullptr) result.missing.push_back(wanted[i].tensor.name);
   auto const is_ignored = [&](std::string_view name) {
     for (auto const suffix : format.ignored_suffixes)
       if (name.ends_with(suffix)) return true;
     return false;
   };
   for (auto const* t : saved.tensors())
-    if (std::find(found.begin(), found.end(), t) == found.end() && !is_ignored(t->name))
+    if (std::find(stored.begin(), stored.end(), t) == stored.end() && !is_ignored(t->name))
       result.unexpected.push_back(t->name);
   return result;
 }
@@ -174,9 +177,9 @@ struct opened_weights {
 /// Throws `error` if one of `format.copies` differs from the tensor that is loaded: the model has one tensor for both.
 [[gnu::cold]] CONSTRAIN_INLINE void check_copies(std::string const& path, io::safetensors_files const& saved,
                                                  weight_format const& format) {
-  for (auto const& [name, of] : format.copies) {
+  for (auto const& [name, original] : format.copies) {
     auto const* const copy = find_stored(saved, name, format);
-    auto const* const loaded = find_stored(saved, of, format);
+    auto const* const loaded = find_stored(saved, original, format);
     if (copy != nullptr && loaded != nullptr &&
         (copy->dtype != loaded->dtype ||
          !std::equal(copy->bytes.begin(), copy->bytes.end(), loaded->bytes.begin(), loaded->bytes.end())))
@@ -188,19 +191,19 @@ struct opened_weights {
 
 /// Throws `error` if `strict` and a tensor is missing or unexpected, or if not `strict` and all `wanted` tensors are
 /// missing. `wanted`: number of tensors of the model.
-[[gnu::cold]] CONSTRAIN_INLINE void check_found(std::string const& path, loaded_weights const& of, std::size_t wanted,
-                                                bool strict) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_found(std::string const& path, loaded_weights const& result,
+                                                std::size_t wanted, bool strict) {
   constexpr char const* advice = "; load the weights of the same model";
-  if (!strict && wanted > 0 && of.missing.size() == wanted)
+  if (!strict && wanted > 0 && result.missing.size() == wanted)
     throw error(
-        {"the weights '", path, "' have none of the model's tensors, such as '", of.missing.front(), "'", advice});
+        {"the weights '", path, "' have none of the model's tensors, such as '", result.missing.front(), "'", advice});
   if (!strict) return;
-  if (!of.missing.empty())
-    throw error({"the weights '", path, "' have no tensor '", of.missing.front(), "'", advice,
+  if (!result.missing.empty())
+    throw error({"the weights '", path, "' have no tensor '", result.missing.front(), "'", advice,
                  ", or pass {.strict = false} to keep the values of what is missing"});
-  if (!of.unexpected.empty())
-    throw error({"the weights '", path, "' have a tensor '", of.unexpected.front(), "' that the model does not have",
-                 advice, ", or pass {.strict = false} to ignore it"});
+  if (!result.unexpected.empty())
+    throw error({"the weights '", path, "' have a tensor '", result.unexpected.front(),
+                 "' that the model does not have", advice, ", or pass {.strict = false} to ignore it"});
 }
 
 } // namespace constrain::detail
@@ -208,17 +211,17 @@ struct opened_weights {
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string loaded_weights::text() const {
-  auto const listed = [](std::vector<std::string> const& names) {
-    std::string all;
-    for (auto const& name : names) all += (all.empty() ? "" : ", ") + name;
-    return all;
+  auto const joined = [](std::vector<std::string> const& names) {
+    std::string list;
+    for (auto const& name : names) list += (list.empty() ? "" : ", ") + name;
+    return list;
   };
   if (missing.empty() && unexpected.empty()) return "all weights were found, and no others";
-  std::string all;
-  if (!missing.empty()) all = concat({"not found, values kept: ", listed(missing)});
-  if (!missing.empty() && !unexpected.empty()) all += "; ";
-  if (!unexpected.empty()) all += concat({"not the model's, ignored: ", listed(unexpected)});
-  return all;
+  std::string list;
+  if (!missing.empty()) list = concat({"not found, values kept: ", joined(missing)});
+  if (!missing.empty() && !unexpected.empty()) list += "; ";
+  if (!unexpected.empty()) list += concat({"not the model's, ignored: ", joined(unexpected)});
+  return list;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE loaded_weights load_pretrained(std::string const& path,
@@ -228,19 +231,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const opened = detail::open_weights(path, options.strict, format, list.owner);
   auto const& saved = opened.files;
   auto const wanted = weight_tensors(list, format.names);
-  auto const found = detail::find_weights(path, saved, wanted, format, list.owner);
-  auto result = detail::compared(saved, wanted, found, format);
+  auto const stored = detail::find_weights(path, saved, wanted, format, list.owner);
+  auto result = detail::compare(saved, wanted, stored, format);
   detail::check_copies(path, saved, format);
   detail::check_found(path, result, wanted.size(), options.strict);
   ranks.all_can(opened.run ? detail::content_of(*opened.run) : result.missing.size());
   std::vector<std::byte> converted;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (found[i] == nullptr) continue;
+    if (stored[i] == nullptr) continue;
     auto const& w = wanted[i];
-    auto bytes = found[i]->bytes;
-    if (found[i]->dtype != w.tensor.dtype) {
+    auto bytes = stored[i]->bytes;
+    if (stored[i]->dtype != w.tensor.dtype) {
       converted.resize(w.bytes());
-      convert_reals(*io::floating_dtype(found[i]->dtype), bytes.data(), w.info->type, converted.data(),
+      convert_reals(*io::floating_dtype(stored[i]->dtype), bytes.data(), w.info->type, converted.data(),
                     static_cast<std::int64_t>(w.bytes()) / size_of(w.info->type));
       bytes = {std::as_const(converted).data(), converted.size()};
     }

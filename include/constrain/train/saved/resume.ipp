@@ -15,58 +15,58 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Throws the error for a saved run that only some ranks find. The error names one rank that finds the run and one that
-/// does not. `here`: whether this rank finds the run. Collective.
+/// does not. `finds_run`: whether this rank finds the run. Collective.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_found_by_some(communicator& world, std::string const& directory,
-                                                                  bool here) {
-  auto const found_on = find_lowest(world, here ? world.rank() : world.size()).value;
-  auto const missing_on = find_lowest(world, here ? world.size() : world.rank()).value;
+                                                                  bool finds_run) {
+  auto const found_on = find_lowest(world, finds_run ? world.rank() : world.size()).value;
+  auto const missing_on = find_lowest(world, finds_run ? world.size() : world.rank()).value;
   throw_agreed(concat({"resume: rank ", found_on, " finds a saved run in '", directory, "', but rank ", missing_on,
                        " does not; give all ranks a directory that they share"}));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE bool found_by_all(communicator& world, std::string const& directory) {
-  bool here = false;
-  auto const found = agreed_sum(world, joint_call::resume,
-                                [&]() -> std::int64_t { return here = io::directory_reader::finds(directory); });
-  if (found != 0 && found != world.size()) throw_found_by_some(world, directory, here);
-  return found > 0;
+  bool finds_run = false;
+  auto const ranks_with_run = agreed_sum(
+      world, joint_call::resume, [&]() -> std::int64_t { return finds_run = io::directory_reader::finds(directory); });
+  if (ranks_with_run != 0 && ranks_with_run != world.size()) throw_found_by_some(world, directory, finds_run);
+  return ranks_with_run > 0;
 }
 
-using steps_left = std::span<std::int64_t const>; // this rank's saved steps that have not been tried, newest first
+using remaining_steps = std::span<std::int64_t const>; // this rank's saved steps that have not been tried, newest first
 
 /// A saved run that all ranks have.
 struct common_run {
-  std::int64_t step = -1;   // -1: no such run
-  std::int64_t passed = -1; // this rank's newest step that is passed over because another rank lacks it; -1: none
-  bool none_left = false;   // whether no rank had a saved run left
+  std::int64_t step = -1;    // -1: no such run
+  std::int64_t skipped = -1; // this rank's newest step that is passed over because another rank lacks it; -1: none
+  bool is_exhausted = false; // whether no rank had a saved run left
 };
 
-/// Finds the newest saved run that all ranks have in `left`. Removes this run and all newer runs from `left`.
+/// Finds the newest saved run that all ranks have in `remaining`. Removes this run and all newer runs from `remaining`.
 /// Collective.
-[[gnu::cold]] CONSTRAIN_INLINE common_run take_common(communicator& world, steps_left& left) {
+[[gnu::cold]] CONSTRAIN_INLINE common_run next_common(communicator& world, remaining_steps& remaining) {
   common_run run;
   for (;;) {
-    auto const [step, ranks] = find_lowest(world, left.empty() ? -1 : left.front());
+    auto const [step, ranks] = find_lowest(world, remaining.empty() ? -1 : remaining.front());
     bool const is_common = ranks == world.size();
-    run.none_left = step < 0 && is_common;
+    run.is_exhausted = step < 0 && is_common;
     if (step < 0) return run;
     if (is_common) {
-      left = left.subspan(1);
+      remaining = remaining.subspan(1);
       run.step = step;
       return run;
     }
-    if (run.passed < 0 && left.front() > step) run.passed = left.front();
-    while (!left.empty() && left.front() > step) left = left.subspan(1);
+    if (run.skipped < 0 && remaining.front() > step) run.skipped = remaining.front();
+    while (!remaining.empty() && remaining.front() > step) remaining = remaining.subspan(1);
   }
 }
 
 /// Throws the error for a series without a saved run that all ranks have. The error names the lowest of the ranks'
-/// newest steps in `left`. At least one rank has no step left, and so lacks this step. Collective.
+/// newest steps in `remaining`. At least one rank has no step left, and so lacks this step. Collective.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_found_by_some(communicator& world, saved_series const& series,
-                                                                  steps_left left) {
+                                                                  remaining_steps remaining) {
   constexpr auto none = std::numeric_limits<std::int64_t>::max();
-  auto const step = find_lowest(world, left.empty() ? none : left.front()).value;
-  throw_found_by_some(world, series.path(step), std::find(left.begin(), left.end(), step) != left.end());
+  auto const step = find_lowest(world, remaining.empty() ? none : remaining.front()).value;
+  throw_found_by_some(world, series.path(step), std::find(remaining.begin(), remaining.end(), step) != remaining.end());
 }
 
 } // namespace constrain::detail
@@ -77,14 +77,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                                 function_ref<void(std::string const&)> load, std::FILE* log) {
   std::vector<std::int64_t> steps;
   agreed(world, joint_call::resume, [&] { steps = series.steps(); });
-  detail::steps_left left{steps};
-  auto run = detail::take_common(world, left);
-  if (run.step < 0 && run.none_left) return false;
-  if (run.step < 0) detail::throw_found_by_some(world, series, left);
+  detail::remaining_steps remaining{steps};
+  auto run = detail::next_common(world, remaining);
+  if (run.step < 0 && run.is_exhausted) return false;
+  if (run.step < 0) detail::throw_found_by_some(world, series, remaining);
   for (;;) {
-    if (run.passed >= 0 && log != nullptr)
-      std::fprintf(log, "not every rank has '%s'; an older saved run is loaded\n", series.path(run.passed).c_str());
-    auto const next = detail::take_common(world, left);
+    if (run.skipped >= 0 && log != nullptr)
+      std::fprintf(log, "not every rank has '%s'; an older saved run is loaded\n", series.path(run.skipped).c_str());
+    auto const next = detail::next_common(world, remaining);
     try {
       load(series.path(run.step));
       return true;
@@ -99,9 +99,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE bool resume_from(std::string const& directory, communicator& world,
                                                 function_ref<void(std::string const&)> load, std::FILE* log) {
   if (take_newest(saved_series(directory), world, load, log)) return true;
-  bool const there = detail::found_by_all(world, directory);
-  if (there) load(directory);
-  return there;
+  bool const has_run = detail::found_by_all(world, directory);
+  if (has_run) load(directory);
+  return has_run;
 }
 
 } // namespace constrain

@@ -35,17 +35,17 @@ struct save_options {
 
 namespace detail {
 
-/// Throws `error` if `.max_shard_size` is negative. `where`: what has the option, for the error.
-void check_max_shard_size(std::string_view where, bytes max_shard_size);
+/// Throws `error` if `.max_shard_size` is negative. `owner`: what has the option, for the error.
+void check_max_shard_size(std::string_view owner, bytes max_shard_size);
 
 /// A shape as text, for example "[3, 4]".
 [[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);
 
 /// Throws `error`, which names the field and both values, if a field of saved data (`saved`) differs from the same
-/// field of the loading object (`here`). `directory`: the path of the data, for the error. `owner`: the loading
+/// field of the loading object (`expected`). `directory`: the path of the data, for the error. `owner`: the loading
 /// object as the error names it.
 void check_field(std::string const& directory, std::string const& field, std::string const& saved,
-                 std::string const& here, std::string_view owner = "a trainer");
+                 std::string const& expected, std::string_view owner = "a trainer");
 
 /// The weights of a saved run, as views of the reader's memory. Throws `error` if the files are not valid.
 [[gnu::cold]] io::safetensors_files weights_of(io::directory_reader const& reader);

@@ -20,9 +20,9 @@ inline constexpr char const* saved_optimizer = "optimizer.safetensors";
 inline constexpr char const* saved_state = "state.json";
 inline constexpr int saved_version = 2; // of the format; version 1 named the optimizer's state fields by index
 
-[[gnu::cold]] CONSTRAIN_INLINE void check_max_shard_size(std::string_view where, bytes max_shard_size) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_max_shard_size(std::string_view owner, bytes max_shard_size) {
   if (max_shard_size.count() < 0)
-    throw error({where, ": .max_shard_size is ", counted(max_shard_size.count(), "byte"),
+    throw error({owner, ": .max_shard_size is ", counted(max_shard_size.count(), "byte"),
                  "; give at least 1 byte, or 0 for one file"});
 }
 
@@ -33,12 +33,12 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_field(std::string const& directory, std::string const& field,
-                                                std::string const& saved, std::string const& here,
+                                                std::string const& saved, std::string const& expected,
                                                 std::string_view owner) {
   auto const noun = owner.substr(owner.find(' ') + 1); // `owner` without the article
-  if (saved != here)
+  if (saved != expected)
     throw error({"'", directory, "' does not match the ", noun, ": its ", field, " is ", saved, ", the ", noun,
-                 "'s is ", here, "; load it into ", owner, " with the same ", field});
+                 "'s is ", expected, "; load it into ", owner, " with the same ", field});
 }
 
 /// Throws `error` unless a file has exactly the `wanted` tensors, by name, shape and dtype; the file may lack optional
@@ -56,9 +56,9 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
     check_field(directory, concat({"dtype of '", t.name, "'"}), saved->dtype, t.dtype);
   }
   for (auto const* saved : file.tensors()) {
-    bool known = false;
-    for (auto const& w : wanted) known = known || w.tensor.name == saved->name;
-    if (!known)
+    bool is_known = false;
+    for (auto const& w : wanted) is_known = is_known || w.tensor.name == saved->name;
+    if (!is_known)
       throw error({"the saved run '", directory, "' has a tensor '", saved->name,
                    "' that the trainer does not have; load the run into a trainer with the same model and optimizer"});
   }
@@ -120,16 +120,16 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   json.end();
 
   io::directory_writer writer(directory);
-  auto const most = options.max_shard_size.count();
-  auto const parts = weights.shards(most > 0 ? static_cast<std::size_t>(most) : SIZE_MAX);
-  auto const files = weights_files(parts.size());
-  auto const index = parts.size() > 1 ? weights.index_of(parts, files) : "";
+  auto const maximum_bytes = options.max_shard_size.count();
+  auto const shards = weights.shards(maximum_bytes > 0 ? static_cast<std::size_t>(maximum_bytes) : SIZE_MAX);
+  auto const files = weights_files(shards.size());
+  auto const index = shards.size() > 1 ? weights.index_of(shards, files) : "";
   if (!index.empty()) io::safetensors_index::parse(index, weights_index_file); // throws if it cannot be read back
   auto names = files;
   names.insert(names.end(), {weights_index_file, configuration_file, detail::saved_optimizer, detail::saved_state});
   writer.announce(names);
-  for (std::size_t k = 0; k < parts.size(); ++k)
-    writer.write(files[k], [&](io::output_file& out) { weights.write(out, parts[k]); });
+  for (std::size_t k = 0; k < shards.size(); ++k)
+    writer.write(files[k], [&](io::output_file& out) { weights.write(out, shards[k]); });
   if (!index.empty()) writer.write(weights_index_file, io::text_bytes(concat({index, "\n"})));
   if (!format.configuration.empty())
     writer.write(configuration_file, io::text_bytes(concat({format.configuration, "\n"})));
@@ -170,10 +170,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   detail::check_field(directory, "precision", std::string(json["precision"].string()), c.precision);
   detail::check_field(directory, "optimizer", std::string(json["optimizer"].string()), c.optimizer);
   detail::check_field(directory, "optimizer state", std::string(json["optimizer_state"].string()), c.optimizer_state);
-  auto const check_names = [&](char const* field, char const* member, std::string const& here) {
+  auto const check_names = [&](char const* field, char const* member, std::string const& expected) {
     auto const saved = json.find(member);
-    auto const named = [](std::string const& names) { return names.empty() ? "none" : names; };
-    detail::check_field(directory, field, named(saved ? std::string(saved->string()) : ""), named(here));
+    auto const text_of = [](std::string const& names) { return names.empty() ? "none" : names; };
+    detail::check_field(directory, field, text_of(saved ? std::string(saved->string()) : ""), text_of(expected));
   };
   check_names("list of optimizer state names", "optimizer_state_names", c.optimizer_state_names);
   check_names("set of policies fixed for a run", "policies", c.policies);

@@ -22,8 +22,8 @@ public:
   /// target.
   [[gnu::cold]] std::string path_to_save(std::int64_t step) const;
 
-  /// The step in the directory name `other`, such as "step-40"; nullopt if the name has a different form.
-  static std::optional<std::int64_t> step_of(std::string const& other);
+  /// The step in the directory name `file_name`, such as "step-40"; nullopt if the name has a different form.
+  static std::optional<std::int64_t> step_of(std::string const& file_name);
 
   /// The steps n for which `directory` contains a name step-<n>, newest first.
   [[gnu::cold]] std::vector<std::int64_t> steps() const;

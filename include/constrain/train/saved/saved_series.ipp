@@ -15,43 +15,43 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string saved_series::path_to_save(std::int64_t step) const {
-  auto const found = io::detail::status_at(AT_FDCWD, path(step));
-  if (found && S_ISLNK(found->st_mode))
+  auto const status = io::detail::status_at(AT_FDCWD, path(step));
+  if (status && S_ISLNK(status->st_mode))
     throw error({"'", path(step), "' is a link, and a save there would replace the target of the link; ",
                  "remove the link or choose another directory"});
   return path(step);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::int64_t> saved_series::step_of(std::string const& other) {
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::int64_t> saved_series::step_of(std::string const& file_name) {
   std::int64_t step = 0;
-  if (!other.starts_with("step-")) return std::nullopt;
-  std::from_chars(other.data() + 5, other.data() + other.size(), step);
-  return name(step) == other ? std::optional(step) : std::nullopt;
+  if (!file_name.starts_with("step-")) return std::nullopt;
+  std::from_chars(file_name.data() + 5, file_name.data() + file_name.size(), step);
+  return name(step) == file_name ? std::optional(step) : std::nullopt;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::int64_t> saved_series::steps() const {
-  std::vector<std::int64_t> found;
+  std::vector<std::int64_t> saved_steps;
   for (auto const& name : io::directory_names(directory_).value_or(std::vector<std::string>{})) {
-    if (auto const step = step_of(name)) found.push_back(*step);
+    if (auto const step = step_of(name)) saved_steps.push_back(*step);
   }
-  detail::heap_sort(found, [](std::int64_t a, std::int64_t b) { return a > b; });
-  return found;
+  detail::heap_sort(saved_steps, [](std::int64_t a, std::int64_t b) { return a > b; });
+  return saved_steps;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void saved_series::keep(std::int64_t count, std::int64_t last) const {
-  io::detail::directory_handle const holder(directory_);
-  if (!holder) return;
-  io::detail::directory_handle const newest(holder, name(last)); // its owner is the user who saves the current run
+  io::detail::directory_handle const parent(directory_);
+  if (!parent) return;
+  io::detail::directory_handle const newest(parent, name(last)); // its owner is the user who saves the current run
   if (!newest) return;
   for (auto const step : steps()) {
     if (step > last) continue;
-    io::detail::directory_handle const old(holder, name(step));
-    auto const files = io::detail::marked_files(old, holder, name(step), newest.owner());
+    io::detail::directory_handle const old(parent, name(step));
+    auto const files = io::detail::marked_files(old, parent, name(step), newest.owner());
     if (!files) continue;
     try {
       // An interrupted removal leaves a directory without a manifest: remove this directory without counting it.
       if (io::detail::listed_files(old, path(step), true) && count-- > 0) continue;
-      io::detail::remove_directory(old, holder, name(step), *files,
+      io::detail::remove_directory(old, parent, name(step), *files,
                                    concat({name(step), ".kept-", io::unlikely_suffix()}));
     } catch (error const&) {
       // A failed removal must not end the current run; the next call tries again.

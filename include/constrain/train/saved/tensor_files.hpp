@@ -44,24 +44,26 @@ struct file_tensor {
 /// these tensors are written.
 class gathered_tensors {
 public:
-  /// Gathers the tensors `what` of the arena `memory`. Collective over `group` if several ranks hold a tensor together.
-  gathered_tensors(std::vector<file_tensor> what, arena& memory, communicator& group);
+  /// Gathers the tensors `tensors` of the arena `memory`. Collective over `group` if several ranks hold a tensor
+  /// together.
+  gathered_tensors(std::vector<file_tensor> tensors, arena& memory, communicator& group);
 
   /// The consecutive tensors of one file.
   struct shard {
     std::size_t first = 0; // index of the first tensor
     std::size_t count = 0; // number of tensors
   };
-  /// Divides the tensors, in order, into shards of at most `most` bytes; a larger tensor has its own shard.
-  [[gnu::cold]] std::vector<shard> shards(std::size_t most) const;
+  /// Divides the tensors, in order, into shards of at most `maximum_bytes` bytes; a larger tensor has its own shard.
+  [[gnu::cold]] std::vector<shard> shards(std::size_t maximum_bytes) const;
 
   /// Writes all tensors, or the tensors of one shard, as a safetensors file. Throws `error` if `out` cannot be written.
   void write(io::output_file& out) const { write(out, {0, tensors_.size()}); }
-  [[gnu::cold]] void write(io::output_file& out, shard part) const;
+  [[gnu::cold]] void write(io::output_file& out, shard file_shard) const;
 
-  /// The text of the index of several files (`io::safetensors_index`). `files[k]`: the name of the file of `parts[k]`.
-  /// Throws `error` if two tensors have the same name.
-  [[gnu::cold]] std::string index_of(std::vector<shard> const& parts, std::vector<std::string> const& files) const;
+  /// The text of the index of several files (`io::safetensors_index`). `files[k]`: the name of the file of
+  /// `file_shards[k]`. Throws `error` if two tensors have the same name.
+  [[gnu::cold]] std::string index_of(std::vector<shard> const& file_shards,
+                                     std::vector<std::string> const& files) const;
 
 private:
   /// The bytes of all iterations of the full tensor; copied into `full_tensors_` unless they can be viewed in the

@@ -36,19 +36,19 @@ struct matrix_stack {
 /// matrix.
 [[gnu::cold]] CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, tensor_info const& info,
                                                      std::string name, stored_names names) {
-  stored_name const* known = nullptr;
+  stored_name const* entry = nullptr;
   for (auto const& n : names)
-    if (n.name == name) known = &n;
+    if (n.name == name) entry = &n;
   auto const rank = info.shape.rank;
-  if (known != nullptr && known->transposed && rank != 2)
+  if (entry != nullptr && entry->transposed && rank != 2)
     throw error({"the weight format transposes '", name, "', which has ", rank,
                  rank == 1 ? " dimension" : " dimensions",
                  "; set .transposed only for parameters with two dimensions"});
-  if (known != nullptr) name = known->stored;
+  if (entry != nullptr) name = entry->stored;
   auto const star = name.find('*');
   bool const per_iteration = star != std::string::npos;
   for (std::int64_t iteration = 0; iteration < (per_iteration ? info.iterations : 1); ++iteration) {
-    file_tensor t{&info, iteration, per_iteration ? 1 : info.iterations, known != nullptr && known->transposed,
+    file_tensor t{&info, iteration, per_iteration ? 1 : info.iterations, entry != nullptr && entry->transposed,
                   false, {}};
     t.tensor.name = per_iteration ? concat({name.substr(0, star), iteration, name.substr(star + 1)}) : name;
     t.tensor.dtype = io::name_in_files(info.type);
@@ -76,21 +76,21 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (int i = 0; i < list.settings_size; ++i) {
     auto name = concat({"setting.", list.name(list.settings[i])});
     // A state of a parameter in a scope "setting" may already have this name.
-    auto const is_taken = [&] {
+    auto const exists = [&] {
       for (auto const& t : tensors)
         if (t.tensor.name == name) return true;
       return false;
     };
-    while (is_taken()) name = concat({"setting.", name});
+    while (exists()) name = concat({"setting.", name});
     detail::add_file_tensors(tensors, list.settings[i], name, {});
     tensors.back().optional = true;
   }
   return tensors;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE gathered_tensors::gathered_tensors(std::vector<file_tensor> what, arena& memory,
+[[gnu::cold]] CONSTRAIN_INLINE gathered_tensors::gathered_tensors(std::vector<file_tensor> tensors, arena& memory,
                                                                   communicator& group)
-    : tensors_(std::move(what)) {
+    : tensors_(std::move(tensors)) {
   std::byte const* data = nullptr;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     auto& t = tensors_[i];
@@ -100,22 +100,22 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   }
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE auto gathered_tensors::shards(std::size_t most) const -> std::vector<shard> {
-  std::vector<shard> all;
-  std::size_t left = 0; // bytes that the last shard can still take
+[[gnu::cold]] CONSTRAIN_INLINE auto gathered_tensors::shards(std::size_t maximum_bytes) const -> std::vector<shard> {
+  std::vector<shard> result;
+  std::size_t remaining_bytes = 0; // bytes that the last shard can still take
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     auto const bytes = tensors_[i].bytes();
-    if (all.empty() || bytes > left) {
-      all.push_back({i, 0});
-      left = most;
+    if (result.empty() || bytes > remaining_bytes) {
+      result.push_back({i, 0});
+      remaining_bytes = maximum_bytes;
     }
-    ++all.back().count;
-    left -= std::min(left, bytes);
+    ++result.back().count;
+    remaining_bytes -= std::min(remaining_bytes, bytes);
   }
-  return all;
+  return result;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string gathered_tensors::index_of(std::vector<shard> const& parts,
+[[gnu::cold]] CONSTRAIN_INLINE std::string gathered_tensors::index_of(std::vector<shard> const& file_shards,
                                                                       std::vector<std::string> const& files) const {
   if (auto const i = io::detail::duplicate_name(tensors_.size(),
                                                 [&](auto t) -> std::string_view { return tensors_[t].tensor.name; }))
@@ -126,19 +126,20 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   json.object();
   json.object("metadata").member("total_size", total).end();
   json.object("weight_map");
-  for (std::size_t k = 0; k < parts.size(); ++k)
-    for (std::size_t i = 0; i < parts[k].count; ++i) json.member(tensors_[parts[k].first + i].tensor.name, files[k]);
+  for (std::size_t k = 0; k < file_shards.size(); ++k)
+    for (std::size_t i = 0; i < file_shards[k].count; ++i)
+      json.member(tensors_[file_shards[k].first + i].tensor.name, files[k]);
   json.end().end();
   return json.text();
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void gathered_tensors::write(io::output_file& out, shard part) const {
+[[gnu::cold]] CONSTRAIN_INLINE void gathered_tensors::write(io::output_file& out, shard file_shard) const {
   std::vector<io::tensor> tensors;
-  for (std::size_t i = 0; i < part.count; ++i) tensors.push_back(tensors_[part.first + i].tensor);
+  for (std::size_t i = 0; i < file_shard.count; ++i) tensors.push_back(tensors_[file_shard.first + i].tensor);
   std::vector<std::byte> buffer;
-  std::span<io::tensor const> const all{std::as_const(tensors).data(), tensors.size()};
-  io::write_safetensors(out, all, {{"format", "pt"}}, [&](std::size_t i) -> std::span<std::byte const> {
-    auto const& t = tensors_[part.first + i];
+  std::span<io::tensor const> const views{std::as_const(tensors).data(), tensors.size()};
+  io::write_safetensors(out, views, {{"format", "pt"}}, [&](std::size_t i) -> std::span<std::byte const> {
+    auto const& t = tensors_[file_shard.first + i];
     if (!t.transposed) return t.tensor.bytes;
     buffer.resize(t.bytes());
     auto const& shape = t.info->shape;

@@ -1,6 +1,6 @@
 #include "programs.hpp"
 
-#include <constrain/pass/update_place.hpp>
+#include <constrain/pass/node_before_update.hpp>
 #include <doctest/doctest.h>
 
 using namespace constrain;
@@ -14,7 +14,7 @@ constexpr bool places_are_sound(program const& p) {
   nest const where(p);
   for (int v = 0; v < p.values.size(); ++v) {
     if (p.values[v].role != role::gradient) continue;
-    int const place = detail::update_place(p, where, v);
+    int const place = detail::node_before_update(p, where, v);
     if (place < 0) return false;
     for (int i = place + 1; i < p.nodes.size(); ++i) {
       if (detail::refers_to(p, i, v) || detail::refers_to(p, i, p.values[v].belongs_to)) return false;
@@ -30,7 +30,8 @@ constexpr int updated_in_a_loop(program const& p) {
   nest const where(p);
   int count = 0;
   for (int v = 0; v < p.values.size(); ++v)
-    if (p.values[v].role == role::gradient && where.parent[detail::update_place(p, where, v)] != nest::root) ++count;
+    if (p.values[v].role == role::gradient && where.parent[detail::node_before_update(p, where, v)] != nest::root)
+      ++count;
   return count;
 }
 
@@ -57,10 +58,10 @@ static_assert(places_are_sound(twice) && updated_in_a_loop(twice) == 1);
 
 } // namespace
 
-TEST_CASE("update_place: a gradient without references has none") {
+TEST_CASE("node_before_update: a gradient without references has none") {
   auto p = blocks;
   int gradient = 0;
   while (p.values[gradient].role != role::gradient) ++gradient;
   p.nodes.count = 0;
-  CHECK(detail::update_place(p, nest(p), gradient) == -1);
+  CHECK(detail::node_before_update(p, nest(p), gradient) == -1);
 }
