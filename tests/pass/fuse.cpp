@@ -119,7 +119,7 @@ TEST_CASE("fused programs read what they mean and need no more bytes") {
     sums += calls(f, sum_and_norm), gradients += calls(f, norm_and_sum);
     CHECK(verify(f).ok());
     auto const where = plan_memory(f);
-    CHECK(where.end <= plan_memory(in_place(coalesce(p))).end + most_at_once(f, where, role::workspace).count());
+    CHECK(where.end <= plan_memory(in_place(coalesce(p))).end + peak_live_bytes(f, where, role::workspace).count());
     auto const s = simulate(f, where);
     CHECK(s.errors == std::vector<std::string>{});
   }

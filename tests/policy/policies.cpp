@@ -33,9 +33,9 @@ static_assert(std::is_same_v<policy_in<by_device, device::cuda<sm<90>>>, on_cuda
 // The argument of passes: an aggregate with named fields.
 static_assert(policies<accumulate<4>>::accumulation::value == slot_of::accumulation{.micro_batches = 4});
 static_assert(checkpoint::every<2>::value == slot_of::checkpointing{.recomputes = true, .iterations = 2});
-static_assert(checkpoint::every<5>::value.segment_of(12) == 5 && checkpoint::none::value.segment_of(12) == 0);
-static_assert(checkpoint::sqrt::value.segment_of(1) == 1 && checkpoint::sqrt::value.segment_of(2) == 2);
-static_assert(checkpoint::sqrt::value.segment_of(16) == 4 && checkpoint::sqrt::value.segment_of(17) == 5);
+static_assert(checkpoint::every<5>::value.segment_length(12) == 5 && checkpoint::none::value.segment_length(12) == 0);
+static_assert(checkpoint::sqrt::value.segment_length(1) == 1 && checkpoint::sqrt::value.segment_length(2) == 2);
+static_assert(checkpoint::sqrt::value.segment_length(16) == 4 && checkpoint::sqrt::value.segment_length(17) == 5);
 static_assert(!(checkpoint::every<2>::value == checkpoint::every<3>::value));
 static_assert(value_of<optimizer::sgd>() == slot_of::optimizer{});
 

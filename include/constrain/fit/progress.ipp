@@ -46,7 +46,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void print_waiting_threads(std::FILE* out) {
   if (!waiting_threads_spin()) return;
   double const seconds = parallel_loop_seconds();
-  if (spinning_hurts(seconds))
+  if (spinning_is_slower(seconds))
     std::fprintf(
         out,
         "the processors are busy with other programs: a parallel loop takes %.0f us to start, because OpenMP's threads "

@@ -59,7 +59,7 @@ public:
     integer result{};
     auto const [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), result);
     if (code != std::errc{} || end != digits.data() + digits.size())
-      from(begin).unsuitable(negative ? "a 64-bit integer" : "an integer from 0 to 2^64 - 1");
+      from(begin).refuse_value(negative ? "a 64-bit integer" : "an integer from 0 to 2^64 - 1");
     return result;
   }
 
@@ -68,7 +68,7 @@ public:
 
   /// Throws `error`: "'<source>' has <the number, or the kind of value> at byte <position> where <needed> is needed;
   /// ...".
-  [[noreturn]] void unsuitable(std::string_view needed) const;
+  [[noreturn]] void refuse_value(std::string_view needed) const;
 
   /// Throws `error`: "'<source>' has no '<name>' in the object at byte <position>; ...".
   [[noreturn]] void missing(std::string_view name) const { throw detail::missing_json(source_, offset_, name); }
@@ -76,7 +76,7 @@ public:
 private:
   /// Throws `error` unless the value at the position is of the kind `needed`; `needed_text`: that kind in the error.
   void require(json_kind needed, std::string_view needed_text) const {
-    if (kind() != needed) unsuitable(needed_text);
+    if (kind() != needed) refuse_value(needed_text);
   }
 
   /// Reads an opening bracket, items separated by commas, and the closing bracket `end`. Returns the number of items.

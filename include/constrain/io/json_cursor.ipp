@@ -32,7 +32,7 @@ CONSTRAIN_INLINE void json_cursor::finish() {
   if (!ended()) fail("there is more text after the end of the value");
 }
 
-CONSTRAIN_INLINE void json_cursor::unsuitable(std::string_view needed) const {
+CONSTRAIN_INLINE void json_cursor::refuse_value(std::string_view needed) const {
   auto const digits = kind() == json_kind::number ? from(offset_).number() : std::string_view();
   throw detail::unsuitable_json(source_, offset_, kind(), digits, needed);
 }

@@ -87,7 +87,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   cursor.array([&] {
     auto const begin = cursor.position();
     auto const extent = cursor.whole_number<std::int64_t>();
-    if (extent < 0) cursor.from(begin).unsuitable("an extent of zero or more");
+    if (extent < 0) cursor.from(begin).refuse_value("an extent of zero or more");
     elements.multiply(extent);
   });
 }
@@ -95,7 +95,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::read_offsets(json_cursor& cursor,
                                                                      safetensors_entry& entry) const {
   auto const array = cursor.position();
-  auto const refuse_count = [&] { cursor.from(array).unsuitable("an array of two offsets"); };
+  auto const refuse_count = [&] { cursor.from(array).refuse_value("an array of two offsets"); };
   int count = 0;
   cursor.array([&] {
     if (++count > 2) refuse_count();

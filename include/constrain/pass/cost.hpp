@@ -46,7 +46,7 @@ constexpr bool is_copied(program const& p, int parameter) {
 
 /// The maximum number of bytes that the values with `is_wanted(role)` need at the same time.
 template <class predicate>
-constexpr bytes most_at_once(program const& p, memory_layout const& where, predicate const& is_wanted) {
+constexpr bytes peak_live_bytes(program const& p, memory_layout const& where, predicate const& is_wanted) {
   std::int64_t
       change[program::maximum_nodes + 2]{}; // bytes first needed at a node, minus bytes last needed at the node before
   bool has_buffers = false;
@@ -66,8 +66,8 @@ constexpr bytes most_at_once(program const& p, memory_layout const& where, predi
   return bytes(peak);
 }
 /// The maximum number of bytes that values of one role need at the same time.
-constexpr bytes most_at_once(program const& p, memory_layout const& where, role wanted) {
-  return most_at_once(p, where, [=](role r) { return r == wanted; });
+constexpr bytes peak_live_bytes(program const& p, memory_layout const& where, role wanted) {
+  return peak_live_bytes(p, where, [=](role r) { return r == wanted; });
 }
 
 /// The part of the arena after the buffers of all programs: step parameters and scratch memory of kernels.
@@ -99,12 +99,12 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
                                                                          : nullptr;
     if (field != nullptr && where.buffers[v].offset >= 0) m.*field = m.*field + bytes(where.buffers[v].size);
   }
-  m.gradients = most_at_once(p, where, role::gradient);
-  m.workspace = most_at_once(p, where, role::workspace);
-  m.communication = most_at_once(p, where, role::communication);
+  m.gradients = peak_live_bytes(p, where, role::gradient);
+  m.workspace = peak_live_bytes(p, where, role::workspace);
+  m.communication = peak_live_bytes(p, where, role::communication);
   auto const without_activations =
       m.weights + m.master_weights + m.gradients + m.optimizer_state + m.workspace + m.communication;
-  m.activations = most_at_once(p, where, [](role r) {
+  m.activations = peak_live_bytes(p, where, [](role r) {
     return !is_parameter(r) && r != role::compute_copy && r != role::state && r != role::gradient &&
            r != role::workspace && r != role::communication;
   });

@@ -192,7 +192,7 @@ private:
 } // namespace detail
 
 /// Activation checkpointing (Chen et al. 2016). With checkpoint::every or checkpoint::sqrt, each outermost repeat keeps
-/// the input of every k-th iteration, where k is `checkpointing.segment_of(iterations)`, and the backward pass
+/// the input of every k-th iteration, where k is `checkpointing.segment_length(iterations)`, and the backward pass
 /// recomputes the other activations of the repeat. The number of iterations need not be a multiple of k. With
 /// checkpoint::keep, the backward pass recomputes all ops that it can, except those in `checkpointing.kept`; with
 /// checkpoint::budget, it recomputes only the nodes in `dropped`. The weights after training are the same with every
@@ -208,7 +208,7 @@ constexpr program recompute(program const& p, slot_of::checkpointing const& chec
     if (n.kind != node_kind::loop || n.axis == out.micro_batches) continue;
     int const end = out.end_of(i);
     if (!n.reversed && out.axes[n.axis].original < 0) {
-      detail::recomputation candidate(out, i, checkpointing.segment_of(out.axes[n.axis].extent));
+      detail::recomputation candidate(out, i, checkpointing.segment_length(out.axes[n.axis].extent));
       if (candidate.applies()) {
         out = candidate.run();
         i = out.end_of(i);

@@ -35,7 +35,7 @@ struct checkpointing {
 
   /// The number of iterations per segment in a repeat with `extent` iterations. Only the input of each segment is kept.
   /// 0: no segments.
-  constexpr int segment_of(std::int64_t extent) const {
+  constexpr int segment_length(std::int64_t extent) const {
     if (!square_root) return iterations;
     int root = 1;
     while (std::int64_t{root} * root < extent) ++root;

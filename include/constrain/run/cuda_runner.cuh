@@ -63,7 +63,7 @@ public:
     ranks_ = std::make_unique<nccl_ranks>(data, zero, deadline, ordered, [this] { launches_.clear(); });
     all_ranks_ = &data;
     context_.connect(*ranks_);
-    stream_.wait_with(ranks_.get());
+    stream_.set_waiter(ranks_.get());
   }
 #endif
 

@@ -75,7 +75,7 @@ struct device_of_rank {
   device_of_rank(ct::communicator& all, ct::communicator& zero, bool ordered = true)
       : world(all), ranks(all, zero, 60, ordered, [] {}) {
     context.connect(ranks);
-    stream.wait_with(&ranks);
+    stream.set_waiter(&ranks);
   }
 };
 

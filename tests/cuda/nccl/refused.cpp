@@ -82,7 +82,7 @@ void rank_does_not_come(ct::communicator& world) {
   int aborts = 0;
   {
     ct::nccl_ranks ranks(world, world, 1, true, [&] { ++aborts; });
-    stream.wait_with(&ranks);
+    stream.set_waiter(&ranks);
     if (world.rank() == 1) ::sleep(30); // the other rank ends the job
     ranks.data().all_gather(static_cast<cudaStream_t>(stream), data + world.rank(), 1, data);
     for (auto const& call : {std::function<void()>([&] { stream.wait_for_peers(); }), std::function<void()>([&] {

@@ -28,7 +28,7 @@ struct outcome {
 };
 
 /// Takes the newest saved run on ranks that have these steps. Saved runs of the steps `damaged` cannot be loaded.
-std::vector<outcome> take_newest(temporary_directory const& scratch, std::vector<steps> const& of_ranks,
+std::vector<outcome> load_newest(temporary_directory const& scratch, std::vector<steps> const& of_ranks,
                                  steps const& damaged) {
   std::vector<outcome> all(of_ranks.size());
   tensor_group::run(static_cast<int>(of_ranks.size()), [&](ct::step_parameters const& parameters) {
@@ -42,7 +42,7 @@ std::vector<outcome> take_newest(temporary_directory const& scratch, std::vector
         if (path == series.path(step)) throw ct::error({"'step-", step, "' is damaged"});
     };
     std::FILE* const log = std::fopen((directory + ".log").c_str(), "w");
-    all[rank].said = sentence([&] { all[rank].found = ct::take_newest(series, *parameters.tensor, load, log); });
+    all[rank].said = sentence([&] { all[rank].found = ct::load_newest(series, *parameters.tensor, load, log); });
     std::fclose(log);
     all[rank].log = ct::test::read_file(directory + ".log");
   });
@@ -53,7 +53,7 @@ std::vector<outcome> take_newest(temporary_directory const& scratch, std::vector
 
 TEST_CASE("resume: all ranks load the newest saved run that all have") {
   temporary_directory const scratch;
-  for (auto const& rank : take_newest(scratch, {{9, 7, 4, 2}, {8, 4, 2}}, {})) {
+  for (auto const& rank : load_newest(scratch, {{9, 7, 4, 2}, {8, 4, 2}}, {})) {
     CHECK(rank.found);
     CHECK(rank.loaded == std::vector<std::string>{"step-4"});
     CHECK(rank.said == "");
@@ -64,7 +64,7 @@ TEST_CASE("resume: all ranks load the newest saved run that all have") {
 
 TEST_CASE("resume: an older saved run replaces one that cannot be loaded") {
   temporary_directory const scratch;
-  auto const ranks = take_newest(scratch, {{9, 7, 4}, {9, 4}}, {9});
+  auto const ranks = load_newest(scratch, {{9, 7, 4}, {9, 4}}, {9});
   for (auto const& rank : ranks) {
     CHECK(rank.found);
     CHECK(rank.loaded == std::vector<std::string>{"step-9", "step-4"});
@@ -77,7 +77,7 @@ TEST_CASE("resume: an older saved run replaces one that cannot be loaded") {
 TEST_CASE("resume: if no saved run of all ranks can be loaded, the last error is thrown") {
   for (auto const& of_ranks : std::vector<std::vector<steps>>{{{10}, {10}}, {{10, 5}, {10, 3}}, {{10, 5}, {10}}}) {
     temporary_directory const scratch;
-    for (auto const& rank : take_newest(scratch, of_ranks, {10})) {
+    for (auto const& rank : load_newest(scratch, of_ranks, {10})) {
       CHECK(rank.loaded == std::vector<std::string>{"step-10"});
       CHECK(rank.said == "'step-10' is damaged");
       CHECK(rank.log == "");
@@ -87,7 +87,7 @@ TEST_CASE("resume: if no saved run of all ranks can be loaded, the last error is
 
 TEST_CASE("resume: if no saved run is on all ranks, the error names one that one rank has and another lacks") {
   temporary_directory const scratch;
-  auto const ranks = take_newest(scratch, {{10, 3}, {9}, {10, 4}}, {});
+  auto const ranks = load_newest(scratch, {{10, 3}, {9}, {10, 4}}, {});
   // Each rank has a directory of its own here; on a real machine, the directory has one name.
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     CHECK(ranks[r].loaded.empty());
@@ -98,7 +98,7 @@ TEST_CASE("resume: if no saved run is on all ranks, the error names one that one
 
 TEST_CASE("resume: if no rank has a saved run, there is nothing to load") {
   temporary_directory const scratch;
-  for (auto const& rank : take_newest(scratch, {{}, {}}, {})) {
+  for (auto const& rank : load_newest(scratch, {{}, {}}, {})) {
     CHECK_FALSE(rank.found);
     CHECK(rank.loaded.empty());
     CHECK(rank.said == "");

@@ -37,6 +37,6 @@ inline double parallel_loop_seconds() {
 /// threads and 36,000 with two sleeping threads. Beside two busy programs, training reaches 7,000, 300 and 13,000,
 /// respectively. An empty parallel loop takes 0.5 us (spinning) and 7 us (sleeping) on the idle machine, and 30,000 us
 /// and 30 us beside two busy programs.
-constexpr bool spinning_hurts(double loop_seconds) { return loop_seconds > 100e-6; }
+constexpr bool spinning_is_slower(double loop_seconds) { return loop_seconds > 100e-6; }
 
 } // namespace constrain

@@ -34,7 +34,7 @@ public:
   cuda_device device() const { return device_; }
   /// From now on, `wait_for_peers` waits with `waiter`, which must outlive its use. Null: the stream waits for no other
   /// process.
-  void wait_with(stream_waiter* waiter) { waiter_ = waiter; }
+  void set_waiter(stream_waiter* waiter) { waiter_ = waiter; }
   /// Waits until the stream's work is complete; without a waiter, does nothing. Call this function before a call to
   /// CUDA that may block until earlier work is complete. Throws `error` as `stream_waiter::wait` does.
   void wait_for_peers() const {

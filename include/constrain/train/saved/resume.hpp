@@ -21,11 +21,11 @@ bool found_by_all(communicator& world, std::string const& directory);
 /// saved run that another rank lacks. `load` must throw on every rank or on none. Returns false if no rank has a saved
 /// run. Throws the last error if no saved run could be loaded, or an `error` if some ranks have saved runs but no saved
 /// run is on all ranks. Collective.
-[[gnu::cold]] bool take_newest(saved_series const& series, communicator& world,
+[[gnu::cold]] bool load_newest(saved_series const& series, communicator& world,
                                function_ref<void(std::string const&)> load, std::FILE* log);
 
-/// Loads the newest saved run of the series in a directory, as `take_newest` does. If the series is empty, loads the
-/// saved run in the directory itself. Returns false if no saved run exists. Throws as `take_newest`, `load` and
+/// Loads the newest saved run of the series in a directory, as `load_newest` does. If the series is empty, loads the
+/// saved run in the directory itself. Returns false if no saved run exists. Throws as `load_newest`, `load` and
 /// `detail::found_by_all` do. Collective.
 [[gnu::cold]] bool resume_from(std::string const& directory, communicator& world,
                                function_ref<void(std::string const&)> load, std::FILE* log);

@@ -73,7 +73,7 @@ struct common_run {
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE bool take_newest(saved_series const& series, communicator& world,
+[[gnu::cold]] CONSTRAIN_INLINE bool load_newest(saved_series const& series, communicator& world,
                                                 function_ref<void(std::string const&)> load, std::FILE* log) {
   std::vector<std::int64_t> steps;
   agreed(world, joint_call::resume, [&] { steps = series.steps(); });
@@ -98,7 +98,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE bool resume_from(std::string const& directory, communicator& world,
                                                 function_ref<void(std::string const&)> load, std::FILE* log) {
-  if (take_newest(saved_series(directory), world, load, log)) return true;
+  if (load_newest(saved_series(directory), world, load, log)) return true;
   bool const has_run = detail::found_by_all(world, directory);
   if (has_run) load(directory);
   return has_run;
