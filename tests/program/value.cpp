@@ -32,7 +32,10 @@ TEST_CASE("a parameter has a name, of its own or of its scope") {
   started s(100);
   {
     scope const inside(s.owner, "block", 3);
-    parameter(s.x, "", shape(2), role::weight);
+    auto const of_scope = parameter(s.x, "", shape(2), role::weight);
+    CHECK(s.owner.program.text(of_scope.info().name) == "block");
+    auto const own = parameter(s.x, "weight", shape(2), role::weight);
+    CHECK(s.owner.program.text(own.info().name) == "block.weight");
   }
   CHECK(s.owner.program.failure.ok());
   parameter(s.x, "", shape(2), role::weight, {}, 7);

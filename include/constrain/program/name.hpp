@@ -24,14 +24,15 @@ struct name_pool {
     return {characters + name.offset, static_cast<std::size_t>(name.length)};
   }
 
-  /// Appends "scope.name" ("name" if the scope is empty) and returns the new name. If the capacity would be exceeded,
-  /// adds nothing and returns an empty name.
+  /// Appends "scope.name", without the '.' if either is empty, and returns the new name. If the capacity would be
+  /// exceeded, adds nothing and returns an empty name.
   constexpr name_ref add(std::string_view scope, std::string_view name) {
-    int const length = static_cast<int>(scope.size() + (scope.empty() ? 0 : 1) + name.size());
+    bool const joined = !scope.empty() && !name.empty();
+    int const length = static_cast<int>(scope.size() + (joined ? 1 : 0) + name.size());
     if (used + length > capacity) return {};
     name_ref const result{used, length};
     for (char c : scope) characters[used++] = c;
-    if (!scope.empty()) characters[used++] = '.';
+    if (joined) characters[used++] = '.';
     for (char c : name) characters[used++] = c;
     unsigned hash = 2166136261u;
     for (int i = result.offset; i < used; ++i) hash = (hash ^ static_cast<unsigned char>(characters[i])) * 16777619u;
