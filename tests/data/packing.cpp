@@ -122,6 +122,11 @@ TEST_CASE("documents longer than a row are cut, and keep the labels across the c
   CHECK(copy_of(packed.inputs()[1]) == integers{0, 1, 2, /**/ 0, 1, 2, /**/ 0, 0, 0});
 }
 
+TEST_CASE("parts of equal length keep their order") {
+  CHECK(copy_of(data::pack(of_lengths({12}), {.length = 3}).inputs()[0]) ==
+        integers{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+}
+
 TEST_CASE("every token is packed once, in one piece, into as few rows as best-fit decreasing needs") {
   for (int const row : {1, 2, 17, 63, 64, 65, 128, 200})
     for (std::uint32_t seed = 1; seed < 4; ++seed) {

@@ -31,6 +31,14 @@ TEST_CASE("an index lists the file of each tensor") {
   CHECK(index.find("d") == nullptr);
 }
 
+TEST_CASE("files are listed in the order in which the index first names them") {
+  auto const index = parsed(R"({"weight_map": {"f": "y.safetensors", "e": "x.safetensors", "d": "y.safetensors",
+                                "c": "x.safetensors", "b": "y.safetensors", "a": "x.safetensors"}})");
+  CHECK(index.files == std::vector<std::string>{"y.safetensors", "x.safetensors"});
+  for (auto const& [name, file] : {std::pair{"a", 1u}, {"b", 0u}, {"c", 1u}, {"d", 0u}, {"e", 1u}, {"f", 0u}})
+    CHECK(index.find(name)->file == file);
+}
+
 TEST_CASE("an index that names other files, or nothing, is refused") {
   auto const with_file = [](std::string const& file) { return refusal(R"({"weight_map": {"a": ")" + file + "\"}}"); };
   for (auto const* file : {"../m.safetensors", "/m.safetensors", "x/m.safetensors", ".safetensors", "", "m.bin", "m"})
@@ -41,6 +49,8 @@ TEST_CASE("an index that names other files, or nothing, is refused") {
   CHECK(with_file("m.safetensors").empty());
   CHECK(refusal(R"({"weight_map": {}})") == "the index 'it' lists no tensor; get the file again");
   CHECK(refusal(R"({"weight_map": {"a": 1}})").find("where a string is needed") != std::string::npos);
+  CHECK(
+      refusal(R"({"weight_map": {"a": "../m", "b": 1}})").starts_with("the index 'it' has the tensor 'a' in the file"));
   CHECK(refusal(R"({"weight_map": ["a"]})").find("where an object is needed") != std::string::npos);
   CHECK(refusal(R"({"metadata": {}})").find("weight_map") != std::string::npos);
   CHECK(refusal(R"({"weight_map": {"a": "m.safetensors", "a": "m.safetensors"}})").find("twice") != std::string::npos);

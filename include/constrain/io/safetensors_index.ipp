@@ -51,20 +51,18 @@ namespace detail {
     if (result.tensors.size() == safetensors_maximum_names)
       throw error(
           {"the index '", source, "' lists more than ", safetensors_maximum_names, " tensors; get the file again"});
-    result.tensors.push_back({std::string(name), 0});
     file_of.push_back(file.string());
+    if (!valid_file_name(file_of.back()) || !file_of.back().ends_with(".safetensors"))
+      throw error(
+          {"the index '", source, "' has the tensor '", name, "' in the file '", file_of.back(),
+           "', which is not a name of letters, digits, '.', '_' and '-' that ends with .safetensors; get the index "
+           "again"});
+    result.tensors.push_back({std::string(name), 0});
   }
   if (result.tensors.empty()) throw error({"the index '", source, "' lists no tensor; get the file again"});
   auto const first_of = detail::first_equal(file_of);
   for (std::size_t i = 0; i < file_of.size(); ++i) {
-    if (first_of[i] == i) {
-      if (!valid_file_name(file_of[i]) || !file_of[i].ends_with(".safetensors"))
-        throw error(
-            {"the index '", source, "' has the tensor '", result.tensors[i].name, "' in the file '", file_of[i],
-             "', which is not a name of letters, digits, '.', '_' and '-' that ends with .safetensors; get the index "
-             "again"});
-      result.files.emplace_back(file_of[i]);
-    }
+    if (first_of[i] == i) result.files.emplace_back(file_of[i]);
     result.tensors[i].file = first_of[i] == i ? result.files.size() - 1 : result.tensors[first_of[i]].file;
   }
   constrain::detail::heap_sort(result.tensors, [](entry const& a, entry const& b) { return a.name < b.name; });

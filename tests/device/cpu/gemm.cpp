@@ -133,6 +133,39 @@ TEST_CASE_TEMPLATE("every extent of a tail is right", real, float, double) {
     }
 }
 
+TEST_CASE_TEMPLATE("full packing buffers are right", real, float, double) {
+  for (std::int64_t const rows : {256, 512})
+    for (int const combination : {0, 1, 2, 3}) {
+      problem<real> const p(combination & 1, combination & 2, rows, 35, 400, 1, 0, 0);
+      CHECK(p.error(p.run(built_in<real>)) <= 1);
+    }
+}
+
+TEST_CASE_TEMPLATE("a NaN or an infinity reaches only its row or column of C", real, float, double) {
+  for (std::int64_t const rows : {5, 15, 16, 29, 70, 71})
+    for (std::int64_t const columns : {32, 33})
+      for (int const combination : {0, 1, 2, 3}) {
+        problem<real> clean(combination & 1, combination & 2, rows, columns, 40, 1, real(0.5), 0);
+        auto spoiled = clean;
+        std::int64_t const row = rows / 2, column = columns / 2;
+        for (std::int64_t p = 0; p < 40; ++p) {
+          auto const of_a = combination & 1 ? p * clean.lda + row : row * clean.lda + p;
+          auto const of_b = combination & 2 ? column * clean.ldb + p : p * clean.ldb + column;
+          spoiled.a[static_cast<std::size_t>(of_a)] = std::numeric_limits<real>::quiet_NaN();
+          spoiled.b[static_cast<std::size_t>(of_b)] = std::numeric_limits<real>::infinity();
+        }
+        auto const expected = clean.run(built_in<real>), out = spoiled.run(built_in<real>);
+        int differences = 0;
+        for (std::int64_t i = 0; i < rows; ++i)
+          for (std::int64_t j = 0; j < columns; ++j) {
+            auto const at = static_cast<std::size_t>(i * clean.ldc + j);
+            if (i != row && j != column) differences += out[at] != expected[at];
+          }
+        CHECK(differences == 0);
+        CHECK(std::isnan(out[static_cast<std::size_t>(row * clean.ldc)]));
+      }
+}
+
 TEST_CASE_TEMPLATE("alpha 0 and k 0 leave beta C", real, float, double) {
   for (real const beta : {real(0), real(2)}) {
     problem<real> p(false, true, 5, 7, 4, 0, beta, 2);
@@ -169,14 +202,17 @@ TEST_CASE_TEMPLATE("the built-in GEMM is bit-identical on any number of threads"
 }
 
 TEST_CASE_TEMPLATE("a row of the built-in GEMM does not depend on the other rows", real, float, double) {
-  problem<real> const p(false, false, 75, 50, 290, real(1.1), real(0.6), 0);
-  auto const whole = p.run(built_in<real>);
-  for (std::int64_t rows = 1; rows < p.m; ++rows) {
-    auto part = p;
-    part.m = rows;
-    auto const out = part.run(built_in<real>);
-    REQUIRE(std::memcmp(out.data(), whole.data(), static_cast<std::size_t>(rows * p.ldc) * sizeof(real)) == 0);
-  }
+  for (std::int64_t const columns : {50, 64})
+    for (int const combination : {0, 1, 2, 3}) {
+      problem<real> const p(combination & 1, combination & 2, 75, columns, 290, real(1.1), real(0.6), 0);
+      auto const whole = p.run(built_in<real>);
+      for (std::int64_t rows = 1; rows < p.m; ++rows) {
+        auto part = p;
+        part.m = rows;
+        auto const out = part.run(built_in<real>);
+        REQUIRE(std::memcmp(out.data(), whole.data(), static_cast<std::size_t>(rows * p.ldc) * sizeof(real)) == 0);
+      }
+    }
 }
 
 TEST_CASE("a leading dimension shorter than its row is refused in a sentence") {

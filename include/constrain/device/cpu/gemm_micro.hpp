@@ -56,8 +56,8 @@ template <class real, class vector> [[gnu::always_inline]] inline void multiply_
 
 /// The micro-kernel: c = alpha a b + beta c for the first `rows` of a micro-tile of sizeof...(row) rows; c is not read
 /// if beta is 0. a: [depth, blocking::rows], packed; b: [depth, blocking::columns], with rows b_stride elements apart.
-/// The function is not inlined, and only sums and operands are live in its loop, since one more live value would spill
-/// a register.
+/// The function is not inlined, and of all vectors, only sums and operands are live in its loop, since one more would
+/// spill a register.
 template <class packed, class real = sum_of<packed>, class blocking = gemm_blocking<packed>, std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, packed const* b,
                                   std::int64_t b_stride, gemm_scales<real> const& scales, std::int64_t rows, real* c,
@@ -66,9 +66,9 @@ template <class packed, class real = sum_of<packed>, class blocking = gemm_block
   using unaligned = typename vector_of<real>::unaligned;
   constexpr int lanes = blocking::lanes;
   // Prefetches the first and the last cache line of each row of C, so that they are in the cache after the sums.
-  for (std::size_t i = 0; i < sizeof...(row); ++i) {
-    __builtin_prefetch(c + static_cast<std::int64_t>(i) * ldc, 1);
-    __builtin_prefetch(c + static_cast<std::int64_t>(i) * ldc + 2 * lanes - 1, 1);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    __builtin_prefetch(c + i * ldc, 1);
+    __builtin_prefetch(c + i * ldc + 2 * lanes - 1, 1);
   }
   vector left_sums[sizeof...(row)] = {}, right_sums[sizeof...(row)] = {};
   for (std::int64_t p = 0; p < depth; ++p, a += blocking::rows) {
@@ -98,11 +98,11 @@ template <class packed, class real = sum_of<packed>, class blocking = gemm_block
   else (add(row, left_sums[row], right_sums[row]), ...);
 }
 
-/// Whether there is a micro-kernel for micro-tiles of `rows` rows; `maximum`: the rows of a complete one. Panels of
-/// nearly equal heights (`gemm_panel_split::evenly`) mostly have `maximum` rows or one or two fewer.
+/// Whether there is a micro-kernel for micro-tiles of `rows` rows; `maximum`: the rows of a complete one. If there are
+/// many rows, panels of nearly equal heights (`gemm_panel_split::evenly`) have `maximum` rows or one or two fewer.
 constexpr bool has_micro_kernel(int rows, int maximum) {
   return rows >= maximum - 2 || rows == 1 || rows == (maximum + 2) / 4 || rows == (maximum + 1) / 2 ||
-         rows == (3 * maximum + 3) / 4;
+         rows == (5 * maximum + 6) / 8 || rows == (3 * maximum + 3) / 4;
 }
 
 /// Calls the smallest micro-kernel that has at least `rows` rows; other arguments as in `gemm_micro`.

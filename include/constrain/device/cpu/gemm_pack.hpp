@@ -102,11 +102,13 @@ inline void copy_transposed(stored const* from, std::int64_t stride, std::int64_
   ((*reinterpret_cast<typename vector_of<packed>::unaligned*>(to + lane * width) = square[lane]), ...);
 }
 
-/// The panels of an operand: the first `taller` of `count` panels have height + 1 rows, the other panels `height` rows.
+/// The panels of an operand: the first `taller` of `count` panels have height + 1 rows, the other panels `height` rows,
+/// except that the last panel may be incomplete.
 struct gemm_panel_split {
   std::int64_t count, height, taller;
 
-  /// As few panels as possible of at most `maximum` rows, whose heights differ by at most 1. `extent`: at least 1.
+  /// As few panels as possible of at most `maximum` rows, all complete, whose heights differ by at most 1. `extent`: at
+  /// least 1.
   static constexpr gemm_panel_split evenly(std::int64_t extent, std::int64_t maximum) {
     auto const count = (extent - 1) / maximum + 1;
     return {count, extent / count, extent % count};
@@ -130,7 +132,7 @@ void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, s
   constexpr int lanes = vector_of<packed>::lanes;
   constexpr auto elements = elements_of<packed>;
   auto const depth = (k + elements - 1) / elements, complete_depth = k / elements;
-  // The last vector may overrun into the elements of the next p or of the next panel, which are written later.
+  // A vector may overrun into the elements of the next p or of the next panel, which are written later.
   constexpr int vectors = (width - 1) / lanes + 1;
   static_assert(vectors <= 2);
   auto const pack_elements = [&](std::int64_t panel, std::int64_t begin, std::int64_t end) {
@@ -149,10 +151,12 @@ void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, s
     for (std::int64_t begin = 0; begin < depth; begin += block)
       for (std::int64_t panel = 0; panel < panels.count; ++panel) {
         auto const first = panels.begin(panel);
-        std::int64_t const end = std::min(begin + block, depth);
-        std::int64_t const vectorized = first + vectors * lanes > extent ? begin
-                                        : vectors * lanes == width       ? std::min(end, complete_depth)
-                                                                         : std::min({end, complete_depth, depth - 1});
+        // Vectors may read past the extent, but not past the operand's last element.
+        auto const excess = std::max<std::int64_t>(first + vectors * lanes - extent, 0);
+        auto const readable = k - (excess + stride - 1) / stride;
+        auto const end = std::min(begin + block, depth);
+        auto const limit = std::min(readable / elements, vectors * lanes == width ? depth : depth - 1);
+        auto const vectorized = std::clamp(limit, begin, end);
         for (std::int64_t p = begin; p < vectorized; ++p)
           for (int v = 0; v < vectors; ++v)
             *reinterpret_cast<unaligned*>(out + (panel * depth + p) * width + v * lanes) =
