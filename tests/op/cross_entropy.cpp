@@ -106,6 +106,18 @@ TEST_CASE_TEMPLATE("cross_entropy: large logits do not overflow", real, float, d
   for (std::size_t i = 0; i < 6; ++i) CHECK(dx[i] == doctest::Approx(expected[i]).epsilon(1e-4));
 }
 
+TEST_CASE_TEMPLATE("cross_entropy: the logits of an ignored label do not matter", real, float, double) {
+  real const nan = std::numeric_limits<real>::quiet_NaN(), infinity = std::numeric_limits<real>::infinity();
+  array<real> const x(shape(4, 2), {1, 2, /**/ nan, 0, /**/ infinity, 1, /**/ -infinity, -infinity});
+  array<std::int32_t> const labels(shape(4), {1, ct::ignored_label, ct::ignored_label, ct::ignored_label});
+  computed<real> y(x, labels, 1);
+  CHECK(y.loss[0] == doctest::Approx(std::log(1 + std::exp(-1.0))));
+  array<real> dx(shape(4, 2));
+  y.gradient(array<double>(shape{}, {1.0}), x, labels, dx.out());
+  CHECK(dx[0] == doctest::Approx(1 / (1 + std::exp(1.0))));
+  for (std::size_t i = 2; i < 8; ++i) CHECK(dx[i] == 0);
+}
+
 TEST_CASE("cross_entropy: a micro-batch whose labels are all ignored has no share") {
   auto const x = array<float>::random(shape(3, 4), 1);
   array<std::int32_t> const labels(shape(3), {ct::ignored_label, ct::ignored_label, ct::ignored_label});

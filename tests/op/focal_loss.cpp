@@ -122,6 +122,11 @@ TEST_CASE_TEMPLATE("focal_loss: as the paper defines it", real, float, double) {
     CHECK(relative_error(dx.values(), expected.dlogits) < within);
     for (std::size_t row : {1, 4}) // ignored
       for (std::size_t i = 0; i < 11; ++i) CHECK(dx[row * 11 + i] == 0);
+    auto spoiled = x; // the logits of an ignored label do not matter
+    spoiled[11] = std::numeric_limits<real>::quiet_NaN();
+    y.gradient(spoiled, labels, dx.out());
+    for (std::size_t i = 0; i < 11; ++i) CHECK(dx[11 + i] == 0);
+    y.gradient(x, labels, dx.out());
     auto over = x; // the gradient may overwrite the logits
     y.gradient(over, labels, over.out());
     CHECK(same_bits(over.values(), dx.values()));

@@ -76,6 +76,11 @@ TEST_CASE_TEMPLATE("regularized_cross_entropy: as PyTorch", real, float, double)
     CHECK(relative_error(y.loss.values(), f.reals(name + ".y")) < tolerance<real>);
     CHECK(relative_error(y.dlogits.values(), f.reals(name + ".dx")) < tolerance<real>);
     for (std::size_t i = 0; i < 11; ++i) CHECK(y.dlogits[2 * 11 + i] == 0); // ignored
+    auto spoiled = x;
+    spoiled[2 * 11] = std::numeric_limits<real>::infinity();
+    computed<real> const z(spoiled, labels, o, f.reals(name + ".dy")[0]);
+    CHECK(same_bits(z.loss.values(), y.loss.values()));
+    CHECK(same_bits(z.dlogits.values(), y.dlogits.values()));
   };
   check("cross_entropy_smoothed", {.label_smoothing = 0.1});
   check("cross_entropy_z_loss", {.z_loss = 0.01});

@@ -6,6 +6,7 @@
 #include "constrain/device/kernel.hpp"
 #include "constrain/op/cross_entropy/cross_entropy.hpp"
 
+#include <algorithm>
 #include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -20,15 +21,18 @@ double cross_entropy_of(stored const* logits, std::int32_t label, arithmetic<sto
 }
 
 /// dlogits = `scale` times the gradient of the loss of one row with respect to the row's logits; 0 for an ignored
-/// label. The label `classes` is in none of the columns, as in one rank's range of the classes. logits and dlogits
+/// label, whatever the logits. The label `classes` is in none of the columns, as in one rank's range of the classes. logits and dlogits
 /// [classes] may share memory.
 template <class stored, class accumulate = arithmetic<stored>>
 void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::int32_t label, accumulate log_sum_exp,
                                std::type_identity_t<accumulate> scale, stored* dlogits) {
-  accumulate const factor = label == ignored_label ? accumulate(0) : scale;
+  if (label == ignored_label) {
+    std::fill(dlogits, dlogits + classes, stored(0));
+    return;
+  }
   simd_loop(classes, [=](std::int64_t i) {
     accumulate const one_hot = i == label ? accumulate(1) : accumulate(0);
-    dlogits[i] = (math::exp_or_zero(logits[i] - log_sum_exp) - one_hot) * factor;
+    dlogits[i] = (math::exp_or_zero(logits[i] - log_sum_exp) - one_hot) * scale;
   });
 }
 

@@ -102,13 +102,13 @@ __device__ double loss_of_row(loss_rows<n, stored> const& rows, logit_statistics
 }
 
 /// dlogits = the gradient of the loss of the block's row with respect to the row's logits, times `scale`; 0 for an
-/// ignored label. `dlogits`: the row of dlogits, which may be the row of logits. All threads of the block must take
+/// ignored label, whatever the logits. `dlogits`: the row of dlogits, which may be the row of logits. All threads of the block must take
 /// part.
 template <int n, class stored, class accumulate>
 __device__ void write_gradient_of_row(loss_rows<n, stored> const& rows, accumulate log_sum_exp, double scale,
                                       stored* dlogits) {
   auto const label = rows.label();
-  auto const factor = label == ignored_label ? accumulate(0) : static_cast<accumulate>(scale);
+  auto const factor = static_cast<accumulate>(scale);
   auto const label_target = static_cast<accumulate>(1 - rows.options.label_smoothing) * factor;
   auto const uniform_target =
       static_cast<accumulate>(rows.options.label_smoothing / static_cast<double>(rows.classes)) * factor;
@@ -117,7 +117,8 @@ __device__ void write_gradient_of_row(loss_rows<n, stored> const& rows, accumula
     accumulate results[count];
     CT_UNROLL
     for (int j = 0; j < count; ++j)
-      results[j] = math::exp_or_zero(x[j] - log_sum_exp) * softmax_factor - uniform_target;
+      results[j] = label == ignored_label ? accumulate(0)
+                                          : math::exp_or_zero(x[j] - log_sum_exp) * softmax_factor - uniform_target;
     if (auto const label_offset = label - i; label_offset >= 0 && label_offset < count) {
       CT_UNROLL
       for (int j = 0; j < count; ++j) results[j] -= j == label_offset ? label_target : accumulate(0);

@@ -73,7 +73,7 @@ static __global__ void __launch_bounds__(cuda_threads)
     CT_UNROLL
     for (int j = 0; j < n; ++j) {
       accumulate const one_hot = i + j == label ? accumulate(1) : accumulate(0);
-      values[j] = (math::exp(values[j] - log_sum) - one_hot) * factor;
+      values[j] = label == ignored_label ? accumulate(0) : (math::exp(values[j] - log_sum) - one_hot) * factor;
     }
     store_pack(values, dlogits + row * classes + i);
   }

@@ -27,14 +27,14 @@ public:
     return (1 - smoothing) * nll + smoothing * uniform_loss + options_.z_loss * log_sum_fp64 * log_sum_fp64;
   }
   /// dlogits = the gradient of the loss with respect to the row x, whose logsumexp is `log_sum`, times the scale; 0 for
-  /// an ignored label. x and dlogits may share memory.
+  /// an ignored label, whatever the logits. x and dlogits may share memory.
   void gradient(stored const* x, std::int32_t label, accumulate log_sum, stored* dlogits) const {
-    if (is_plain()) return cross_entropy_gradient_of(x, classes_, label, log_sum, scale_, dlogits);
+    if (is_plain() || label == ignored_label)
+      return cross_entropy_gradient_of(x, classes_, label, log_sum, scale_, dlogits);
     auto const label_target = static_cast<accumulate>(1 - options_.label_smoothing);
     auto const uniform_target = static_cast<accumulate>(options_.label_smoothing / static_cast<double>(classes_));
     accumulate const softmax_factor = 1 + static_cast<accumulate>(2 * options_.z_loss) * log_sum;
-    accumulate const factor = label == ignored_label ? accumulate(0) : scale_;
-    simd_loop(classes_, [=](std::int64_t i) {
+    simd_loop(classes_, [=, factor = scale_](std::int64_t i) {
       accumulate const target = uniform_target + (i == label ? label_target : accumulate(0));
       dlogits[i] = (math::exp_or_zero(x[i] - log_sum) * softmax_factor - target) * factor;
     });
