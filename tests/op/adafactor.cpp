@@ -41,7 +41,7 @@ template <class optimizer, class real> struct trained {
     ct::op::step_hyperparameters<optimizer, real> const prepared(hyper, {++updates});
     array<std::uint8_t> bytes(shape(static_cast<std::int64_t>(sizeof prepared)));
     std::memcpy(bytes.out().data, &prepared, sizeof prepared);
-    array<double> const clip(shape(2), {1.0, scale});
+    array<double> const norm_and_scale(shape(2), {1.0, scale});
     auto const options = ct::pack(ct::op::update_options{.decays = decays});
     ct::call const c{options, no_parameters};
     array<real> new_weight(weight.in().shape()), new_average(weight.in().shape());
@@ -49,21 +49,22 @@ template <class optimizer, class real> struct trained {
       using op = ct::op::adafactor_unfactored<optimizer>;
       array<real> next(square.in().shape());
       if constexpr (has_momentum<optimizer>)
-        call_kernel<op>(c, gradient.in(), clip.in(), bytes.in(), weight.in(), square.in(), average.in(),
+        call_kernel<op>(c, gradient.in(), norm_and_scale.in(), bytes.in(), weight.in(), square.in(), average.in(),
                         new_weight.out(), next.out(), new_average.out());
       else
-        call_kernel<op>(c, gradient.in(), clip.in(), bytes.in(), weight.in(), square.in(), new_weight.out(),
+        call_kernel<op>(c, gradient.in(), norm_and_scale.in(), bytes.in(), weight.in(), square.in(), new_weight.out(),
                         next.out());
       square = next;
     } else {
       using op = ct::op::adafactor_factored<optimizer>;
       array<real> next_row(row.in().shape()), next_column(column.in().shape()), factor(column.in().shape());
       if constexpr (has_momentum<optimizer>)
-        call_kernel<op>(c, gradient.in(), clip.in(), bytes.in(), weight.in(), row.in(), column.in(), average.in(),
-                        new_weight.out(), next_row.out(), next_column.out(), factor.out(), new_average.out());
+        call_kernel<op>(c, gradient.in(), norm_and_scale.in(), bytes.in(), weight.in(), row.in(), column.in(),
+                        average.in(), new_weight.out(), next_row.out(), next_column.out(), factor.out(),
+                        new_average.out());
       else
-        call_kernel<op>(c, gradient.in(), clip.in(), bytes.in(), weight.in(), row.in(), column.in(), new_weight.out(),
-                        next_row.out(), next_column.out(), factor.out());
+        call_kernel<op>(c, gradient.in(), norm_and_scale.in(), bytes.in(), weight.in(), row.in(), column.in(),
+                        new_weight.out(), next_row.out(), next_column.out(), factor.out());
       row = next_row, column = next_column;
     }
     weight = new_weight;

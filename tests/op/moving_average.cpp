@@ -15,13 +15,13 @@ static_assert(ct::info_of<average_op>.gradient == nullptr && ct::info_of<average
 /// The average of 2 and `weight` after update number `update`.
 double averaged(double weight, double decay, std::int64_t update, double scale = 1) {
   array<double> const weights(shape(1), {weight});
-  array<double> const clip(shape(2), {1, scale});
+  array<double> const norm_and_scale(shape(2), {1, scale});
   ct::op::step_hyperparameters<optimizer, double> const prepared({.base = {}, .decay = static_cast<float>(decay)},
                                                                  {update});
   array<std::uint8_t> bytes(shape(sizeof prepared), std::vector<std::uint8_t>(sizeof prepared));
   std::memcpy(bytes.out().data, &prepared, sizeof prepared);
   array<double> average(shape(1), {2});
-  call_kernel<average_op>(ct::call{ct::attributes{}, no_parameters}, weights.in(), clip.in(), bytes.in(),
+  call_kernel<average_op>(ct::call{ct::attributes{}, no_parameters}, weights.in(), norm_and_scale.in(), bytes.in(),
                           average.out());
   return average[0];
 }

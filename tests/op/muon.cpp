@@ -40,13 +40,13 @@ template <class real, class optimizer = muon> struct trained {
     ct::op::step_hyperparameters<optimizer, real> const prepared(hyper, {1});
     array<std::uint8_t> numbers(shape(static_cast<std::int64_t>(sizeof prepared)));
     std::memcpy(numbers.out().data, &prepared, sizeof prepared);
-    array<double> const clip(shape(2), {1.0, scale});
+    array<double> const norm_and_scale(shape(2), {1.0, scale});
     auto const s = weight.in().shape();
     auto const side = std::min(s.extent[0], s.extent[1]);
     array<real> new_weight(s), new_momentum(s), scratch(s), gram(shape(side, side)), polynomial(shape(side, side));
     auto const options = ct::pack(typename ct::op::muon<optimizer>::options{.decays = decays});
-    call_kernel<ct::op::muon<optimizer>>(ct::call{options, no_parameters}, gradient.in(), clip.in(), numbers.in(),
-                                         weight.in(), momentum.in(), new_weight.out(), new_momentum.out(),
+    call_kernel<ct::op::muon<optimizer>>(ct::call{options, no_parameters}, gradient.in(), norm_and_scale.in(),
+                                         numbers.in(), weight.in(), momentum.in(), new_weight.out(), new_momentum.out(),
                                          scratch.out(), gram.out(), polynomial.out());
     weight = new_weight, momentum = new_momentum;
   }

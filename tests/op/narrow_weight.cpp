@@ -34,13 +34,13 @@ struct neighbours {
 std::vector<float> rounded(std::vector<float> const& x, std::int64_t step, int parameter, double scale = 1) {
   shape const all(static_cast<std::int64_t>(x.size()));
   array<float> const from(all, x);
-  array<double> const clip(shape(2), {1, scale});
+  array<double> const norm_and_scale(shape(2), {1, scale});
   array<bfloat16> to(all, std::vector<float>(x.size(), 7));
   auto const options =
       ct::pack(ct::op::round_stochastically::options{.parameter = parameter, .elements = all.elements()});
   ct::step_parameters parameters;
   parameters.seed = 11, parameters.step = step;
-  call_kernel<ct::op::round_stochastically>(ct::call{options, parameters}, from.in(), clip.in(), to.out());
+  call_kernel<ct::op::round_stochastically>(ct::call{options, parameters}, from.in(), norm_and_scale.in(), to.out());
   return {to.values().begin(), to.values().end()};
 }
 
@@ -92,14 +92,14 @@ TEST_CASE("round_stochastically: bit-identical for every range of elements and o
   std::vector<float> x(1003);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = 1 + static_cast<float>(i) * 1e-4f;
   auto const all = rounded(x, 5, 2);
-  double const clip[] = {1, 1};
+  double const norm_and_scale[] = {1, 1};
   ct::step_parameters parameters;
   parameters.seed = 11, parameters.step = 5;
   for (std::int64_t const first : {0, 1, 7, 8, 500, 1002}) {
     auto const count = static_cast<std::int64_t>(x.size()) - first;
     std::vector<bfloat16> y(static_cast<std::size_t>(count));
-    ct::round_stochastically_elements const body{x.data() + first, clip,       y.data(), first, count, 0x800002,
-                                                 std::uint64_t{0}, &parameters};
+    ct::round_stochastically_elements const body{x.data() + first, norm_and_scale,   y.data(),   first, count,
+                                                 0x800002,         std::uint64_t{0}, &parameters};
     for (std::int64_t i = 0; i < (first + count + 7) / 8 - first / 8; ++i) body(i);
     for (std::int64_t i = 0; i < count; ++i)
       CHECK(static_cast<float>(y[static_cast<std::size_t>(i)]) == all[static_cast<std::size_t>(first + i)]);

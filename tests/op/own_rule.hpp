@@ -38,7 +38,7 @@ struct normalized_momentum {
 template <> struct constrain::kernel<constrain::test::normalized_momentum_op, constrain::cpu> {
   template <class real>
   static void run(constrain::call_of<constrain::test::normalized_momentum_op> const& c,
-                  constrain::tensor<real const> gradient, constrain::tensor<double const> clip,
+                  constrain::tensor<real const> gradient, constrain::tensor<double const> norm_and_scale,
                   constrain::tensor<std::uint8_t const> bytes, constrain::tensor<real const> weight,
                   constrain::tensor<real const> momentum, constrain::tensor<double const> count,
                   constrain::tensor<real> new_weight, constrain::tensor<real> new_momentum,
@@ -46,7 +46,7 @@ template <> struct constrain::kernel<constrain::test::normalized_momentum_op, co
     auto const& h = constrain::op::hyperparameters_of<test::normalized_momentum, real>(bytes).decays(c.options.decays);
     double squares = 0;
     for (std::int64_t i = 0; i < weight.count; ++i) {
-      new_momentum[i] = real(h.momentum) * momentum[i] + gradient[i] * static_cast<real>(clip[1]);
+      new_momentum[i] = real(h.momentum) * momentum[i] + gradient[i] * static_cast<real>(norm_and_scale[1]);
       squares += static_cast<double>(new_momentum[i]) * static_cast<double>(new_momentum[i]);
     }
     auto const rms = static_cast<real>(std::sqrt(squares / static_cast<double>(weight.count)) + 1e-12);

@@ -20,12 +20,12 @@ struct result {
 /// Calls the kernel for gradient `index` of three; `adds` as for the first or a later call of a run.
 result call(double squared_norm, std::int64_t index, bool adds, array<double>& squares) {
   array<double> const one(shape(1), {squared_norm});
-  array<double> clip(shape(2));
+  array<double> norm_and_scale(shape(2));
   ct::attributes const options = ct::pack(ct::op::tensor_scale::options{.index = index, .gradients = 3});
   ct::call c{options, no_parameters};
   c.adds = adds ? 0b10 : 0;
-  call_kernel<ct::op::tensor_scale>(c, one.in(), clip.out(), squares.out());
-  return {clip[0], clip[1]};
+  call_kernel<ct::op::tensor_scale>(c, one.in(), norm_and_scale.out(), squares.out());
+  return {norm_and_scale[0], norm_and_scale[1]};
 }
 
 } // namespace

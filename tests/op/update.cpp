@@ -92,11 +92,11 @@ template <class optimizer, class real> struct trained {
     ct::op::step_hyperparameters<optimizer, real> const prepared(hyper, {++updates});
     array<std::uint8_t> numbers(shape(static_cast<std::int64_t>(sizeof prepared)));
     std::memcpy(numbers.out().data, &prepared, sizeof prepared);
-    array<double> const clip(shape(2), {1.0, scale});
+    array<double> const norm_and_scale(shape(2), {1.0, scale});
     auto const options = ct::pack(ct::op::update_options{.decays = decays});
     [&]<std::size_t... i>(std::index_sequence<i...>) {
-      call_kernel<ct::op::update<optimizer>>(ct::call{options, no_parameters}, gradient.in(), clip.in(), numbers.in(),
-                                             weight.out(), state[i].out()...);
+      call_kernel<ct::op::update<optimizer>>(ct::call{options, no_parameters}, gradient.in(), norm_and_scale.in(),
+                                             numbers.in(), weight.out(), state[i].out()...);
     }
     (std::make_index_sequence<static_cast<std::size_t>(fields)>{});
   }

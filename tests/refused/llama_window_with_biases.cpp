@@ -1,4 +1,4 @@
-// refused: ct::llama: .window is `got`, but .biases or .head_norms is set, and no published model has such a window
+// refused: ct::llama: .window is `got`, but .biases or .head_norms is set; of the supported models, only
 // diagnosis: refused, any, any, 0, 32
 // shows: window_with_biases_or_head_norms
 #include <constrain/constrain.hpp>

@@ -1,4 +1,4 @@
-// refused: ct::llama: .biases and .head_norms are both set, but no published model has both; set one of them to false
+// refused: ct::llama: .biases and .head_norms are both set, but of the supported models (Llama,
 // shows: biases_with_head_norms
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

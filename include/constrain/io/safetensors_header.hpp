@@ -64,10 +64,10 @@ private:
   std::string const& source_;
   std::uint64_t data_bytes_;
 
-  /// The error for an invalid tensor. `tensor`: its name as written.
-  error refusal(std::string_view tensor, std::string_view reason) const {
-    return error(
-        {"the tensor '", decoded_text(start_, tensor), "' in '", source_, "' ", reason, "; get the file again"});
+  /// The error for an invalid tensor. `tensor`: its name as written. `advice`: what the user can do.
+  error refusal(std::string_view tensor, std::string_view reason,
+                std::string_view advice = "get the file again") const {
+    return error({"the tensor '", decoded_text(start_, tensor), "' in '", source_, "' ", reason, "; ", advice});
   }
 
   /// Increments `names`. Throws `error` above `safetensors_maximum_names`; `message_end`: the end of the message.

@@ -78,7 +78,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::read_dtype(json_cursor& cursor,
                                                                    safetensors_entry& entry) const {
   entry.dtype = decoded_text(cursor, cursor.string());
-  if (dtype_bytes(entry.dtype) == 0) throw refusal(entry.name, concat({"has the unknown dtype '", entry.dtype, "'"}));
+  if (dtype_bytes(entry.dtype) == 0)
+    throw refusal(entry.name, concat({"has the unknown dtype '", entry.dtype, "'"}),
+                  "convert the tensor to F32, F16 or BF16, or get the file again if it is damaged");
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::read_shape(json_cursor& cursor, safetensors_entry& entry,

@@ -111,7 +111,7 @@ private:
     }
   }
 
-  /// Adds the gradient of a parameter as an accumulating buffer.
+  /// Creates the accumulating buffer for the gradient of a parameter. Returns it.
   constexpr ref add_parameter_gradient(int parameter) {
     auto const& info = out_.program.values[parameter];
     value_info g;
@@ -130,7 +130,7 @@ private:
     auto const loss = out_.program.result("loss");
     if (scale_loss_) {
       auto const scale = setting_of(value{out_, loss}, loss_scale_setting);
-      setting_of(value{out_, loss}, loss_scale_steps_setting);
+      setting_of(value{out_, loss}, loss_scale_steps_setting); // creates the setting
       out_.program.loss_scale = scale.where();
       bool const same_type = out_.type_of(loss) == out_.type_of(scale.where());
       gradient_[key(loss)] = (same_type ? scale : emit<op::full_like>({value{out_, loss}, scale}, {}, 0)).where();
@@ -146,7 +146,8 @@ private:
     return gradient_[key(r)];
   }
 
-  /// Appends a node that copies the gradient `from` into `to`.
+  /// Appends a node that copies the gradient `from` into `to`, or adds it if `to` is an accumulating buffer that is
+  /// already written.
   constexpr void copy_gradient(ref from, ref to, int line) { out_.call<op::copy>({from}, {to}, {}, line); }
 
   /// Adds `g` to the gradient of `to`, or makes `g` the gradient if there is none yet. Refused: a `g` whose shape

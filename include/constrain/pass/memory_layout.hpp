@@ -8,12 +8,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The memory of a value in the arena, the one allocation that holds all values. Unused values, views, and values that
-/// another value overwrites in place have no buffer.
+/// The memory of a value in the arena, the one allocation that holds all values. Unused values have no
+/// buffer. Views, and values that another value overwrites in place, use the buffer of the other value.
 struct buffer {
   /// Distance between the instances of a value along one axis.
   struct stride {
-    int axis = -1;          // the axis
+    int axis = -1;          // index of the axis in the program
     std::int64_t bytes = 0; // from one iteration to the next
     friend constexpr bool operator==(stride const&, stride const&) = default;
   };
@@ -22,7 +22,8 @@ struct buffer {
   std::int64_t size = 0;                             // bytes of the buffer
   fixed_vector<stride, axis_list::capacity> strides; // of the axes whose iterations have separate instances
   std::int64_t carried_stride = 0;                   // bytes from one instance of a loop-carried value to the next
-  std::int64_t carried_instances = 0;                // of a loop-carried value, in memory; two are used alternately
+  // Instances of a loop-carried value in the buffer: n + 1 for n iterations, or 2, which are used alternately.
+  std::int64_t carried_instances = 0;
   // First and last node of the value's lifetime. -1 is before the run, and the number of nodes is after the run. `born`
   // of a persistent value is not used.
   int born = 0, dies = 0;

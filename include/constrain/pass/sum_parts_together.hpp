@@ -8,19 +8,19 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// A gradient whose parts are summed later. `line` and `called_from`: as in `node`, of the call that computes the
-/// parts.
+/// A gradient whose parts are summed by a call that is not appended yet. `line` and `called_from`: as in `node`, of the
+/// call that computes the parts.
 struct deferred_sum {
   ref parts, gradient;
   int line = 0, called_from = 0;
 };
 
-/// Rewrites nodes whose outputs are sums over rows, and appends the sums of their parts later.
+/// Rewrites calls whose outputs are sums over rows, and appends the sums of their parts later: deferred sums.
 class deferred_sums {
 public:
   constexpr explicit deferred_sums(program const& p) : p_(p) {}
 
-  /// Whether the call n sums rows, and all these sums are gradients.
+  /// Whether the node n is a call that sums rows, and all these sums are gradients.
   constexpr bool sums_gradients(node const& n) const {
     if (n.kind != node_kind::call || n.op->row_sums == 0) return false;
     for (int j = 0; j < n.outputs.size(); ++j)
@@ -28,7 +28,7 @@ public:
     return true;
   }
 
-  /// Appends the call n, which leaves its sums in parts.
+  /// Appends the call n, changed to leave its sums in parts, and defers the sums of the parts.
   constexpr void append_in_parts(builder& out, node n) {
     node const original = n;
     n.attributes = pack(row_sum_options{row_parts(p_.values[n.inputs[0].value].shape.rows())});
@@ -40,8 +40,8 @@ public:
       if ((n.op->row_sums >> j & 1u) != 0) sums_.push_back({n.outputs[j], original.outputs[j], n.line, n.called_from});
   }
 
-  /// Whether the node n reads any gradient, or writes a gradient that a later sum also writes. (Any gradient counts, so
-  /// that no sum comes between consecutive nodes that read gradients.)
+  /// Whether the node n reads any gradient, or writes a gradient that a deferred sum also writes. (Any gradient counts,
+  /// so that no sum comes between consecutive nodes that read gradients.)
   constexpr bool are_needed_by(node const& n) const {
     for (auto const& input : n.inputs)
       if (p_.values[input.value].role == role::gradient) return true;
@@ -50,7 +50,7 @@ public:
     return false;
   }
 
-  /// Appends all later sums, one after another.
+  /// Appends all deferred sums, one after another, and clears the list.
   constexpr void append_sums(builder& out) {
     for (auto const& sum : sums_) {
       node n;
@@ -71,9 +71,9 @@ private:
 } // namespace detail
 
 /// For a device whose kernels sum rows in parts, one part per block: lets calls leave their sums in parts
-/// (`op_info::row_sums`) and appends the sums of the parts of all gradients together, before the beginning or end of a
-/// loop, or before the first node that reads a gradient or writes one of these gradients. The device merges these calls
-/// into one launch. A program that would become too large does not change.
+/// (`op_info::row_sums`) and appends the sums of the parts of all gradients next to each other, before the beginning or
+/// end of a loop, or before the first node that reads a gradient or writes one of these gradients. The device merges
+/// these calls into one launch. A program that would become too large does not change.
 constexpr program sum_parts_together(program const& p) {
   if (!p.failure.ok()) return p;
   auto out = without_nodes(p);

@@ -93,9 +93,10 @@ template <class optimizer> constexpr ref add_hyper(program& p, dtype type) {
 /// Appends the update of the parameter that `gradient` belongs to. The nodes of an update rule are in loops over the
 /// parameter's axes. One call to an element-wise update covers all iterations of a repeat, unless the update needs a
 /// working copy of the parameter or is inside the backward pass. `index`: the index of the gradient among all
-/// gradients. `clip` and `hyper`: what `update_rule::scale` and `update_rule::hyper` return.
-template <class optimizer> constexpr void emit_update(builder& out, int gradient, int index, ref clip, ref hyper) {
-  update_rule rule(out, gradient, clip, hyper);
+/// gradients. `norm_and_scale` and `hyper`: what `update_rule::scale` and `update_rule::hyper` return.
+template <class optimizer>
+constexpr void emit_update(builder& out, int gradient, int index, ref norm_and_scale, ref hyper) {
+  update_rule rule(out, gradient, norm_and_scale, hyper);
   int const parameter = out.program.values[gradient].belongs_to;
   bool const is_narrow_weight = is_narrow(out.program.values[parameter].type);
   bool const by_tensor = has_update_rule<optimizer> || is_narrow_weight;
@@ -114,9 +115,9 @@ template <class optimizer> constexpr void emit_update(builder& out, int gradient
 
 /// Appends the nodes that compute the clip coefficient and update all trained parameters.
 template <class optimizer> constexpr void update_at_the_end(builder& out, gradient_list const& gradients) {
-  ref const clip = emit_clipping(out, gradients);
+  ref const norm_and_scale = emit_clipping(out, gradients);
   ref const hyper = add_hyper<optimizer>(out.program, out.program.values[gradients[0]].type);
-  for (int k = 0; k < gradients.size(); ++k) emit_update<optimizer>(out, gradients[k], k, clip, hyper);
+  for (int k = 0; k < gradients.size(); ++k) emit_update<optimizer>(out, gradients[k], k, norm_and_scale, hyper);
 }
 
 /// Appends the program `p` with the update of each parameter inserted where its gradient is complete. Each update
@@ -140,9 +141,9 @@ constexpr void update_in_backward(builder& out, program const& p, gradient_list 
       if (update_nodes[k] != i) continue;
       int const opened = out.open_all(program.values[gradients[k]].axes);
       ref const squared = out.call<op::gradient_norm_squared>({{gradients[k], at::current}}).outputs[0];
-      ref const clip =
+      ref const norm_and_scale =
           out.call<op::tensor_scale>({squared}, {{}, squares}, {.index = k, .gradients = gradients.size()}).outputs[0];
-      emit_update<optimizer>(out, gradients[k], k, clip, hyper);
+      emit_update<optimizer>(out, gradients[k], k, norm_and_scale, hyper);
       out.close(opened);
     }
   });

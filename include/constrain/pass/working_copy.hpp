@@ -39,20 +39,20 @@ public:
   /// parameters.
   constexpr void store(int index) {
     auto const info = out_.program.values[parameter_.value];
-    auto const clip = rule_.scale().where();
+    auto const norm_and_scale = rule_.scale().where();
     if (!compensation_) {
       op::round_stochastically::options const options{index, info.shape.elements(),
                                                       out_.program.is_divided(parameter_.value)};
-      out_.call<op::round_stochastically>({copy_, clip}, {parameter_}, options, info.line);
+      out_.call<op::round_stochastically>({copy_, norm_and_scale}, {parameter_}, options, info.line);
       return;
     }
     value_info error = out_.program.values[copy_.value];
     error.accumulates = false; // by this flag, `print` distinguishes the error from the copy
     ref const rounding_error{out_.program.add_value(error), at::current};
     out_.call<op::rounding_error>({copy_}, {rounding_error}, {}, info.line);
-    out_.call<op::assign>({copy_, clip}, {parameter_}, {.to = info.type}, info.line);
+    out_.call<op::assign>({copy_, norm_and_scale}, {parameter_}, {.to = info.type}, info.line);
     auto const type = out_.program.values[compensation_.value].type;
-    out_.call<op::assign>({rounding_error, clip}, {compensation_}, {.to = type}, info.line);
+    out_.call<op::assign>({rounding_error, norm_and_scale}, {compensation_}, {.to = type}, info.line);
   }
 
 private:

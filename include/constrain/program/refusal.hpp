@@ -51,7 +51,7 @@ template <template <diagnosis> class refusal_template> struct registered_refusal
 #pragma nv_diagnostic pop
 #endif
 
-/// The refusal that `d.refusal` points to, instantiated with `d`; its static_assert fails unless `d.ok()`.
+/// The refusal that `d.refusal` identifies, instantiated with `d`; its static_assert fails unless `d.ok()`.
 template <diagnosis d>
 using own_refusal = typename decltype(refusal_at(detail::refusal_key<d.refusal>{}))::template refusal<d>;
 

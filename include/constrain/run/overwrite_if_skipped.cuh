@@ -22,11 +22,14 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 /// Overwrites the value at `target`, in device memory, with `replacement`, a trivially copyable object, if `*norm` is
-/// not finite when the kernel runs. `norm`: the gradient norm of the previous step, in memory that the device can read.
-/// Only enqueues the kernel. Throws `error` if the launch fails.
+/// not finite when the kernel runs (the device then skipped that step's update). `norm`: the gradient norm of the
+/// previous step, in memory that the device can read. Only enqueues the kernel. Throws `error` if the launch fails.
 template <class real, class type>
 void overwrite_if_skipped(cuda_context& context, real const* norm, type const& replacement, std::byte* target) {
-  static_assert(sizeof(type) <= cuda_context::multi_tensor_bytes, "a kernel's arguments are at most 4 KiB");
+  static_assert(
+      sizeof(type) <= cuda_context::multi_tensor_bytes,
+      "run: the hyperparameters of a step take more than 3584 bytes, but must fit into a kernel's arguments on "
+      "a CUDA device; make the optimizer's `hyper` smaller");
   argument_bytes<sizeof(type)> bytes;
   std::memcpy(bytes.values, &replacement, sizeof(type));
   cuda_launch(context, dim3(1), cuda_threads, overwrite_if_skipped_kernel<real, sizeof(type)>, norm, bytes, target);

@@ -15,7 +15,7 @@ namespace detail {
 
 /// The results of a step's plan, from which a `step_result` is made.
 struct step_outputs {
-  host_view clip;             // [gradient norm, clip coefficient]; the first element is used
+  host_view norm_and_scale;   // [gradient norm, clip coefficient]; the first element is used
   host_view loss;             // one element
   host_view gradient_squares; // one element for each trainable parameter
   parameter_list parameters;  // of the trainer
@@ -29,8 +29,8 @@ step_result result_of_step(step_outputs const& outputs, std::int64_t tokens,
 /// A step that has been enqueued on a device. A trainer and a ticket share it.
 class open_step {
 public:
-  /// `results`: copies of `clip` and `loss` (one element each) and of `gradient_squares` (all elements). `tokens`: the
-  /// number of valid labels in the batch.
+  /// `results`: copies of `norm_and_scale` and `loss` (one element each) and of `gradient_squares` (all elements).
+  /// `tokens`: the number of valid labels in the batch.
   open_step(step_outputs const& outputs, std::int64_t tokens, std::shared_ptr<pending_results> results)
       : outputs_(outputs), results_(std::move(results)) {
     result_.tokens = tokens;

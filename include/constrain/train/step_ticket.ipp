@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     step_outputs const& outputs, std::int64_t tokens, function_ref<double(host_view const&, std::int64_t)> read) {
   step_result r;
   r.loss = read(outputs.loss, 0);
-  r.gradient_norm = read(outputs.clip, 0);
+  r.gradient_norm = read(outputs.norm_and_scale, 0);
   r.tokens = tokens;
   bool const is_finite = math::finite(r.gradient_norm);
   r.skipped = !is_finite && !outputs.updates_in_backward;
@@ -30,10 +30,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE step_result const& detail::open_step::wait() {
   if (results_ == nullptr) return result_;
   auto const* const results = results_->wait();
-  auto const loss = padded_bytes(outputs_.clip, 1);
+  auto const loss = padded_bytes(outputs_.norm_and_scale, 1);
   auto const squares = loss + padded_bytes(outputs_.loss, 1);
   step_outputs copies = outputs_;
-  copies.clip.offset = 0, copies.loss.offset = loss, copies.gradient_squares.offset = squares;
+  copies.norm_and_scale.offset = 0, copies.loss.offset = loss, copies.gradient_squares.offset = squares;
   result_ = result_of_step(copies, result_.tokens,
                            [&](host_view const& view, std::int64_t i) { return read_real(results, view, i); });
   results_ = nullptr;

@@ -58,7 +58,9 @@ TEST_CASE("what the losses say") {
   auto steps = run(settles, settles);
   steps.resize(35);
   CHECK(ct::diagnose_run(steps).condition == run_condition::too_early);
-  CHECK(ct::diagnose_run(steps).text == "Too early to say: a diagnosis needs four evaluations; this run had 3.");
+  CHECK(ct::diagnose_run(steps).text ==
+        "Too early to say: a diagnosis needs at least four evaluations, but this run had 3. Evaluate more often, or "
+        "train longer.");
   CHECK(ct::diagnose_run({}).condition == run_condition::too_early);
   steps[29].validation_loss = std::numeric_limits<double>::quiet_NaN();
   CHECK(ct::diagnose_run(steps).condition == run_condition::not_finite);

@@ -71,9 +71,9 @@ TEST_CASE_TEMPLATE("lion: the sign of 0 is 0, and a skipped step changes nothing
   std::memcpy(bytes.out().data, &prepared, sizeof prepared);
   array<real> const gradient(ct::shape(2), {1, std::numeric_limits<real>::infinity()});
   array<real> weight(ct::shape(2), {1, 2}), m(ct::shape(2), {3, 4});
-  array<double> const clip(ct::shape(2), {1.0, 0.0});
+  array<double> const norm_and_scale(ct::shape(2), {1.0, 0.0});
   auto const options = ct::pack(ct::op::update_options{.decays = true});
-  call_kernel<ct::op::update<lion>>(ct::call{options, no_parameters}, gradient.in(), clip.in(), bytes.in(),
+  call_kernel<ct::op::update<lion>>(ct::call{options, no_parameters}, gradient.in(), norm_and_scale.in(), bytes.in(),
                                     weight.out(), m.out());
   CHECK(weight.values() == std::vector<real>{1, 2});
   CHECK(m.values() == std::vector<real>{3, 4});

@@ -61,23 +61,27 @@ namespace constrain::inline CONSTRAIN_VARIANT {
             formatted("The %s loss became non-finite at step %lld: lower the learning rate, or clip the gradient.",
                       run_losses.kind(), static_cast<long long>(r->step))};
   if (evaluations.size() < 4)
-    return {run_condition::too_early, best == nullptr ? 0 : best->step,
-            formatted("Too early to say: a diagnosis needs four evaluations; this run had %zu.", evaluations.size())};
+    return {
+        run_condition::too_early, best == nullptr ? 0 : best->step,
+        formatted("Too early to say: a diagnosis needs at least four evaluations, but this run had %zu. Evaluate more "
+                  "often, or train longer.",
+                  evaluations.size())};
   double const first = run_losses.first(), last = run_losses.until(steps.back()), at_best = run_losses.until(*best);
   double const validation = *evaluations.back()->validation_loss, lowest = *best->validation_loss;
   double const noise = std::max(first - std::min(last, at_best), 0.0) / 1000;
   auto const exceeds = [&](double higher, double lower, double fraction) {
     return higher - lower > noise && higher - lower > fraction * std::abs(higher);
   };
+  constexpr double two_percent = 0.02 / 1.02; // of the lower loss, as a fraction of the higher one
   auto const best_step = static_cast<long long>(best->step);
-  if (exceeds(validation, lowest, 0.02 / 1.02) && last < at_best)
+  if (exceeds(validation, lowest, two_percent) && last < at_best)
     return {
         run_condition::overfitting, best->step,
         formatted("Overfitting since step %lld: the validation loss rose from %.4g to %.4g while the training loss "
                   "fell. Use the weights of that step (`.best` saves them), more data, more weight decay or, if the "
                   "model has dropout, more dropout.",
                   best_step, lowest, validation)};
-  if (exceeds(validation, lowest, 0.02 / 1.02))
+  if (exceeds(validation, lowest, two_percent))
     return {run_condition::getting_worse, best->step,
             formatted(
                 "Getting worse since step %lld: the validation loss rose from %.4g to %.4g, and the training loss did "
@@ -91,12 +95,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                   "Train longer.",
                   *quarter_ago.validation_loss, validation)};
   if (last > 0.9 * first && last > solved_loss)
-    return {
-        run_condition::underfit, best->step,
-        formatted(
-            "Underfit: the losses are flat, and the training loss only went from %.4g to %.4g. Use another learning "
-            "rate, or a larger model.",
-            first, last)};
+    return {run_condition::underfit, best->step,
+            formatted(
+                "Underfit: the training loss did not fall by a tenth; it went from %.4g to %.4g. Use another learning "
+                "rate, or a larger model.",
+                first, last)};
   return {run_condition::well_fit, best->step,
           formatted("Well fit: the validation loss is flat at %.4g; its lowest was %.4g at step %lld.", validation,
                     lowest, best_step)};

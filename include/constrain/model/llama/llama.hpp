@@ -30,7 +30,7 @@ struct llama {
   int context = 131072;    // maximum tokens of a sequence
   int head_width = 0;      // features of a head; 0: width / heads
   double epsilon = 1e-5;   // added to the mean square in RMS normalization
-  bool tied = true;        // whether the head is the token embedding
+  bool tied = true;        // whether the output layer, the head, has the token embedding's weight
   bool biases = false;     // whether queries, keys and values have biases, as in Qwen2
   bool head_norms = false; // whether each head of queries and keys is normalized, as in Qwen3; not with `biases`
   // sliding window, as in Mistral (Jiang et al. 2023): a token attends to itself and the window - 1 tokens before it;
@@ -58,15 +58,16 @@ struct llama {
   };
   /// Refused: biases together with norms of heads.
   template <diagnosis d> struct biases_with_head_norms {
-    static_assert(d.ok(),
-                  "ct::llama: .biases and .head_norms are both set, but no published model has both; set one of "
-                  "them to false");
+    static_assert(
+        d.ok(), "ct::llama: .biases and .head_norms are both set, but of the supported models (Llama, Mistral, Qwen2, "
+                "Qwen3) none has both; set one of them to false");
   };
 
   /// Refused: a window together with biases or norms of heads.
   template <diagnosis d> struct window_with_biases_or_head_norms {
-    static_assert(d.ok(), "ct::llama: .window is `got`, but .biases or .head_norms is set, and no published model has "
-                          "such a window in all layers; set .window to 0, or the other two to false");
+    static_assert(d.ok(),
+                  "ct::llama: .window is `got`, but .biases or .head_norms is set; of the supported models, only "
+                  "Mistral has a window, without both; set .window to 0, or the other two to false");
   };
 
   /// Features of a head: `head_width` or, if it is 0, width / heads; 0 if `heads` does not divide the width.
@@ -82,7 +83,7 @@ struct llama {
   /// The logits of every token.
   constexpr value operator()(value tokens) const { return logits(tokens, nullptr); }
   /// The logits of every token of packed documents. `positions`: the position of each token in its document [sequences,
-  /// tokens], below `context`.
+  /// tokens], below the number of tokens of a sequence.
   constexpr value operator()(value tokens, value positions) const { return logits(tokens, &positions); }
 
 private:
@@ -98,17 +99,18 @@ private:
     if (window != 0 && (biases || head_norms))
       program.fail(diagnosis_with<window_with_biases_or_head_norms>(0, 0, 0, window));
     if (!program.failure.ok()) return tokens;
-    auto const table = parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.stddev = 0.02});
-    auto x = embedding(table, tokens);
-    auto table_options = rotary;
-    table_options.head_width = features_of_head();
-    auto const angles = rotary_table(x, table_options);
+    auto const embeddings =
+        parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.stddev = 0.02});
+    auto x = embedding(embeddings, tokens);
+    auto rotary_of_heads = rotary;
+    rotary_of_heads.head_width = features_of_head();
+    auto const rotations = rotary_table(x, rotary_of_heads);
     x = repeat("block", layers, x, [&](value h) {
-      h = h + attention(rms_norm("norm_1", h, {.epsilon = epsilon}), angles, positions);
+      h = h + attention(rms_norm("norm_1", h, {.epsilon = epsilon}), rotations, positions);
       return h + feed_forward(rms_norm("norm_2", h, {.epsilon = epsilon}));
     });
     x = rms_norm("norm", x, {.epsilon = epsilon});
-    if (tied) return linear(x, table);
+    if (tied) return linear(x, embeddings);
     return linear("head", x, vocabulary, {.bias = false, .stddev = 0.02, .role = role::head});
   }
   /// A linear layer without bias.
@@ -121,9 +123,9 @@ private:
     auto const per_head = shape(s.extent[0], s.extent[1] * s.extent[2] / features_of_head(), features_of_head());
     return reshape(rms_norm(name, reshape(x, per_head), {.epsilon = epsilon}), s);
   }
-  /// Grouped-query attention with rotary position embeddings: x [sequences, tokens, width] -> the same shape. `angles`:
-  /// the output of `rotary_table`. `positions`: as in `logits`.
-  constexpr value attention(value x, value angles, value const* positions) const {
+  /// Grouped-query attention with rotary position embeddings: x [sequences, tokens, width] -> the same shape.
+  /// `rotations`: the output of `rotary_table`. `positions`: as in `logits`.
+  constexpr value attention(value x, value rotations, value const* positions) const {
     linear_options const o{.bias = biases, .stddev = 0.02};
     std::int64_t const query_features = std::int64_t{heads} * features_of_head();
     std::int64_t const key_features = std::int64_t{key_value_head_count()} * features_of_head();
@@ -134,8 +136,9 @@ private:
         .heads = heads, .key_value_heads = key_value_head_count(), .window = window, .documents = positions != nullptr};
     if (positions == nullptr)
       return without_bias("projection",
-                          self_attention(rotary_embedding(q, angles), rotary_embedding(k, angles), v, options), width);
-    q = rotary_embedding(q, angles, *positions), k = rotary_embedding(k, angles, *positions);
+                          self_attention(rotary_embedding(q, rotations), rotary_embedding(k, rotations), v, options),
+                          width);
+    q = rotary_embedding(q, rotations, *positions), k = rotary_embedding(k, rotations, *positions);
     return without_bias("projection", self_attention(q, k, v, *positions, options), width);
   }
   /// SwiGLU: x [sequences, tokens, width] -> the same shape.

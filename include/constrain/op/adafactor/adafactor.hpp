@@ -17,7 +17,7 @@ struct adafactor_step {
 };
 
 /// Adafactor (Shazeer & Stern 2018, algorithm 4) for a parameter [..., rows, columns]: the second moment of each matrix
-/// is factored into row and column averages. Inputs: the gradient, clip [norm, scale] (op::clip_coefficient or
+/// is factored into row and column averages. Inputs: the gradient, norm_and_scale [2] (op::clip_coefficient or
 /// op::tensor_scale), the `step_hyperparameters` of `optimizer` as bytes, the parameter, the row averages [..., rows]
 /// and column averages [..., columns] (moving averages of the squared gradient's mean over each row and each column),
 /// and the first moment, if there is one. Outputs: the new parameter, the new row and column averages, scratch [...,

@@ -182,26 +182,26 @@ adafactor_store<real, first_moment> adafactor_store_of(op::adafactor_step const&
 template <class optimizer> struct kernel<op::adafactor_factored<optimizer>, cpu> {
   template <class real>
   static void run(call_of<op::adafactor_factored<optimizer>> const& c, tensor<real const> gradient,
-                  tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                  tensor<double const> norm_and_scale, tensor<std::uint8_t const> bytes, tensor<real const> weight,
                   tensor<real const> row, tensor<real const> column, tensor<real> new_weight, tensor<real> new_row,
                   tensor<real> new_column, tensor<real> factor) {
-    step<false>(c, gradient, clip, bytes, weight, row, column, tensor<real const>(), new_weight, new_row, new_column,
-                factor, tensor<real>());
+    step<false>(c, gradient, norm_and_scale, bytes, weight, row, column, tensor<real const>(), new_weight, new_row,
+                new_column, factor, tensor<real>());
   }
   template <class real>
   static void run(call_of<op::adafactor_factored<optimizer>> const& c, tensor<real const> gradient,
-                  tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                  tensor<double const> norm_and_scale, tensor<std::uint8_t const> bytes, tensor<real const> weight,
                   tensor<real const> row, tensor<real const> column, tensor<real const> average,
                   tensor<real> new_weight, tensor<real> new_row, tensor<real> new_column, tensor<real> factor,
                   tensor<real> new_average) {
-    step<true>(c, gradient, clip, bytes, weight, row, column, average, new_weight, new_row, new_column, factor,
-               new_average);
+    step<true>(c, gradient, norm_and_scale, bytes, weight, row, column, average, new_weight, new_row, new_column,
+               factor, new_average);
   }
 
 private:
   template <bool first_moment, class real>
   static void step(call_of<op::adafactor_factored<optimizer>> const& c, tensor<real const> gradient,
-                   tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                   tensor<double const> norm_and_scale, tensor<std::uint8_t const> bytes, tensor<real const> weight,
                    tensor<real const> row, tensor<real const> column, tensor<real const> average,
                    tensor<real> new_weight, tensor<real> new_row, tensor<real> new_column, tensor<real> factor,
                    tensor<real> new_average) {
@@ -216,7 +216,7 @@ private:
               factor.data + k * columns,
               rows,
               columns,
-              clip[1]};
+              norm_and_scale[1]};
     };
     double squares = 0;
     for (std::int64_t k = 0; k < matrices; ++k) {
@@ -235,27 +235,27 @@ private:
 template <class optimizer> struct kernel<op::adafactor_unfactored<optimizer>, cpu> {
   template <class real>
   static void run(call_of<op::adafactor_unfactored<optimizer>> const& c, tensor<real const> gradient,
-                  tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                  tensor<double const> norm_and_scale, tensor<std::uint8_t const> bytes, tensor<real const> weight,
                   tensor<real const> squares, tensor<real> new_weight, tensor<real> new_squares) {
-    step<false>(c, gradient, clip, bytes, weight, squares, tensor<real const>(), new_weight, new_squares,
+    step<false>(c, gradient, norm_and_scale, bytes, weight, squares, tensor<real const>(), new_weight, new_squares,
                 tensor<real>());
   }
   template <class real>
   static void run(call_of<op::adafactor_unfactored<optimizer>> const& c, tensor<real const> gradient,
-                  tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                  tensor<double const> norm_and_scale, tensor<std::uint8_t const> bytes, tensor<real const> weight,
                   tensor<real const> squares, tensor<real const> average, tensor<real> new_weight,
                   tensor<real> new_squares, tensor<real> new_average) {
-    step<true>(c, gradient, clip, bytes, weight, squares, average, new_weight, new_squares, new_average);
+    step<true>(c, gradient, norm_and_scale, bytes, weight, squares, average, new_weight, new_squares, new_average);
   }
 
 private:
   template <bool first_moment, class real>
   static void step(call_of<op::adafactor_unfactored<optimizer>> const& c, tensor<real const> gradient,
-                   tensor<double const> clip, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                   tensor<double const> norm_and_scale, tensor<std::uint8_t const> bytes, tensor<real const> weight,
                    tensor<real const> squares, tensor<real const> average, tensor<real> new_weight,
                    tensor<real> new_squares, tensor<real> new_average) {
     auto const& h = op::hyperparameters_of<optimizer, real>(bytes).decays(c.options.decays);
-    auto const scale = static_cast<real>(clip[1]), epsilon = static_cast<real>(h.epsilon1);
+    auto const scale = static_cast<real>(norm_and_scale[1]), epsilon = static_cast<real>(h.epsilon1);
     auto const beta2 = static_cast<real>(h.beta2);
     for_elements(weight.count, [=](std::int64_t i) {
       real const g = gradient[i] * scale;

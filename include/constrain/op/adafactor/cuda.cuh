@@ -20,14 +20,14 @@ template <class real> struct adafactor_vectors {
   real const *gradient, *squares;
   adafactor_elements<real> elements;
   real* new_squares;
-  double const* clip;
+  double const* norm_and_scale;
   op::adafactor_step const* hyper;
   double *weight_squares, *update_squares; // [parts]: sums of the squares of the weights, and of the update
   adafactor_sizes* sizes;
 
   /// Element i of the update, before the multiplication by `adafactor_sizes::size`.
   __device__ real direction(std::int64_t i) const {
-    return gradient[i] * static_cast<real>(clip[1]) / math::sqrt(new_squares[i]);
+    return gradient[i] * static_cast<real>(norm_and_scale[1]) / math::sqrt(new_squares[i]);
   }
 };
 
@@ -39,7 +39,7 @@ template <class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_moments_kernel(detail::adafactor_vectors<real> arrays, std::int64_t count) {
   __shared__ block_reduction<double>::memory shared;
-  auto const scale = static_cast<real>(arrays.clip[1]), epsilon = static_cast<real>(arrays.hyper->epsilon1);
+  auto const scale = static_cast<real>(arrays.norm_and_scale[1]), epsilon = static_cast<real>(arrays.hyper->epsilon1);
   auto const beta2 = static_cast<real>(arrays.hyper->beta2);
   auto const parts = static_cast<std::int64_t>(gridDim.x), part = static_cast<std::int64_t>(blockIdx.x);
   auto const begin = part_begin(count, parts, part), end = part_begin(count, parts, part + 1);
@@ -77,32 +77,33 @@ template <class optimizer, class architecture> struct kernel<op::adafactor_unfac
     return {.scratch = 8 * (2 * detail::adafactor_parts(in[3].count) + 2), .launches = 3};
   }
   template <class real>
-  static void run(call_type const& c, tensor<real const> gradient, tensor<double const> clip,
+  static void run(call_type const& c, tensor<real const> gradient, tensor<double const> norm_and_scale,
                   tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> squares,
                   tensor<real> new_weight, tensor<real> new_squares) {
-    step<false>(c, gradient, clip, bytes, squares, {weight.data, nullptr, new_weight.data, nullptr}, new_squares);
+    step<false>(c, gradient, norm_and_scale, bytes, squares, {weight.data, nullptr, new_weight.data, nullptr},
+                new_squares);
   }
   template <class real>
-  static void run(call_type const& c, tensor<real const> gradient, tensor<double const> clip,
+  static void run(call_type const& c, tensor<real const> gradient, tensor<double const> norm_and_scale,
                   tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> squares,
                   tensor<real const> average, tensor<real> new_weight, tensor<real> new_squares,
                   tensor<real> new_average) {
-    step<true>(c, gradient, clip, bytes, squares, {weight.data, average.data, new_weight.data, new_average.data},
-               new_squares);
+    step<true>(c, gradient, norm_and_scale, bytes, squares,
+               {weight.data, average.data, new_weight.data, new_average.data}, new_squares);
   }
 
 private:
   template <bool first_moment, class real>
-  static void step(call_type const& c, tensor<real const> gradient, tensor<double const> clip,
+  static void step(call_type const& c, tensor<real const> gradient, tensor<double const> norm_and_scale,
                    tensor<std::uint8_t const> bytes, tensor<real const> squares,
                    detail::adafactor_elements<real> const& elements, tensor<real> new_squares) {
     auto const count = gradient.count, parts = detail::adafactor_parts(count);
     auto* const weight_squares = c.template scratch_as<double>();
     auto* const update_squares = weight_squares + parts;
     detail::adafactor_vectors<real> const arrays{
-        gradient.data,    squares.data,   elements,
-        new_squares.data, clip.data,      detail::adafactor_step_in<optimizer, real>(bytes, c.options.decays),
-        weight_squares,   update_squares, reinterpret_cast<detail::adafactor_sizes*>(update_squares + parts)};
+        gradient.data,    squares.data,        elements,
+        new_squares.data, norm_and_scale.data, detail::adafactor_step_in<optimizer, real>(bytes, c.options.decays),
+        weight_squares,   update_squares,      reinterpret_cast<detail::adafactor_sizes*>(update_squares + parts)};
     auto& context = *c.parameters.context;
     cuda_launch(context, dim3(static_cast<unsigned>(parts)), cuda_threads, adafactor_moments_kernel<real>, arrays,
                 count);

@@ -34,7 +34,7 @@ template <class real> struct adafactor_arrays {
   adafactor_elements<real> elements;
   real *new_row, *new_column;
   real* factor; // [matrices, columns]: 1 / sqrt(new_column)
-  double const* clip;
+  double const* norm_and_scale;
   op::adafactor_step const* hyper;
   double *column_sums, *mean, *weight_squares, *update_squares, *row_factor; // scratch memory, see adafactor_extents
   adafactor_sizes* sizes;
@@ -49,7 +49,7 @@ template <class real> __device__ real adafactor_average(op::adafactor_step const
 /// The squares of n consecutive elements of the scaled gradient, for column_sums_kernel.
 template <int n, class real> struct adafactor_squares {
   real const* gradient;
-  double const* clip;
+  double const* norm_and_scale;
   std::int64_t columns;
   __device__ stored_pack<n, real> load(std::int64_t row, std::int64_t column) const {
     return load_stored<n>(gradient + row * columns + column);
@@ -57,7 +57,7 @@ template <int n, class real> struct adafactor_squares {
   __device__ void operator()(stored_pack<n, real> const& from, std::int64_t, std::int64_t, double (&values)[n]) const {
     from.unpack(values);
     CT_UNROLL
-    for (int j = 0; j < n; ++j) values[j] *= clip[1], values[j] *= values[j];
+    for (int j = 0; j < n; ++j) values[j] *= norm_and_scale[1], values[j] *= values[j];
   }
 };
 
@@ -70,7 +70,7 @@ static __global__ void __launch_bounds__(cuda_threads)
     adafactor_rows_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {
   auto const row = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32;
   if (row >= rows) return;
-  double const scale = arrays.clip[1];
+  double const scale = arrays.norm_and_scale[1];
   double gradient_squares = 0, weight_squares = 0, values[n];
   for (auto i = static_cast<std::int64_t>(threadIdx.x % 32) * n; i < columns; i += 32 * n) {
     load_pack(arrays.gradient + row * columns + i, values);
@@ -131,7 +131,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   sum = warp_sum(sum);
   if (threadIdx.x % 32 != 0) return;
   double const row_factor =
-      arrays.clip[1] / math::sqrt(static_cast<double>(arrays.new_row[row]) / arrays.mean[blockIdx.y]);
+      arrays.norm_and_scale[1] / math::sqrt(static_cast<double>(arrays.new_row[row]) / arrays.mean[blockIdx.y]);
   arrays.row_factor[row] = row_factor;
   arrays.update_squares[row] = row_factor * row_factor * sum;
 }
@@ -172,7 +172,7 @@ void run_adafactor_factored(cuda_context& context, adafactor_extents const& e, a
   // matrices.
   cuda_launch(context, dim3(blocks(e.columns, 32 * n), parts), cuda_threads,
               column_sums_kernel<n, double, adafactor_squares<n, real>>,
-              adafactor_squares<n, real>{arrays.gradient, arrays.clip, e.columns},
+              adafactor_squares<n, real>{arrays.gradient, arrays.norm_and_scale, e.columns},
               row_partition(e.all_rows(), e.matrices * e.parts()), e.columns, arrays.column_sums);
   cuda_launch(context, dim3(blocks_for(e.columns, cuda_threads), matrices), cuda_threads,
               adafactor_columns_kernel<real>, arrays, e, e.parts());
@@ -193,25 +193,25 @@ template <class optimizer, class architecture> struct kernel<op::adafactor_facto
     return {.scratch = detail::adafactor_extents::from_operands(in[3], in[4], in[5]).scratch(), .launches = 6};
   }
   template <class real>
-  static void run(call_type const& c, tensor<real const> gradient, tensor<double const> clip,
+  static void run(call_type const& c, tensor<real const> gradient, tensor<double const> norm_and_scale,
                   tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> row,
                   tensor<real const> column, tensor<real> new_weight, tensor<real> new_row, tensor<real> new_column,
                   tensor<real> factor) {
-    step<false>(c, gradient, clip, bytes, row, column, {weight.data, nullptr, new_weight.data, nullptr}, new_row,
-                new_column, factor);
+    step<false>(c, gradient, norm_and_scale, bytes, row, column, {weight.data, nullptr, new_weight.data, nullptr},
+                new_row, new_column, factor);
   }
   template <class real>
-  static void run(call_type const& c, tensor<real const> gradient, tensor<double const> clip,
+  static void run(call_type const& c, tensor<real const> gradient, tensor<double const> norm_and_scale,
                   tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> row,
                   tensor<real const> column, tensor<real const> average, tensor<real> new_weight, tensor<real> new_row,
                   tensor<real> new_column, tensor<real> factor, tensor<real> new_average) {
-    step<true>(c, gradient, clip, bytes, row, column, {weight.data, average.data, new_weight.data, new_average.data},
-               new_row, new_column, factor);
+    step<true>(c, gradient, norm_and_scale, bytes, row, column,
+               {weight.data, average.data, new_weight.data, new_average.data}, new_row, new_column, factor);
   }
 
 private:
   template <bool first_moment, class real>
-  static void step(call_type const& c, tensor<real const> gradient, tensor<double const> clip,
+  static void step(call_type const& c, tensor<real const> gradient, tensor<double const> norm_and_scale,
                    tensor<std::uint8_t const> bytes, tensor<real const> row, tensor<real const> column,
                    detail::adafactor_elements<real> const& elements, tensor<real> new_row, tensor<real> new_column,
                    tensor<real> factor) {
@@ -221,12 +221,21 @@ private:
     auto* const weight_squares = mean + e.matrices;
     auto* const update_squares = weight_squares + e.all_rows();
     auto* const row_factor = update_squares + e.all_rows();
-    detail::adafactor_arrays<real> const arrays{
-        gradient.data,  row.data,     column.data,
-        elements,       new_row.data, new_column.data,
-        factor.data,    clip.data,    detail::adafactor_step_in<optimizer, real>(bytes, c.options.decays),
-        sums,           mean,         weight_squares,
-        update_squares, row_factor,   reinterpret_cast<detail::adafactor_sizes*>(row_factor + e.all_rows())};
+    detail::adafactor_arrays<real> const arrays{gradient.data,
+                                                row.data,
+                                                column.data,
+                                                elements,
+                                                new_row.data,
+                                                new_column.data,
+                                                factor.data,
+                                                norm_and_scale.data,
+                                                detail::adafactor_step_in<optimizer, real>(bytes, c.options.decays),
+                                                sums,
+                                                mean,
+                                                weight_squares,
+                                                update_squares,
+                                                row_factor,
+                                                reinterpret_cast<detail::adafactor_sizes*>(row_factor + e.all_rows())};
     auto& context = *c.parameters.context;
     if (takes_packs<real>(e.columns, gradient.data, factor.data, elements.weight, elements.average, elements.new_weight,
                           elements.new_average))

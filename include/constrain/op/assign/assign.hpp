@@ -5,7 +5,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// Stores a tensor in a parameter, an optimizer state or a gradient, if the gradient norm is finite. Inputs: the tensor
-/// and clip [norm, scale] (op::clip_coefficient or op::tensor_scale). If scale is 0, the output keeps its value.
+/// and norm_and_scale [2] (op::clip_coefficient or op::tensor_scale). If scale is 0, the output keeps its value.
 struct assign {
   struct options {
     dtype to = dtype::f32; // type of the target's elements

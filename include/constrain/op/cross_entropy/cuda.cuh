@@ -33,7 +33,7 @@ template <int n, class stored> struct loss_rows {
     };
     auto const pack_stride = static_cast<std::int64_t>(blockDim.x) * n;
     auto i = static_cast<std::int64_t>(threadIdx.x) * n;
-    if constexpr (sizeof(stored) < 8) { // the registers hold one exponential in fp64
+    if constexpr (sizeof(stored) < 8) { // in fp64, the registers do not suffice for two calls of exp
       CT_KEEP_LOOP
       for (; i + pack_stride < packed_count; i += 2 * pack_stride) {
         auto const first = load_stored<n>(row() + i), second = load_stored<n>(row() + i + pack_stride);
@@ -102,8 +102,8 @@ __device__ double loss_of_row(loss_rows<n, stored> const& rows, logit_statistics
 }
 
 /// dlogits = the gradient of the loss of the block's row with respect to the row's logits, times `scale`; 0 for an
-/// ignored label, whatever the logits. `dlogits`: the row of dlogits, which may be the row of logits. All threads of the block must take
-/// part.
+/// ignored label, whatever the logits. `dlogits`: the row of dlogits, which may be the row of logits. All threads of
+/// the block must take part.
 template <int n, class stored, class accumulate>
 __device__ void write_gradient_of_row(loss_rows<n, stored> const& rows, accumulate log_sum_exp, double scale,
                                       stored* dlogits) {
@@ -171,7 +171,8 @@ void with_loss_rows(tensor<stored const> logits, tensor<std::int32_t const> labe
   auto const call_with = [&]<int n>(std::integral_constant<int, n>) {
     f(loss_rows<n, stored>{logits.data, labels.data, logits.features(), stride, options});
   };
-  constexpr int pack = sizeof(stored) < 8 ? pack_of<stored> : 1; // with two exponentials in fp64, registers spill
+  constexpr int pack =
+      sizeof(stored) < 8 ? pack_of<stored> : 1; // in fp64, the registers do not suffice for two calls of exp
   if (packs && takes_packs<stored>(stride, logits.data)) call_with(std::integral_constant<int, pack>{});
   else call_with(std::integral_constant<int, 1>{});
 }

@@ -100,8 +100,8 @@ private:
   std::int64_t key_count() const { return std::min(keys, mask_.length - key_); }
   // The keys of the current tile, as a range in the tile, to which at least one of `count` queries attends. `i`: the
   // first of these queries, counted from the first query of the current tile.
-  depth_range attended(std::int64_t i, std::int64_t count) const {
-    return tile::attended(mask_, query_ + i, count, key_, key_count());
+  depth_range attended_keys(std::int64_t i, std::int64_t count) const {
+    return tile::attended_keys(mask_, query_ + i, count, key_, key_count());
   }
 
   /// Calls `body` for each chunk of the gradients' columns.
@@ -124,8 +124,8 @@ private:
       for (std::int64_t i = 0; i < query_count(); i += panel) {
         auto const panel_width = tile::panel_columns(query_count() - i);
         auto const multiply = [&](accumulate const* a, accumulate const* b, accumulate* c, auto const& store) {
-          tile_gemm<transpose::no>(tile::padded_rows(attended(i, panel).end), panel_width, same_depth{{0, depth}}, a,
-                                   padded, b + i, queries, c + i, queries, store);
+          tile_gemm<transpose::no>(tile::padded_rows(attended_keys(i, panel).end), panel_width, same_depth{{0, depth}},
+                                   a, padded, b + i, queries, c + i, queries, store);
         };
         if (chunk == 0) {
           multiply(k_tile_, q_transposed_, probabilities_, overwrite{});
@@ -137,7 +137,7 @@ private:
       }
     }
     for (std::int64_t i = 0; i < query_count(); i += panel) {
-      auto const attended_end = attended(i, panel).end;
+      auto const attended_end = attended_keys(i, panel).end;
       if (attended_end == 0) continue;
       auto const rows = tile::padded_rows(attended_end), panel_width = tile::panel_columns(query_count() - i);
       tile::mask_scores(mask_, query_ + i, key_, rows, probabilities_ + i, queries);
@@ -160,8 +160,8 @@ private:
   void add_query_gradients() {
     tile_gemm<transpose::yes>(
         tile::padded_rows(query_count()), padded_,
-        [this](std::int64_t row) { return attended(row, register_tile<accumulate>::rows); }, dscores_, queries, k_tile_,
-        padded_, dq_tile_, padded_, add_to{});
+        [this](std::int64_t row) { return attended_keys(row, register_tile<accumulate>::rows); }, dscores_, queries,
+        k_tile_, padded_, dq_tile_, padded_, add_to{});
   }
 
   /// dv = probabilities dy and dk = dscores q for the current pair of tiles.

@@ -47,7 +47,7 @@ private:
   /// that begins at `query`, which is row `i` of the block. The results are columns [column, column + width) of y.
   void attend(std::int64_t query, std::int64_t i, std::int64_t key, std::int64_t column, std::int64_t width) {
     auto const count = std::min(tile::keys, mask_.length - key);
-    auto const key_count = tile::attended(mask_, query, panel, key, count).end;
+    auto const key_count = tile::attended_keys(mask_, query, panel, key, count).end;
     if (key_count == 0) return;
     for (std::int64_t chunk = 0; chunk < head_width_; chunk += columns) {
       auto const depth = std::min(columns, head_width_ - chunk);

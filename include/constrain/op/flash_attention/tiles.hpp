@@ -26,7 +26,7 @@ template <class accumulate> struct flash_tile {
   static constexpr std::int64_t panel =
       least_common_multiple(register_tile<accumulate>::columns, register_tile<accumulate>::rows);
   static constexpr std::int64_t keys = 64;                          // keys per tile
-  static constexpr std::int64_t columns = 512 / sizeof(accumulate); // columns per chunk of a head
+  static constexpr std::int64_t columns = 512 / sizeof(accumulate); // features of a head in a chunk
 
   /// `count` rounded up to a multiple of `multiple`.
   static constexpr std::int64_t round_up(std::int64_t count, std::int64_t multiple) {
@@ -47,10 +47,10 @@ template <class accumulate> struct flash_tile {
   static constexpr std::int64_t panel_columns(std::int64_t count) { return std::min(panel, padded_queries(count)); }
   static_assert(keys % register_tile<accumulate>::rows == 0 && columns % 16 == 0);
 
-  /// Of `count` keys from `first_key`, those to which at least one of `queries` queries from `first_query` attends: a
-  /// range relative to `first_key`, {0, 0} if there are none.
-  static depth_range attended(attention_mask<std::int64_t> const& mask, std::int64_t first_query, std::int64_t queries,
-                              std::int64_t first_key, std::int64_t count) {
+  /// The range of keys to which at least one of the `queries` queries from `first_query` on attends, among the `count`
+  /// keys from `first_key` on; relative to `first_key`, and {0, 0} if it is empty.
+  static depth_range attended_keys(attention_mask<std::int64_t> const& mask, std::int64_t first_query,
+                                   std::int64_t queries, std::int64_t first_key, std::int64_t count) {
     auto const keys = mask.keys(first_query, std::min(first_query + queries, mask.masks.tokens) - 1);
     auto const begin = std::max<std::int64_t>(keys.begin - first_key, 0), end = std::min(keys.end - first_key, count);
     return begin < end ? depth_range{begin, end} : depth_range{0, 0};

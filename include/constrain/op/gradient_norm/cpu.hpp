@@ -121,26 +121,29 @@ template <> struct kernel<op::tensor_norm_squared, cpu> {
 };
 
 template <> struct kernel<op::clip_coefficient, cpu> {
-  static void run(call const&, tensor<double const> squares, tensor<double> clip) { run(squares, 0, 1, clip); }
-  static void run(call const&, tensor<double const> squares, tensor<double const> maximum, tensor<double> clip) {
-    run(squares, maximum[0], 1, clip);
+  static void run(call const&, tensor<double const> squares, tensor<double> norm_and_scale) {
+    run(squares, 0, 1, norm_and_scale);
   }
   static void run(call const&, tensor<double const> squares, tensor<double const> maximum,
-                  tensor<double const> loss_scale, tensor<double> clip) {
-    run(squares, maximum[0], loss_scale[0], clip);
+                  tensor<double> norm_and_scale) {
+    run(squares, maximum[0], 1, norm_and_scale);
+  }
+  static void run(call const&, tensor<double const> squares, tensor<double const> maximum,
+                  tensor<double const> loss_scale, tensor<double> norm_and_scale) {
+    run(squares, maximum[0], loss_scale[0], norm_and_scale);
   }
 
 private:
-  static void run(tensor<double const> squares, double maximum, double loss_scale, tensor<double> clip) {
+  static void run(tensor<double const> squares, double maximum, double loss_scale, tensor<double> norm_and_scale) {
     double sum = 0;
     for (std::int64_t i = 0; i < squares.count; ++i) sum += squares[i];
     double const norm = math::sqrt(sum) / loss_scale;
-    clip[0] = norm;
-    clip[1] = (maximum > 0 ? std::min(1.0, maximum / (norm + 1e-6)) : 1.0) / loss_scale;
+    norm_and_scale[0] = norm;
+    norm_and_scale[1] = (maximum > 0 ? std::min(1.0, maximum / (norm + 1e-6)) : 1.0) / loss_scale;
     // The update may multiply in fp32, so the scale must also be finite in fp32.
-    if (math::finite(norm) && !math::finite(static_cast<double>(static_cast<float>(clip[1]))))
-      clip[0] = std::numeric_limits<double>::infinity(); // the trainer skips a step whose norm is not finite
-    if (!math::finite(clip[0])) clip[1] = 0;
+    if (math::finite(norm) && !math::finite(static_cast<double>(static_cast<float>(norm_and_scale[1]))))
+      norm_and_scale[0] = std::numeric_limits<double>::infinity(); // the trainer skips a step whose norm is not finite
+    if (!math::finite(norm_and_scale[0])) norm_and_scale[1] = 0;
   }
 };
 

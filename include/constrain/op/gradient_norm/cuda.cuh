@@ -195,11 +195,11 @@ template <class architecture> struct kernel<op::chunk_sum, cuda<architecture>> {
   }
 };
 
-// Computes clip = [norm, scale] from the squared norms in one thread. `maximum`: null, or points to 0, if gradients are
-// not clipped. `loss_scale`: null if the loss is not scaled.
+// Computes norm_and_scale = [norm, scale] from the squared norms in one thread. `maximum`: null, or points to 0, if
+// gradients are not clipped. `loss_scale`: null if the loss is not scaled.
 template <class stored>
 static __global__ void clip_coefficient_kernel(stored const* squares, std::int64_t count, stored const* maximum,
-                                               stored const* loss_scale, stored* clip) {
+                                               stored const* loss_scale, stored* norm_and_scale) {
   stored sum = 0;
   for (std::int64_t i = 0; i < count; ++i) sum += squares[i];
   stored const loss_factor = loss_scale == nullptr ? stored(1) : *loss_scale;
@@ -208,21 +208,22 @@ static __global__ void clip_coefficient_kernel(stored const* squares, std::int64
   stored const scale = (limit > 0 && coefficient < 1 ? coefficient : stored(1)) / loss_factor;
   // The update may multiply in fp32, so the scale must also be finite in fp32.
   bool const usable = math::finite(norm) && math::finite(static_cast<float>(scale));
-  clip[0] = usable || !math::finite(norm) ? norm : math::infinity<stored>; // infinity: the update is skipped
-  clip[1] = usable ? scale : stored(0);
+  norm_and_scale[0] = usable || !math::finite(norm) ? norm : math::infinity<stored>; // infinity: the update is skipped
+  norm_and_scale[1] = usable ? scale : stored(0);
 }
 
 template <class architecture> struct kernel<op::clip_coefficient, cuda<architecture>> {
-  static void run(call const& c, tensor<double const> squares, tensor<double> clip) {
-    run(c, squares, tensor<double const>{}, tensor<double const>{}, clip);
-  }
-  static void run(call const& c, tensor<double const> squares, tensor<double const> maximum, tensor<double> clip) {
-    run(c, squares, maximum, tensor<double const>{}, clip);
+  static void run(call const& c, tensor<double const> squares, tensor<double> norm_and_scale) {
+    run(c, squares, tensor<double const>{}, tensor<double const>{}, norm_and_scale);
   }
   static void run(call const& c, tensor<double const> squares, tensor<double const> maximum,
-                  tensor<double const> loss_scale, tensor<double> clip) {
+                  tensor<double> norm_and_scale) {
+    run(c, squares, maximum, tensor<double const>{}, norm_and_scale);
+  }
+  static void run(call const& c, tensor<double const> squares, tensor<double const> maximum,
+                  tensor<double const> loss_scale, tensor<double> norm_and_scale) {
     cuda_launch(*c.parameters.context, dim3(1), 1, clip_coefficient_kernel<double>, squares.data, squares.count,
-                maximum.data, loss_scale.data, clip.data);
+                maximum.data, loss_scale.data, norm_and_scale.data);
   }
 };
 

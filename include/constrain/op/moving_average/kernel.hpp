@@ -27,31 +27,31 @@ template <class stored> struct moving_average_elements {
 };
 
 /// `moving_average_elements` for devices whose memory the host cannot read: the kernel reads the scale and the
-/// hyperparameters. If the scale in `clip` is 0, the average keeps its value.
+/// hyperparameters. If the scale in `norm_and_scale` is 0, the average keeps its value.
 template <class optimizer, class stored> struct guarded_moving_average_elements {
   stored const* weight;
-  double const* clip; // [norm, scale]
+  double const* norm_and_scale; // [norm, scale]
   op::step_hyperparameters<optimizer, stored> const* hyper;
   stored* average;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    if (clip[1] != 0) moving_average_elements<stored>{weight, detail::decay_of_step(*hyper), average}(i);
+    if (norm_and_scale[1] != 0) moving_average_elements<stored>{weight, detail::decay_of_step(*hyper), average}(i);
   }
 };
 
 template <class optimizer, class device> struct kernel<op::moving_average<optimizer>, device> {
   template <class stored>
-  static void run(call const& c, tensor<stored const> weight, tensor<double const> clip,
+  static void run(call const& c, tensor<stored const> weight, tensor<double const> norm_and_scale,
                   tensor<std::uint8_t const> hyper, tensor<stored> average) {
     auto const* const hyperparameters =
         reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
     if constexpr (std::is_same_v<device, cpu>) {
       // The host reads the scale once: with the check in the loop, g++ does not vectorize the loop.
-      if (clip[1] == 0) return;
+      if (norm_and_scale[1] == 0) return;
       moving_average_elements<stored> const body{weight.data, detail::decay_of_step(*hyperparameters), average.data};
       for_elements(device{}, c, average.count, body);
     } else {
-      guarded_moving_average_elements<optimizer, stored> const body{weight.data, clip.data, hyperparameters,
+      guarded_moving_average_elements<optimizer, stored> const body{weight.data, norm_and_scale.data, hyperparameters,
                                                                     average.data};
       for_elements(device{}, c, average.count, body);
     }

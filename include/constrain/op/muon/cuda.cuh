@@ -21,11 +21,11 @@ constexpr std::int64_t muon_parts(std::int64_t elements) {
 }
 
 /// The arrays of muon's element-wise kernels, each with `count` elements unless noted otherwise. x is the matrix X of
-/// the Newton-Schulz iteration. `decays`: whether weight decay applies. clip is [norm, scale].
+/// the Newton-Schulz iteration. `decays`: whether weight decay applies. norm_and_scale is [norm, scale].
 template <class real> struct muon_arrays {
   real const *gradient, *weight, *momentum;
   real *new_momentum, *x;
-  double const* clip;
+  double const* norm_and_scale;
   double* squares; // [parts]: sums of the squares of x
   std::int64_t count;
   bool decays;
@@ -61,7 +61,7 @@ static __global__ void __launch_bounds__(cuda_threads)
     muon_momentum_kernel(detail::muon_arrays<real> arrays, op::step_hyperparameters<optimizer, real> const* hyper) {
   __shared__ block_reduction<double>::memory shared;
   auto const& h = hyper->decays(arrays.decays);
-  auto const scale = static_cast<real>(arrays.clip[1]), share = h.share;
+  auto const scale = static_cast<real>(arrays.norm_and_scale[1]), share = h.share;
   bool const nesterov = h.nesterov;
   auto const parts = static_cast<std::int64_t>(gridDim.x), part = static_cast<std::int64_t>(blockIdx.x);
   auto const begin = part_begin(arrays.count, parts, part), end = part_begin(arrays.count, parts, part + 1);
@@ -128,10 +128,10 @@ template <class optimizer, class architecture> struct kernel<op::muon<optimizer>
     return {.scratch = gemm_workspace, .launches = 3 + steps * gemms.launches()};
   }
   template <class real>
-  static void run(call_of<op::muon<optimizer>> const& c, tensor<real const> gradient, tensor<double const> clip,
-                  tensor<std::uint8_t const> bytes, tensor<real const> weight, tensor<real const> momentum,
-                  tensor<real> new_weight, tensor<real> new_momentum, tensor<real> scratch, tensor<real> gram,
-                  tensor<real> polynomial) {
+  static void run(call_of<op::muon<optimizer>> const& c, tensor<real const> gradient,
+                  tensor<double const> norm_and_scale, tensor<std::uint8_t const> bytes, tensor<real const> weight,
+                  tensor<real const> momentum, tensor<real> new_weight, tensor<real> new_momentum, tensor<real> scratch,
+                  tensor<real> gram, tensor<real> polynomial) {
     auto& context = *c.parameters.context;
     auto const* const hyper = reinterpret_cast<op::step_hyperparameters<optimizer, real> const*>(bytes.data);
     detail::muon_gemms const gemms{weight.shape().extent[0], weight.shape().extent[1]};
@@ -142,7 +142,7 @@ template <class optimizer, class architecture> struct kernel<op::muon<optimizer>
                                      momentum.data,
                                      new_momentum.data,
                                      new_weight.data,
-                                     clip.data,
+                                     norm_and_scale.data,
                                      c.template scratch_as<double>(),
                                      weight.count,
                                      c.options.decays};

@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Muon's update of one matrix [rows, columns], as `optimizer::muon` defines it. Inputs: the gradient, clip
+/// Muon's update of one matrix [rows, columns], as `optimizer::muon` defines it. Inputs: the gradient, norm_and_scale
 /// [norm, scale] (op::clip_coefficient or op::tensor_scale), `step_hyperparameters` as bytes, the matrix and its
 /// momentum. Outputs: the new matrix, the new momentum, and three scratch matrices: one [rows, columns] and two
 /// [side, side], where side is the smaller of rows and columns. The inputs keep their values. The op also writes its

@@ -25,7 +25,7 @@ CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t rando
 /// concatenation of the ranks' ranges (see op::round_stochastically); indices outside of x are skipped.
 struct round_stochastically_elements {
   float const* x;
-  double const* clip; // [norm, scale]; if scale is 0, y keeps its value
+  double const* norm_and_scale; // [norm, scale]; if scale is 0, y keeps its value
   bfloat16* y;
   std::int64_t first, count; // index of x[0] in this tensor or concatenation; number of elements of x
   int random_key;            // random key of the parameter
@@ -33,7 +33,7 @@ struct round_stochastically_elements {
   step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    if (clip[1] == 0) return;
+    if (norm_and_scale[1] == 0) return;
     auto const draw = first / 8 + i;
     auto const bits = random_stream{parameters->seed, parameters->step, random_key, iteration}.draw(draw >> 32, draw);
     // Constant indices keep the words in registers.
@@ -49,15 +49,15 @@ private:
 };
 
 template <class device> struct kernel<op::round_stochastically, device> {
-  static void run(call_of<op::round_stochastically> const& c, tensor<float const> x, tensor<double const> clip,
-                  tensor<bfloat16> y) {
+  static void run(call_of<op::round_stochastically> const& c, tensor<float const> x,
+                  tensor<double const> norm_and_scale, tensor<bfloat16> y) {
     constexpr int first_key = 0x800000; // the random keys of dropout nodes are lower
     auto const shard_elements = x.shape().elements(), range_elements = c.options.elements; // numbers of elements
     auto const shard_begin = shard_elements == range_elements ? 0 : c.parameters.zero->rank() * shard_elements;
     auto const range_begin = c.options.divided ? c.parameters.tensor->rank() * range_elements : 0;
     auto const first = range_begin + shard_begin;
     for_elements(device{}, c, (first + y.count + 7) / 8 - first / 8,
-                 round_stochastically_elements{x.data, clip.data, y.data, first, y.count,
+                 round_stochastically_elements{x.data, norm_and_scale.data, y.data, first, y.count,
                                                first_key + c.options.parameter, c.iteration,
                                                parameters_on(device{}, c)});
   }

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// of rounding up is (x - below) / (above - below), so the expected value is x, and small updates are not lost on
 /// average (Zamirai et al. 2021, "Revisiting BFloat16 Training"). An x that is a bf16 value keeps its value. The random
 /// bits depend only on seed, step, parameter, iteration and the index of the element in the full tensor or, if a tensor
-/// group divides the parameter, in the concatenation of the ranks' ranges. Inputs: the weight and clip [norm, scale]
+/// group divides the parameter, in the concatenation of the ranks' ranges. Inputs: the weight and norm_and_scale [2]
 /// (op::clip_coefficient or op::tensor_scale). If scale is 0, the output keeps its value.
 struct round_stochastically {
   struct options {

@@ -63,13 +63,13 @@ template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
   static constexpr int fields = op::fields;
 
   template <class stored, class... states>
-  static void run(call_of<op> const& c, tensor<stored const> gradient, tensor<double const> clip,
+  static void run(call_of<op> const& c, tensor<stored const> gradient, tensor<double const> norm_and_scale,
                   tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
-    if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
+    if (norm_and_scale[1] == 0) return; // the gradient norm is not finite: skip the update
     void* const data[] = {state.data...};
     auto const& hyperparameters = constrain::op::hyperparameters_of<optimizer, stored>(hyper);
     block_update<stored> const u{hyperparameters.decays(c.options.decays), hyperparameters.step,
-                                 static_cast<stored>(clip[1])};
+                                 static_cast<stored>(norm_and_scale[1])};
 
     auto const elements = weight.shape().elements();
     auto const used_elements = detail::used_elements(c, c.options, elements);

@@ -96,19 +96,19 @@ struct quantized_lanes {
 template <class optimizer, class stored, int... field>
 static __global__ void __launch_bounds__(cuda_threads)
     quantized_update_kernel(detail::quantized_operands<stored, sizeof...(field)> x,
-                            detail::quantized_maps<optimizer> maps, double const* clip,
+                            detail::quantized_maps<optimizer> maps, double const* norm_and_scale,
                             op::step_hyperparameters<optimizer, stored> const* hyper, bool decays) {
   using lanes = detail::quantized_lanes;
   using maps_of = detail::quantized_maps<optimizer>;
   constexpr int block = op::quantized_update<optimizer>::block;
   static_assert(block == 32 * lanes::per_lane && block == cuda_threads && block == dynamic_map::codes);
-  if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
+  if (norm_and_scale[1] == 0) return; // the gradient norm is not finite: skip the update
   __shared__ float values[maps_of::count][block];
   CT_UNROLL
   for (int map = 0; map < maps_of::count; ++map) values[map][threadIdx.x] = maps.maps[map].values()[threadIdx.x];
   __syncthreads();
   auto const prepared = decays ? hyper->decaying : hyper->other;
-  auto const scale = static_cast<stored>(clip[1]);
+  auto const scale = static_cast<stored>(norm_and_scale[1]);
   auto const stride = static_cast<std::int64_t>(gridDim.x) * (cuda_threads / 32);
   for (std::int64_t instance = blockIdx.y; instance < x.instances; instance += gridDim.y)
     for (auto b = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32; b * block < x.used;
@@ -139,7 +139,7 @@ template <class optimizer, class architecture> struct kernel<op::quantized_updat
   static constexpr int fields = op::fields;
 
   template <class stored, class... states>
-  static void run(call_of<op> const& c, tensor<stored const> gradient, tensor<double const> clip,
+  static void run(call_of<op> const& c, tensor<stored const> gradient, tensor<double const> norm_and_scale,
                   tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
     void* const data[] = {state.data...};
     auto const elements = weight.shape().elements();
@@ -150,13 +150,14 @@ template <class optimizer, class architecture> struct kernel<op::quantized_updat
     }
     x.used = detail::used_elements(c, c.options, elements);
     x.instances = elements == 0 ? 0 : weight.count / elements;
-    start(c, x, clip, hyper, std::make_integer_sequence<int, fields>{});
+    start(c, x, norm_and_scale, hyper, std::make_integer_sequence<int, fields>{});
   }
 
 private:
   template <class stored, int... field>
   static void start(call_of<op> const& c, detail::quantized_operands<stored, fields> const& x,
-                    tensor<double const> clip, tensor<std::uint8_t const> hyper, std::integer_sequence<int, field...>) {
+                    tensor<double const> norm_and_scale, tensor<std::uint8_t const> hyper,
+                    std::integer_sequence<int, field...>) {
     if (x.used == 0 || x.instances == 0) return;
     auto const blocks = blocks_for(op::blocks(x.used), cuda_threads / 32);
     auto const instances = static_cast<unsigned>(std::min<std::int64_t>(x.instances, 65535));
@@ -164,7 +165,8 @@ private:
         reinterpret_cast<constrain::op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
     cuda_launch(*c.parameters.context, dim3(blocks, instances), cuda_threads,
                 quantized_update_kernel<optimizer, stored, field...>, x,
-                detail::quantized_maps<optimizer>::copy_from_host(), clip.data, hyperparameters, c.options.decays);
+                detail::quantized_maps<optimizer>::copy_from_host(), norm_and_scale.data, hyperparameters,
+                c.options.decays);
   }
 };
 

@@ -57,9 +57,9 @@ struct quantized_update_options {
 /// computes with the decoded values, in the type of the weight. The new weight is computed from the new state before
 /// the state is rounded to the nearest codes.
 ///
-/// Inputs: gradient, clip [norm, scale] (op::clip_coefficient or op::tensor_scale), and `step_hyperparameters` as
+/// Inputs: gradient, norm_and_scale [2] (op::clip_coefficient or op::tensor_scale), and `step_hyperparameters` as
 /// bytes. Outputs, which are also read: the weight, the codes of each field (u8, in the shape of the weight), and the
-/// scales of each field (f32, one per block). If the scale in clip is 0, the outputs keep their values.
+/// scales of each field (f32, one per block). If the scale in norm_and_scale is 0, the outputs keep their values.
 template <class optimizer> struct quantized_update {
   using options = quantized_update_options;
   static constexpr char const* name = "quantized_update";

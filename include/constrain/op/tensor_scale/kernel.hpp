@@ -10,25 +10,25 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// `squares` to 0 before it adds to one of them, since the first write of an accumulator must define all its elements.
 struct tensor_scale_element {
   double const* squared_norm;
-  double* clip; // [norm, scale]
+  double* norm_and_scale; // [norm, scale]
   double* squares;
-  std::int64_t gradients, index; // number of elements of `squares`; index of the element to add to
-  bool zeroes;                   // whether this is the first call in a run of the program
+  std::int64_t gradient_count, index; // number of elements of `squares`; index of the element to add to
+  bool zeroes;                        // whether this is the first call in a run of the program
 
   CT_HOST_DEVICE void operator()(std::int64_t) const {
     if (zeroes)
-      for (std::int64_t i = 0; i < gradients; ++i) squares[i] = 0;
+      for (std::int64_t i = 0; i < gradient_count; ++i) squares[i] = 0;
     squares[index] += *squared_norm;
-    clip[0] = math::sqrt(*squared_norm);
-    clip[1] = math::finite(clip[0]) ? 1 : 0;
+    norm_and_scale[0] = math::sqrt(*squared_norm);
+    norm_and_scale[1] = math::finite(norm_and_scale[0]) ? 1 : 0;
   }
 };
 
 template <class device> struct kernel<op::tensor_scale, device> {
-  static void run(call_of<op::tensor_scale> const& c, tensor<double const> squared_norm, tensor<double> clip,
+  static void run(call_of<op::tensor_scale> const& c, tensor<double const> squared_norm, tensor<double> norm_and_scale,
                   tensor<double> squares) {
-    tensor_scale_element const body{squared_norm.data, clip.data,       squares.data,
-                                    squares.count,     c.options.index, !c.add_to(1)};
+    tensor_scale_element const body{squared_norm.data, norm_and_scale.data, squares.data,
+                                    squares.count,     c.options.index,     !c.add_to(1)};
     for_elements(device{}, c, 1, body);
   }
 };

@@ -38,18 +38,18 @@ __device__ void update_pack(entry_type const& entry, std::int64_t i, stored scal
 } // namespace detail
 
 /// Updates several parameters in one launch. A block updates up to `update_chunk` elements of one parameter. Merged
-/// calls must have the same `clip` and `hyper`: the last call passes them.
+/// calls must have the same `norm_and_scale` and `hyper`: the last call passes them.
 template <class optimizer, class stored, class state, int... field>
 static __global__ void __launch_bounds__(cuda_threads)
-    update_kernel(multi_tensor<detail::update_entry<stored, state, sizeof...(field)>> tensors, double const* clip,
-                  op::step_hyperparameters<optimizer, stored> const* hyper) {
+    update_kernel(multi_tensor<detail::update_entry<stored, state, sizeof...(field)>> tensors,
+                  double const* norm_and_scale, op::step_hyperparameters<optimizer, stored> const* hyper) {
   constexpr int n = pack_of<stored>;
   constexpr std::integer_sequence<int, field...> fields{};
-  if (clip[1] == 0) return; // the gradient norm is not finite: skip the update
+  if (norm_and_scale[1] == 0) return; // the gradient norm is not finite: skip the update
   auto const& entry = tensors.entry_of_block(blockIdx.x);
   auto const prepared = entry.decays ? hyper->decaying : hyper->other;
   auto const step = hyper->step;
-  auto const scale = static_cast<stored>(clip[1]);
+  auto const scale = static_cast<stored>(norm_and_scale[1]);
   auto const begin = static_cast<std::int64_t>(blockIdx.x - entry.first_block) * detail::update_chunk;
   auto const end = begin + detail::update_chunk < entry.count ? begin + detail::update_chunk : entry.count;
   auto const thread = static_cast<std::int64_t>(threadIdx.x);
@@ -74,8 +74,9 @@ template <class optimizer, class architecture> struct kernel<op::update<optimize
     return {.merged = tensors_of<float>::capacity};
   }
   template <class stored, class... states>
-  static void run(call_of<op::update<optimizer>> const& c, tensor<stored const> gradient, tensor<double const> clip,
-                  tensor<std::uint8_t const> hyper, tensor<stored> weight, states... state) {
+  static void run(call_of<op::update<optimizer>> const& c, tensor<stored const> gradient,
+                  tensor<double const> norm_and_scale, tensor<std::uint8_t const> hyper, tensor<stored> weight,
+                  states... state) {
     constexpr int fields = sizeof...(states);
     auto& context = *c.parameters.context;
     static_assert(tensors_of<stored>::capacity == tensors_of<float>::capacity);
@@ -84,17 +85,17 @@ template <class optimizer, class architecture> struct kernel<op::update<optimize
     if (c.more_tensors_follow) return;
     auto const* const hyperparameters =
         reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
-    start(context, tensors, clip.data, hyperparameters, std::make_integer_sequence<int, fields>{});
+    start(context, tensors, norm_and_scale.data, hyperparameters, std::make_integer_sequence<int, fields>{});
   }
 
 private:
   template <class stored, int... field>
-  static void start(cuda_context& context, tensors_of<stored>& tensors, double const* clip,
+  static void start(cuda_context& context, tensors_of<stored>& tensors, double const* norm_and_scale,
                     op::step_hyperparameters<optimizer, stored> const* hyper, std::integer_sequence<int, field...>) {
     auto const blocks = tensors.place_blocks(
         [](auto const& entry) { return (entry.count + detail::update_chunk - 1) / detail::update_chunk; });
     cuda_launch(context, dim3(blocks), cuda_threads, update_kernel<optimizer, stored, state_of<stored>, field...>,
-                tensors, clip, hyper);
+                tensors, norm_and_scale, hyper);
   }
 };
 

@@ -77,7 +77,7 @@ struct update_options {
 };
 
 /// The update of one parameter, element by element: `optimizer::update` computes the new weight and state from the
-/// weight, the state and gradient * scale. Inputs: gradient, clip [norm, scale] (op::clip_coefficient or
+/// weight, the state and gradient * scale. Inputs: gradient, norm_and_scale [2] (op::clip_coefficient or
 /// op::tensor_scale), and `step_hyperparameters` as bytes. Outputs, which are also read: the weight and the fields of
 /// the optimizer state. If scale is 0, the outputs keep their values.
 template <class optimizer> struct update {
