@@ -16,12 +16,18 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 namespace detail {
 
-/// For each of `names`, the index of the first that equals it.
-[[gnu::cold]] CONSTRAIN_INLINE std::vector<std::uint32_t> first_equal(std::vector<std::string_view> const& names) {
+/// The indices of `names` in the order of the names. Equal names keep their order.
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<std::uint32_t> order_of(std::vector<std::string_view> const& names) {
   std::vector<std::uint32_t> order(names.size());
   std::iota(order.begin(), order.end(), 0u);
   constrain::detail::heap_sort(
       order, [&](std::uint32_t a, std::uint32_t b) { return names[a] < names[b] || (names[a] == names[b] && a < b); });
+  return order;
+}
+
+/// For each of `names`, the index of the first that equals it.
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<std::uint32_t> first_equal(std::vector<std::string_view> const& names) {
+  auto const order = order_of(names);
   std::vector<std::uint32_t> first(names.size());
   for (std::size_t k = 0; k < order.size(); ++k) {
     bool const repeated = k > 0 && names[order[k]] == names[order[k - 1]];
@@ -45,27 +51,27 @@ namespace detail {
     throw error({"the index '", source, "' has ", text.size(), " bytes, but an index has at most ", maximum_bytes,
                  "; get the file again"});
   auto const map = json::parse(text, source)["weight_map"];
-  safetensors_index result;
-  std::vector<std::string_view> file_of; // by tensor, in the order of the index
+  std::vector<std::string_view> names, files; // of each tensor, in the order of the index
   for (auto const& [name, file] : map.members()) {
-    if (result.tensors.size() == safetensors_maximum_names)
+    if (names.size() == safetensors_maximum_names)
       throw error(
           {"the index '", source, "' lists more than ", safetensors_maximum_names, " tensors; get the file again"});
-    file_of.push_back(file.string());
-    if (!valid_file_name(file_of.back()) || !file_of.back().ends_with(".safetensors"))
+    names.push_back(name), files.push_back(file.string());
+    if (!valid_file_name(files.back()) || !files.back().ends_with(".safetensors"))
       throw error(
-          {"the index '", source, "' has the tensor '", name, "' in the file '", file_of.back(),
+          {"the index '", source, "' has the tensor '", name, "' in the file '", files.back(),
            "', which is not a name of letters, digits, '.', '_' and '-' that ends with .safetensors; get the index "
            "again"});
-    result.tensors.push_back({std::string(name), 0});
   }
-  if (result.tensors.empty()) throw error({"the index '", source, "' lists no tensor; get the file again"});
-  auto const first_of = detail::first_equal(file_of);
-  for (std::size_t i = 0; i < file_of.size(); ++i) {
-    if (first_of[i] == i) result.files.emplace_back(file_of[i]);
-    result.tensors[i].file = first_of[i] == i ? result.files.size() - 1 : result.tensors[first_of[i]].file;
+  if (names.empty()) throw error({"the index '", source, "' lists no tensor; get the file again"});
+  safetensors_index result;
+  auto const first = detail::first_equal(files);
+  std::vector<std::uint32_t> position(names.size()); // in `result.files`, of each tensor's file
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (first[i] == i) result.files.emplace_back(files[i]);
+    position[i] = first[i] == i ? static_cast<std::uint32_t>(result.files.size() - 1) : position[first[i]];
   }
-  constrain::detail::heap_sort(result.tensors, [](entry const& a, entry const& b) { return a.name < b.name; });
+  for (auto const i : detail::order_of(names)) result.tensors.push_back({std::string(names[i]), position[i]});
   return result;
 }
 
