@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Elements per task of a thread. With fewer elements, starting the task would take longer than the work.
+/// Elements per task of a thread: enough that starting the task takes little time compared with the work.
 inline constexpr std::int64_t adafactor_chunk = 4096;
 
 /// The sum of `term(begin, end)` over the chunks [0, chunk), [chunk, 2 * chunk), ... of [0, count). Several threads
@@ -80,7 +80,7 @@ template <class real> struct adafactor_matrix {
         m.new_row[r] = average_of(h, m.row[r], sum / static_cast<double>(m.columns));
       }
     });
-    constexpr std::int64_t width = 64; // columns per chunk: their sums stay in registers
+    constexpr std::int64_t width = 64; // columns per chunk: their sums stay in the L1 cache
     parallel_chunks(columns, width, [=](std::int64_t begin, std::int64_t end) {
       double sum[width]{};
       for (std::int64_t r = 0; r < m.rows; ++r) {

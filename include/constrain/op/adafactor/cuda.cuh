@@ -6,11 +6,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The number of parts in which `count` elements are summed. It depends only on the count, so that sums are
-/// reproducible.
+/// The number of parts in which `count` elements are summed, at most 1024. It depends only on the count, so that sums
+/// are reproducible.
 constexpr std::int64_t adafactor_parts(std::int64_t count) {
   constexpr std::int64_t part_elements = 4 * cuda_threads,
-                         max_parts = 1024; // elements of a part; maximum number of parts
+                         max_parts = 1024; // elements of a part, unless there would be more than `max_parts`
   auto const parts = (count + part_elements - 1) / part_elements;
   return parts < max_parts ? parts : max_parts;
 }
@@ -25,7 +25,7 @@ template <class real> struct adafactor_vectors {
   double *weight_squares, *update_squares; // [parts]: sums of the squares of the weights, and of the update
   adafactor_sizes* sizes;
 
-  /// Element i of the update, before the multiplication by `adafactor_sizes::size`.
+  /// Element i of the update, before the multiplication by `adafactor_sizes::clipped_rate`.
   __device__ real direction(std::int64_t i) const {
     return gradient[i] * static_cast<real>(norm_and_scale[1]) / math::sqrt(new_squares[i]);
   }

@@ -50,7 +50,7 @@ template <class real> struct adafactor_elements {
 
 } // namespace detail
 
-// to[0] = the sizes of a parameter of `count` elements, from `parts` partial sums of the squares of its weights and of
+// *sizes = the sizes of a parameter of `count` elements, from `parts` partial sums of the squares of its weights and of
 // its update. One block.
 template <class sum>
 static __global__ void __launch_bounds__(cuda_threads)

@@ -96,7 +96,7 @@ struct attention {
                           "dimensions or an extent is `got` instead of `expected`");
   };
   /// Refused: lengths that are not i32 or not of shape [sequences]. `expected`: the number of sequences. `got`: the
-  /// number of integers.
+  /// number of elements of the lengths.
   template <diagnosis d> struct lengths_do_not_fit {
     static_assert(d.ok(),
                   "ct::self_attention: lengths must be integers of shape [sequences]; declare the model's "
@@ -104,7 +104,7 @@ struct attention {
                   "of tokens in documents, set .documents");
   };
   /// Refused: positions that are not i32 or not of shape [sequences, tokens], and `.documents` without positions.
-  /// `expected` and `got`: the numbers of integers.
+  /// `expected` and `got`: the numbers of positions; `got` is 0 without positions.
   template <diagnosis d> struct positions_do_not_fit {
     static_assert(d.ok(), "ct::self_attention: with .documents, the positions of the tokens in their documents must be "
                           "integers of shape [sequences, tokens]; declare the model's input as {.name = \"positions\"} "
@@ -167,7 +167,8 @@ struct attention {
     return result;
   }
   /// Changes the options for one rank, which computes a range of the heads. Returns false if the query heads or the
-  /// key-value heads cannot be divided evenly over the ranks, or if input 0 has several parts.
+  /// key-value heads cannot be divided evenly over the ranks, or if input 0 has several parts. Refuses fewer heads than
+  /// ranks.
   static constexpr bool divide(options& o, division& d) {
     if (o.heads < d.ranks) return d.refuse<fewer_heads_than_ranks>(d.ranks, o.heads);
     bool const is_possible = d.parts.extents.size() == 1 && o.heads % d.ranks == 0 && o.key_value_heads % d.ranks == 0;

@@ -5,7 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Number of elements of an exchange buffer. Ops with an exchange buffer exchange larger tensors in several slices.
+/// Number of elements of the exchange buffer of reduce_scatter, all_reduce and tensor_sum. These ops exchange larger
+/// tensors in several slices. For tensor_gather, it is the maximum, unless a single row has more elements.
 inline constexpr std::int64_t exchange_elements = 1 << 18;
 
 /// Gathers the full tensor from its shards on the ranks of `step_parameters::zero`, which together hold all shards:

@@ -21,8 +21,8 @@ double cross_entropy_of(stored const* logits, std::int32_t label, arithmetic<sto
 }
 
 /// dlogits = `scale` times the gradient of the loss of one row with respect to the row's logits; 0 for an ignored
-/// label, whatever the logits. The label `classes` is in none of the columns, as in one rank's range of the classes. logits and dlogits
-/// [classes] may share memory.
+/// label, whatever the logits are. `label`: `ignored_label`, the column of the label, or `classes` if another rank has
+/// the label's logit. logits and dlogits [classes] may share memory.
 template <class stored, class accumulate = arithmetic<stored>>
 void cross_entropy_gradient_of(stored const* logits, std::int64_t classes, std::int32_t label, accumulate log_sum_exp,
                                std::type_identity_t<accumulate> scale, stored* dlogits) {

@@ -23,7 +23,7 @@ template <int n, class stored> struct loss_rows {
   __device__ std::int32_t label() const { return labels[blockIdx.x]; }
   /// Calls f(i, values) for this thread's packs of n elements, then f(i, last) with an array of one element, if this
   /// thread has an element after the last pack; i is the index of the first element of the array. Except in fp64, two
-  /// packs are loaded before the first is used.
+  /// packs are loaded before the first is used, if the thread has two left.
   template <class function> __device__ void for_each_pack(function const& f) const {
     auto const packed_count = classes - classes % n;
     accumulate values[n], last[1];
@@ -102,8 +102,8 @@ __device__ double loss_of_row(loss_rows<n, stored> const& rows, logit_statistics
 }
 
 /// dlogits = the gradient of the loss of the block's row with respect to the row's logits, times `scale`; 0 for an
-/// ignored label, whatever the logits. `dlogits`: the row of dlogits, which may be the row of logits. All threads of
-/// the block must take part.
+/// ignored label, whatever the logits are. `dlogits`: the row of dlogits, which may be the row of logits. All threads
+/// of the block must take part.
 template <int n, class stored, class accumulate>
 __device__ void write_gradient_of_row(loss_rows<n, stored> const& rows, accumulate log_sum_exp, double scale,
                                       stored* dlogits) {
@@ -163,7 +163,8 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 /// Calls f(rows) with the rows of logits for a kernel, a `loss_rows`. `packs`: whether the kernel's other arrays allow
-/// accesses of several elements; if the logits do not, `rows` has one logit per access.
+/// accesses of several elements. If these arrays or the logits do not, and always in fp64, `rows` has one logit per
+/// access.
 template <class stored, class function>
 void with_loss_rows(tensor<stored const> logits, tensor<std::int32_t const> labels,
                     cross_entropy_options const& options, bool packs, function const& f) {

@@ -6,7 +6,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// dropout and add fused: a, b, p -> a + dropout(b, p), element by element; a and b have the same shape, and p is a
-/// scalar (fp64). The pass `fuse` inserts this op where a layer's output is added to the residual stream.
+/// scalar (fp64). The pass `fuse` inserts this op for a dropout whose result only an add reads.
 struct dropout_add {
   static constexpr char const* name = "dropout_add";
   static constexpr unsigned in_place = 0b11;

@@ -11,7 +11,7 @@ namespace detail {
 inline constexpr int embedding_warps = cuda_threads / 32;              // warps of a block
 inline constexpr int embedding_loads = 16;                             // positions that a lane checks per round
 inline constexpr int embedding_round = cuda_threads * embedding_loads; // positions that a block checks per round
-// up to this many rows of a token in a round are added by one warp, more by all
+// Up to this many rows of a token in a round are added by one warp, more by the block, with one thread per column.
 inline constexpr int max_warp_rows = 32;
 
 /// The number of set bits, and the index of the lowest one, for an `x` that is not 0.
@@ -134,7 +134,8 @@ __device__ void add_rows_of_token(embedding_matches const& matches, int match, i
   if (stores) store_pack(sums, to);
 }
 
-/// Like add_rows_of_token, but for all warps of a block, with one column per thread: for a token with many rows.
+/// Like add_rows_of_token, but with one column per thread, for a token with many rows. All warps of the block call it;
+/// for threads beyond the block's last column, `stores` is false.
 template <class stored, class accumulate>
 __device__ void add_many_rows(embedding_matches const& matches, int match, int count, stored const* dy,
                               std::int64_t width, accumulate* to, bool stores) {
@@ -161,7 +162,8 @@ __device__ void add_many_rows(embedding_matches const& matches, int match, int c
 
 // dtable[token] += the sum of dy over the positions of the token. Block (i, j) handles the tokens of bucket i, and 32 n
 // columns. It adds the rows in the order of the positions, without atomics, so that all runs give bit-identical
-// results. One warp adds the rows of a token; if a round has more than `max_warp_rows` rows of the token, all warps do.
+// results. One warp adds the rows of a token; if a round has more than `max_warp_rows` rows of the token, the block
+// adds them, with one thread per column.
 template <int n, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, sizeof(stored) < 4 ? 3 : 1)
     embedding_gradient_kernel(stored const* dy, detail::token_buckets buckets, std::int64_t width, accumulate* dtable) {

@@ -109,7 +109,7 @@ private:
   }
   /// Heads per sequence whose gradients the kernel computes: key-value heads for dk and dv, query heads for dq.
   __device__ int heads() const { return of_keys ? c_.heads / c_.group : c_.heads; }
-  /// The inner tokens that the mask pairs, as query and key, with at least one of this warp's rows or, if `of_all`,
+  /// The inner tokens that the mask pairs, as query and key, with at least one of this warp's rows or, if `common`,
   /// with all of them.
   __device__ token_range<int> compute_range(bool common) const {
     int const first = first_ + row_, last = c_.last_of(first, warp_rows);
@@ -334,8 +334,8 @@ private:
 
 } // namespace detail
 
-// Computes the gradients of flash attention (Dao 2023, algorithm 2), without atomic additions: each block computes
-// complete rows of its results. With `of_keys`, they are dk and dv of a tile of keys, summed over the query heads that
+// Computes the gradients of flash attention (Dao 2023, algorithm 2), without atomic additions: each block adds up all
+// contributions to its results. With `of_keys`, they are dk and dv of a tile of keys, summed over the query heads that
 // share them, in the order of these heads. Without, they are dq of a tile of queries, and -sum(dy y) of each of these
 // queries, which the kernel with `of_keys` reads.
 template <bool of_keys, class stored, class accumulate, int width>
