@@ -10,8 +10,9 @@ namespace detail {
 
 inline constexpr int norm_group = 4 * norm_warps; // rows that a block of the gradient's kernel handles at a time
 
-/// The arrays of layer_norm: a, b, sum and y [rows, width], weight and bias [width], mean and rstd [rows]. The row to
-/// normalize is a plus the addend, which is stored in `sum`. Without an addend, `b` and `sum` are null, and `a` is x.
+/// The arrays of layer_norm: a, b, sum and y [rows, width], weight and bias [width], mean and rstd [rows]. With an
+/// addend, the kernel stores a plus the addend in `sum`, and normalizes `sum`. Without an addend, `b` and `sum` are
+/// null, and the kernel normalizes a.
 template <class stored, class accumulate> struct layer_norm_arrays {
   stored const *a, *b;
   accumulate const *weight, *bias;
@@ -214,8 +215,9 @@ static __global__ void __launch_bounds__(cuda_threads, 2)
 
 namespace detail {
 
-/// Launches layer_norm_kernel with `arrays` and the addend `argument`. With aligned operands, the kernel accesses
-/// packs of 16 bytes, and, except in fp64, holds rows of up to 64 elements per lane in registers.
+/// Launches layer_norm_kernel with `arrays` and the addend `argument`. If every row of every array begins at a multiple
+/// of 16 bytes, and the addend takes packs, the kernel accesses packs of 16 bytes, and, except in fp64, holds rows of
+/// up to 2048 elements (64 per lane) in registers.
 template <class addend, class stored, class accumulate>
 void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& arrays, addend const& argument,
                     tensor<stored> y, double epsilon) {
@@ -235,8 +237,9 @@ void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& 
 }
 
 /// Launches the kernel of layer_norm_gradient with `arrays`, whose dweight and dbias this function sets. If the
-/// operand dweight is [parts, width], the kernel writes one part per block there; otherwise it writes the parts to the
-/// scratch memory, and a second kernel sums them, or adds the sums if `c` says so.
+/// operand dweight is [parts, width], the kernel overwrites it and dbias, one part per block; otherwise it writes the
+/// parts to the scratch memory, and a second kernel stores their sums in dweight and dbias, or adds the sums there if
+/// `c` says so.
 template <bool adds, class stored, class accumulate>
 void run_layer_norm_gradient(call const& c, layer_norm_gradient_arrays<stored, accumulate> arrays, tensor<stored> dx,
                              tensor<accumulate> dweight, tensor<accumulate> dbias) {

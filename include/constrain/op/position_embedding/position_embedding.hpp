@@ -54,7 +54,7 @@ struct position_embedding {
 
 /// Options of `position_embedding`.
 struct position_embedding_options {
-  int context = 0;      // rows of the table, at least 1: the maximum number of tokens of a sequence
+  int context = 0;      // rows of the table, at least 1: one row per position
   double stddev = 0.02; // standard deviation of the initial table (normal distribution with mean 0), in [0, 1e30]
 };
 

@@ -60,10 +60,11 @@ struct rotary_table {
 ///     y[j]                  = x[j] cos - x[head width / 2 + j] sin
 ///     y[head width / 2 + j] = x[head width / 2 + j] cos + x[j] sin
 ///
-/// x [sequences, tokens, heads * head width], table [tokens or more, head width] from `rotary_table` -> the shape of x.
-/// Input 2, if present, is the position of each token, [sequences, tokens] (i32): the row of the table that the token
-/// uses. Without it, the position of a token is its index in the sequence. The pairs are the pairs of Llama in Hugging
-/// Face Transformers, not adjacent elements as in the paper. The gradient rotates back.
+/// x [sequences, tokens, heads * head width], table [rows, head width] from `rotary_table` -> the shape of x. Input 2,
+/// if present, is the position of each token, [sequences, tokens] (i32): the row of the table that the token uses.
+/// Without it, the position of a token is its index in the sequence, so the table must have at least as many rows as a
+/// sequence has tokens. The pairs are the pairs of Llama in Hugging Face Transformers, not adjacent elements as in the
+/// paper. The gradient rotates back.
 struct rotary_embedding {
   struct options {
     int head_width = 1; // elements of a head, equal to the width of the table

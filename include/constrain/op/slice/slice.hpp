@@ -51,7 +51,7 @@ struct slice {
   /// Refused: indices that x does not have. `expected`: the extent of x in the sliced dimension. `got`: the end of the
   /// slice, or `begin` if `begin` is negative or beyond the extent.
   template <diagnosis d> struct slice_is_out_of_range {
-    static_assert(d.ok(), "ct::slice: the slice begins or ends at `got`, outside of the dimension's indices, 0 to "
+    static_assert(d.ok(), "ct::slice: the slice begins or ends at `got`, but the dimension extends from 0 to "
                           "`expected`; choose a `begin` of at least 0 and a sum of `begin` and `extent` of at most "
                           "`expected`");
   };
@@ -101,8 +101,8 @@ struct slice {
 
 namespace detail {
 
-/// Refuses token ids and labels. The trainer checks the integers of an input against the tables that they index, but
-/// it does not follow integers through other ops.
+/// Refuses a value that holds integers, such as token ids, positions or integer labels. The trainer checks the integers
+/// of an input against the tables that they index, but it does not follow integers through other ops.
 constexpr void refuse_ids(value x, int line) {
   if (x.type() == dtype::i32) x.owner().program.fail(diagnosis_with<op::integers_instead_of_floats>(line));
 }

@@ -5,7 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Options of an op with outputs that are sums over rows (`op_info::row_sums`).
+/// Options of an op with outputs that are sums over rows (`op_info::row_sums`). An output in parts must not be an
+/// accumulator: CUDA kernels always overwrite it.
 struct row_sum_options {
   std::int64_t parts = 0; // 0: the sums over all rows; otherwise the sums over each of this many parts of the rows
 

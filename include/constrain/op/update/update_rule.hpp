@@ -79,9 +79,9 @@ public:
 
   /// Adds a state of the parameter, and returns it: a tensor of shape `s` and type `type` that keeps its value from
   /// step to step and is saved. `initial`: the value of all elements before the first step. `block`: number of elements
-  /// of the parameter that one element of the state describes. Each shard of a parameter begins at the start of a
-  /// block. Refused: a `name` that another state of the parameter, or of the part, has, and more names or values than
-  /// the program can hold.
+  /// of the parameter that one element of the state describes, a power of two of at most 1024 (`norm_chunk`), so that
+  /// each shard of the parameter begins at the start of a block. Refused: a `name` that another state of the parameter,
+  /// or of the part, has, and more names or values than the program can hold.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
     for (auto const& existing : program.values)
