@@ -3,6 +3,7 @@
 #include "constrain/op/assign/assign.hpp"
 #include "constrain/op/cast/cast.hpp"
 #include "constrain/op/concatenate/concatenate.hpp"
+#include "constrain/op/gradient_norm/chunk.hpp"
 #include "constrain/program/value.hpp"
 
 #include <string_view>
@@ -28,6 +29,13 @@ public:
   template <diagnosis d> struct state_named_twice {
     static_assert(d.ok(), "optimizer: its rule gives two states of a parameter the same name; give each state a "
                           "different name, for example by not averaging twice");
+  };
+
+  /// The rule adds a state whose blocks do not divide the chunks in which parameters are divided over ranks.
+  template <diagnosis d> struct block_does_not_divide_a_chunk {
+    static_assert(d.ok(), "optimizer: an element of a state describes `got` elements of a parameter, but their number "
+                          "must divide `expected`, so that every rank's range begins at the start of a block; give a "
+                          "power of two of at most `expected` as `block`");
   };
 
   /// For a part of a parameter, a rule calls a function that needs the full parameter.
@@ -80,15 +88,17 @@ public:
   /// Adds a state of the parameter, and returns it: a tensor of shape `s` and type `type` that keeps its value from
   /// step to step and is saved. `initial`: the value of all elements before the first step. `block`: number of elements
   /// of the parameter that one element of the state describes, a power of two of at most 1024 (`norm_chunk`), so that
-  /// each shard of the parameter begins at the start of a block. Refused: a `name` that another state of the parameter,
-  /// or of the part, has, and more names or values than the program can hold.
+  /// each shard of the parameter begins at the start of a block. Refused: another `block`, a `name` that another state
+  /// of the parameter, or of the part, has, and more names or values than the program can hold.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
     for (auto const& existing : program.values)
       if (existing.role == role::state && existing.belongs_to == parameter_ && is_named(existing, name))
         program.fail(diagnosis_with<state_named_twice>(info().line));
+    bool const divides = block >= 1 && norm_chunk % block == 0;
+    if (!divides) program.fail(diagnosis_with<block_does_not_divide_a_chunk>(info().line, 0, norm_chunk, block));
     value_info state;
-    state.block = block;
+    state.block = divides ? block : 1;
     state.type = type;
     state.role = role::state;
     state.shape = s;
