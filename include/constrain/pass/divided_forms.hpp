@@ -55,8 +55,9 @@ private:
 
 } // namespace detail
 
-/// Tensor parallelism after differentiation: each call whose input 0 is divided becomes its op's `divided_form`, if the
-/// op has one. Element-wise calls work on each rank's range. Refused: other calls that need the full tensor.
+/// Tensor parallelism after differentiation: each call whose input 0 is a divided parameter, or the copy, gradient or
+/// state of one, becomes its op's `divided_form`, if the op has one. Element-wise calls work on each rank's range.
+/// Refused: other calls that need the full tensor.
 constexpr program use_divided_forms(program const& p) {
   detail::divided_values values(p);
   return rewrite(p, [&](builder& out, node const& n, int) {

@@ -49,8 +49,9 @@ constexpr bool dies_at(program const& p, nest const& loops, view_roots const& ro
 
 } // namespace detail
 
-/// Lets output 0 of a call overwrite an input of the same size that no later node reads, if the op allows this
-/// (`op_info::in_place`). Accumulators, persistent values and views are left out.
+/// Lets output 0 of a call overwrite an input of the same size that no later node uses, if the op allows this
+/// (`op_info::in_place`). Accumulators, persistent values and views are left out; so are inputs that are loop-carried,
+/// written by the host or read after the run.
 constexpr program in_place(program const& p) {
   if (!p.failure.ok()) return p;
   program out = p;

@@ -8,8 +8,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The memory of a value in the arena, the one allocation that holds all values. Unused values have no
-/// buffer. Views, and values that another value overwrites in place, use the buffer of the other value.
+/// The memory of a value in the arena, the one allocation that holds all values. A value that does not persist and that
+/// no node uses has no buffer. A view, or a value that another value overwrites in place, has none either: it uses the
+/// buffer of the other value.
 struct buffer {
   /// Distance between the instances of a value along one axis.
   struct stride {

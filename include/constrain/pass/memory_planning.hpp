@@ -51,7 +51,7 @@ private:
   /// A summary of all references to one value that does not persist.
   struct value_usage {
     bool is_used = false;             // whether any node reads or writes the value
-    int scope = 0;                    // the innermost loop that contains the `scope_of` of every reference
+    int scope = 0;                    // the innermost loop that is or contains the `scope_of` of every reference
     int first = 0, last = 0;          // first and last node that refer to the value
     int carrying_loop = -1;           // the loop that carries a loop-carried value; -1: none, -2: several
     bool needs_all_instances = false; // whether the instance where the loop starts is used after the loop

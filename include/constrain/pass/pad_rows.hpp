@@ -91,8 +91,8 @@ private:
 /// For devices with tensor cores: pads the rows of activations that are operands or results of GEMMs if the length of a
 /// row is not a multiple of 16 bytes, such as logits of 50257 classes, and if every op that reads or writes them
 /// accepts strided rows. Loop-carried values, accumulators, views and values with views are not padded. The shapes of
-/// the values do not change, and no op reads or writes the padding. Each padded value needs one more value; in a
-/// program without capacity for it, the value is not padded.
+/// the values do not change, and no op reads or writes the padding. A padded value and the values that overwrite it in
+/// place need one more value together; in a program without capacity for it, they are not padded.
 constexpr program pad_rows(program const& p) {
   if (!p.failure.ok()) return p;
   return detail::row_padding(p).run();

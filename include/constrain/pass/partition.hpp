@@ -337,7 +337,8 @@ constexpr program partitioning::run() {
 /// each gradient is all-reduced before a node reads it (Li et al. 2020). With ZeRO (Rajbhandari et al. 2020), a sharded
 /// parameter (`stored_layout`) is gathered for the loop body that reads it, and a gradient is reduce-scattered after
 /// the body that computes it (stage 1: after all micro-batches). Element-wise updates work on shards. The loss is
-/// all-reduced. Sums add in rank order. Refused: calls whose operands the ranks cannot exchange (pass/refusals.hpp).
+/// all-reduced. Sums add in rank order, except the sums of gradients on CUDA devices with the run option reduce::fast.
+/// Refused: calls whose operands the ranks cannot exchange (pass/refusals.hpp).
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   if (p.tensor_ranks == 1) return detail::partitioning(p, parallelism).run();

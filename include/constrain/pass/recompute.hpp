@@ -53,7 +53,7 @@ private:
     return false;
   }
 
-  /// Splits the repeat's axis: iteration = segment * every + iteration_in_segment.
+  /// Splits the repeat's axis: iteration = segment * segment_length_ + iteration within the segment.
   constexpr void split_axis() {
     auto& p = out_.program;
     auto const original = p.axes[axis_];

@@ -46,7 +46,7 @@ template <diagnosis d> struct nothing_is_divided {
 template <diagnosis d> struct no_features_to_divide {
   static_assert(d.ok(),
                 "parallel::tensor: `expected` ranks can divide no layer and no vocabulary; no other layer may use "
-                "a layer's weight and bias, and a layer needs a number of features that the number of ranks divides; a "
+                "a layer's weight or bias, and a layer needs a number of features that the number of ranks divides; a "
                 "vocabulary needs at least as many rows as columns, and rows for every rank; choose other sizes or "
                 "fewer ranks, or leave the policy out");
 };

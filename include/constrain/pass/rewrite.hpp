@@ -23,7 +23,7 @@ constexpr void remove_nodes(program& p, bool const (&removed)[program::maximum_n
   p.nodes.count = kept;
 }
 
-/// Calls f(out, node, i) for each node of `from` with an index i in [begin, end), in order. f appends the node's
+/// Calls f(out, node, i) for each node of `source` with an index i in [begin, end), in order. f appends the node's
 /// replacement to `out`: the node itself to keep it, nothing to remove it. During each call to f, `out.enclosing` holds
 /// the axes of the loops around the node, so that new values get these axes; the nodes at the beginning and end of a
 /// loop count as outside of the loop.

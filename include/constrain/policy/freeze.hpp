@@ -80,8 +80,9 @@ struct freezes_by_role {
 } // namespace detail
 
 /// Does not train parameters of these roles. These parameters have no gradient and no optimizer state, are not part of
-/// the gradient norm, and do not decay. The default, `freeze<>`, trains all parameters. Refused: a role that is not a
-/// role of trainable parameters, and all five roles together.
+/// the gradient norm, and do not decay. The default, `freeze<>`, trains all parameters except those to which the model
+/// gives role::frozen. Refused: a role that is not a role of trainable parameters, all five roles together, and a model
+/// in which no trained parameter remains.
 template <role... roles> struct freeze : detail::freezes_by_role {
   using slot = slot_of::freezing;
   static constexpr slot value = slot::template of_roles<roles...>();
@@ -92,7 +93,8 @@ template <> struct freeze<> {
 };
 
 /// Trains only parameters of these roles: `train_only<role::bias>` is BitFit (Ben Zaken et al. 2022), and
-/// `train_only<role::head>` is a linear probe. Refused: a role that is not a role of trainable parameters, and no role.
+/// `train_only<role::head>` is a linear probe. Refused: a role that is not a role of trainable parameters, no role, and
+/// a model without a parameter of these roles.
 template <role... roles> struct train_only : detail::freezes_by_role {
   using slot = slot_of::freezing;
   static constexpr slot value = slot::template of_roles<roles...>().opposite();

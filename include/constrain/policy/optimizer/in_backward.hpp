@@ -26,7 +26,7 @@ namespace optimizer {
 /// after a step are the same as with `O`, bit for bit.
 ///
 /// The norm of all gradients is not known before the last gradient is complete. Therefore, if a tensor's gradient is
-/// not finite, only this tensor's update is skipped: `step_result::not_finite` names the parameter, and
+/// not finite, only this tensor's update is skipped: `step_result::not_finite` names the first such parameter, and
 /// `step_result::skipped` is false. `run_options::clip_norm` must be 0, and `trainer::gradient` throws. Refused at
 /// compile time: accumulate<N> with N > 1, precision::fp16, parallel::zero over more than one rank, and `in_backward`
 /// inside another optimizer.
