@@ -50,13 +50,14 @@ namespace detail {
   for (auto const& [name, file] : map.members()) {
     if (result.tensors.size() == safetensors_maximum_names)
       throw error(
-          {"the index '", source, "' lists more than ", safetensors_maximum_names, " tensors; get the file again"});
+          {"the index '", source, "' lists more than ", safetensors_maximum_names,
+           " tensors, the most that this library reads; use a model with fewer tensors"});
     file_of.push_back(file.string());
     if (!valid_file_name(file_of.back()) || !file_of.back().ends_with(".safetensors"))
       throw error(
           {"the index '", source, "' has the tensor '", name, "' in the file '", file_of.back(),
-           "', which is not a name of letters, digits, '.', '_' and '-' that ends with .safetensors; get the index "
-           "again"});
+           "', which is not a name of at most 128 letters, digits, '.', '_' and '-' that ends with .safetensors and "
+           "does not begin with '.'; give safetensors files with such names, and an index of them"});
     result.tensors.push_back({std::string(name), 0});
   }
   if (result.tensors.empty()) throw error({"the index '", source, "' lists no tensor; get the file again"});

@@ -30,7 +30,9 @@ struct step_record {
   bool skipped = false;         // a gradient was not finite, so no weight or optimizer state was updated
   // Of the evaluation after this step, if any. An accuracy exists only if evaluation counts correct predictions.
   std::optional<double> validation_loss{}, accuracy{};
-  std::vector<metric> validation_metrics{}; // the objective's metrics (model/metric) in the evaluation after this step
+  // Of the evaluation after this step: the objective's metrics (model/metric) and, for each set of
+  // `fit_options::further_validation`, its results, named after the set, such as "books/loss".
+  std::vector<metric> validation_metrics{};
   bool saved = false;                       // whether the run was saved to `fit_options::directory` after this step
   bool resumed = false;                     // whether a call to `fit` began with this step and continued earlier steps
   std::vector<metric> metrics{};            // user-defined metrics
