@@ -26,7 +26,7 @@ struct step_record {
   double seconds = 0;                                    // duration of this step, without the wait for data
   double tokens_per_second = 0; // `fit_result::tokens_per_second` over the steps of this call to `fit` up to this step
   double labels_per_second = 0; // `fit_result::labels_per_second` over the same steps; 0 if steps.jsonl lacks it
-  std::int64_t tokens = 0;      // valid labels of this step
+  std::int64_t tokens = 0;      // valid labels of this step, over all ranks
   bool skipped = false;         // a gradient was not finite, so no weight or optimizer state was updated
   // Of the evaluation after this step, if any. An accuracy exists only if evaluation counts correct predictions.
   std::optional<double> validation_loss{}, accuracy{};
