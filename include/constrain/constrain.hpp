@@ -1,6 +1,7 @@
 #pragma once
 
-// The library's public header: the trainer, `fit`, `compare`, corpora, models, objectives, layers, ops and policies.
+// The library's public header: the trainer, inference, `fit`, `compare`, data sets, models, objectives, metrics,
+// layers, ops, policies and schedules.
 
 #include "constrain/forward.hpp"
 

@@ -68,8 +68,9 @@ TEST_CASE("directory: file names cannot be paths, hidden, taken or the manifest"
   temporary_directory const scratch;
   directory_writer w(scratch / "c");
   w.write("a", "x");
-  auto const rest =
-      "' cannot name a file in '" + scratch / "c" + "'; use letters, digits, '.', '_', '-', and each name once";
+  auto const rest = "' cannot name a file in '" + scratch / "c" +
+                    "'; use at most 128 letters, digits, '.', '_' and '-', no '.' at the beginning, not the name "
+                    "manifest.json, and each name once";
   for (std::string const name : {"", ".", "..", "../a", "a/b", "/a", ".a", "a b", "\xc3\xa9", "manifest.json", "a"})
     CHECK(sentence([&] { w.write(name, "y"); }) == "'" + name + rest);
   CHECK(sentence([&] { w.write("a\n", "y"); }) == "'a?" + rest);

@@ -42,8 +42,8 @@ constexpr char const* name_of(joint_call c) {
 
 namespace detail {
 
-/// All-gather of one value per rank: all[r] becomes rank r's value. `values` has `world.size()` elements; the caller
-/// must have set all[world.rank()]. `type` must be trivially copyable.
+/// All-gather of one value per rank: values[r] becomes rank r's value. `values` has `world.size()` elements; the caller
+/// must have set values[world.rank()]. `type` must be trivially copyable.
 template <class type> void gather(communicator& world, type* values) {
   std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
   for (int rank = 0; rank < world.size(); ++rank) {

@@ -146,7 +146,7 @@ CONSTRAIN_INLINE void mpi::check(int status, char const* action) const {
 [[gnu::cold]] CONSTRAIN_INLINE void mpi::check_count(std::int64_t bytes) {
   if (bytes > 0x7FFFFFFF)
     throw error("MPI: a collective call transfers 2 GiB or more, which the 32-bit counts of MPI do not allow; use "
-                "more ranks or smaller tensors");
+                "smaller tensors");
 }
 
 CONSTRAIN_INLINE void mpi::fill(int* counts, int* starts, std::int64_t const* lengths,

@@ -10,7 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 enum class tail : std::uint8_t {
   carry, ///< The batch is filled with samples of the next epoch. Every sample is used once per epoch.
   drop,  ///< The samples are skipped in this epoch.
-  pad,   ///< The batch is padded with zeros, and with ignored labels where labels can be ignored.
+  pad,   ///< The batch is padded with zeros and ignored labels. Refused if the task has floating-point labels, or if
+         ///< an op uses its first labels as indices: these cannot be ignored.
 };
 
 } // namespace constrain::data

@@ -17,8 +17,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `compare`, shared by all rows. Each row is one training run with one set of policies. As in `fit`, an
-/// example counts as `micro_batch::tokens` tokens, regardless of its number of inputs and labels. In a task without
-/// tokens, an example counts as one token.
+/// example counts as `task::tokens` tokens, regardless of its number of inputs and labels. In a task without tokens, an
+/// example counts as one token.
 struct compare_options {
   token_count tokens = 100'000; // training tokens per row, at least 1, over all ranks; rounded up to whole steps
   double learning_rate = 0; // at least 0; for rows without a `strategy`, replaces the learning rates of the optimizer

@@ -56,7 +56,7 @@ public:
 
 private:
   /// Checks options and data before the first step, so that an error does not appear hours later. Sets `samples_`,
-  /// `validation_`, `steps_` and `is_done_`.
+  /// `validation_`, `further_validation_`, `steps_` and `is_done_`.
   [[gnu::noinline, gnu::cold]] void check() {
     check_fit_options(options_);
     if (options_.validation != nullptr) validation_ = validation_samples(options_.validation, ".validation");

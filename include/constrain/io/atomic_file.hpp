@@ -21,7 +21,8 @@ public:
   enum class links { followed, refused };
 
   /// Throws `error` if the temporary file cannot be created, or if `path` is a directory or another non-regular file, a
-  /// broken link or, with `links::refused`, any symbolic link.
+  /// broken link or, with `links::refused`, any symbolic link. Also throws `error` if `path` does not end in a name or
+  /// contains a NUL byte.
   [[gnu::noinline, gnu::cold]] explicit atomic_file(std::string const& path, links link_policy = links::followed)
       : target_(checked(path, link_policy)), parent_(open_parent()),
         temporary_(target_.sibling_name(concat({"partial-", unlikely_suffix()}))),
@@ -37,7 +38,7 @@ public:
 
   /// Syncs the temporary file to disk, renames it to `path` and syncs the directory. Throws `error` if no write is
   /// in progress (after a commit, or after a commit that refused the target) or on failure. After a failure, the older
-  /// file is unchanged, unless only the directory sync failed.
+  /// file is unchanged; only if the directory sync failed, the new file has already replaced it.
   [[gnu::cold]] void commit();
 
 private:
@@ -50,7 +51,7 @@ private:
 
   std::string path() const { return target_.directory + target_.name; }
 
-  /// Returns `path`. Throws `error` if `path` is a symbolic link and `link_policy` refuses links.
+  /// Returns `path`. Throws `error` if `path` is a symbolic link and `link_policy` refuses links, or for a NUL byte.
   static std::string const& checked(std::string const& path, links link_policy);
 
   /// Opens the target's directory. Throws `error` if that fails.

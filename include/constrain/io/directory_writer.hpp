@@ -44,7 +44,8 @@ public:
   ~directory_writer() { discard(); }
 
   /// Optional: adds the names of later files to the mark (io/directory_mark.hpp) with a single sync to disk, instead
-  /// of one sync per file. Ignores invalid names (see `valid_file_name`). Throws `error` if writing the mark fails.
+  /// of one sync per file. Ignores invalid names (see `valid_file_name`), and does nothing if no save is in progress.
+  /// Throws `error` if writing the mark fails.
   [[gnu::cold]] void announce(std::vector<std::string> const& names);
 
   /// Writes one file: calls `fill` with the file's `output_file`, then closes the file. Throws `error` if no save is in
@@ -100,7 +101,8 @@ private:
   /// file system without locks, removes nothing.
   [[gnu::cold]] void remove_abandoned();
 
-  /// Creates, locks and marks the temporary directory. Throws `error` if that fails.
+  /// Creates the temporary directory, locks it if the file system has locks, and marks it. Throws `error` if the
+  /// directory or its mark cannot be created.
   [[gnu::cold]] void begin();
 
   // A type-erased `fill` function, so that `put` need not be a template.

@@ -112,8 +112,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::check_name(std::string_view name) const {
   if (temporary_.empty()) throw error({"'", target_, "' has no save in progress; begin a new one"});
   if (!valid_file_name(name) || contents_.find(name))
-    throw error(
-        {"'", name, "' cannot name a file in '", target_, "'; use letters, digits, '.', '_', '-', and each name once"});
+    throw error({"'", name, "' cannot name a file in '", target_,
+                 "'; use at most 128 letters, digits, '.', '_' and '-', no '.' at the beginning, not the name ",
+                 manifest_name, ", and each name once"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::put(std::string const& name, filler const& fill) {

@@ -19,8 +19,8 @@ struct split_path {
   std::string directory, name; // `directory` ends with '/' or is empty
 
   /// Splits `path` or, if it is a symbolic link or its last component is '.' or '..', its real path (realpath(3)).
-  /// Other paths need not exist. Throws `error` for a broken link, for a path without a name (such as "/") and for a
-  /// NUL byte.
+  /// Ignores '/' at the end. Other paths need not exist. Throws `error` for a broken link, for a path without a name
+  /// (such as "/") and for a NUL byte.
   [[gnu::cold]] explicit split_path(std::string path);
 
   /// The path of the hidden file or directory '.<name>.<kind>' beside this path. It need not exist.
@@ -36,9 +36,9 @@ private:
 };
 
 /// Where a new file or directory `path` would be: `path` or, if it is a broken link, the missing path that the link
-/// refers to, through further links if there are any. nullopt if `path` exists, if its links form a loop, or if a link
-/// refers to a missing path that ends in '.' or '..'. Throws `error` if `path` is no link and does not end in a name,
-/// and for a NUL byte.
+/// refers to, through further links if there are any. nullopt if `path` exists, if there are more than 40 links (as in
+/// a loop of links), or if a link refers to a missing path that ends in '.' or '..'. Throws `error` if `path` itself is
+/// missing and does not end in a name, and for a NUL byte.
 [[gnu::cold]] std::optional<split_path> missing_path(std::string path);
 
 /// A suffix that makes a temporary name unlikely to exist already: the process id, the nanoseconds of the clock and a
@@ -50,6 +50,7 @@ error not_on_disk(std::string const& path, int code = errno);
 
 /// The names in a directory, in no particular order, without '.' and '..'. On failure, returns nullopt and sets
 /// `errno`. A relative path is relative to `base_directory`, an open directory (AT_FDCWD: the working directory).
+/// Throws `error` for a NUL byte.
 [[gnu::cold]] std::optional<std::vector<std::string>> directory_names(std::string const& path,
                                                                       int base_directory = AT_FDCWD);
 

@@ -62,7 +62,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
     if (matches("dtype", entry.dtype.empty())) read_dtype(cursor, entry);
     else if (matches("shape", entry.shape == 0)) read_shape(cursor, entry, elements);
     else if (matches("data_offsets", entry.offsets == 0)) read_offsets(cursor, entry);
-    else throw refusal(name, "has members other than dtype, shape and data_offsets");
+    else
+      throw refusal(name, "has members other than dtype, shape and data_offsets",
+                    "remove these members, or get the file again if it is damaged");
   });
   if (entry.dtype.empty()) cursor.from(object).missing("dtype");
   if (entry.shape == 0) cursor.from(object).missing("shape");

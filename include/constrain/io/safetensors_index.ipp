@@ -55,13 +55,14 @@ namespace detail {
   for (auto const& [name, file] : map.members()) {
     if (names.size() == safetensors_maximum_names)
       throw error(
-          {"the index '", source, "' lists more than ", safetensors_maximum_names, " tensors; get the file again"});
+          {"the index '", source, "' lists more than ", safetensors_maximum_names,
+           " tensors, the most that this library reads; use a model with fewer tensors"});
     names.push_back(name), files.push_back(file.string());
     if (!valid_file_name(files.back()) || !files.back().ends_with(".safetensors"))
       throw error(
           {"the index '", source, "' has the tensor '", name, "' in the file '", files.back(),
-           "', which is not a name of letters, digits, '.', '_' and '-' that ends with .safetensors; get the index "
-           "again"});
+           "', which is not a name of at most 128 letters, digits, '.', '_' and '-' that ends with .safetensors and "
+           "does not begin with '.'; give safetensors files with such names, and an index of them"});
   }
   if (names.empty()) throw error({"the index '", source, "' lists no tensor; get the file again"});
   safetensors_index result;

@@ -109,7 +109,7 @@ TEST_CASE("a run that falls apart is not well fit") {
   // The lowest of long ago is no fall until the end.
   auto const dip = ct::diagnose_run(run(settles, [](double x) { return x < 0.45 ? 2.0 : x < 0.85 ? 2.03 : 2.005; }));
   CHECK(dip.condition == run_condition::well_fit);
-  CHECK(dip.text == "Well fit: the validation loss is flat at 2.005; its lowest was 2 at step 10.");
+  CHECK(dip.text == "Well fit: the validation loss ended at 2.005; its lowest was 2 at step 10.");
 }
 
 TEST_CASE("losses that are not finite are left out, unless the last ones are") {

@@ -26,11 +26,13 @@ struct step_record {
   double seconds = 0;                                    // duration of this step, without the wait for data
   double tokens_per_second = 0; // `fit_result::tokens_per_second` over the steps of this call to `fit` up to this step
   double labels_per_second = 0; // `fit_result::labels_per_second` over the same steps; 0 if steps.jsonl lacks it
-  std::int64_t tokens = 0;      // valid labels of this step
+  std::int64_t tokens = 0;      // valid labels of this step, over all ranks
   bool skipped = false;         // a gradient was not finite, so no weight or optimizer state was updated
   // Of the evaluation after this step, if any. An accuracy exists only if evaluation counts correct predictions.
   std::optional<double> validation_loss{}, accuracy{};
-  std::vector<metric> validation_metrics{}; // the objective's metrics (model/metric) in the evaluation after this step
+  // Of the evaluation after this step: the objective's metrics (model/metric) and, for each set of
+  // `fit_options::further_validation`, its results, named after the set, such as "books/loss".
+  std::vector<metric> validation_metrics{};
   bool saved = false;                       // whether the run was saved to `fit_options::directory` after this step
   bool resumed = false;                     // whether a call to `fit` began with this step and continued earlier steps
   std::vector<metric> metrics{};            // user-defined metrics

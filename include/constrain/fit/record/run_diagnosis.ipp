@@ -101,7 +101,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                 "rate, or a larger model.",
                 first, last)};
   return {run_condition::well_fit, best->step,
-          formatted("Well fit: the validation loss is flat at %.4g; its lowest was %.4g at step %lld.", validation,
+          formatted("Well fit: the validation loss ended at %.4g; its lowest was %.4g at step %lld.", validation,
                     lowest, best_step)};
 }
 

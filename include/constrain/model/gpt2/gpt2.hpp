@@ -76,7 +76,7 @@ struct gpt2 {
   /// The logits of every token.
   constexpr value operator()(value tokens) const { return logits(tokens, nullptr); }
   /// The logits of every token of packed documents. `positions`: the position of each token in its document [sequences,
-  /// tokens], below the number of tokens of a sequence.
+  /// tokens], below `context` and below the number of tokens of a sequence.
   constexpr value operator()(value tokens, value positions) const { return logits(tokens, &positions); }
 
 private:

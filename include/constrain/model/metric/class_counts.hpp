@@ -9,7 +9,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The predictions and labels of an evaluation, counted by class. A row of logits without a valid label does not count.
-/// The prediction of a row is the class with the largest logit; of equal logits, the first.
+/// The prediction of a row is the class with the largest logit; of equal logits, the first; of logits that are all NaN,
+/// none.
 class class_counts {
 public:
   /// A view of counts [3, classes], row-major, with the rows `correct`, `predicted` and `labelled`. The array must
