@@ -1,7 +1,8 @@
-// Trains a small Llama on the same documents, packed into rows and padded to rows, and prints both losses and times:
+// Trains a small Llama on the same documents in two forms: packed into rows, and padded to one row each. Prints the
+// time of a step in each form, and the largest difference between the losses:
 //   bench.packing [--rounds N]
-// Every step reads all documents, so both see the same tokens. Without the padding, a step should take less time by its
-// share.
+// Every step reads all documents, so both forms have the same tokens. The fraction of padding in the padded rows is the
+// fraction of the time that packing should save.
 
 #include "measure.hpp"
 

@@ -38,7 +38,7 @@ struct arguments {
   std::string out;                         // directory for the JSON and the page; empty: not written
   std::int64_t tokens = 40'960;            // tokens that each strategy trains on
   std::uint64_t seed = 42;                 // seed of the initial weights and of the order of samples
-  int rounds = 3;                          // short rounds that measure only the speed; each runs every strategy once
+  int rounds = 3; // short rounds, after the training, that measure only the speed; each runs every strategy once
 };
 
 /// The mean of the peaks of two trainers: one keeps all activations for the backward pass, the other keeps no op's
@@ -94,7 +94,7 @@ void keep_only(std::vector<strategy_row>& rows, std::string const& only) {
 }
 
 /// Trains every strategy on `a.tokens` tokens, then measures the speeds in `a.rounds` short rounds. Each round runs
-/// every strategy once.
+/// every strategy once. The speed of the first training is the first of `speeds`.
 void measure(std::vector<strategy_row>& rows, arguments const& a) {
   for (int round = -1; round < a.rounds; ++round)
     for (std::size_t k = 0; k < rows.size(); ++k) {

@@ -83,7 +83,7 @@ private:
       int k = 0;
       double sum = 0;
       for (auto const& p : parts) sum += (r.memory.*p.member).mebibytes();
-      // Parts that share bytes are drawn narrower, so that a bar is as long as its peak.
+      // Parts may share bytes. All parts are drawn narrower by the same factor, so that a bar is as long as its peak.
       double const scale = sum > 0 ? std::max(0.0, sum - r.memory.shared.mebibytes()) / sum : 0;
       for (auto const& p : parts) {
         double const size = (r.memory.*p.member).mebibytes();

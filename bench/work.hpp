@@ -38,7 +38,7 @@ template <class planned_entry, class device = cpu> measured_plan measured_plan_o
 inline work work_of(measured_plan const& plan, step const& s, bound_operand const* bound, unsigned adds) {
   operand_types inputs, outputs;
   double stack = 1, added_to = 0;
-  bool const updates = std::string_view(s.op->name) == "update"; // every optimizer has an op of this name
+  bool const updates = std::string_view(s.op->name) == "update"; // the op of element-wise optimizers
   for (int k = 0; k < s.inputs + s.outputs; ++k) {
     auto const& o = plan.operands[s.first_operand + k];
     (k < s.inputs ? inputs : outputs).push_back({o.type, o.shape});

@@ -3,10 +3,10 @@
 
     tokenize_text.py --tokenizer gpt2 --end "<|endoftext|>" --out train.bin articles.jsonl book.txt
 
---tokenizer is a tokenizer.json, or the name of a model on the Hugging Face Hub. Of a .jsonl file, the "text" of each
-line is a document; any other file is one document. Each document ends with the token --end, if it is given. Tokens
-have 16 bits, or 32 if the vocabulary needs them. The file begins with a header of llm.c, which tells the width; with
---plain it has no header, as nanoGPT writes its files."""
+--tokenizer is a tokenizer.json, or the name of a model on the Hugging Face Hub. In a .jsonl file, the "text" of each
+line is a document; any other file is one document. If --end is given, this token follows each document. Tokens have 16
+bits, or 32 if the vocabulary needs them or --bits 32 is given. The file begins with an llm.c header, which gives the
+number of bits; with --plain it has no header, as nanoGPT writes its files."""
 
 import argparse
 import array

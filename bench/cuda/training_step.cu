@@ -24,7 +24,8 @@ using namespace constrain::bench;
 #define CONSTRAIN_CUDA_ARCHITECTURE 90
 #endif
 #if !defined(CONSTRAIN_BENCH_SEQUENCES)
-#define CONSTRAIN_BENCH_SEQUENCES 0 // of 1024 tokens, in a step; 0: a tiny model. One size a program: nvcc needs GiBs
+#define CONSTRAIN_BENCH_SEQUENCES 0 // sequences of 1024 tokens in a step; 0: a tiny model. A program has one size,
+                                    // because nvcc needs GiBs of memory for each.
 #endif
 #if !defined(CONSTRAIN_BENCH_LARGE)
 #define CONSTRAIN_BENCH_LARGE 0 // 1: GPT-2 774M instead of 124M
@@ -49,8 +50,8 @@ template <ct::gpt2 model_, int sequences> struct configuration {
   using plan = step_of_plan<task, ct::precision::bf16, ct::optimizer::adamw, policy>;
 
   static std::string name() { return "bf16 " + std::to_string(sequences) + "x" + std::to_string(model_.context); }
-  /// FLOP of a step that a model needs, whatever a plan does: 6 a parameter and token, and causal attention's 6 a
-  /// layer, width, token and context.
+  /// The FLOPs of a step without recomputation, as MFU counts them: for each token, 6 per parameter, and 6 x layers x
+  /// width x context for causal attention.
   static constexpr double model_flops() {
     auto const attention = 6.0 * model_.layers * model_.width * model_.context;
     return (6.0 * static_cast<double>(trainer::parameter_count) + attention) *
@@ -68,7 +69,7 @@ void mark() {
   if (!measured) std::printf("  NOT MEASURED: the kernels ran on the host; times and rates say nothing\n");
 }
 
-/// The median step of a graph, and the bytes that the driver gave for it.
+/// The times of a step as a graph, its last loss, and the device memory that the trainer and its first steps took.
 struct graph_step {
   double seconds = 0, least = 0, most = 0, loss = 0;
   std::int64_t driver_bytes = 0;
@@ -82,7 +83,7 @@ template <class configuration> graph_step measure_graph(int rounds) {
   auto const labels = random_integers(trainer::batch_tokens, configuration::model.vocabulary, 3);
   auto const batch = t.batch(inputs, labels);
   graph_step result;
-  for (int i = 0; i < 3; ++i) result.loss = t.step(batch).loss; // the second captures the graph
+  for (int i = 0; i < 3; ++i) result.loss = t.step(batch).loss; // the second step captures the graph
   result.driver_bytes = before.free - memory_now().free;
   std::vector<double> seconds;
   for (int i = 0; i < rounds; ++i) seconds.push_back(seconds_of([&] { result.loss = t.step(batch).loss; }));
@@ -120,7 +121,7 @@ template <class configuration> eager_step measure_calls(limits const& most, int 
   return {median(seconds), median_of(kinds), median_of(nodes)};
 }
 
-/// The fastest of cuBLASLt's algorithms for each GEMM beside the first, which the library uses.
+/// Prints the times of two of cuBLASLt's algorithms for each GEMM: the first, which the library uses, and the fastest.
 void print_algorithms(std::vector<plan_gemm> const& gemms) {
   bool begun = false;
   for (auto const& g : gemms) {
@@ -193,7 +194,8 @@ void report(machine const& m, limits const& most, graph_step const& step, double
   json.member("planned_bytes", trainer::memory.peak.count()).member("driver_bytes", step.driver_bytes);
 }
 
-/// Two steps whose kernels are started one by one, for a profiler; the second is without the first use of anything.
+/// Runs two steps for a profiler, without a graph; only the first step includes one-time initialization. Throws `error`
+/// if the plan does not fit into the free memory.
 template <class configuration> void run_steps() {
   if (!fits(configuration::trainer::memory.peak, memory_now()))
     throw ct::error("training_step: the plan does not fit in memory; use a smaller size");
@@ -237,7 +239,7 @@ template <class configuration> std::string measure(arguments const& a, machine c
   return json.text();
 }
 
-/// Of this program.
+/// The model and the number of sequences that this program measures, as --size names them.
 std::string size_name() { return tiny ? "tiny" : (large ? "774m." : "") + std::to_string(CONSTRAIN_BENCH_SEQUENCES); }
 
 arguments read_arguments(int count, char** values) {
