@@ -178,7 +178,7 @@ public:
   /// Marks the group as failed, and aborts its unfinished collective calls. A second call to `abort` does nothing. All
   /// graphs with calls of this group must have been destroyed.
   void abort() {
-    mark_failed("an earlier call has failed");
+    mark_failed("an earlier call has failed; see its error, and start the program again on all ranks");
     if (comm_ == nullptr) return;
     watchdog::wait const guard("ending the calls on the devices", call_timeout);
     ncclCommAbort(comm_);
