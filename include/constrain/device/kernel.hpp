@@ -24,12 +24,13 @@ struct step_parameters {
   communicator* tensor = nullptr;  // the ranks over which tensor parallelism divides a tensor
   cuda_context* context = nullptr; // stream and GEMMs of a CUDA device; null on the CPU
   // Number of valid labels in each micro-batch of this rank, in host memory. Loops over rows skip the iterations
-  // without a valid label; if this pointer is null, they skip none.
+  // without a valid label, except an iteration that begins at row 0; if this pointer is null, they skip none.
   std::int64_t const* valid_labels = nullptr;
 };
 
-/// An operand of a kernel: one instance of a value, or all its instances together (a stack over iterations). The
-/// elements are contiguous, unless the op declares that the operand may be strided (program/op_info.hpp).
+/// An operand of a kernel: one instance of a value, or several instances together (a stack over the iterations of the
+/// loops that are not around the call). The elements are contiguous, unless the op declares that the operand may be
+/// strided (program/op_info.hpp).
 template <class T> struct tensor {
   T* data = nullptr;                          // the first element; row-major
   constrain::shape const* shape_of = nullptr; // shape of one instance
@@ -55,7 +56,7 @@ struct call {
   int random_key = 0;                      // random-number key, shared by the node, its gradient and its recomputation
   std::uint64_t iteration = 0;      // index of the iteration of the enclosing loops, without the micro-batch loop
   std::int64_t first_sample = 0;    // index of this micro-batch's first sample in the global batch
-  std::byte* scratch = nullptr;     // the bytes that the kernel asks for (kernel_needs.hpp); valid during the call
+  std::byte* scratch = nullptr;     // the bytes that the kernel asks for (kernel_needs.hpp); later calls reuse them
   int merged_before = 0;            // number of calls before this one that are merged with it (kernel_needs.hpp)
   bool more_tensors_follow = false; // the next call is merged with this one, so this call launches nothing
 

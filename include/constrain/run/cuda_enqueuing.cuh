@@ -18,7 +18,7 @@ public:
   /// Waits until the second-to-last enqueued run is complete. `r`, the runner, must outlive this object. Throws
   /// `error` if CUDA reports an error.
   explicit cuda_enqueuing(runner& r) : runner_(r) { runner_.staging_buffers().begin(input_bytes(), result_bytes()); }
-  /// If `end` was not called, waits until the stream's work so far is complete.
+  /// If `end` has not returned, waits until the stream's work so far is complete.
   ~cuda_enqueuing() {
     if (!ended_) runner_.staging_buffers().abandon();
   }

@@ -15,7 +15,7 @@ class cuda_staging_buffers {
 public:
   /// Stream and arena must outlive this object.
   cuda_staging_buffers(cuda_stream const& stream, cuda_arena& arena) : stream_(stream), arena_(arena) {}
-  /// Waits for the last two enqueued runs: the later one reads a result of the earlier one in its buffer.
+  /// Waits for the last two enqueued runs. (The later run reads a result in the earlier run's buffer.)
   ~cuda_staging_buffers() {
     for (auto const& buffer : buffers_)
       if (buffer != nullptr) buffer->finish();
@@ -36,9 +36,9 @@ public:
   }
   /// Ends the enqueuing of a run: enqueues copies of `results` (views of the arena with numbers of elements; a number
   /// of 0 means no copy) and returns the buffer that receives them, in this order. The copies hold until the second
-  /// call to `begin` after this one. If the run may wait for other processes, first waits until the run is complete,
-  /// since only the stream can wait with a deadline. Throws `error` if CUDA fails, and as `cuda_stream::wait_for_peers`
-  /// does.
+  /// call to `begin` after this one. If the run may wait for other processes, the function returns only when the run is
+  /// complete, since only the stream can wait with a deadline. Throws `error` if CUDA fails, and as
+  /// `cuda_stream::wait_for_peers` does.
   std::shared_ptr<pending_results> end(std::initializer_list<std::pair<host_view, std::int64_t>> results) {
     current_device const here(stream_.device());
     for (auto const& [result, count] : results)
@@ -65,7 +65,7 @@ public:
 private:
   cuda_stream const& stream_;
   cuda_arena& arena_;
-  std::shared_ptr<cuda_staging_buffer> buffers_[2]; // shared with tickets
+  std::shared_ptr<cuda_staging_buffer> buffers_[2]; // shared with each `step_ticket` whose result is pending
   int next_ = 0;
   std::byte const* last_results_ = nullptr;
 };

@@ -79,8 +79,8 @@ inline bound_operand bind(operand const& o, std::byte* arena, loop_state const& 
 }
 
 /// The iterations of an axis's current loop: the axis's extent, or fewer in two cases. The last segment of a repeat
-/// that activation checkpointing has split can be shorter, and a loop over rows can skip rows with ignored labels.
-/// `valid_labels`: as in `step_parameters`; null: no iteration is skipped.
+/// that activation checkpointing has split can be shorter, and a loop over rows can skip iterations without a valid
+/// label. `valid_labels`: as in `step_parameters`; null: no iteration is skipped.
 inline std::int64_t current_iterations(plan_view const& plan, int axis, loop_state const& loops,
                                        std::int64_t const* valid_labels) {
   auto const& a = plan.axes[axis];

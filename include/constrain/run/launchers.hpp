@@ -15,11 +15,11 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An operand with its address in the current iteration. A value that is stacked over loops has one instance per
-/// iteration; a call outside these loops works on all instances together.
+/// iteration; a call works together on the instances of those loops that are not around the call.
 struct bound_operand {
   std::byte* data = nullptr;       // address of the first element
   shape const* shape_of = nullptr; // shape of one instance
-  std::int64_t count = 0;          // elements that the call works on: of one instance, or of all
+  std::int64_t count = 0;          // elements of all instances that the call works on
   std::int64_t row_stride = 0;     // elements from one row to the next; 0: contiguous
 };
 

@@ -16,8 +16,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Runs twelve independent chains of `rounds` multiply-adds each, at least 1, in vector registers. Twelve chains hide
-/// the latency of the instruction. Returns the number of operations, two per multiply-add and vector lane.
+/// Runs twelve independent chains of multiply-adds in vector registers. `rounds`: multiply-adds per chain, at least 1.
+/// Twelve chains hide the latency of the instruction. Returns the number of operations, two per multiply-add and vector
+/// lane.
 template <class real> double multiply_add_chains(std::int64_t rounds) {
   constexpr int chains = 12;
   // sum = factor * sum + term converges to 1. `volatile` keeps the compiler from folding the portable loop.

@@ -48,9 +48,10 @@ struct gemm_prefetch {
   }
 };
 
-/// c = alpha a b + beta c for the rows of C that the panels [begin, end) of A hold; c: the first row of C that `panels`
-/// has. a: packed panels (`gemm_pack`) of `depth` packed elements along k. b: panels that are panel_stride elements
-/// apart; in a panel, the `depth` rows are b_stride elements apart. Calls `prefetch.fetch` once per micro-tile.
+/// c = alpha a b + beta c for the rows of C that belong to the panels [begin, end) of A. c: the row of C that belongs
+/// to the first row of panel 0. a: packed panels (`gemm_pack`) of `depth` packed elements along k. b: panels that are
+/// panel_stride elements apart; in a panel, the `depth` rows are b_stride elements apart. Calls `prefetch.fetch` once
+/// per micro-tile.
 template <class packed, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
 void gemm_panels(gemm_panel_split const& panels, std::int64_t begin, std::int64_t end, std::int64_t columns,
                  std::int64_t depth, packed const* a, packed const* b, std::int64_t b_stride, std::int64_t panel_stride,
@@ -72,8 +73,8 @@ void gemm_panels(gemm_panel_split const& panels, std::int64_t begin, std::int64_
 }
 
 /// Computes one thread's tile of C, [rows, columns], from k elements along k; other arguments as in `gemm` (gemm.hpp).
-/// `a` and `b` point to the tile's first row of A and first column of B, `c` to its first element. The operands are
-/// packed as elements of type `packed`. With a 16-bit C, k must be at most `blocking::along_k`, so that sums are
+/// `a` and `b` point to the tile's first row of op(A) and first column of op(B), `c` to its first element. The operands
+/// are packed as elements of type `packed`. With a 16-bit C, k must be at most `blocking::along_k`, so that sums are
 /// rounded once.
 template <class packed, class a_type, class b_type, class c_type, class real = sum_of<packed>,
           class blocking = gemm_blocking<packed>>
@@ -83,8 +84,8 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   auto* const packed_a = reinterpret_cast<packed*>(gemm_buffer);
   auto* const packed_b = packed_a + blocking::a_size;
   // With few rows, packing B costs more time than it saves. In this case, B is read in place if it needs no conversion
-  // and no transposition, except in a block that ends with an incomplete panel. With narrower vectors, reading in place
-  // is slower from three panels of A on (measured on Zen 5).
+  // and no transposition, except in a block that ends with an incomplete panel. With vectors of fewer than 64 bytes,
+  // reading in place is slower from three panels of A on (measured on Zen 5).
   constexpr int rows_in_place = (vector_bytes == 64 ? 5 : 2) * blocking::rows;
   bool const can_read_in_place =
       std::is_same_v<b_type, packed> && b_transposed == transpose::no && rows <= rows_in_place;
@@ -199,10 +200,10 @@ void gemm_packed(transpose a_transposed, transpose b_transposed, std::int64_t m,
   });
 }
 
-/// Whether bf16 operands are multiplied by vdpbf16ps. AMD Zen 4 and Zen 5 do twice as many multiply-adds per second
-/// with it as with fp32's instruction. An Intel Xeon (family 6, model 207) does half as many; unlike these AMD
-/// processors, it also has AVX512-FP16. A step of GPT-2 124M with 4 x 256 tokens on two Zen 5 cores took 0.99 s instead
-/// of 1.74 s with operands converted to fp32, and 0.95 s instead of 1.08 s with oneDNN 2.6 for the GEMMs.
+/// Whether vdpbf16ps multiplies two bf16 operands. AMD Zen 4 and Zen 5 do twice as many multiply-adds per second with
+/// it as with fp32's instruction. An Intel Xeon (family 6, model 207) does half as many; unlike these AMD processors,
+/// it also has AVX512-FP16. A step of GPT-2 124M with 4 x 256 tokens on two Zen 5 cores took 0.99 s instead of 1.74 s
+/// with operands converted to fp32, and 0.95 s instead of 1.08 s with oneDNN 2.6 for the GEMMs.
 #if defined(__AVX512BF16__) && !defined(__AVX512FP16__)
 inline constexpr bool multiplies_pairs = true;
 #else
@@ -214,8 +215,8 @@ inline constexpr bool multiplies_pairs = false;
 /// C = alpha op(A) op(B) + beta C; arguments as in `gemm` (gemm.hpp), but leading dimensions are not checked. Packing
 /// and blocking follow K. Goto, R. van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. Every
 /// element of C is summed in the order of k, whatever its position, so its bits depend neither on the number of threads
-/// nor on m and n. bf16 operands are multiplied by vdpbf16ps, two elements of k at a time, if
-/// `detail::multiplies_pairs` is true; other 16-bit operands are converted to float. Does not allocate.
+/// nor on m and n. If both operands are bf16 and `detail::multiplies_pairs` is true, vdpbf16ps multiplies them, two
+/// elements of k at a time; otherwise, 16-bit operands are converted to float. Does not allocate.
 template <class a_type, class b_type, class c_type, class real = arithmetic<c_type>>
 void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
                   std::type_identity_t<real> alpha, a_type const* a, std::int64_t lda, b_type const* b,

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Of the instruction sets below, the widest that this processor supports, named as in `instruction_set`. On processors
+/// The first of the instruction sets below that this processor supports, named as in `instruction_set`. On processors
 /// other than x86-64, with compilers other than g++ and clang, and in code for AVX512-FP16, the result is
 /// `instruction_set`.
 inline char const* processor_instruction_set() noexcept {

@@ -33,8 +33,8 @@ public:
   /// Whether the GEMMs of layers round fp32 operands to TF32. Call `use_tf32` before the first GEMM.
   bool uses_tf32() const { return tf32_; }
   void use_tf32(bool enabled) { tf32_ = enabled; }
-  /// The groups of ranks for collectives (nccl_ranks.cuh), with at least two ranks; `connect` stores a reference to
-  /// them. Call `connect` before `ranks`.
+  /// The groups of ranks for collectives (nccl_ranks.cuh). With several ranks, call `connect`, which stores a
+  /// reference, before `ranks`; with one rank, call neither.
   nccl_ranks& ranks() const { return *ranks_; }
   void connect(nccl_ranks& ranks) { ranks_ = &ranks; }
   /// The address of the step parameters in device memory, from which kernels of a captured CUDA graph read the current

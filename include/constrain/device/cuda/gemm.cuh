@@ -13,9 +13,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// extents; k must not be 0. `bias`: [n], added to every row; null: none. A bias must be allowed (`allows_bias`) and
 /// begin at a multiple of 16 bytes. fp32 operands are rounded to TF32 if `uses_tf32()` of the context is true, unless
 /// `keeps_fp32`. Sums are accumulated in float for 16-bit elements, otherwise in the elements' type. Starts
-/// `gemm_parts(...)` GEMMs; only tests pass `limits`. Parts along k accumulate in y, beginning with the last, the
-/// shortest part, so that a 16-bit y rounds the sums over the short part, not over a long part, before the next part is
-/// added. The call must have at least `gemm_workspace` bytes of scratch memory. Throws `error` if cuBLASLt fails.
+/// `gemm_parts(...)` GEMMs; only tests pass `limits`. Parts along k accumulate in y, from the last part, which may be
+/// shorter, to the first. A 16-bit y is rounded after every part; with two parts, the sums over the shorter one are
+/// thus rounded first. The call must have at least `gemm_workspace` bytes of scratch memory. Throws `error` if cuBLASLt
+/// fails.
 template <class input, class output>
 void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_extents const& e, input const* a,
           input const* b, bool adds, output* y, std::type_identity_t<output> const* bias = nullptr,

@@ -47,9 +47,9 @@ inline void sleep_between_polls() { std::this_thread::sleep_for(std::chrono::mic
 } // namespace detail
 
 /// A group of ranks with one CUDA device each, connected by NCCL (an `ncclComm_t`). Collective calls are enqueued on a
-/// stream: all ranks must enqueue the same calls in the same order. No member waits for the stream: NCCL is in its
-/// non-blocking mode, and the host polls until NCCL has accepted a call. After a failure, or a wait for other ranks
-/// that is longer than the deadline, all later calls throw `error`.
+/// stream: all ranks must enqueue the same calls in the same order. A collective call does not wait for the stream:
+/// NCCL is in its non-blocking mode, and the host polls until NCCL has accepted the call. After a failure, or a wait
+/// for other ranks that is longer than the deadline, all later collective calls throw `error`.
 class nccl_group {
 public:
   /// Connects the current devices of `ranks`, at least 2 ranks. The devices must be different, and must not be reset
@@ -157,8 +157,7 @@ public:
     });
   }
 
-  /// Throws `error` if NCCL has found a failure of a rank or a connection since the last call, or if the group has
-  /// failed before.
+  /// Throws `error` if NCCL has found a failure of a rank or a connection, or if the group has failed before.
   void check_health() {
     refuse_if_failed();
     ncclResult_t state = ncclSuccess;
@@ -176,10 +175,10 @@ public:
                 "output, or give the run a longer .deadline"}));
     throw error(reason_);
   }
-  /// Marks the group as failed, and aborts its unfinished calls; only the first call aborts. All graphs with calls of
-  /// this group must have been destroyed.
+  /// Marks the group as failed, and aborts its unfinished collective calls. A second call to `abort` does nothing. All
+  /// graphs with calls of this group must have been destroyed.
   void abort() {
-    mark_failed("an earlier call has failed");
+    mark_failed("an earlier call has failed; see its error, and start the program again on all ranks");
     if (comm_ == nullptr) return;
     watchdog::wait const guard("ending the calls on the devices", call_timeout);
     ncclCommAbort(comm_);

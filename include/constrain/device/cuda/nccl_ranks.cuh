@@ -9,8 +9,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The groups of ranks for collectives on one stream. `wait` has a deadline: if the stream's work is not complete by
-/// then, or if NCCL reports a failure, the groups are aborted once, and every later call throws `error`.
+/// The groups of ranks for collectives on one stream. `wait` aborts the groups and throws `error` if the stream's work
+/// is not complete at the deadline, or if CUDA or NCCL reports a failure. After that, every collective call throws
+/// `error`.
 class nccl_ranks final : public stream_waiter {
 public:
   /// `data`: the ranks that train on different data; `zero`: the ranks that together hold the shards of a tensor.
@@ -37,7 +38,8 @@ public:
   std::int64_t calls() const { return (data_ ? data_->calls() : 0) + (zero_ ? zero_->calls() : 0); }
 
   /// Waits until the work of the stream is complete. Polls, because cudaStreamSynchronize would never return if the
-  /// stream waits for a rank that has ended. Throws `error` if CUDA or NCCL fails, or after the deadline.
+  /// stream waits for a rank that has ended. If CUDA or NCCL fails, or after the deadline, aborts the groups and throws
+  /// `error`.
   void wait(cudaStream_t stream) override {
     watchdog::wait const guard("running the kernels", deadline_ + 10);
     try {
@@ -63,7 +65,7 @@ private:
       detail::sleep_between_polls();
     }
   }
-  /// Aborts both groups; only the first call aborts (`nccl_group::abort`).
+  /// Aborts the groups; for a group that is already aborted, does nothing.
   void abort() {
     before_abort_();
     ncclGroupStart(); // otherwise the abort of one group could wait for the kernels of the other

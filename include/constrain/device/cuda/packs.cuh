@@ -62,8 +62,8 @@ template <class T> inline constexpr int pack_of = 16 / static_cast<int>(sizeof(T
 template <class... pointers> CT_HOST_DEVICE bool are_aligned(pointers const*... arrays) {
   return ((reinterpret_cast<std::uintptr_t>(arrays) % 16 == 0) && ...);
 }
-/// Whether kernels may access contiguous rows of `columns` elements in packs of 16 bytes of `T`: whether every row of
-/// every array begins at a multiple of 16 bytes.
+/// Whether kernels may access contiguous rows of `columns` elements in packs of `pack_of<T>` elements: whether a row
+/// consists of complete packs, and every array begins at a multiple of 16 bytes.
 template <class T, class... pointers> bool takes_packs(std::int64_t columns, pointers const*... arrays) {
   return columns % pack_of<T> == 0 && are_aligned(arrays...);
 }

@@ -59,8 +59,8 @@ inline int device_of_rank(int requested, communicator& world) {
       if (identities[static_cast<std::size_t>(a)] == identities[static_cast<std::size_t>(b)])
         detail::throw_agreed(concat({"device::cuda: ranks ", a, " and ", b, " of one node have the same CUDA device, ",
                                      identities[static_cast<std::size_t>(a)].bus,
-                                     "; start at most as many ranks on a node as it has devices (here ", count,
-                                     "), or give each rank another `.cuda_device`"}));
+                                     "; start at most as many ranks on a node as it has devices (this rank sees ",
+                                     count, "), or give each rank another `.cuda_device`"}));
   return index;
 }
 

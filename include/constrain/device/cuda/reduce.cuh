@@ -61,7 +61,7 @@ template <class function> __device__ auto thread_state(function const& f) {
 /// The rows of a matrix, split into parts: part i holds the rows from begin(i) to begin(i + 1).
 class row_partition {
 public:
-  /// Numbers of rows and of parts, at least 1.
+  /// `rows`, `parts`: numbers of rows and of parts; at least one part.
   row_partition(std::int64_t rows, std::int64_t parts) : rows_(rows), parts_(parts) {}
   /// The first row of a part; the number of rows, if `part` is the number of parts.
   __device__ std::int64_t begin(std::int64_t part) const { return parts_.quotient(rows_ * part); }
@@ -75,8 +75,8 @@ private:
 /// `columns`. The matrix need not be in memory: f.load(row, column) loads the inputs of the n consecutive elements that
 /// begin at this row and column, and f(loaded, row, column, values) computes these elements. If `f` has a member
 /// function `thread_state`, each thread uses the object that f.thread_state() returns. Block (i, j) sums 32 n columns,
-/// from column 32 n i, over part j; its warps take the rows of the part in turn. A thread loads the inputs for two rows
-/// before it computes, so that more loads are in flight.
+/// from column 32 n i, over part j; its warps take the rows of the part in turn. Except in fp64, a thread loads the
+/// inputs for two rows before it computes, so that more loads are in flight.
 template <int n, class real, class function>
 static __global__ void __launch_bounds__(cuda_threads)
     column_sums_kernel(function f, row_partition rows, std::int64_t columns, real* sums) {
