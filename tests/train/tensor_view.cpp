@@ -45,5 +45,5 @@ TEST_CASE("a view of integers copies only bytes") {
   CHECK(sentence([&] { state.copy_to(std::span(values)); }) ==
         "a tensor of u8 elements holds no floating-point numbers and cannot be converted; use copy_bytes_to");
   CHECK(sentence([&] { state.copy_from(std::span<float const>(values)); }) ==
-        "a tensor of u8 elements holds no floating-point numbers and cannot be set");
+        "a tensor of u8 elements holds no floating-point numbers and cannot be set; load a saved run to change it");
 }

@@ -41,9 +41,9 @@ struct builder {
     }
   }
 
-  /// Adds the name "scope.name" ("name" outside of all scopes) and returns it. If the capacity of the program's names
-  /// would be exceeded, refuses the program and returns an empty name. `line`: source line of the parameter or layer
-  /// with this name.
+  /// Adds the name "scope.name", without the '.' if either is empty, and returns it. If the capacity of the program's
+  /// names would be exceeded, refuses the program and returns an empty name. `line`: source line of the parameter or
+  /// layer with this name.
   constexpr name_ref add_name(std::string_view name, int line) {
     auto const added = program.names.add(program.text(scope), name);
     if (added.length == 0 && (scope.length > 0 || !name.empty()))

@@ -28,7 +28,7 @@ enum class why {
   wrong_layout,               // a node reads a tensor in a layout that its op does not accept
   unguarded_write,            // a node writes a persistent value even if the gradient norm is not finite
   skipped_iteration_is_read,  // a node reads a value that a skipped iteration would write
-  exchange_may_be_skipped,    // ranks exchange data in a loop that skips iterations
+  exchange_may_be_skipped,    // ranks with different batches exchange data in a loop that skips iterations
 };
 
 struct op_label;

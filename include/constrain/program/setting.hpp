@@ -48,7 +48,7 @@ inline constexpr setting_spec clip_norm_setting{"clip_norm", number_range::from_
 inline constexpr setting_spec inverse_label_count_setting{.name = "inverse_label_count", .per_run = true};
 /// Multiplies the loss before the backward pass.
 inline constexpr setting_spec loss_scale_setting{"loss_scale", number_range::loss_scale};
-/// The number of optimizer steps since the loss scale was last raised or lowered.
+/// The number of optimizer steps since the last increase of the loss scale or the last skipped step.
 inline constexpr setting_spec loss_scale_steps_setting{"loss_scale_steps", number_range::from_zero};
 
 /// The library's setting with this name; null if there is none.

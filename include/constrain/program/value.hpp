@@ -86,8 +86,8 @@ constexpr value emit(std::initializer_list<value> inputs, options_of<op> const& 
   return n.outputs.empty() ? *inputs.begin() : value{inputs.begin()->owner(), n.outputs[0]};
 }
 
-/// Appends a call to `op` and returns all outputs of the call, in the order of the op's shape rule. Returns none if the
-/// call is refused. There must be at least one input.
+/// Appends a call to `op` and returns all outputs of the call, in the order of the op's shape rule. In a refused
+/// program, may return none. There must be at least one input.
 template <class op>
 constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_list<value> inputs,
                                                               options_of<op> const& options = {},
@@ -114,8 +114,8 @@ template <diagnosis d> struct parameter_without_a_name {
 
 } // namespace refusals
 
-/// Adds a parameter with the name "scope.name" (the scope's name if `name` is empty) and the shape `s` to the program of
-/// `like`, which may be any value of the model, and returns the parameter. `initial`: its initial values; by default,
+/// Adds a parameter with the name "scope.name" (the scope's name if `name` is empty) and the shape `s` to the program
+/// of `like`, which may be any value of the model, and returns the parameter. `initial`: its initial values; default:
 /// all are 0. Inside a repeat, the parameter has one instance per iteration. Refuses a role that is not for parameters,
 /// an initial value out of range, a taken name, an empty name outside of all scopes, invalid extents, and more names or
 /// values than the program can hold.

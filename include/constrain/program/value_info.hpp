@@ -28,7 +28,7 @@ struct value_info {
   axis_list axes;                          // the value has one instance per iteration of these axes; outermost first
   int loop_carried_axis = -1; // axis this loop-carried value runs along (n + 1 instances for n iterations); -1: none
   bool accumulates = false;   // several nodes or iterations add to the value, write parts of it, or change it in place
-  int belongs_to = -1;        // the parameter of a gradient, optimizer state, compute copy or working copy; -1: none
+  int belongs_to = -1;        // the parameter of this gradient, state, copy or rounding error; -1: none
   int line = 0;               // source line in the model; 0: none
   name_ref name;              // of a parameter, setting or state ("exp_avg", without the parameter's name)
   initial_value initial;      // of a parameter, an optimizer state or a setting

@@ -67,8 +67,9 @@ template <class task, class... sets> void append_estimates(advice& a, set_list<s
 /// Throws `error` if `memory` is below 1 byte.
 [[gnu::cold]] void check_memory(bytes memory);
 
-/// Chooses the fastest strategy of `a.table` that fits, and sets the other fields of `a`. `memory`: as in `advise`.
-/// `sequences`: the number of sequences in a micro-batch. `largest`: bytes of the largest parameter and its gradient.
+/// Chooses the fastest strategy of `a.table` that fits, and sets `a.index`, `a.missing` and `a.text`. `memory`: as in
+/// `advise`. `sequences`: the number of sequences in a micro-batch. `largest`: bytes of the largest parameter and its
+/// gradient.
 [[gnu::cold]] void finish_advice(advice& a, bytes memory, int sequences, bytes largest);
 
 /// Bytes of a task's largest parameter and its gradient, both in fp32. A parameter that is stacked over the layers of a

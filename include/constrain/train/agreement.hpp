@@ -29,8 +29,8 @@ template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
 /// Adds the run's options, except `.measure_memory`, `.cuda_device` and `.cuda_stream`, which may differ.
 void add_run(fingerprint& to, run_options const& run);
 
-/// Adds properties of the compiled program: policies, `CONSTRAIN_VARIANT` (compiler flags and GEMM library), compiler,
-/// and each parameter's name and shape.
+/// Adds properties of the compiled program: policies, `CONSTRAIN_VARIANT` (instruction set, libraries and other build
+/// options), compiler, and each parameter's name and shape.
 void add_build(fingerprint& to, std::string const& policies, parameter_list const& parameters);
 
 /// Hash of a plan: the op name of each kernel call and the arena offsets of its operands.

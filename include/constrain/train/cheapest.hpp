@@ -86,12 +86,14 @@ constexpr int fastest(std::array<strategy_estimate, size> const& table, std::uin
   return best;
 }
 
-/// Returns `strategy`. `missing`: the bytes that the smallest plan needs beyond `limit`; compile-time error if above 0.
+/// Returns `strategy`. Compile-time error if `missing` is above 0. `limit`, `missing`: the limit of the strategy
+/// `estimates::nearest()`, and the result of `estimates::missing`.
 template <bytes limit, bytes missing> constexpr int strategy_with_missing_bytes(int strategy) {
   static_assert(missing.count() <= 0,
                 "cheapest: no strategy fits in the limit; `strategy_with_missing_bytes` shows the limit and the bytes "
-                "that the smallest plan needs beyond it; write strategies that save memory, such as "
-                "ct::policies<ct::checkpoint::every<1>>, or a larger limit");
+                "that the step of the nearest strategy needs beyond it (1 if only its evaluate, predict or generate "
+                "does not fit); write strategies that save memory, such as ct::policies<ct::checkpoint::every<1>>, or "
+                "a larger limit");
   return strategy;
 }
 
@@ -123,15 +125,15 @@ template <bytes limit, class task, class... sets> struct estimates {
     else return choose<(excluded | std::uint64_t{1} << candidate)>();
   }
   static constexpr std::array<bytes, sizeof...(sets)> limits{limit_with_budget<sets>(limit)...};
-  /// The index of the strategy whose step exceeds its limit by the fewest bytes.
+  /// The index of the strategy whose step exceeds its limit by the fewest bytes, or is below it by the most.
   static constexpr std::size_t nearest() {
     std::size_t nearest_index = 0;
     for (std::size_t k = 1; k < table.size(); ++k)
       if (table[k].peak - limits[k] < table[nearest_index].peak - limits[nearest_index]) nearest_index = k;
     return nearest_index;
   }
-  /// The bytes by which the step of this strategy exceeds its limit; at least 1, since another entry may be the one
-  /// that does not fit.
+  /// The bytes by which the step of strategy `nearest()` exceeds its limit; 1 if the step fits, because then another
+  /// entry does not.
   static constexpr bytes missing() {
     auto const excess = table[nearest()].peak - limits[nearest()];
     return excess > bytes(1) ? excess : bytes(1);
@@ -167,8 +169,9 @@ template <bytes limit, class task, class... sets> struct checked_estimates {
 
 /// Chooses, among the strategies whose trainers need at most `limit` bytes, the strategy that a cost model estimates to
 /// be the fastest. The compiler makes the plan of every strategy's step, but compiles no kernel. `sets`: 1 to 64
-/// `ct::policies`. If no strategy fits, a compile-time error states how many bytes are missing. It is also a
-/// compile-time error if a strategy needs a device rate (device/rates.hpp) that is 0 or out of range.
+/// `ct::policies`. If no strategy fits, a compile-time error states by how many bytes the step of the nearest strategy
+/// exceeds its limit. It is also a compile-time error if a strategy needs a device rate (device/rates.hpp) that is
+/// unknown or out of range.
 ///
 ///     using choice = ct::cheapest<ct::gibibytes(4), task, ct::policies<>, ct::policies<ct::checkpoint::every<1>>,
 ///                                 ct::policies<ct::precision::bf16>>;

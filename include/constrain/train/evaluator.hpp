@@ -37,7 +37,8 @@ public:
   template <data::is_dataset dataset> evaluation evaluate(dataset const& d) {
     return *evaluate(d, [] { return false; });
   }
-  /// Like `evaluate(d)`, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true.
+  /// Like `evaluate(d)`, but calls `stop()` before every micro-batch and returns nullopt if `stop` returns true. With
+  /// parallel::zero, parallel::tensor or parallel::mesh, `stop` must return the same result on all ranks.
   template <data::is_dataset dataset, class predicate>
   std::optional<evaluation> evaluate(dataset const& d, predicate const& stop) {
     return evaluate(detail::samples_of<evaluator, false>("evaluate", d), stop);

@@ -30,7 +30,7 @@ using evaluator_of_inference =
 /// dimensions are stored in the type that GEMMs read: 2 bytes per element in bf16 and fp16. A trainer's policies can be
 /// used unchanged; policies that concern only training (optimizer, accumulation, checkpointing) have no effect. With
 /// distributed policies, all ranks must construct the object, and then make the same sequence of calls to `evaluate`,
-/// `predict`, `generate`, `set` and `load_pretrained`, and of copies out of views.
+/// `predict`, `generate`, `set`, `in_any_rank` and `load_pretrained`, and of copies out of views.
 ///
 ///     ct::inference<task, ct::precision::bf16> model;
 ///     model.load_pretrained("runs/gpt");

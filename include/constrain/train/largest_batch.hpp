@@ -100,8 +100,9 @@ template <bytes limit, auto model, class objective, class policy_set> constexpr 
 
 /// The largest micro-batch whose trainer needs at most `limit` bytes, as a constant. `model`, `objective`: as in
 /// `task`. The compiler makes the plans of a few micro-batches, but compiles no kernel. `list`: the policies of the
-/// trainer; checkpoint::budget is refused. Sequences have `model.context` tokens; a micro-batch has at most 65536
-/// sequences. If one sequence does not fit, a compile-time error states how many bytes are missing.
+/// trainer; checkpoint::budget is refused. Sequences have the default length (see `micro_batch::tokens`), for example
+/// `model.context` tokens. A micro-batch has at most 65536 sequences. If one sequence does not fit, a compile-time
+/// error states how many bytes are missing.
 ///
 ///     constexpr auto batch = ct::largest_batch<ct::mebibytes(4096), ct::gpt2{}, ct::causal_lm, ct::precision::bf16>;
 ///     ct::trainer<ct::task<ct::gpt2{}, ct::causal_lm, batch>, ct::precision::bf16> t;

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// The tensors of a trainer or an inference object by name, independent of the object's type.
 class named_tensors {
 public:
-  /// `memory`: the arena of the tensors. `group`: the ranks that hold the shards of sharded tensors.
+  /// `memory`: the arena of the tensors. `group`: the ranks that together hold a tensor (`ranks::storage_group`).
   named_tensors(parameter_list const& list, arena& memory, communicator& group)
       : list_(list), memory_(&memory), group_(&group) {}
 

@@ -186,8 +186,8 @@ constexpr void fill_gradient(parameter_info& out, program const& p, memory_layou
 
 } // namespace detail
 
-/// The parameter table of a planned program, whose tensors lie in the arena as in `where`; empty if the program has a
-/// failure.
+/// The parameter table of a planned program, whose tensors lie in the arena as in `where`. If the program has a
+/// failure, all entries have default values.
 template <parameter_counts counts>
 constexpr parameter_table<counts> make_parameter_table(program const& p, memory_layout const& where) {
   parameter_table<counts> table;

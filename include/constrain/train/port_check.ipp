@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Elements checked between two branches, so that the compiler can vectorize the check.
+/// Number of elements that are checked without a branch, so that the compiler can vectorize the check.
 inline constexpr std::size_t check_block = 64;
 
 /// Returns a bound: an int32 is in [0, limit) if and only if its value, cast to unsigned, is below the bound.

@@ -31,14 +31,15 @@ struct ranks {
   communicator& zero() const { return zero_axis ? *zero_axis : *storage_group; }
 
   /// Call this before forward passes. If several ranks hold a tensor together, forward passes are collective, and this
-  /// function throws `error` on all ranks unless all ranks are about to make the same number of forward passes
-  /// (`passes`) and the ranks of each tensor group have equal arrays. `call`: the caller, for the error.
+  /// function throws `error` on all ranks unless all ranks pass the same `passes`, and the ranks of each tensor group
+  /// pass equal arrays. `passes`: the number of forward passes, or of samples to evaluate. `call`: the caller, for the
+  /// error.
   void check_same_work(joint_call call, std::int64_t passes, array_list const& inputs = {},
                        array_list const& labels = {}) const;
 
   /// The number of valid labels in the batch of all ranks. `copy_in` reads `b`, this rank's part of the batch, and
   /// returns the number of valid labels in `b`. Throws `error` on all ranks if `copy_in` throws on one rank, if parts
-  /// come from different corpora, or if ranks that train on the same data have different batches. Collective.
+  /// come from different data sets, or if ranks that train on the same data have different batches. Collective.
   std::int64_t count_valid_labels(joint_call call, function_ref<std::int64_t()> copy_in, batch const& b) const;
 
 private:

@@ -19,10 +19,10 @@ struct step_result {
   double loss = 0;             // before the update; with the library's losses: mean over the batch's valid labels
   double gradient_norm = 0;    // L2 norm of all gradients together, before clipping
   std::int64_t tokens = 0;     // number of valid labels in the batch
-  bool skipped = false;        // a gradient was not finite, so weights and optimizer states are unchanged
-  std::string_view not_finite; // name of the first parameter whose gradient was not finite; empty: all were finite.
+  bool skipped = false;        // the gradient norm is not finite, so weights and optimizer states are unchanged
+  std::string_view not_finite; // name of the first parameter whose gradient has a norm that is not finite; empty: none.
                                // With optimizer::in_backward, `skipped` is false, and all tensors are updated except
-                               // the tensors whose gradient was not finite
+                               // the tensors whose gradient has a norm that is not finite
 };
 
 /// Result of an evaluation. A valid label is a label other than `ignored_label` in the first array of labels.

@@ -81,7 +81,7 @@ public:
   /// compensation (optimizer::states_in with precision::pure_bf16) becomes 0; other states keep their values. Throws
   /// `error` unless `from` has `size()` elements and the tensor's elements are floating-point numbers.
   template <class real> void copy_from(std::span<real const> from) const {
-    check(from.size()), check_real("cannot be set");
+    check(from.size()), check_real("cannot be set; load a saved run to change it");
     double const factor = factor_ == nullptr ? 1 : *factor_;
     visit_real(type(), [&]<class stored>(stored) {
       for (std::int64_t iteration = 0; iteration < iterations(); ++iteration)

@@ -34,7 +34,7 @@ using entries_of_trainer =
 /// are collective: construction, `step`, `enqueue`, `evaluate`, `predict`, `generate`, `set`, `scale_learning_rate`,
 /// `in_any_rank`, `save`, loads, and copies out of views. All ranks must make the same collective calls in the same
 /// order. If a check in the constructor, `set`, `scale_learning_rate` or a load fails on one rank, all ranks throw. If
-/// `step` or `save` throws on one rank, all ranks throw, or the job ends.
+/// `step`, `enqueue` or `save` throws on one rank, all ranks throw, or the job ends.
 template <class task_, class... list>
 class trainer : public evaluator<typename detail::entries_of_trainer<task_, list...>::checked> {
   using base = evaluator<detail::entries_of_trainer<task_, list...>>;
@@ -78,9 +78,9 @@ public:
 
   /// Runs one optimizer step: `enqueue` and `wait`. A non-finite gradient is not an error: see `step_result::skipped`.
   /// Throws `error`, with the weights and states unchanged, for a batch of the wrong shape, for one whose `batch_range`
-  /// has advanced or ended, for a token or label out of range, for a learning rate that is negative or not finite after
-  /// the schedule, for different data sets on different ranks, or if no rank has a valid label. With `.checked`, also
-  /// throws if the check of a kernel call fails; by then, weights and states may have changed.
+  /// has advanced or ended, for a token or label out of range, if the schedule's factor is negative or not finite or
+  /// makes the learning rate infinite, if ranks have different data sets, or if no rank has a valid label. With
+  /// `.checked`, also throws if the check of a kernel call fails; by then, weights and states may have changed.
   [[gnu::cold]] step_result step(constrain::batch const& b) try { return start_step(b).wait(); } catch (...) {
     rethrow_or_end_job(world(), joint_call::step);
   }
@@ -89,11 +89,11 @@ public:
   /// `enqueue` copies the batch's arrays to pinned memory, enqueues all work and returns while the device still works;
   /// on the CPU, it runs the whole step. Up to two steps can be in flight: a third call first waits for the oldest,
   /// whose ticket keeps the result. With precision::fp16 and with `.checked`, every call first waits for all earlier
-  /// steps: the loss scale depends on their results. On several devices, every call waits for its own step. All other
-  /// calls that read or change the trainer, such as `save`, `evaluate` and `state`, wait for the enqueued steps;
-  /// `steps` and `learning_rate` do not wait, and count the enqueued steps. The arrays of the batch may change as soon
-  /// as `enqueue` returns. Throws `error` as `step` does for a bad batch, and if a CUDA call fails;
-  /// `step_ticket::wait`, or the next call that waits, throws an error of the device.
+  /// steps: the loss scale depends on their results. On several devices, every call waits for its own step. All calls
+  /// that read or change tensors or settings, such as `save`, `evaluate` and `set`, and `state` wait for the enqueued
+  /// steps; `steps`, `learning_rate`, `scale_learning_rate` and `batches` do not wait, and count the enqueued steps as
+  /// done. The arrays of the batch may change as soon as `enqueue` returns. Throws `error` as `step` does for a bad
+  /// batch, and if a CUDA call fails; `step_ticket::wait`, or the next call that waits, throws an error of the device.
   [[gnu::cold]] step_ticket enqueue(constrain::batch const& b) try { return start_step(b); } catch (...) {
     rethrow_or_end_job(world(), joint_call::step);
   }
@@ -183,10 +183,10 @@ public:
   /// Loads only weights, from a directory or safetensors file of Hugging Face Transformers or from another trainer's
   /// saved run of the same model. With {.strict = false}, weights that are not stored keep their values: for example,
   /// `std::puts(t.load_pretrained("bert", {.strict = false}).text().c_str())` loads a pretrained body for a new head,
-  /// and prints the result, the names of the tensors that were not loaded. Averages (optimizer::averaged) become copies
-  /// of the new weights, and compensations (optimizer::states_in with precision::pure_bf16) become 0; other states keep
-  /// their values. Throws `error`, with nothing changed, if the weights cannot be read, or if names, shapes or
-  /// configuration do not match.
+  /// and prints the result, the names of the tensors that were not loaded. The averages (optimizer::averaged) of all
+  /// weights, loaded or not, become copies of the weights, and compensations (optimizer::states_in with
+  /// precision::pure_bf16) become 0; other states keep their values. Throws `error`, with nothing changed, if the
+  /// weights cannot be read, or if names, shapes or configuration do not match.
   loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
     synchronize();
     auto const result = constrain::load_pretrained(path, options, table(), format(), engine_.arena(), *ranks_.world,

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct training_state {
   std::uint64_t seed = 0;    // of the initial weights, the order of samples, dropout and stochastic rounding
   optimizer_steps steps = 0; // optimizer steps done, including skipped steps
-  std::int64_t skipped = 0;  // steps skipped because a gradient was not finite
+  std::int64_t skipped = 0;  // steps skipped because the gradient norm was not finite
   std::uint64_t corpus = 0;  // hash of the corpus or examples read last; 0: none so far
   data::position position;   // position in the corpus or examples after the last batch
   double best_validation_loss = std::numeric_limits<double>::infinity(); // lowest so far; infinity: none yet

@@ -38,7 +38,7 @@ struct configuration_check {
   /// have. Skips fields that are null in either object, and arrays in `expected`. `prefix`: the text before a field's
   /// name in the error.
   [[gnu::cold]] void members(io::json const& saved, io::json const& expected, std::string const& prefix = "") const;
-  /// Like `members`, for the field `name` with the value `value` here.
+  /// Like `members`, for the field `name`, whose value in `expected` is `value`.
   [[gnu::cold]] void member(io::json const& saved, std::string_view name, io::json const& value,
                             std::string const& prefix = "") const;
 };
