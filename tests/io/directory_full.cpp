@@ -1,6 +1,7 @@
 #include "../sentence.hpp"
 #include "saved_directory.hpp"
 
+#include <constrain/io/atomic_file.hpp>
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -68,6 +69,30 @@ TEST_CASE("directory: a full disk loses nothing, wherever it is met") {
     }
     CHECK(failures >= 6);
   }
+}
+
+TEST_CASE("a file with a failed write is not put in place, even if there is room again") {
+  temporary_directory const scratch;
+  auto const path = scratch / "file";
+  {
+    constrain::io::atomic_file file(path);
+    file.out().write("old");
+    file.commit();
+  }
+  {
+    constrain::io::atomic_file file(path);
+    file.out().write(std::string(1000, 'x'));
+    auto const failure = [&] { return sentence([&] { file.commit(); }); };
+    std::string first;
+    {
+      file_limit const limit(500);
+      first = failure();
+    }
+    CHECK(first.find("(File too large)") != std::string::npos);
+    CHECK(failure() == first);
+  }
+  CHECK(content_of(scratch.path).size() == 1);
+  CHECK(content_of(scratch.path).begin()->second == "old");
 }
 
 TEST_CASE("directory: a full file system loses nothing") {

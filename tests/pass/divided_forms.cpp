@@ -55,6 +55,8 @@ static_assert(reading<halve, halve>(true).failure.ok());
 static_assert(reading<ones, largest>(true).failure.ok());
 static_assert(refuses(reading<largest, halve>(true), info_of<largest>.label));
 static_assert(refuses(reading<halve, largest>(true), info_of<largest>.label)); // a part of halves
+static_assert(refuses(reading<halve, op::gradient_norm_squared>(true), info_of<op::gradient_norm_squared>.label));
+static_assert(reading<halve, op::gradient_norm_squared>(false).failure.ok());
 
 } // namespace
 

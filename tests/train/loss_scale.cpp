@@ -232,6 +232,15 @@ TEST_CASE("gradient() returns true gradients, whatever the scale was and is") {
   CHECK(apart < 5e-3 * largest);
 }
 
+TEST_CASE("a refused batch does not change what gradient() returns") {
+  fp16<> t({}, {.loss_scale = {.interval = 1}});
+  step(t);
+  auto const before = gradients_of(t);
+  CHECK(t.setting("loss_scale") == 131072); // of the next step
+  CHECK_THROWS_AS(t.step(ct::batch{}), ct::error);
+  CHECK(gradients_of(t) == before);
+}
+
 TEST_CASE("the scale is saved; a resumed run goes on to the same bytes") {
   temporary_directory const directory;
   fp16<> whole({.learning_rate = 1e-3f}, {.loss_scale = {.interval = 2}});

@@ -5,6 +5,7 @@
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/text_bytes.hpp"
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <fcntl.h>
@@ -47,13 +48,15 @@ private:
   std::vector<std::byte> buffer_;
   std::uint64_t length_ = 0;
   crc32c checksum_;
+  int error_ = 0; // `errno` of the first failed write, which may have written some of its bytes; 0: none has failed
 
   /// Writes the buffered bytes and empties the buffer.
   void flush();
 
-  /// Writes bytes to the file, bypassing the buffer.
+  /// Writes bytes to the file, bypassing the buffer. After a failed write, all later ones fail with the same reason.
   void put(std::span<std::byte const> bytes) {
-    if (!write_all(file_, {reinterpret_cast<char const*>(bytes.data()), bytes.size()})) fail();
+    if (error_ == 0 && !write_all(file_, {reinterpret_cast<char const*>(bytes.data()), bytes.size()})) error_ = errno;
+    if (error_ != 0) errno = error_, fail();
   }
 
   /// Throws the error for a failed write, with the reason from `errno`.

@@ -23,13 +23,18 @@ public:
   constexpr bool needs_full_tensor(node const& n, int k) const {
     int const value = n.inputs[k].value;
     if (!divided_[value] || (n.op->layouts.inputs.unread >> k & 1u) != 0) return false;
-    if (by_element(n, k) || n.op->has_divided_form) return false;
+    if (by_element(n, k) || has_divided_form(n)) return false;
     bool writes_activations = true;
     for (auto const& output : n.outputs) {
       auto const r = p_.values[output.value].role;
       writes_activations = writes_activations && (r == role::activation || r == role::workspace);
     }
     return !(weights_[value] && writes_activations);
+  }
+
+  /// Whether `use_divided_forms` replaces node n by the divided form of its op.
+  constexpr bool has_divided_form(node const& n) const {
+    return n.op->has_divided_form && p_.is_divided(n.inputs[0].value);
   }
 
   /// Records which outputs of node n are divided, and which count as weights.
@@ -67,7 +72,7 @@ constexpr program use_divided_forms(program const& p) {
         out.program.fail(diagnosis_with<refusals::divided_tensor_is_read>(p.values[n.inputs[k].value].line)
                              .with_layouts(n.op->label, layout::divided, layout::replicated));
     values.record(n);
-    if (n.op->has_divided_form && p.is_divided(n.inputs[0].value)) n.op->divided_form(out, n);
+    if (values.has_divided_form(n)) n.op->divided_form(out, n);
     else out.program.add_node(n);
   });
 }

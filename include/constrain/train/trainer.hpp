@@ -232,7 +232,8 @@ private:
   [[gnu::cold]] step_ticket start_step(constrain::batch const& b) {
     constexpr bool may_overlap = engine::is_asynchronous && !scales_loss;
     synchronize(may_overlap && !run_.checked ? 1 : 0);
-    if constexpr (scales_loss) *loss_scale_ = tensors().setting(detail::loss_scale_setting.name);
+    [[maybe_unused]] double loss_scale = 1; // of this step
+    if constexpr (scales_loss) loss_scale = tensors().setting(detail::loss_scale_setting.name);
     [[maybe_unused]] auto enqueued = engine_.template enqueuing<typename entries::step>();
     auto const valid_labels = ranks_.count_valid_labels(
         joint_call::step, [&] { return copy_in(b); }, b);
@@ -248,6 +249,7 @@ private:
       if (open_steps_.size() > 0) enqueued.use_if_skipped(hyperparameters(h, {step_parameters.updates}));
     engine_.template write_label_count<typename entries::step>(valid_labels);
     engine_.template run<typename entries::step, typename entries::step_program>(step_parameters, may_overflow());
+    if constexpr (scales_loss) *loss_scale_ = loss_scale;
     engine_.keep_gradients();
     auto ticket = ticket_of(enqueued, valid_labels);
     state_.steps = state_.steps.count() + 1;

@@ -41,6 +41,12 @@ steps kept(temporary_directory const& scratch, std::int64_t count, std::int64_t 
 
 } // namespace
 
+TEST_CASE("series: a name without a step from 0 on is not a saved run of the series") {
+  temporary_directory const scratch;
+  save_steps(scratch, {0, -5});
+  CHECK(ct::saved_series(scratch / "run").steps() == steps{0});
+}
+
 TEST_CASE("series: the last ones are kept") {
   temporary_directory const scratch;
   save_steps(scratch, {2, 4, 6, 8, 10});

@@ -26,7 +26,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   std::int64_t step = 0;
   if (!file_name.starts_with("step-")) return std::nullopt;
   std::from_chars(file_name.data() + 5, file_name.data() + file_name.size(), step);
-  return name(step) == file_name ? std::optional(step) : std::nullopt;
+  return step >= 0 && name(step) == file_name ? std::optional(step) : std::nullopt;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::int64_t> saved_series::steps() const {
