@@ -212,8 +212,8 @@ TEST_CASE("constrain.hpp includes every function for writing models") {
   CHECK(found >= 14);
 }
 
-// Every program that includes the library compiles its functions: std::ranges::sort takes g++ 12 about 0.04 s, std::sort
-// half of that. std::sort compiles to three times as much code as `detail::heap_sort`.
+// Every program that includes the library compiles its functions: std::ranges::sort takes g++ 12 about 0.04 s,
+// std::sort half of that. std::sort compiles to three times as much code as `detail::heap_sort`.
 TEST_CASE("no function of the library calls an algorithm that is slow to compile") {
   for (auto const* const texts : {&constrain::test::headers(), &constrain::test::definitions()})
     for (auto const& [path, text] : *texts)
