@@ -24,8 +24,9 @@ using namespace constrain::bench;
 #define CONSTRAIN_CUDA_ARCHITECTURE 90
 #endif
 #if !defined(CONSTRAIN_BENCH_SEQUENCES)
-#define CONSTRAIN_BENCH_SEQUENCES 0 // sequences of 1024 tokens in a step; 0: a tiny model. A program has one size,
-                                    // because nvcc needs GiBs of memory for each.
+#define CONSTRAIN_BENCH_SEQUENCES                                                                                      \
+  0   // sequences of 1024 tokens in a step; 0: a tiny model. A program has one size,                                  \
+      // because nvcc needs GiBs of memory for each.
 #endif
 #if !defined(CONSTRAIN_BENCH_LARGE)
 #define CONSTRAIN_BENCH_LARGE 0 // 1: GPT-2 774M instead of 124M

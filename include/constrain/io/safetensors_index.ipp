@@ -54,9 +54,8 @@ namespace detail {
   std::vector<std::string_view> names, files; // of each tensor, in the order of the index
   for (auto const& [name, file] : map.members()) {
     if (names.size() == safetensors_maximum_names)
-      throw error(
-          {"the index '", source, "' lists more than ", safetensors_maximum_names,
-           " tensors, the most that this library reads; use a model with fewer tensors"});
+      throw error({"the index '", source, "' lists more than ", safetensors_maximum_names,
+                   " tensors, the most that this library reads; use a model with fewer tensors"});
     names.push_back(name), files.push_back(file.string());
     if (!valid_file_name(files.back()) || !files.back().ends_with(".safetensors"))
       throw error(

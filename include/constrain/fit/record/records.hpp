@@ -33,10 +33,10 @@ struct step_record {
   // Of the evaluation after this step: the objective's metrics (model/metric) and, for each set of
   // `fit_options::further_validation`, its results, named after the set, such as "books/loss".
   std::vector<metric> validation_metrics{};
-  bool saved = false;                       // whether the run was saved to `fit_options::directory` after this step
-  bool resumed = false;                     // whether a call to `fit` began with this step and continued earlier steps
-  std::vector<metric> metrics{};            // user-defined metrics
-  std::vector<metric> settings{};           // the model's (ct::setting) and the library's, as this step read them
+  bool saved = false;             // whether the run was saved to `fit_options::directory` after this step
+  bool resumed = false;           // whether a call to `fit` began with this step and continued earlier steps
+  std::vector<metric> metrics{};  // user-defined metrics
+  std::vector<metric> settings{}; // the model's (ct::setting) and the library's, as this step read them
 };
 
 /// Adds the metrics, which must have different names, to the object that `json` is writing, as a member `name`: an
