@@ -23,10 +23,10 @@ using namespace constrain::bench;
 #if !defined(CONSTRAIN_CUDA_ARCHITECTURE)
 #define CONSTRAIN_CUDA_ARCHITECTURE 90
 #endif
+// Sequences of 1024 tokens in a step; 0: a tiny model. A program has one size, because nvcc needs GiBs of memory for
+// each.
 #if !defined(CONSTRAIN_BENCH_SEQUENCES)
-#define CONSTRAIN_BENCH_SEQUENCES                                                                                      \
-  0   // sequences of 1024 tokens in a step; 0: a tiny model. A program has one size,                                  \
-      // because nvcc needs GiBs of memory for each.
+#define CONSTRAIN_BENCH_SEQUENCES 0
 #endif
 #if !defined(CONSTRAIN_BENCH_LARGE)
 #define CONSTRAIN_BENCH_LARGE 0 // 1: GPT-2 774M instead of 124M
