@@ -54,6 +54,20 @@ template <class real, class vector> [[gnu::always_inline]] inline void multiply_
 }
 #endif
 
+// The next two functions are always inlined: a reference to a sum would keep all sums in memory during the loop.
+
+/// to[0] to to[lanes - 1] = alpha sum
+template <class vector, class real>
+[[gnu::always_inline]] inline void gemm_store(vector const& sum, real alpha, real* to) {
+  *reinterpret_cast<typename vector_of<real>::unaligned*>(to) = alpha * sum;
+}
+/// to[0] to to[lanes - 1] = alpha sum + beta to
+template <class vector, class real>
+[[gnu::always_inline]] inline void gemm_add(vector const& sum, real alpha, real beta, real* to) {
+  auto& target = *reinterpret_cast<typename vector_of<real>::unaligned*>(to);
+  target = alpha * sum + beta * target;
+}
+
 /// The micro-kernel: c = alpha a b + beta c for the first `rows` of a micro-tile of sizeof...(row) rows; c is not read
 /// if beta is 0. a: [depth, blocking::rows], packed; b: [depth, blocking::columns], with rows b_stride elements apart.
 /// The function is not inlined, and of all vectors, only sums and operands are live in its loop, since one more would
@@ -63,7 +77,6 @@ template <class packed, class real = sum_of<packed>, class blocking = gemm_block
                                   std::int64_t b_stride, gemm_scales<real> const& scales, std::int64_t rows, real* c,
                                   std::int64_t ldc) {
   using vector = typename vector_of<real>::vector;
-  using unaligned = typename vector_of<real>::unaligned;
   constexpr int lanes = blocking::lanes;
   // Prefetches the first and the last cache line of each row of C, so that they are in the cache after the sums.
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -81,21 +94,16 @@ template <class packed, class real = sum_of<packed>, class blocking = gemm_block
   // Makes the compiler compute C's addresses here, instead of keeping them in registers during the loop.
   asm("" : "+r"(c), "+r"(ldc));
   real const alpha = scales.alpha, beta = scales.beta;
-  auto const overwrite = [=](std::size_t i, vector const& left, vector const& right) {
-    if (static_cast<std::int64_t>(i) >= rows) return;
-    auto* const to = c + static_cast<std::int64_t>(i) * ldc;
-    *reinterpret_cast<unaligned*>(to) = alpha * left;
-    *reinterpret_cast<unaligned*>(to + lanes) = alpha * right;
-  };
-  auto const add = [=](std::size_t i, vector const& left, vector const& right) {
-    if (static_cast<std::int64_t>(i) >= rows) return;
-    auto* const to = c + static_cast<std::int64_t>(i) * ldc;
-    auto &to_left = *reinterpret_cast<unaligned*>(to), &to_right = *reinterpret_cast<unaligned*>(to + lanes);
-    to_left = alpha * left + beta * to_left;
-    to_right = alpha * right + beta * to_right;
-  };
-  if (beta == real{}) (overwrite(row, left_sums[row], right_sums[row]), ...);
-  else (add(row, left_sums[row], right_sums[row]), ...);
+  if (beta == real{})
+    ((static_cast<std::int64_t>(row) < rows ? (gemm_store(left_sums[row], alpha, c + row * ldc),
+                                               gemm_store(right_sums[row], alpha, c + row * ldc + lanes))
+                                            : void()),
+     ...);
+  else
+    ((static_cast<std::int64_t>(row) < rows ? (gemm_add(left_sums[row], alpha, beta, c + row * ldc),
+                                               gemm_add(right_sums[row], alpha, beta, c + row * ldc + lanes))
+                                            : void()),
+     ...);
 }
 
 /// Whether there is a micro-kernel for micro-tiles of `rows` rows; `maximum`: the rows of a complete one. If there are
