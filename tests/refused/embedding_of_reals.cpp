@@ -1,4 +1,4 @@
-// refused: the input of ct::embedding must be integers; pass the model's tokens
+// refused: the input of ct::embedding must be integers (i32); pass token ids or
 // shows: tokens_are_not_integers
 // diagnosis: refused, line, line, any, any
 #include <constrain/constrain.hpp>

@@ -61,11 +61,16 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                            call_name(rank), "; make the same calls in the same order on all ranks"}));
   bool const none_failed = std::all_of(votes, votes + ranks, [](vote const& v) { return v.length == 0; });
   auto const call = joint_call(votes[0].call);
-  // In these calls, `content` is the number of forward passes (`check_passes`).
+  // In these calls, `content` is the number of forward passes, or of samples (`ranks::check_same_work`).
   bool const counts_passes =
       call == joint_call::evaluate || call == joint_call::predict || call == joint_call::generate;
+  bool const reads_files = call == joint_call::load || call == joint_call::resume || call == joint_call::pretrained;
   for (int rank = 1; none_failed && rank < ranks; ++rank)
-    if (votes[rank].content != votes[0].content)
+    if (votes[rank].content != votes[0].content && reads_files)
+      throw_agreed(concat({call_name(0), ": rank 0 and rank ", rank,
+                           " read different files; give all ranks the same path on a file system that they share, or "
+                           "equal copies"}));
+    else if (votes[rank].content != votes[0].content)
       throw_agreed(concat({call_name(0), ": rank 0 and rank ", rank, " have different ",
                            counts_passes ? "amounts of work (" : "data (fingerprints ", votes[0].content, " and ",
                            votes[rank].content, "); give all ranks the same ",

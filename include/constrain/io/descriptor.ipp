@@ -77,6 +77,7 @@ private:
     // Linux writes at most 2 GiB per call; some systems refuse more.
     auto const bytes_written = ::write(file.get(), bytes.data(), std::min(bytes.size(), std::size_t{1} << 30));
     if (bytes_written < 0 && errno == EINTR) continue;
+    if (bytes_written == 0) errno = EIO;
     if (bytes_written <= 0) return false;
     bytes.remove_prefix(static_cast<std::size_t>(bytes_written));
   }

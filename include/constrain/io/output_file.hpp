@@ -48,7 +48,7 @@ private:
   std::vector<std::byte> buffer_;
   std::uint64_t length_ = 0;
   crc32c checksum_;
-  int error_ = 0; // `errno` of the first failed write, which may have written some of its bytes; 0: none has failed
+  int error_ = 0; // `errno` of the first failed write (which may have written some bytes) or of `close`; 0: none
 
   /// Writes the buffered bytes and empties the buffer.
   void flush();

@@ -30,8 +30,8 @@ CONSTRAIN_INLINE void output_file::write(std::span<std::byte const> bytes) {
 
 [[gnu::cold]] CONSTRAIN_INLINE void output_file::close() {
   flush();
-  if (::fsync(file_.get()) != 0) fail();
-  if (::close(file_.release()) != 0) fail();
+  // After a failed fsync, another one may succeed although the data is not on the disk.
+  if (::fsync(file_.get()) != 0 || ::close(file_.release()) != 0) error_ = errno, fail();
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void output_file::flush() {

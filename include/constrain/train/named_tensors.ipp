@@ -56,6 +56,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] CONSTRAIN_INLINE tensor_view named_tensors::state(std::string_view parameter,
                                                                 std::string_view name) const {
   std::string names;
+  bool is_known = false;
+  for (int i = 0; i < list_.size; ++i) {
+    append_name(names, list_.name(i));
+    is_known = is_known || list_.name(i) == parameter;
+  }
+  if (!is_known) throw error({"state: there is no parameter ", parameter, "; the parameters are ", names});
+  names.clear();
   for (int i = 0; i < list_.states_size; ++i) {
     auto const& state = list_.states[i];
     if (list_.name(state.parameter) != parameter) continue;

@@ -31,7 +31,8 @@ struct embedding {
 
   /// Refused: tokens that are not i32.
   template <diagnosis d> struct tokens_are_not_integers {
-    static_assert(d.ok(), "the input of ct::embedding must be integers; pass the model's tokens");
+    static_assert(d.ok(), "the input of ct::embedding must be integers (i32); pass token ids or, for "
+                          "ct::position_embedding, positions");
   };
 
   static constexpr inferred infer(operand_types const& in) {
