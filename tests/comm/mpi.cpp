@@ -80,6 +80,24 @@ template <class trainer> outcome train(batches const& w, double clip_norm, bool 
   return o;
 }
 
+/// Rank 0 refuses its batch, the others do not: all ranks throw, and no rank has a gradient any more.
+void refuse_on_one_rank(int ranks) {
+  ct::trainer<task<per_rank>, ct::parallel::ddp> t;
+  batches const w(ranks * per_rank);
+  w.step(t, 0);
+  auto const throws = [](auto const& call) {
+    try {
+      call();
+      return false;
+    } catch (ct::error const&) { return true; }
+  };
+  check(throws([&] { t.rank() == 0 ? t.step(ct::batch{}) : w.step(t, 1); }), "a rank steps without rank 0");
+  check(ranks == 1 || throws([&] { t.gradient(t.parameters().front().name); }), "a rank kept its gradients");
+  check(ranks > 1 || !throws([&] { t.gradient(t.parameters().front().name); }), "a refused batch took the gradients");
+  w.step(t, 1);
+  check(t.steps() == 2, "a refused batch counts as a step");
+}
+
 bool same(outcome const& a, outcome const& b) {
   return a.losses == b.losses && a.weights == b.weights && a.gradients == b.gradients;
 }
@@ -230,6 +248,7 @@ int main() {
   default: fp32.operator()<2>(), fp64.operator()<2>(), save_and_load<2>(rank, directory); break;
   }
   compare_batches(ranks, rank);
+  refuse_on_one_rank(ranks);
   if (ranks % 2 != 0) {
     std::string said;
     try {

@@ -276,6 +276,7 @@ private:
 
   /// Copies a batch into the arena. Returns this rank's number of valid labels. Throws as `step` does for a bad batch.
   std::int64_t copy_in(constrain::batch const& b) {
+    if (world().size() > 1) engine_.drop_gradients(); // on all ranks, since other ranks may accept their batches
     detail::check_batch(b, engine::template needs<typename entries::step>);
     return engine_.template begin<typename entries::step>("step", b.every_input(), b.every_label());
   }
