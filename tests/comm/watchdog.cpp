@@ -29,6 +29,7 @@ template <class function> outcome in_a_child(function const& waits) {
   if (child == 0) {
     ::dup2(ends[1], 2);
     watchdog::instance().start();
+    watchdog::instance().rank(0);
     watchdog::instance().call("a test");
     waits();
     ::_exit(0);

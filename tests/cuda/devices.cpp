@@ -108,15 +108,17 @@ TEST_CASE("an old driver is not taken for a missing device") {
 
 TEST_CASE("the architecture is one that the device has and the kernels were compiled for") {
   machine const one({{.major = 7, .minor = 5}});
-  CHECK(contains(refusal(), "device::cuda<sm<80>>: CUDA device 0 has compute capability 7.5; choose another device as "
-                            "`.cuda_device`, or write device::cpu")); // sm<75> is refused when compiling
+  CHECK(contains(refusal(), "device::cuda<sm<80>>: CUDA device 0 has compute capability 7.5, but the policy needs 8.0; "
+                            "choose another device as `.cuda_device`, or write device::cpu")); // sm<75>: no policy
   ct::cuda_device const older;
   on_host::devices[0] = {.major = 8, .minor = 6};
-  CHECK(contains(sentence([&] { ct::check_code_for<ct::sm<90>>(older); }), "8.6; write sm<86> and compile for it"));
+  CHECK(contains(sentence([&] { ct::check_code_for<ct::sm<90>>(older); }),
+                 "8.6, but the policy needs 9.0; write sm<86> and compile for it"));
   on_host::devices[0] = {.major = 9, .minor = 0};
   on_host::binary_version = on_host::ptx_version = 75; // nvcc was told less than sm<80>
-  CHECK(contains(refusal(), "device::cuda<sm<80>>: this program was compiled for compute capability 7.5; compile it "
-                            "with -arch=sm_80 (in CMake: CMAKE_CUDA_ARCHITECTURES=80)"));
+  CHECK(contains(refusal(), "device::cuda<sm<80>>: the code of this program for CUDA device 0 was compiled for compute "
+                            "capability 7.5, but the policy needs 8.0; compile it with -arch=sm_80 (in CMake: "
+                            "CMAKE_CUDA_ARCHITECTURES=80)"));
   on_host::binary_version = on_host::ptx_version = 80;
   CHECK(refusal().empty());
   // A program for 8.0 to 12.0 with PTX for 12.0, on a newer device: the driver has compiled the PTX.

@@ -267,7 +267,7 @@ TEST_CASE("a stream of another device is refused") {
   cudaSetDevice(0);
   CHECK(refusal(second.options()) ==
         "device::cuda: `.cuda_stream` is a stream of CUDA device 1, but the trainer or inference object uses device "
-        "0; set .cuda_device to 1, or make the stream on device 0");
+        "0; set `.cuda_device` to 1, or make the stream on device 0");
   auto run = second.options();
   run.cuda_device = 1;
   CHECK(refusal(run).empty());

@@ -97,7 +97,7 @@ TEST_CASE("a value on top of another is found") {
 TEST_CASE("an operand beyond the arena is found") {
   auto broken = sound();
   broken.back().offset = entries::memory.peak.count();
-  CHECK(run_with(broken).find("reaches beyond the arena") != std::string::npos);
+  CHECK(run_with(broken).find("accesses bytes outside the arena") != std::string::npos);
 }
 
 namespace {

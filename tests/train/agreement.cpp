@@ -59,6 +59,6 @@ TEST_CASE("one process agrees with itself and throws its own exception") {
   ct::check_ranks_agree(alone, ct::joint_call::fit, f);
   CHECK(ct::agreed_sum(alone, ct::joint_call::step, [] { return std::int64_t{3}; }) == 3);
   CHECK_THROWS_AS(ct::agreed(alone, ct::joint_call::step, [] { throw 1; }), int);
-  CHECK_THROWS_AS(ct::together(alone, ct::joint_call::step, [] { throw 1; }), int);
+  CHECK_THROWS_AS(ct::run_or_end_job(alone, ct::joint_call::step, [] { throw 1; }), int);
   CHECK_THROWS_AS(ct::agreement(alone, ct::joint_call::load).run([](ct::agreement& a) { a.all_can(), throw 1; }), int);
 }

@@ -243,7 +243,7 @@ TEST_CASE("a trainer that was moved from says so") {
   std::vector<std::int32_t> const tokens(16, 5);
   auto const w = to.batch(tokens, tokens);
   auto const said = [](auto&& action) {
-    CHECK(sentence(action) == "this object was moved from and is empty; use the object that it was moved into");
+    CHECK(sentence(action) == "this trainer or inference object was moved from; use the object that it was moved into");
   };
   said([&] { from.step(w); });
   said([&] { from.batches(corpus); });

@@ -25,7 +25,7 @@ public:
 
 private:
   [[noreturn, gnu::noinline, gnu::cold]] static void refuse() {
-    throw error("this object was moved from and is empty; use the object that it was moved into");
+    throw error("this trainer or inference object was moved from; use the object that it was moved into");
   }
 };
 

@@ -9,8 +9,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-inline constexpr std::int32_t smallest_normal_half = 113 << 23; // bits of the float 2^-14
-inline constexpr std::int32_t infinite_half = 0x477FF000;       // bits of the float 65520, which rounds to infinity
+inline constexpr std::int32_t bits_of_smallest_normal = 113 << 23;   // of the float 2^-14, the smallest normal half
+inline constexpr std::int32_t bits_rounded_to_infinity = 0x477FF000; // of the float 65520, which rounds to infinity
 
 // The conversions of float16, for `integers` = std::int32_t and `floats` = float, or for GCC vectors of these types.
 // The conversions have no branches, so compilers vectorize loops that call them. Compilers do not vectorize loops with
@@ -26,10 +26,10 @@ CT_HOST_DEVICE constexpr integers where_less(integers a, std::int32_t limit, int
 /// Converts halves to floats. The argument holds the bits of the halves; the result holds the bits of the floats.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_bits_of_half(integers half) {
   integers const zero = half & 0, magnitude = half & 0x7FFF, shifted = magnitude << 13;
-  // `shifted + smallest_normal_half` holds the bits of 2^-14 (1 + m), where m is the mantissa in [0, 1). Subtracting
+  // `shifted + bits_of_smallest_normal` holds the bits of 2^-14 (1 + m), where m is the mantissa in [0, 1). Subtracting
   // 2^-14 leaves 2^-14 m, the value of the subnormal half.
   auto const subnormal =
-      __builtin_bit_cast(integers, __builtin_bit_cast(floats, shifted + smallest_normal_half) - 0x1p-14f);
+      __builtin_bit_cast(integers, __builtin_bit_cast(floats, shifted + bits_of_smallest_normal) - 0x1p-14f);
   auto const finite = where_less(magnitude, 0x400, subnormal, shifted + (112 << 23));
   auto const number = where_less(magnitude, 0x7C00, finite, zero + 0x7F800000);
   // Moves the sign to the top bit without overflow.
@@ -45,8 +45,8 @@ template <class floats, class integers> CT_HOST_DEVICE constexpr integers half_b
   auto const normal = (magnitude - ((112 << 23) - 0xFFF) + (magnitude >> 13 & 1)) >> 13;
   // Floats in [0.5, 1) are 2^-24 apart, and so are subnormal halves: adding 0.5 rounds to a subnormal half.
   auto const subnormal = __builtin_bit_cast(integers, __builtin_bit_cast(floats, magnitude) + 0.5f) - 0x3F000000;
-  auto const finite = where_less(magnitude, smallest_normal_half, subnormal, normal);
-  auto const number = where_less(magnitude, infinite_half, finite, zero + 0x7C00);
+  auto const finite = where_less(magnitude, bits_of_smallest_normal, subnormal, normal);
+  auto const number = where_less(magnitude, bits_rounded_to_infinity, finite, zero + 0x7C00);
   return where_less(magnitude, 0x7F800001, number | (u >> 16 & 0x8000), zero + 0x7FFF);
 }
 

@@ -49,17 +49,18 @@ struct bytes {
 
 namespace detail {
 
-/// n units of `unit` bytes. Throws `error` if the number of bytes exceeds 64 bits.
+/// n units of `unit` bytes. Throws `error` if the number of bytes does not fit into 64 bits.
 constexpr bytes bytes_of(std::int64_t n, std::int64_t unit) {
   if (n > INT64_MAX / unit || n < INT64_MIN / unit)
-    throw error("kibibytes, mebibytes, gibibytes: the number of bytes exceeds 64 bits; give a smaller number");
+    throw error({"kibibytes, mebibytes, gibibytes: ", n, " units of ", unit,
+                 " bytes do not fit into 64 bits; give a number closer to 0"});
   return bytes(n * unit);
 }
 
 } // namespace detail
 
-/// n KiB, MiB and GiB: n times 2^10, 2^20 and 2^30 bytes. They throw `error` if the number of bytes exceeds 64 bits; in
-/// a constant expression, that is a compile-time error.
+/// n KiB, MiB and GiB: n times 2^10, 2^20 and 2^30 bytes. They throw `error` if the number of bytes does not fit into
+/// 64 bits; in a constant expression, that is a compile-time error.
 constexpr bytes kibibytes(std::int64_t n) { return detail::bytes_of(n, 1 << 10); }
 constexpr bytes mebibytes(std::int64_t n) { return detail::bytes_of(n, 1 << 20); }
 constexpr bytes gibibytes(std::int64_t n) { return detail::bytes_of(n, 1 << 30); }

@@ -44,7 +44,7 @@ namespace detail {
 
 /// All-gather of one value per rank: values[r] becomes rank r's value. `values` has `world.size()` elements; the caller
 /// must have set values[world.rank()]. `type` must be trivially copyable.
-template <class type> void gather(communicator& world, type* values) {
+template <class type> void all_gather_values(communicator& world, type* values) {
   std::int64_t offsets[communicator::maximum_size], lengths[communicator::maximum_size];
   for (int rank = 0; rank < world.size(); ++rank) {
     offsets[rank] = rank * static_cast<std::int64_t>(sizeof(type));
@@ -55,7 +55,7 @@ template <class type> void gather(communicator& world, type* values) {
 
 /// All-gather of strings: returns the strings of all ranks, concatenated in rank order. `text`: this rank's string.
 /// `lengths`: the length of each rank's string in bytes; `world.size()` elements.
-std::string gather_texts(communicator& world, std::string_view text, std::int64_t const* lengths);
+std::string all_gather_texts(communicator& world, std::string_view text, std::int64_t const* lengths);
 
 /// The 64-bit FNV-1a hash of the bytes of `text`.
 std::uint64_t hash_of(std::string_view text);
@@ -89,8 +89,9 @@ struct vote {
 std::int64_t agree(communicator& world, joint_call call, std::int64_t count = 0,
                    std::exception_ptr const& failure = nullptr, std::uint64_t content = 0);
 
-/// Throws `error` on every rank unless all ranks are in the call `call` and are about to run the same number of
-/// forward passes (`passes`). `call`: evaluate, predict or generate. Collective.
+/// Throws `error` on every rank unless all ranks are in the call `call` and have the same `passes`: the number of
+/// samples or micro-batches to evaluate, of micro-batches to predict, or of tokens to generate. `call`: evaluate,
+/// predict or generate. Collective.
 inline void check_passes(communicator& world, joint_call call, std::int64_t passes) {
   agree(world, call, 0, nullptr, static_cast<std::uint64_t>(passes));
 }
@@ -130,8 +131,8 @@ private:
 /// rethrows. `call`: the library call, for the message.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call call);
 
-/// Calls `f`, which may communicate. If `f` throws, calls `rethrow_or_end_job`. `call`: as there.
-void together(communicator& world, joint_call call, function_ref<void()> f);
+/// Calls `f`, which may communicate. If `f` throws, calls `rethrow_or_end_job`. `call`: the library call, for its message.
+void run_or_end_job(communicator& world, joint_call call, function_ref<void()> f);
 
 } // namespace constrain
 

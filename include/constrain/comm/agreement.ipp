@@ -17,8 +17,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return agreed;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string gather_texts(communicator& world, std::string_view text,
-                                                        std::int64_t const* lengths) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string all_gather_texts(communicator& world, std::string_view text,
+                                                            std::int64_t const* lengths) {
   std::int64_t offsets[communicator::maximum_size];
   std::int64_t end = 0;
   for (int rank = 0; rank < world.size(); ++rank) {
@@ -51,6 +51,29 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   std::rethrow_exception(agreed_failure());
 }
 
+/// The error's text if rank 0 and rank `rank` pass different `content` in the call `call`.
+[[gnu::cold]] CONSTRAIN_INLINE std::string difference_text(joint_call call, int rank, std::uint64_t content_of_rank_0,
+                                                           std::uint64_t content_of_rank) {
+  switch (call) {
+  case joint_call::evaluate:
+  case joint_call::predict:
+    return concat({name_of(call), ": the number of samples or micro-batches is ", content_of_rank_0, " on rank 0 and ",
+                   content_of_rank, " on rank ", rank, "; pass the same number on all ranks"});
+  case joint_call::generate:
+    return concat({"generate: the number of tokens to generate is ", content_of_rank_0, " on rank 0 and ",
+                   content_of_rank, " on rank ", rank, "; pass the same number on all ranks"});
+  case joint_call::load:
+  case joint_call::pretrained:
+    return concat({name_of(call), ": rank 0 and rank ", rank,
+                   " read different files; give all ranks the same path on a file system that they share, or equal "
+                   "copies"});
+  default:
+    return concat({name_of(call), ": the batches of rank 0 and rank ", rank,
+                   " come from different data sets (fingerprints ", content_of_rank_0, " and ", content_of_rank,
+                   "; 0: arrays of the caller); pass batches of the same data set, or arrays, on all ranks"});
+  }
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE void throw_disagreement(communicator& world, vote const* votes,
                                                        std::exception_ptr const& failure, std::string const& message) {
   int const ranks = world.size();
@@ -60,21 +83,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
       throw_agreed(concat({"the ranks make different calls: rank 0 is in ", call_name(0), " and rank ", rank, " in ",
                            call_name(rank), "; make the same calls in the same order on all ranks"}));
   bool const none_failed = std::all_of(votes, votes + ranks, [](vote const& v) { return v.length == 0; });
-  auto const call = joint_call(votes[0].call);
-  // In these calls, `content` is the number of forward passes, or of samples (`ranks::check_same_work`).
-  bool const counts_passes =
-      call == joint_call::evaluate || call == joint_call::predict || call == joint_call::generate;
-  bool const reads_files = call == joint_call::load || call == joint_call::resume || call == joint_call::pretrained;
   for (int rank = 1; none_failed && rank < ranks; ++rank)
-    if (votes[rank].content != votes[0].content && reads_files)
-      throw_agreed(concat({call_name(0), ": rank 0 and rank ", rank,
-                           " read different files; give all ranks the same path on a file system that they share, or "
-                           "equal copies"}));
-    else if (votes[rank].content != votes[0].content)
-      throw_agreed(concat({call_name(0), ": rank 0 and rank ", rank, " have different ",
-                           counts_passes ? "amounts of work (" : "data (fingerprints ", votes[0].content, " and ",
-                           votes[rank].content, "); give all ranks the same ",
-                           counts_passes ? "number of samples, or of tokens to generate" : "data"}));
+    if (votes[rank].content != votes[0].content)
+      throw_agreed(difference_text(joint_call(votes[0].call), rank, votes[0].content, votes[rank].content));
   auto const failed_alike = [&](vote const& v) { return v.length > 0 && v.hash == votes[0].hash; };
   bool const all_failed_alike = std::all_of(votes, votes + ranks, failed_alike);
   if (all_failed_alike) {
@@ -83,7 +94,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
   std::int64_t lengths[communicator::maximum_size];
   for (int rank = 0; rank < ranks; ++rank) lengths[rank] = votes[rank].length;
-  auto const messages = gather_texts(world, message, lengths);
+  auto const messages = all_gather_texts(world, message, lengths);
   int first = 0;
   while (votes[first].length == 0) ++first;
   throw_agreed(concat({"rank ", first, ": ", messages.substr(0, static_cast<std::size_t>(votes[first].length))}));
@@ -107,7 +118,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (failure && message.empty()) message = "an exception without a message";
   votes[world.rank()] = {static_cast<std::int64_t>(call), count, content, static_cast<std::int64_t>(message.size()),
                          detail::hash_of(message)};
-  detail::gather(world, votes);
+  detail::all_gather_values(world, votes);
   std::int64_t sum = 0;
   bool unanimous = true;
   for (int rank = 0; rank < world.size(); ++rank) {
@@ -158,7 +169,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   std::_Exit(1); // some compilers ignore [[noreturn]] on virtual functions
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void together(communicator& world, joint_call call, function_ref<void()> f) {
+[[gnu::cold]] CONSTRAIN_INLINE void run_or_end_job(communicator& world, joint_call call, function_ref<void()> f) {
   try {
     f();
   } catch (...) { rethrow_or_end_job(world, call); }

@@ -30,20 +30,22 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return "start all ranks with the same program, options and data";
 }
 
-/// Throws an `error` that names the first value that differs between the fingerprints of rank 0 (`zero`) and rank
-/// `rank` (`other`) in the call `call`, and contains both values.
-[[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_difference(joint_call call, std::string_view zero,
+/// Throws an `error` that names the first value that differs between `first`, the fingerprint of rank 0, and `other`,
+/// the fingerprint of rank `rank`, in the call `call`, and contains both values.
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_difference(joint_call call, std::string_view first,
                                                                std::string_view other, int rank) {
-  while (!zero.empty() || !other.empty()) {
-    std::string const name(take_field(zero)), value(take_field(zero));
+  while (!first.empty() || !other.empty()) {
+    std::string const name(take_field(first)), value(take_field(first));
     std::string const other_name(take_field(other)), other_value(take_field(other));
     if (name == other_name && value == other_value) continue;
     auto const& display_name = name.empty() ? other_name : name;
-    auto const text_of = [&](std::string const& n, std::string const& v) { return n == display_name ? v : "nothing"; };
+    auto const text_of = [&](std::string const& n, std::string const& v) {
+      return n != display_name ? "absent" : v.empty() ? "empty" : v;
+    };
     throw_agreed(concat({"the ranks do not agree: ", display_name, " is ", text_of(name, value), " on rank 0 and ",
                          text_of(other_name, other_value), " on rank ", rank, "; ", agreement_remedy(call)}));
   }
-  throw_agreed(concat({"the ranks do not agree; ", agreement_remedy(call)}));
+  throw_agreed(concat({"the ranks do not agree on the values that they compare; ", agreement_remedy(call)}));
 }
 
 } // namespace constrain::detail
@@ -59,7 +61,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const& text = local.text();
   votes[world.rank()] = {static_cast<std::int64_t>(call), 0, 0, static_cast<std::int64_t>(text.size()),
                          detail::hash_of(text)};
-  detail::gather(world, votes);
+  detail::all_gather_values(world, votes);
   bool all_equal = true;
   for (int rank = 0; rank < ranks; ++rank) {
     if (votes[rank].call != votes[0].call) detail::throw_disagreement(world, votes, nullptr, {});
@@ -67,13 +69,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     lengths[rank] = votes[rank].length;
   }
   if (all_equal) return;
-  auto const texts = detail::gather_texts(world, text, lengths);
+  auto const texts = detail::all_gather_texts(world, text, lengths);
   std::string_view remaining = texts;
-  auto const zero = remaining.substr(0, static_cast<std::size_t>(lengths[0]));
+  auto const first = remaining.substr(0, static_cast<std::size_t>(lengths[0]));
   for (int rank = 0; rank < ranks; ++rank) {
     auto const other = remaining.substr(0, static_cast<std::size_t>(lengths[rank]));
     remaining.remove_prefix(other.size());
-    if (other != zero) detail::throw_difference(call, zero, other, rank);
+    if (other != first) detail::throw_difference(call, first, other, rank);
   }
 }
 

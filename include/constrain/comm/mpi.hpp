@@ -31,7 +31,7 @@ public:
   /// The communicator of all processes of the job. `deadline`: maximum wait for other processes, in seconds; must be
   /// above 0, which is not checked. Throws `error` if there are more than `maximum_size` processes. The first
   /// construction in a program is collective.
-  explicit mpi(double deadline = 1800) : mpi(all_processes(deadline), deadline) {}
+  explicit mpi(double deadline = 1800) : mpi(initialized_world(deadline), deadline) {}
   ~mpi() override;
 
   int rank() const override { return rank_; }
@@ -57,7 +57,7 @@ private:
   static double exit_timeout(double deadline) { return std::min(deadline / 2, 3.0); }
 
   /// Initializes MPI if needed. Returns the MPI communicator of all processes of the job.
-  static MPI_Comm all_processes(double deadline);
+  static MPI_Comm initialized_world(double deadline);
 
   /// The group of all ranks that pass the same `group`. Collective.
   std::unique_ptr<communicator> split(int group);
@@ -78,17 +78,17 @@ private:
   [[noreturn]] static void end_job(int status);
 
   /// Throws `error` unless `status`, the result of an MPI call, is MPI_SUCCESS. `action`: the call's purpose, for the
-  /// error.
+  /// error, such as "gather data".
   void check(int status, char const* action) const;
   /// Throws `error` if `bytes` is too large for MPI's counts, which are 32-bit integers.
   static void check_count(std::int64_t bytes);
   /// Converts `lengths` and `offsets` to MPI's 32-bit integers `counts` and `starts`; all four arrays have `size()`
   /// elements. Throws `error` if a length or an offset is too large.
-  void fill(int* counts, int* starts, std::int64_t const* lengths, std::int64_t const* offsets) const;
+  void convert(int* counts, int* starts, std::int64_t const* lengths, std::int64_t const* offsets) const;
 
   static inline MPI_Comm barrier_processes_ = MPI_COMM_NULL; // all processes; used only by `timed_barrier`
   static inline bool initialized_mpi_ = false;               // whether this class has initialized MPI
-  static inline pid_t process_ = 0;           // the process that registered `leave`: a forked child has another id
+  static inline pid_t process_id_ = 0;        // id of the process that registered `leave`: a forked child has another
   static inline double last_deadline_ = 1800; // last deadline passed to `mpi(deadline)`; used at exit
 
   MPI_Comm processes_ = MPI_COMM_NULL;

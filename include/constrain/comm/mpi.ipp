@@ -21,7 +21,8 @@ CONSTRAIN_INLINE mpi::~mpi() {
 CONSTRAIN_INLINE int mpi::rank_on_node() {
   MPI_Comm node = MPI_COMM_NULL;
   watchdog::wait const waits("finding the ranks of a node", deadline_);
-  check(MPI_Comm_split_type(processes_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "find their nodes");
+  check(MPI_Comm_split_type(processes_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
+        "find the ranks of its node");
   int rank = 0;
   MPI_Comm_rank(node, &rank);
   MPI_Comm_free(&node);
@@ -29,15 +30,15 @@ CONSTRAIN_INLINE int mpi::rank_on_node() {
 }
 
 CONSTRAIN_INLINE void mpi::all_gather(std::byte* buffer, std::int64_t const* offsets, std::int64_t const* lengths) {
-  fill(receive_counts_, receive_offsets_, lengths, offsets);
+  convert(receive_counts_, receive_offsets_, lengths, offsets);
   watchdog::wait const waits("gathering", deadline_);
   check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, buffer, receive_counts_, receive_offsets_, MPI_BYTE, processes_),
-        "gather");
+        "gather data");
 }
 
 CONSTRAIN_INLINE void mpi::all_to_all(std::byte const* send, std::int64_t const* send_offsets,
                                       std::int64_t const* send_lengths, std::byte* receive, std::int64_t length) {
-  fill(send_counts_, send_offsets_, send_lengths, send_offsets);
+  convert(send_counts_, send_offsets_, send_lengths, send_offsets);
   check_count((size_ - 1) * length);
   for (int r = 0; r < size_; ++r) {
     // `send_lengths` is equal on all ranks, so this rank receives as many bytes from each rank as it sends to itself.
@@ -47,18 +48,18 @@ CONSTRAIN_INLINE void mpi::all_to_all(std::byte const* send, std::int64_t const*
   watchdog::wait const waits("exchanging", deadline_);
   check(MPI_Alltoallv(send, send_counts_, send_offsets_, MPI_BYTE, receive, receive_counts_, receive_offsets_, MPI_BYTE,
                       processes_),
-        "exchange");
+        "exchange data");
 }
 
 CONSTRAIN_INLINE void mpi::barrier() {
   watchdog::wait const waits("waiting for one another", deadline_);
-  check(MPI_Barrier(processes_), "wait for one another");
+  check(MPI_Barrier(processes_), "wait for the other ranks");
 }
 
 CONSTRAIN_INLINE std::unique_ptr<communicator> mpi::split(int group) {
   MPI_Comm ranks = MPI_COMM_NULL;
   watchdog::wait const waits("forming groups", deadline_);
-  check(MPI_Comm_split(processes_, group, rank_, &ranks), "form groups");
+  check(MPI_Comm_split(processes_, group, rank_, &ranks), "form groups of ranks");
   auto* const result = new mpi(ranks, deadline_);
   result->frees_processes_ = true;
   return std::unique_ptr<communicator>(result);
@@ -67,14 +68,14 @@ CONSTRAIN_INLINE std::unique_ptr<communicator> mpi::split(int group) {
 CONSTRAIN_INLINE mpi::mpi(MPI_Comm processes, double deadline) : processes_(processes), deadline_(deadline) {
   MPI_Comm_rank(processes, &rank_);
   MPI_Comm_size(processes, &size_);
-  if (size_ > maximum_size) throw error({"there are ", size_, " processes; start at most ", maximum_size});
+  if (size_ > maximum_size) throw error({"MPI: the job has ", size_, " processes; start at most ", maximum_size});
 }
 
-CONSTRAIN_INLINE MPI_Comm mpi::all_processes(double deadline) {
+CONSTRAIN_INLINE MPI_Comm mpi::initialized_world(double deadline) {
   last_deadline_ = deadline;
-  int started = 0;
-  MPI_Initialized(&started);
-  if (started == 0) {
+  int is_initialized = 0;
+  MPI_Initialized(&is_initialized);
+  if (is_initialized == 0) {
     watchdog::instance().start();
     // Processes may start one after another, so a short deadline does not apply to the start.
     watchdog::wait const waits("waiting until all have started", std::max(deadline, 60.0));
@@ -95,7 +96,7 @@ CONSTRAIN_INLINE void mpi::prepare_end(double deadline) {
   watchdog::instance().rank(rank);
   watchdog::wait const waits("waiting until all have started", std::max(deadline, 60.0));
   MPI_Comm_dup(MPI_COMM_WORLD, &barrier_processes_);
-  process_ = ::getpid();
+  process_id_ = ::getpid();
 #if defined(__GLIBC__)
   ::on_exit([](int status, void*) { leave(status); }, nullptr);
 #else
@@ -104,7 +105,7 @@ CONSTRAIN_INLINE void mpi::prepare_end(double deadline) {
 }
 
 CONSTRAIN_INLINE void mpi::leave(int status) {
-  if (::getpid() != process_) return; // a forked child, not the rank
+  if (::getpid() != process_id_) return; // a forked child, not the rank
   int is_finalized = 0;
   MPI_Finalized(&is_finalized);
   if (is_finalized != 0 || (!initialized_mpi_ && status == 0)) return;
@@ -139,18 +140,18 @@ CONSTRAIN_INLINE void mpi::end_job(int status) {
 
 CONSTRAIN_INLINE void mpi::check(int status, char const* action) const {
   if (status != MPI_SUCCESS)
-    throw error({"MPI: the processes cannot ", action, " (MPI error ", status,
-                 "); check whether one of them has ended, and start all of them again"});
+    throw error({"MPI: rank ", rank_, " of a group of ", size_, " ranks could not ", action, " (MPI error ", status,
+                 "); check whether another rank has ended, and start all ranks again"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void mpi::check_count(std::int64_t bytes) {
   if (bytes > 0x7FFFFFFF)
-    throw error("MPI: a collective call transfers 2 GiB or more, which the 32-bit counts of MPI do not allow; use "
-                "smaller tensors");
+    throw error({"MPI: a collective call transfers at least ", bytes,
+                 " bytes, but MPI's 32-bit counts allow at most 2147483647; use smaller tensors"});
 }
 
-CONSTRAIN_INLINE void mpi::fill(int* counts, int* starts, std::int64_t const* lengths,
-                                std::int64_t const* offsets) const {
+CONSTRAIN_INLINE void mpi::convert(int* counts, int* starts, std::int64_t const* lengths,
+                                   std::int64_t const* offsets) const {
   for (int r = 0; r < size_; ++r) {
     check_count(std::max(lengths[r], offsets[r]));
     counts[r] = static_cast<int>(lengths[r]);

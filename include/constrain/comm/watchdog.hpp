@@ -62,7 +62,7 @@ private:
   std::atomic<double> end_{1800};               // `begin_` plus the deadline of the wait
   std::atomic<double> stopped_{0};              // seconds during which this process was stopped
   std::atomic<char const*> call_{"the start"};
-  std::atomic<int> rank_{0};
+  std::atomic<int> rank_{-1}; // -1: not known before MPI is initialized
   std::atomic<bool> running_{false};
 };
 

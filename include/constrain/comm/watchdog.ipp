@@ -75,12 +75,14 @@ CONSTRAIN_INLINE void watchdog::watch() {
 }
 
 CONSTRAIN_INLINE void watchdog::end_process(char const* wait_name, double waited) const {
-  char line[512];
+  char line[512], rank_text[32] = "a rank";
+  if (int const rank = rank_; rank >= 0) std::snprintf(rank_text, sizeof rank_text, "rank %d", rank);
   int const length = std::snprintf(
       line, sizeof line,
-      "rank %d has waited %.3g s for the other ranks (%s: %s) and ends: one of them has ended, is stopped, is too "
-      "slow or has called another function; check their last output, or give the run a longer .deadline\n",
-      rank_.load(), waited, call_.load(std::memory_order_relaxed), wait_name);
+      "%s has waited %.3g s for the other ranks (%s: %s) and ends: one of them has ended, is stopped, is too slow or "
+      "has called another function; check their last output, and if they are only slow, set a longer "
+      "run_options::deadline\n",
+      rank_text, waited, call_.load(std::memory_order_relaxed), wait_name);
   auto const size = static_cast<std::size_t>(std::min<int>(length, sizeof line - 1));
   [[maybe_unused]] auto const bytes_written = ::write(2, line, size);
   ::_exit(1); // skip exit handlers: they would wait for the other ranks again

@@ -68,12 +68,12 @@ concept needs_with_options = requires(operand_extents const& e, options const& o
   { kernel::needs_of(e, e, o) } -> std::convertible_to<kernel_needs>;
 };
 
-/// In a class that inherits from a kernel and from `has_needs_of`, the name `needs_of` is ambiguous if the kernel has a
-/// member of this name: a function, a template, overloads, or anything else.
-struct has_needs_of {
+/// In a class that inherits from a kernel and from `needs_of_decoy`, the name `needs_of` is ambiguous if the kernel has
+/// a member of this name: a function, a template, overloads, or anything else.
+struct needs_of_decoy {
   int needs_of;
 };
-template <class kernel> struct inherits_needs_of : kernel, has_needs_of {};
+template <class kernel> struct inherits_needs_of : kernel, needs_of_decoy {};
 
 /// Whether a kernel has a member with the name `needs_of`. In a final class, a template or an overload set that cannot
 /// be called is not found.

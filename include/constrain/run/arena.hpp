@@ -60,9 +60,9 @@ public:
   template <class function> void produce(std::int64_t offset, std::int64_t count, function const& f) {
     check(offset, count);
     if (auto* const host_data = host()) return f(host_data + offset);
-    std::vector<std::byte> copy(static_cast<std::size_t>(count));
-    f(copy.data());
-    write(offset, copy.data(), count);
+    std::vector<std::byte> buffer(static_cast<std::size_t>(count));
+    f(buffer.data());
+    write(offset, buffer.data(), count);
   }
 
   /// Fills the first `count` bytes with a pattern, so that `used` can later find the last overwritten byte.

@@ -33,7 +33,7 @@ namespace detail {
 
 /// The part of an error's text about bytes that have the tag `found_tag` but should have the tag `expected_tag`.
 [[gnu::cold]] CONSTRAIN_INLINE std::string contents_text(std::uint64_t found_tag, std::uint64_t expected_tag) {
-  if (found_tag == 0) return "no call has written its bytes";
+  if (found_tag == 0) return "no call of this run has written its bytes";
   bool const same_value = found_tag >> 40 == expected_tag >> 40;
   return concat({"its bytes hold value %", (found_tag >> 40) - 1, same_value ? " of another iteration" : ""});
 }
@@ -43,8 +43,9 @@ namespace detail {
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_element(int index, step const& s, operand const& o,
                                                              std::int64_t element) {
   throw error({"checked mode: plan step ", index, " (", s.op->name, ") writes a non-finite value to element ", element,
-               " of %", o.value, "; look at its inputs, lower the learning rate or clip the gradient",
-               o.type == dtype::f16 ? ", or train in bf16, since the largest number of fp16 is 65504" : ""});
+               " of value %", o.value,
+               "; check the inputs of this plan step, lower the learning rate or clip the gradient",
+               o.type == dtype::f16 ? ", or train in bf16, since the largest finite number of fp16 is 65504" : ""});
 }
 
 } // namespace detail
@@ -75,7 +76,7 @@ namespace detail {
       if (found_tag == expected_tag || found_tag == host_tag) continue;
       throw error({"checked mode: plan step ", index, " (", s.op->name, ") reads value %", o.value, ", but ",
                    detail::contents_text(found_tag, expected_tag),
-                   "; this is a bug in a pass: report it with the model"});
+                   "; this is a bug in a pass: report it with the model, or correct the pass if it is yours"});
     }
   }
 }
@@ -110,8 +111,9 @@ namespace detail {
                                                                 bound_operand const& b) const {
   auto const begin = b.data - memory_.data();
   if (begin < 0 || begin + detail::reach(o, b) > memory_.size().count())
-    throw error({"checked mode: plan step ", index, " (", s.op->name, ") reaches beyond the arena of ",
-                 memory_.size().count(), " bytes; this is a bug in a pass: report it with the model"});
+    throw error({"checked mode: plan step ", index, " (", s.op->name, ") accesses bytes outside the arena of ",
+                 memory_.size().count(),
+                 " bytes; this is a bug in a pass: report it with the model, or correct the pass if it is yours"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void checked_hooks::check_finite(int index, step const& s, operand const& o,

@@ -24,9 +24,9 @@ public:
     }
     std::size_t free_bytes = 0, total_bytes = 0;
     cuda_check(cudaMemGetInfo(&free_bytes, &total_bytes), "allocate the arena or query the free memory");
-    throw error({"the arena of ", size.count(), " bytes could not be allocated on the device, which has ", free_bytes,
-                 " of ", total_bytes, " bytes free (CUDA device ", stream.device().index(),
-                 "); use a smaller micro_batch or checkpoint::every<1>"});
+    throw error({"the arena of ", size.count(), " bytes could not be allocated on CUDA device ",
+                 stream.device().index(), ", which has ", free_bytes, " of ", total_bytes,
+                 " bytes free; use a smaller micro_batch or, in a trainer, checkpoint::every<1>"});
   }
   ~cuda_arena() override { cudaFree(memory_); }
 
@@ -53,7 +53,7 @@ private:
   void copy_in(std::int64_t offset, void const* from, std::int64_t count) override {
     current_device const here(stream_.device());
     if (buffer_ != nullptr) from = buffer_->stage(from, count);
-    else if (count > staged_bytes) stream_.wait_for_peers();
+    else if (count > max_bytes_without_wait) stream_.wait_for_peers();
     cuda_check(
         cudaMemcpyAsync(memory_ + offset, from, static_cast<std::size_t>(count), cudaMemcpyHostToDevice, stream_),
         "copy to the device");
@@ -65,7 +65,7 @@ private:
 
   // A copy of at most this many bytes from pageable memory to the device does not wait for earlier work (CUDA C++
   // Programming Guide, "Asynchronous Concurrent Execution").
-  static constexpr std::int64_t staged_bytes = 64 << 10;
+  static constexpr std::int64_t max_bytes_without_wait = 64 << 10;
 
   cuda_stream const& stream_;
   std::byte* memory_ = nullptr;

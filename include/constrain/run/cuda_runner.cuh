@@ -68,11 +68,11 @@ public:
   }
 #endif
 
-  /// Enqueues one run of the plan `planned_entry::value` on the stream, and does not wait for it. `parameters`:
-  /// `context` is set here. `h`: the hooks. With `graph` and no hooks, the plan's launches are captured in a graph
-  /// after the first run, and later runs replay the graph. With `graph`, `valid_labels` is ignored, so no iteration is
-  /// skipped. If the plan has collectives, either all ranks replay or none does. Throws `error` if CUDA reports an
-  /// error, and what a kernel or a hook throws.
+  /// Enqueues one run of the plan `planned_entry::value` on the stream, and does not wait for it. `parameters`: all but
+  /// `context`, which this function sets. `h`: the hooks. With `graph` and no hooks, the plan's launches are captured
+  /// in a graph after the first run, and later runs replay the graph. With `graph`, `valid_labels` is ignored, so no
+  /// iteration is skipped. If the plan has collectives, either all ranks replay or none does. Throws `error` if CUDA
+  /// reports an error, and what a kernel or a hook throws.
   template <class planned_entry, class hooks = no_hooks> void run(step_parameters parameters, hooks&& h = {}) {
     current_device const here(stream_.device());
     parameters.context = &context_;
@@ -82,9 +82,9 @@ public:
     auto const start = [&] { execute(view, arena_.data(), parameters, ranges, scratch_); };
     if constexpr (graph && std::is_same_v<hooks, no_hooks>) {
       auto& launches = launches_[&planned_entry::value];
-      if (launches.has_run && !launches.captured.captured()) capture(launches, start);
+      if (launches.has_run && !launches.captured_graph.captured()) capture(launches, start);
       context_.write_parameters(arena_.staged(parameters));
-      if (launches.captured.captured()) return launches.captured.replay(stream_);
+      if (launches.captured_graph.captured()) return launches.captured_graph.replay(stream_);
       // The first run is not captured: it loads kernels and chooses GEMM algorithms, which a capture does not allow.
       auto const calls = collective_calls();
       start();
@@ -102,7 +102,7 @@ public:
 private:
   /// The captured launches of a plan.
   struct plan_launches {
-    cuda_graph captured;          // without a graph until a capture succeeds
+    cuda_graph captured_graph;    // without a graph until a capture succeeds
     bool has_run = false;         // whether the plan has run once without hooks, so that it can be captured
     bool has_collectives = false; // whether the first run called collectives
   };
@@ -110,12 +110,12 @@ private:
   /// Captures the launches of `start()`. If they contain collectives, throws on all ranks if a capture fails on one
   /// rank.
   template <class function> void capture(plan_launches& launches, function const& start) {
-    auto const capture_locally = [&] { launches.captured.capture(stream_, start); };
+    auto const capture_locally = [&] { launches.captured_graph.capture(stream_, start); };
     if (!launches.has_collectives) return capture_locally();
     try {
       agreed(*all_ranks_, joint_call::step, capture_locally);
     } catch (...) {
-      launches.captured = cuda_graph();
+      launches.captured_graph = cuda_graph();
       throw;
     }
   }
@@ -130,11 +130,11 @@ private:
 
   /// Implements the public constructor on the device of `here`, which stays current until the constructor returns.
   runner(bytes size, std::int64_t scratch, current_device const& here, cudaStream_t stream)
-      : stream_(can_run_on(here.device()), stream), arena_(size, stream_),
+      : stream_(checked_device(here.device()), stream), arena_(size, stream_),
         scratch_(arena_.data() + size.count() - scratch), context_(stream_, scratch_ - device::parameters) {}
 
   /// Returns `device`; throws `error` if the executable has no code for it.
-  static cuda_device can_run_on(cuda_device device) {
+  static cuda_device checked_device(cuda_device device) {
     check_code_for<architecture>(device);
     return device;
   }

@@ -159,8 +159,8 @@ template <class op, class device, std::int64_t bytes> struct scratch_of_kernel {
                 "run: `needs_of` of this kernel asks for a negative number of bytes of scratch memory, or for more "
                 "than 2^52; return 0 to 2^52 bytes as `.scratch`");
   static_assert(bytes < 0 || bytes > maximum_scratch,
-                "run: merged calls to this kernel ask for more than 2^52 bytes of scratch memory together; return less "
-                "as `.scratch` or as `.merged` in its `needs_of`");
+                "run: merged calls to this kernel ask for more than 2^52 bytes of scratch memory together; return a "
+                "smaller `.scratch` or `.merged` from its `needs_of`");
 };
 
 /// Compile-time error unless the needs of every kernel in these plans are possible. Reports the first plan with an

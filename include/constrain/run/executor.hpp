@@ -142,12 +142,12 @@ template <class hooks>
       c.first_sample = parameters.first_sample;
       if (plan.micro_batches >= 0) c.first_sample += loops.index[plan.micro_batches] * parameters.samples;
       if (plan.device_steps != nullptr) {
-        auto const& needs = plan.device_steps[i];
-        c.scratch = scratch + needs.scratch;
+        auto const& resources = plan.device_steps[i];
+        c.scratch = scratch + resources.scratch;
         // Unless the hooks allow merging, every call launches its own work.
         if constexpr (merges_calls<std::remove_cvref_t<hooks>>) {
-          c.merged_before = needs.merged_before;
-          c.more_tensors_follow = needs.merged_with_next;
+          c.merged_before = resources.merged_before;
+          c.more_tensors_follow = resources.merged_with_next;
         }
       }
       h.before(i, s, bound, loops);

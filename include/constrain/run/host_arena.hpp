@@ -25,7 +25,8 @@ public:
     memory_.reset(static_cast<std::byte*>(std::aligned_alloc(huge_page, rounded == 0 ? huge_page : rounded)));
     if (!memory_)
       throw error({"the arena of ", size.count(),
-                   " bytes could not be allocated; use a smaller micro_batch or checkpoint::every<1>"});
+                   " bytes could not be allocated in host memory; use a smaller micro_batch or, in a trainer, "
+                   "checkpoint::every<1>"});
 #if defined(__linux__)
     madvise(memory_.get(), rounded, MADV_HUGEPAGE);
 #endif

@@ -47,7 +47,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   // `agree` would compare the hashes of all ranks, but different tensor groups may have different arrays.
   std::uint64_t hashes[communicator::maximum_size];
   hashes[tensor->rank()] = detail::hash_of(bytes);
-  detail::gather(*tensor, hashes);
+  detail::all_gather_values(*tensor, hashes);
   bool equal = true;
   for (int k = 1; k < tensor->size(); ++k) equal = equal && hashes[k] == hashes[0];
   agreed(*world, call, [&] {
@@ -60,14 +60,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (world.size() == 1) return value;
   double values[communicator::maximum_size];
   values[world.rank()] = value;
-  detail::gather(world, values);
+  detail::all_gather_values(world, values);
   return values[0];
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE lowest_of_ranks find_lowest(communicator& world, std::int64_t value) {
   std::int64_t values[communicator::maximum_size];
   values[world.rank()] = value;
-  if (world.size() > 1) detail::gather(world, values);
+  if (world.size() > 1) detail::all_gather_values(world, values);
   auto const lowest = *std::min_element(values, values + world.size());
   return {lowest, static_cast<int>(std::count(values, values + world.size(), lowest))};
 }

@@ -31,7 +31,7 @@ struct raw {
     cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     cudaMalloc(&data, 64 * sizeof(float));
     ncclGetUniqueId(&ids[rank]);
-    ct::detail::gather(world, ids);
+    ct::detail::all_gather_values(world, ids);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = blocking;
     ncclCommInitRankConfig(&comm, 2, ids[0], rank, &config);

@@ -29,7 +29,7 @@ template <class trainer> std::int64_t bytes_of_a_step() {
   t.step(t.batch(tokens, tokens));
   std::int64_t all[d];
   all[t.rank()] = on_host::nccl_bytes - before;
-  ct::detail::gather(t.world(), all);
+  ct::detail::all_gather_values(t.world(), all);
   return all[0] + all[1];
 }
 

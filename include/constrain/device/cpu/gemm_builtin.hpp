@@ -223,8 +223,8 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
                   std::int64_t ldb, std::type_identity_t<real> beta, c_type* c, std::int64_t ldc) {
   static_assert(std::is_same_v<arithmetic<a_type>, real> && std::is_same_v<arithmetic<b_type>, real> &&
                     (std::is_same_v<real, float> || std::is_same_v<real, double>),
-                "gemm: the built-in GEMM multiplies f16, bf16 and float, also mixed, or double with double; cast "
-                "other types first");
+                "gemm: A, B and C must have the types ct::float16, ct::bfloat16 or float, which may be mixed, or all "
+                "must have the type double; convert other types first");
   if (m <= 0 || n <= 0) return;
   if (alpha == real{}) k = 0;
   constexpr bool pairs =

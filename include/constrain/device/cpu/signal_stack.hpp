@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class signal_stack {
 public:
   /// Gives the calling thread an alternate stack unless the thread already has one, or the system refuses it. The same
-  /// thread must destroy this object, which takes the stack away.
+  /// thread must destroy this object; the destructor removes the stack.
   signal_stack() {
     stack_t current{};
     if (::sigaltstack(nullptr, &current) != 0 || (current.ss_flags & SS_DISABLE) == 0) return;

@@ -21,7 +21,7 @@ public:
                    ", or write device::cpu"});
     if (count == 0)
       throw error("device::cuda: there is no CUDA device here, or CUDA_VISIBLE_DEVICES hides it; run on a machine that "
-                  "has one, or write device::cpu");
+                  "has one, change CUDA_VISIBLE_DEVICES, or write device::cpu");
     if (index < -1 || index >= count)
       throw error(
           {"device::cuda: there is no CUDA device ", index, " here; choose `.cuda_device` from 0 to ", count - 1});
@@ -79,7 +79,7 @@ template <class architecture> void check_code_for(cuda_device device) {
                           : concat({"; write sm<", actual, "> and compile for it"});
   if (actual < required)
     throw error({"device::cuda<sm<", required, ">>: CUDA device ", device.index(), " has compute capability ",
-                 version(actual), advice});
+                 version(actual), ", but the policy needs ", version(required), advice});
   cudaFuncAttributes attributes{};
   auto const status = cudaFuncGetAttributes(&attributes, empty_kernel<architecture>);
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
@@ -88,8 +88,9 @@ template <class architecture> void check_code_for(cuda_device device) {
                  "); compile it with -arch=sm_", actual, " (in CMake: CMAKE_CUDA_ARCHITECTURES=", actual, ")"});
   cuda_check(status, "load a kernel");
   if (attributes.ptxVersion < required)
-    throw error({"device::cuda<sm<", required, ">>: this program was compiled for compute capability ",
-                 version(attributes.ptxVersion), "; compile it with -arch=sm_", required,
+    throw error({"device::cuda<sm<", required, ">>: the code of this program for CUDA device ", device.index(),
+                 " was compiled for compute capability ", version(attributes.ptxVersion), ", but the policy needs ",
+                 version(required), "; compile it with -arch=sm_", required,
                  " (in CMake: CMAKE_CUDA_ARCHITECTURES=", required, ")"});
 }
 

@@ -61,7 +61,7 @@ public:
     agreed(ranks, joint_call::construction, [&] {
       if (rank_ == 0) check(ncclGetUniqueId(&ids[0].value), "make a unique id");
     });
-    detail::gather(ranks, ids.data());
+    detail::all_gather_values(ranks, ids.data());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     try {
@@ -96,23 +96,23 @@ public:
   /// the call, this rank's elements of `full` must contain this rank's shard. `shards` has member functions `begin` and
   /// `length`, with equal results on all ranks. Throws `error` if NCCL fails.
   template <class stored, class map> void all_gather(cudaStream_t stream, stored* full, map const& shards) {
-    if (have_equal_lengths(shards))
+    if (are_equal_and_adjacent(shards))
       return all_gather(stream, full + shards.begin(rank_), shards.length(0), full + shards.begin(0));
     enqueue("all-gather", [&] {
       for (int r = 0; r < size_; ++r) {
         auto* const shard = full + shards.begin(r);
         if (shards.length(r) > 0)
           check_enqueued(
-              ncclBroadcast(shard, shard, size_of(shards.length(r)), detail::nccl_type<stored>(), r, comm_, stream));
+              ncclBroadcast(shard, shard, to_size(shards.length(r)), detail::nccl_type<stored>(), r, comm_, stream));
       }
     });
   }
-  /// All-gather of `count` elements per rank: full[r * count + i] = shard[i] of rank r. `shard` may be this rank's part
-  /// of `full`, and must not overlap the other parts. Throws `error` if NCCL fails.
+  /// All-gather of `count` elements per rank: full[r * count + i] = shard[i] of rank r. `shard` may be this rank's
+  /// range of `full`, and must not overlap the other ranges. Throws `error` if NCCL fails.
   template <class stored> void all_gather(cudaStream_t stream, stored const* shard, std::int64_t count, stored* full) {
     if (count == 0) return;
     enqueue("all-gather", [&] {
-      check_enqueued(ncclAllGather(shard, full, size_of(count), detail::nccl_type<stored>(), comm_, stream));
+      check_enqueued(ncclAllGather(shard, full, to_size(count), detail::nccl_type<stored>(), comm_, stream));
     });
   }
   /// All-to-all, without the elements that a rank would send to itself: sends elements [begin(r), begin(r) + length(r))
@@ -125,9 +125,9 @@ public:
       for (int r = 0; r < size_; ++r) {
         if (r == rank_) continue;
         if (ranges.length(r) > 0)
-          check_enqueued(ncclSend(send + ranges.begin(r), size_of(ranges.length(r)), type, r, comm_, stream));
+          check_enqueued(ncclSend(send + ranges.begin(r), to_size(ranges.length(r)), type, r, comm_, stream));
         if (ranges.length(rank_) > 0)
-          check_enqueued(ncclRecv(receive + r * stride, size_of(ranges.length(rank_)), type, r, comm_, stream));
+          check_enqueued(ncclRecv(receive + r * stride, to_size(ranges.length(rank_)), type, r, comm_, stream));
       }
     });
   }
@@ -136,7 +136,7 @@ public:
   /// `error` if NCCL fails.
   template <class stored> void all_reduce(cudaStream_t stream, stored* y, std::int64_t count) {
     enqueue("all-reduce", [&] {
-      check_enqueued(ncclAllReduce(y, y, size_of(count), detail::nccl_type<stored>(), ncclSum, comm_, stream));
+      check_enqueued(ncclAllReduce(y, y, to_size(count), detail::nccl_type<stored>(), ncclSum, comm_, stream));
     });
   }
   /// Reduce-scatter by NCCL: `shard` becomes elements [begin(r), begin(r) + length(r)) of the sum of `full` over the
@@ -145,15 +145,15 @@ public:
   template <class stored, class map>
   void reduce_scatter(cudaStream_t stream, stored const* full, map const& ranges, stored* shard) {
     constexpr auto type = detail::nccl_type<stored>();
-    bool const equal = have_equal_lengths(ranges);
+    bool const equal = are_equal_and_adjacent(ranges);
     enqueue("reduce-scatter", [&] {
       if (equal && ranges.length(0) > 0)
         return check_enqueued(
-            ncclReduceScatter(full + ranges.begin(0), shard, size_of(ranges.length(0)), type, ncclSum, comm_, stream));
+            ncclReduceScatter(full + ranges.begin(0), shard, to_size(ranges.length(0)), type, ncclSum, comm_, stream));
       for (int r = 0; r < size_; ++r)
         if (ranges.length(r) > 0)
           check_enqueued(
-              ncclReduce(full + ranges.begin(r), shard, size_of(ranges.length(r)), type, ncclSum, r, comm_, stream));
+              ncclReduce(full + ranges.begin(r), shard, to_size(ranges.length(r)), type, ncclSum, r, comm_, stream));
     });
   }
 
@@ -161,7 +161,7 @@ public:
   void check_health() {
     refuse_if_failed();
     ncclResult_t state = ncclSuccess;
-    check(ncclCommGetAsyncError(comm_, &state), "ask for errors");
+    check(ncclCommGetAsyncError(comm_, &state), "query its errors");
     if (state != ncclInProgress) check(state, "communicate");
   }
   /// Marks the group as failed, and throws the `error` of a rank that has waited `seconds` for the others. `what`: the
@@ -169,10 +169,10 @@ public:
   [[noreturn, gnu::cold]] void throw_timeout(char const* what, double seconds) {
     char text[32];
     std::snprintf(text, sizeof text, "%.3g", seconds);
-    mark_failed(
-        concat({"rank ", rank_, " has waited ", text, " s for the other ranks, to ", what,
-                ": one of them has ended, is stopped, is too slow or has called another function; check their last "
-                "output, or give the run a longer .deadline"}));
+    mark_failed(concat(
+        {"rank ", rank_, " of a group of ", size_, " ranks has waited ", text, " s for the other ranks, to ", what,
+         ": one of them has ended, is stopped, is too slow or has called another function; check their last "
+         "output, and if they are only slow, set a longer run_options::deadline"}));
     throw error(reason_);
   }
   /// Marks the group as failed, and aborts its unfinished collective calls. A second call to `abort` does nothing. All
@@ -188,11 +188,11 @@ public:
 private:
   static constexpr double call_timeout = 10; // seconds for a call to NCCL that should not wait for other ranks
 
-  static std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count); }
+  static std::size_t to_size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
   /// Whether the ranges of the ranks have equal lengths and follow one another, as ncclAllGather and ncclReduceScatter
   /// require.
-  template <class map> bool have_equal_lengths(map const& ranges) const {
+  template <class map> bool are_equal_and_adjacent(map const& ranges) const {
     for (int r = 1; r < size_; ++r)
       if (ranges.length(r) != ranges.length(0) || ranges.begin(r) != ranges.begin(0) + r * ranges.length(0))
         return false;
@@ -243,7 +243,8 @@ private:
   /// Throws `error` if NCCL failed, and marks the group as failed.
   void check(ncclResult_t status, char const* what) {
     if (status == ncclSuccess) return;
-    mark_failed(concat({"NCCL could not ", what, " on rank ", rank_, ": ", ncclGetErrorString(status),
+    mark_failed(concat({"NCCL could not ", what, " on rank ", rank_, " of a group of ", size_,
+                        " ranks: ", ncclGetErrorString(status),
                         "; run with NCCL_DEBUG=WARN to see the cause, and check whether another rank has ended"}));
     throw error(reason_);
   }

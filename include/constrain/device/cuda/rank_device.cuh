@@ -53,14 +53,14 @@ inline int device_of_rank(int requested, communicator& world) {
     identities[static_cast<std::size_t>(world.rank())] = detail::identify_device(index);
   });
   if (world.size() == 1) return index;
-  detail::gather(world, identities.data());
+  detail::all_gather_values(world, identities.data());
   for (int b = 1; b < world.size(); ++b)
     for (int a = 0; a < b; ++a)
       if (identities[static_cast<std::size_t>(a)] == identities[static_cast<std::size_t>(b)])
         detail::throw_agreed(concat({"device::cuda: ranks ", a, " and ", b, " of one node have the same CUDA device, ",
                                      identities[static_cast<std::size_t>(a)].bus,
                                      "; start at most as many ranks on a node as it has devices (this rank sees ",
-                                     count, "), or give each rank another `.cuda_device`"}));
+                                     count, "), or give each rank a different `.cuda_device`"}));
   return index;
 }
 

@@ -135,8 +135,8 @@ template <class real> struct parts_to_sum {
   std::int64_t adds; // whether the sums are added to y; 64 bits, so that the struct has no padding
 };
 
-// y (+)= the sum of x over its parts. Block (i, j, k) handles 32 columns of instance k of entry j; its warps take the
-// parts in turn.
+/// The kernel of `start_sum_parts`: sets y to the sum of x over its parts, or adds this sum to y. Block (i, j, k)
+/// handles 32 columns of instance k of entry j; its warps take the parts in turn.
 template <class entries>
 static __global__ void __launch_bounds__(cuda_threads) sum_parts_kernel(__grid_constant__ entries const operands) {
   using real = std::remove_cvref_t<decltype(*operands.entries[0].y)>;

@@ -50,7 +50,7 @@ private:
     cuda_check(cudaStreamGetDevice(stream_, &index), "find the device of `.cuda_stream`");
     if (index != device_.index())
       throw error({"device::cuda: `.cuda_stream` is a stream of CUDA device ", index,
-                   ", but the trainer or inference object uses device ", device_.index(), "; set .cuda_device to ",
+                   ", but the trainer or inference object uses device ", device_.index(), "; set `.cuda_device` to ",
                    index, ", or make the stream on device ", device_.index()});
 #endif
   }

@@ -113,7 +113,7 @@ template <> struct kernel<op::tensor_norm_squared, cpu> {
     auto& ranks = *c.parameters.tensor;
     double rank_squares[communicator::maximum_size];
     rank_squares[ranks.rank()] = squares[c.options.index];
-    detail::gather(ranks, rank_squares);
+    detail::all_gather_values(ranks, rank_squares);
     double sum = 0;
     for (int rank = 0; rank < ranks.size(); ++rank) sum += rank_squares[rank];
     squares[c.options.index] = sum;

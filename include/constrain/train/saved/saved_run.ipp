@@ -147,7 +147,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                              saved_configuration const& c, training_state const& s, arena& memory,
                                              communicator& world, communicator& group) {
   agree(world, joint_call::save); // all ranks must be in `save` before the first all-gather
-  together(world, joint_call::save, [&] {
+  run_or_end_job(world, joint_call::save, [&] {
     agreed(world, joint_call::save, [&] { detail::check_max_shard_size("save", options.max_shard_size); });
     // Rank 0 writes full tensors, so that the files do not depend on the number of ranks.
     gathered_tensors const weights(weight_tensors(list, format.names), memory, group);
