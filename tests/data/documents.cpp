@@ -68,7 +68,7 @@ TEST_CASE("a corpus is split where documents end") {
   CHECK(tokens_of(all, 3) == integers{'l', 'a', 's', 't'});
   CHECK(data::split_documents(data::corpus::from_bytes("a."), '.').size() == 1);
   CHECK(sentence([] { data::split_documents(data::corpus::from_bytes("a."), 256); }) ==
-        "split_documents: the token 256 is not in the corpus's vocabulary of 256; give the token that ends each "
+        "split_documents: the token 256 is not in the corpus's vocabulary of 256 tokens; give the token that ends each "
         "document");
   CHECK(sentence([] { data::split_documents(data::corpus::from_bytes("a."), -1); }) != "");
 }

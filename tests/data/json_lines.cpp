@@ -75,8 +75,9 @@ TEST_CASE("lines that cannot be read are named") {
   CHECK(refusal("{\"text\": \"\xff\"}").find("texts.jsonl:1'") != std::string::npos);
   CHECK(refusal("\n").ends_with("are empty; give a file with at least one text"));
   CHECK(refusal("").ends_with("are empty; give a file with at least one text"));
-  CHECK(ct::test::sentence([] { read("{\"text\": \"a\"}", {.length = -1}); }) ==
-        "json_lines_options: .length is -1; give 0 to concatenate the texts, or a number of tokens");
+  CHECK(
+      ct::test::sentence([] { read("{\"text\": \"a\"}", {.length = -1}); }) ==
+      "json_lines_options: .length is -1; give 0 to keep the length of each text, or a number of tokens of at least 1");
   CHECK(ct::test::sentence([] { data::corpus::from_bytes("abc", {true}); }) ==
         "a corpus of 3 bytes has 1 prompt mark; give one mark per byte, or none");
 }
@@ -114,9 +115,10 @@ TEST_CASE("lines longer than what is read at once, and ends on its edges") {
 TEST_CASE("more tokens than memory has bytes are refused before any are made") {
   for (auto const length :
        {std::int64_t{1} << 50, std::int64_t{1'000'000'000'000'000'000}, std::numeric_limits<std::int64_t>::max()}) {
-    CHECK(ct::test::sentence([&] {
-            read("{\"text\": \"a\"}\n", {.length = length});
-          }).starts_with("a padded text has " + std::to_string(length) + " tokens of 1 byte, more than the "));
+    CHECK(
+        ct::test::sentence([&] {
+          read("{\"text\": \"a\"}\n", {.length = length});
+        }).starts_with("a text padded to .length has " + std::to_string(length) + " tokens of 1 byte, more than the "));
     CHECK(ct::test::sentence([&] {
             data::random_tokens(length, 5);
           }).starts_with("the corpus has " + std::to_string(length) + " tokens of 2 bytes, more than the "));

@@ -69,8 +69,8 @@ TEST_CASE("lines that have no text or class are named") {
   CHECK(refusal(good + "{\"label\": 1}") == "'x.jsonl:2' has no 'text'; add the text as a string");
   CHECK(refusal(good + "\n{\"text\": \"a\"}") == "'x.jsonl:3' has no 'label'; add the class as an integer or a name");
   CHECK(refusal(good + "{\"text\": \"a\", \"label\": \"perhaps\"}") ==
-        "'x.jsonl:2' has the label 'perhaps', which is not one of the 2 names in .class_names; add it there, or "
-        "correct the line");
+        "'x.jsonl:2' has the label 'perhaps', which is not in .class_names (2 names); add it there, or correct "
+        "the line");
   CHECK(refusal("{\"text\": \"a\", \"label\": \"no\"}", {.length = 4}) ==
         "'x.jsonl:1' has the label 'no', a name, but .class_names is empty; name the classes there, or give integers");
   for (auto const* label : {"2", "-1", "2147483647", "9223372036854775807"})

@@ -194,8 +194,11 @@ TEST_CASE("a masking that is out of range is refused") {
   CHECK(said({.vocabulary = 5}) == "masking: .mask_token is -1; give an integer of at least 0");
   CHECK(said({.mask_token = 5, .vocabulary = 5}) ==
         "masking: .mask_token is 5, but .vocabulary is 5; give a vocabulary that has the mask token");
-  for (double const share : {-0.1, 0.0, 1.5})
-    CHECK(said({.mask_token = 1, .vocabulary = 5, .share = share}).starts_with("masking: .share is "));
+  for (double const share : {-0.1, 0.0, 1.5}) {
+    auto const text = said({.mask_token = 1, .vocabulary = 5, .share = share});
+    CHECK(text.starts_with("masking: .share is "));
+    CHECK(text.ends_with("; give a number above 0 and at most 1"));
+  }
   CHECK(said({.mask_token = 1, .vocabulary = 5, .masked = 1.1}).starts_with("masking: .masked is 1.1"));
   CHECK(said({.mask_token = 1, .vocabulary = 5, .random = -1}).starts_with("masking: .random is -1"));
   CHECK(said({.mask_token = 1, .vocabulary = 5, .span = 0}) == "masking: .span is 0; give an integer of at least 1");

@@ -117,9 +117,9 @@ TEST_CASE("order: what cannot be is a sentence") {
   CHECK_FALSE(sentence([] { data::samples(0, 1); }).empty());
   CHECK_FALSE(sentence([] { data::samples(1, std::numeric_limits<std::int64_t>::max()); }).empty());
   CHECK(sentence([] { data::samples(17, 0); }) == "a context of 0 tokens is too short; give at least 1");
-  CHECK(sentence([] { data::permutation(1, 0, 0); }) == "an order of 0 samples is too short; give at least 1");
+  CHECK(sentence([] { data::permutation(1, 0, 0); }) == "there are 0 samples to shuffle; give at least 1");
   CHECK(sentence([] {
           data::position{0, 9}.in_corpus(1, 5);
-        }) == "sample 9 is outside an epoch of 5 samples; resume with the data that the run was saved with");
+        }) == "sample 9 is outside an epoch of 5 samples; give an index from 0 to 4");
   CHECK_FALSE(sentence([] { data::position{0, -1}.in_corpus(1, 5); }).empty());
 }

@@ -196,7 +196,7 @@ TEST_CASE("options of packing and positions that are wrong are refused") {
   CHECK(sentence([&] { data::pack({}, {.length = 4}); }) == "pack: there are no documents; add at least one");
   CHECK(sentence([&] {
           data::pack(some, {.length = 4, .labels = data::document_labels::classes});
-        }).starts_with("packing_options: .labels is not next_tokens or same_tokens"));
+        }).starts_with("packing_options: .labels is neither next_tokens nor same_tokens"));
   CHECK(sentence([&] {
           data::pack(some, {.length = std::int64_t{1} << 31});
         }).starts_with("packing_options: .length is 2147483648"));
@@ -207,7 +207,7 @@ TEST_CASE("options of packing and positions that are wrong are refused") {
   CHECK(said({0, 1, 2}, 3) == "");
   CHECK(said({}, 3) == "");
   CHECK(said({0, 0, 0, 0}, 3) ==
-        "there are 4 positions, which is not a multiple of the 3 of a row; give complete rows");
+        "there are 4 positions, which is not a multiple of the row length, 3; give complete rows");
   CHECK(said({0, 1, 2, 3, 0, 1}, 3) == "the position of token 0 of row 1 is 3; give 0 where a document begins, and "
                                        "elsewhere 1 more than the previous token's position");
   CHECK(said({0, 2, 3}, 3).starts_with("the position of token 1 of row 0 is 2;"));

@@ -177,7 +177,8 @@ TEST_CASE("text: what cannot be read is a sentence") {
   auto const path = scratch / "t";
   CHECK(sentence([&] { data::text(path); }) == "the text '" + path + "' does not exist; check the path");
   write_file(path, "");
-  CHECK(sentence([&] { data::text(path); }) == "the text '" + path + "' is empty; give one that contains text");
+  CHECK(sentence([&] { data::text(path); }) ==
+        "the text '" + path + "' is empty; give a file or directory that contains text");
   CHECK(sentence([&] { data::text(path, {.maximum_bytes = 0}); }) ==
         "text_options: .maximum_bytes is 0; give at least 1");
   CHECK(sentence([&] { data::text(path + "/x"); }) ==
@@ -185,11 +186,13 @@ TEST_CASE("text: what cannot be read is a sentence") {
   fs::remove(path);
   fs::create_directory(path);
   CHECK(sentence([&] { data::text(path); }) ==
-        "the directory '" + path + "' has no visible files; give one that contains text");
+        "the directory '" + path + "' has no visible files; give one that has some");
   write_file(path + "/a.txt", "");
   CHECK(sentence([&] { data::text(path, {.extensions = {".md"}}); }) ==
-        "the directory '" + path + "' has no visible files with the given extensions; give one that contains text");
-  CHECK(sentence([&] { data::text(path); }) == "the text '" + path + "' is empty; give one that contains text");
+        "the directory '" + path +
+            "' has no visible files with the given extensions; give one that has some, or other extensions");
+  CHECK(sentence([&] { data::text(path); }) ==
+        "the text '" + path + "' is empty; give a file or directory that contains text");
   CHECK(sentence([&] { data::text("/proc/self/mem"); }) ==
         "the text '/proc/self/mem' cannot be read (Input/output error); check the file and its disk");
   CHECK(sentence([&] { data::text("/dev/null"); }) == "the text '/dev/null' is not a regular file; give the path of "

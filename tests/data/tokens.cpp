@@ -101,11 +101,11 @@ TEST_CASE("tokens: what is no file of tokens is refused") {
     return sentence([&] { data::tokens(path); });
   };
   auto const begin = "the token file '" + path + "' ";
-  CHECK(refusal("") == begin + "is empty; give a file with at least one token");
+  CHECK(refusal("") == begin + "has no tokens; give a file with at least one");
   CHECK(refusal("abc") == begin + "has an odd number of bytes, 3, but each token takes two; write the file again");
   CHECK(refusal(header(20240520, 7, 2) + "abcd") ==
         begin + "has an llm.c header of version 7; give a file of version 1 (16-bit tokens) or without a header");
-  CHECK(refusal(header(20240520, 1, 0)) == begin + "is empty; give a file with at least one token");
+  CHECK(refusal(header(20240520, 1, 0)) == begin + "has no tokens; give a file with at least one");
   for (std::size_t length = 12; length < 1024; ++length)
     CHECK(refusal(header(20240520, 1, 2).substr(0, length)) ==
           begin + "ends inside its header, after " + std::to_string(length) + " bytes; write the file again");
@@ -113,7 +113,7 @@ TEST_CASE("tokens: what is no file of tokens is refused") {
   for (std::uint32_t const count : {0u, 1u, 3u, 0x7fffffffu, 0x80000000u, 0x80000002u, 0xffffffffu})
     CHECK(refusal(header(20240520, 1, count) + "abcd") ==
           begin + "has a header that declares " + std::to_string(count) + (count == 1 ? " token" : " tokens") +
-              " of 2 bytes, but is followed by 4 bytes; write the file again");
+              " of 2 bytes, but has 4 bytes after the header; write the file again");
   CHECK(sentence([&] { data::tokens(directory / "none.bin"); }).ends_with("does not exist; check the path"));
   CHECK(sentence([&] { data::tokens(directory.path.string()); }).ends_with("is a directory; give the path of a file"));
 }
@@ -217,8 +217,10 @@ TEST_CASE("tokens of 32 bits: what is no file of them is refused") {
     return sentence([&] { data::tokens(path, {.bits = bits}); });
   };
   auto const begin = "the token file '" + path + "' ";
-  CHECK(refusal("", 32) == begin + "is empty; give a file with at least one token");
-  CHECK(refusal("abcdef", 32) == begin + "has 6 bytes, but each token takes four; write the file again");
+  CHECK(refusal("", 32) == begin + "has no tokens; give a file with at least one");
+  CHECK(refusal("abcdef", 32) ==
+        begin + "has 6 bytes, but each token takes four; write the file again, or leave .bits out for "
+                "16-bit tokens");
   CHECK(refusal(header(20240801, 1, 1) + "abcd", 0) ==
         begin + "has an llm.c header of version 1; give a file of version 7 (32-bit tokens) or without a header");
   CHECK(refusal(header(20240801, 7, 1) + "abcd", 16) ==
@@ -230,10 +232,10 @@ TEST_CASE("tokens of 32 bits: what is no file of them is refused") {
   for (std::uint32_t const count : {0u, 2u, 0x3fffffffu, 0x40000001u, 0x80000001u, 0xffffffffu})
     CHECK(refusal(header(20240801, 7, count) + "abcd", 0) ==
           begin + "has a header that declares " + std::to_string(count) +
-              " tokens of 4 bytes, but is followed by 4 bytes; write the file again");
+              " tokens of 4 bytes, but has 4 bytes after the header; write the file again");
   for (int const bits : {-1, 8, 64})
     CHECK(refusal("abcd", bits) ==
-          "tokens_options: .bits is " + std::to_string(bits) + "; give 16 or 32, or 0 for what the file's header says");
+          "tokens_options: .bits is " + std::to_string(bits) + "; give 16 or 32, or 0 to follow the file's header");
   // A token that no vocabulary of 31 bits has, such as the -100 that marks an ignored label.
   for (std::uint32_t const token : {0x7fffffffu, 0x80000000u, static_cast<std::uint32_t>(-100)})
     CHECK(refusal(bytes_of_wide({1, token, 2}), 32) ==

@@ -69,8 +69,8 @@ TEST_CASE("directory: file names cannot be paths, hidden, taken or the manifest"
   directory_writer w(scratch / "c");
   w.write("a", "x");
   auto const rest = "' cannot name a file in '" + scratch / "c" +
-                    "'; use at most 128 letters, digits, '.', '_' and '-', no '.' at the beginning, not the name "
-                    "manifest.json, and each name once";
+                    "'; give a new name, other than manifest.json, of 1 to 128 letters, digits, '.', '_' and '-' that "
+                    "does not begin with '.'";
   for (std::string const name : {"", ".", "..", "../a", "a/b", "/a", ".a", "a b", "\xc3\xa9", "manifest.json", "a"})
     CHECK(sentence([&] { w.write(name, "y"); }) == "'" + name + rest);
   CHECK(sentence([&] { w.write("a\n", "y"); }) == "'a?" + rest);

@@ -271,7 +271,7 @@ TEST_CASE("hostile: what a file says commands no terminal") {
         bytes_of(file("{\"\\u001b[2J\\n\\u007f\":{\"dtype\":\"U8\",\"shape\":[33],\"data_offsets\":[0,33]}}", 32)));
   });
   CHECK(said == "the tensor '?[2J?"
-                "?' in 'hostile' ends at byte 33 of 32 bytes of data; get the file again");
+                "?' in 'hostile' ends at byte 33 of the data, but the file has 32 bytes of data; get the file again");
 }
 
 TEST_CASE("hostile: there were enough of them") {

@@ -303,7 +303,8 @@ TEST_CASE("json writer: what would not be JSON is refused") {
   CHECK(sentence([&] { w.text(); }) == "a JSON text is empty; write a value first");
   CHECK_FALSE(sentence([&] { w.member("a", 1); }).empty());
   w.object();
-  CHECK(sentence([&] { w.element(1); }) == "a JSON writer was given a value without a name in an object; use member()");
+  CHECK(sentence([&] { w.element(1); }) ==
+        "a JSON writer was given a value without a name in an object; give the value a name");
   CHECK_FALSE(sentence([&] { w.text(); }).empty());
   CHECK(sentence([&] { w.member("a", "\xff"); }) ==
         "a string that is not UTF-8 at byte 0 cannot be written as JSON; convert it to UTF-8");

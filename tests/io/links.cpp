@@ -110,9 +110,9 @@ TEST_CASE("links: at the name of the checkpoint itself") {
       });
     if (name == "a link to nowhere" || name == "a link to itself")
       check(t, "c", nothing_before, saved, [&](scene const& s) {
-        return "'" + s.target + "' is a broken link (" +
+        return "'" + s.target + "' cannot be resolved (" +
                (name == "a link to nowhere" ? "No such file or directory" : "Too many levels of symbolic links") +
-               "); remove it or choose another path";
+               "); remove it if it is a link, or choose another path";
       });
   }
   if (::geteuid() == 0)

@@ -51,8 +51,10 @@ TEST_CASE("a log is cut back to the step after which a run goes on") {
 TEST_CASE("what can be done about an error depends on its number") {
   for (int const number : {ENOSPC, EDQUOT}) CHECK(ct::io::remedy(number) == "free disk space"sv);
   for (int const number : {EACCES, EPERM, EROFS}) CHECK(ct::io::remedy(number) == "check the permissions"sv);
-  for (int const number : {ENOENT, ENOTDIR}) CHECK(ct::io::remedy(number) == "create its directory"sv);
+  CHECK(ct::io::remedy(ENOENT) == "create its directory"sv);
+  CHECK(ct::io::remedy(ENOTDIR) == "make its parent a directory"sv);
   CHECK(ct::io::remedy(EEXIST) == "remove it"sv);
+  CHECK(ct::io::remedy(ELOOP) == "check the links in its path"sv);
   CHECK(ct::io::remedy(EFBIG) == "raise the limit on a file's size"sv);
   for (int const number : {EMFILE, ENFILE}) CHECK(ct::io::remedy(number) == "close other files"sv);
   CHECK(ct::io::remedy(ENAMETOOLONG) == "shorten the name"sv);

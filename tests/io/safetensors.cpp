@@ -98,7 +98,7 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
   CHECK(refused({{"w", "F32", {3}, bytes}}) ==
         "the tensor 'w' has 8 bytes, but its dtype 'F32' and shape need 12; correct one of them");
   CHECK(refused({{"w", "F33", {2}, bytes}}) ==
-        "the tensor 'w' has a shape or dtype ('F33') that cannot be saved; correct it");
+        "the tensor 'w' has the unknown dtype 'F33'; give one of the safetensors format, such as F32");
   CHECK_FALSE(refused({{"w", "F32", {-2}, bytes}}).empty());
   CHECK_FALSE(refused({{"w", "F32", {INT64_MAX, INT64_MAX}, bytes}}).empty());
   CHECK(refused({{"w", "F64", {}, bytes}, {"w", "F64", {}, bytes}}) ==
@@ -174,9 +174,9 @@ TEST_CASE("safetensors: hostile headers are refused, each with its reason") {
   REQUIRE(refusal(with_header(with_two("[2,4]", "[0,2]"), 4)).empty());
   REQUIRE(refusal(with_header("{}", 0)).empty());
   all_refused({
-      {"", "too short"},
-      {"1234567", "too short"},
-      {std::string(8, '\0'), "does not begin like a safetensors file"},
+      {"", "but a safetensors file has at least 8"},
+      {"1234567", "but a safetensors file has at least 8"},
+      {std::string(8, '\0'), "has a header that does not begin with '{'"},
       {with_header(good, 0, 1000), "declares a header of 1000 bytes, but has only "},
       {with_header(good, 4, UINT64_MAX), "declares a header of 18446744073709551615 bytes"},
       {with_header(good, 4, UINT64_MAX - 7), "declares a header of"},
@@ -232,17 +232,19 @@ TEST_CASE("safetensors: hostile offsets are refused, each with its reason") {
       {with_header(with_fields("\"U8\"", "[4]", "[0,4,4]"), 4), "where an array of two offsets is needed"},
       {with_header(with_fields("\"U8\"", "[4]", "{}"), 4), "where an array is needed"},
       {with_header(with_fields("\"U8\"", "[4]", "[-4,0]"), 4), "where an integer from 0"},
-      {with_header(with_fields("\"U8\"", "[4]", "[4,0]"), 4), "ends before it begins"},
-      {with_header(with_fields("\"U8\"", "[4]", "[0,4]"), 3), "ends at byte 4 of 3 bytes of data"},
-      {with_header(with_fields("\"U8\"", "[4]", "[1,5]"), 4), "ends at byte 5 of 4"},
+      {with_header(with_fields("\"U8\"", "[4]", "[4,0]"), 4),
+       "begins at byte 4 of the data, but ends before, at byte 0"},
+      {with_header(with_fields("\"U8\"", "[4]", "[0,4]"), 3),
+       "ends at byte 4 of the data, but the file has 3 bytes of data"},
+      {with_header(with_fields("\"U8\"", "[4]", "[1,5]"), 4), "ends at byte 5 of the data, but the file has 4 bytes"},
       {with_header(with_fields("\"U8\"", "[4]", "[18446744073709551612,18446744073709551615]"), 4), "ends at byte"},
       {with_header(with_fields("\"U8\"", "[4]", "[0,18446744073709551616]"), 4), "where an integer from 0 to"},
-      {with_header(with_fields("\"U8\"", "[4]", "[1,5]"), 5), "leaves unused bytes before it"},
+      {with_header(with_fields("\"U8\"", "[4]", "[1,5]"), 5), "has unused bytes before it"},
       {with_header(good, 5), "has 1 byte after its last tensor"},
       {with_header("{}", 1), "has 1 byte after its last tensor"},
       {with_header(with_two("[0,2]", "[0,2]"), 2), "overlaps the tensor before it"},
       {with_header(with_two("[0,2]", "[1,3]"), 3), "overlaps the tensor before it"},
-      {with_header(with_two("[0,2]", "[3,5]"), 5), "leaves unused bytes before it"},
+      {with_header(with_two("[0,2]", "[3,5]"), 5), "has unused bytes before it"},
   });
 }
 

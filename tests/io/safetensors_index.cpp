@@ -44,8 +44,8 @@ TEST_CASE("an index that names other files, or nothing, is refused") {
   for (auto const* file : {"../m.safetensors", "/m.safetensors", "x/m.safetensors", ".safetensors", "", "m.bin", "m"})
     CHECK(with_file(file) ==
           "the index 'it' has the tensor 'a' in the file '" + std::string(file) +
-              "', which is not a name of at most 128 letters, digits, '.', '_' and '-' that ends with .safetensors "
-              "and does not begin with '.'; give safetensors files with such names, and an index of them");
+              "', a name that is not supported; give safetensors files whose names have at most 128 letters, digits, "
+              "'.', '_' and '-', end with .safetensors and do not begin with '.', and an index of them");
   CHECK(with_file("m.safetensors").empty());
   CHECK(refusal(R"({"weight_map": {}})") == "the index 'it' lists no tensor; get the file again");
   CHECK(refusal(R"({"weight_map": {"a": 1}})").find("where a string is needed") != std::string::npos);

@@ -150,7 +150,7 @@ TEST_CASE("safetensors memory: as many tensors as a file may have, and a fault a
           "occurs twice");
   refuses("bytes after the last tensor", file_of(empty_tensors(most - 1, tensor("x")), 5),
           "5 bytes after its last tensor");
-  refuses("a hole", file_of(empty_tensors(most - 1, tensor("x", "[1,2]", "[1]")), 2), "leaves unused bytes before it");
+  refuses("a hole", file_of(empty_tensors(most - 1, tensor("x", "[1,2]", "[1]")), 2), "has unused bytes before it");
   refuses("an overlap",
           file_of(empty_tensors(most - 2, tensor("x", "[0,2]", "[2]") + "," + tensor("y", "[1,3]", "[2]")), 3),
           "overlaps");
@@ -193,7 +193,7 @@ TEST_CASE("safetensors memory: few things, each as large as the file") {
   refuses("a shape of many ones", file_of("{" + tensor("x", "[0,0]", extents + "]") + "}"), "need 1");
   refuses("a shape of many ones and a two", file_of("{" + tensor("x", "[0,1]", extents + ",2]") + "}", 1), "need 2");
   refuses("offsets far apart", file_of("{" + tensor("x", "[1," + spaces + "2]", "[1]") + "}", 2),
-          "leaves unused bytes before it");
+          "has unused bytes before it");
   refuses("many offsets", file_of("{" + tensor("x", extents + "]") + "}", 1), "an array of two offsets");
   refuses("white space", file_of("{" + spaces + "]}"), "a member needs a name");
   refuses("nothing but white space", file_of("{}" + spaces, 1), "1 byte after its last tensor");

@@ -137,7 +137,7 @@ private:
     return static_cast<std::uint64_t>(bytes) << 32 | check;
   }
   /// Sets `fingerprint_`, computed from all tokens and the prompt mask. Throws as `for_bytes` does.
-  void find_fingerprint();
+  void set_fingerprint();
 
   /// Builds a part of a corpus from ranges of its tokens.
   class selection {
@@ -163,7 +163,7 @@ private:
 
 /// The result of `split`.
 struct corpus::parts {
-  corpus train, validation; // disjoint; together the whole corpus
+  corpus train, validation; // disjoint; together, the corpus that was split
 };
 
 } // namespace constrain::data

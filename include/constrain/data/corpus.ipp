@@ -22,7 +22,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   bool has_prompt = false;
   for (bool const mark : prompt) has_prompt = has_prompt || mark;
   if (has_prompt) result.prompt_ = std::make_shared<std::vector<bool> const>(std::move(prompt));
-  result.find_fingerprint();
+  result.set_fingerprint();
   return result;
 }
 
@@ -39,7 +39,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   auto const vocabulary_size =
       width == token_width::byte ? byte_vocabulary : vocabulary_for(largest(view, width), "the corpus");
   corpus result(token_source(std::move(storage), view), width, vocabulary_size);
-  result.find_fingerprint();
+  result.set_fingerprint();
   return result;
 }
 
@@ -50,10 +50,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
     throw error({"corpus::from_file: a token width of ", counted(size, "byte"),
                  " is not supported; give token_width::uint16 or token_width::uint32"});
   check_count("corpus::from_file", "begin", begin, 0);
-  if (begin >= file->size()) throw error("the corpus has no tokens; give it at least one");
+  if (begin >= file->size())
+    throw error({"the token file '", file->path(), "' has no tokens from byte ", begin,
+                 " on; give a smaller begin, or a file with at least one token"});
   if ((file->size() - begin) % size != 0)
-    throw error({"a corpus of ", counted(file->size() - begin, "byte"), " ends within a ", size,
-                 "-byte token; give only complete tokens"});
+    throw error({"the token file '", file->path(), "' has ", counted(file->size() - begin, "byte"), " from byte ",
+                 begin, " on, and so ends within a ", size, "-byte token; give only complete tokens"});
   std::uint32_t maximum = 0;
   auto const find_largest = [&](std::span<std::byte const> chunk) {
     maximum = std::max(maximum, largest(chunk, width));
@@ -139,7 +141,7 @@ CONSTRAIN_INLINE std::uint32_t corpus::largest(std::span<std::byte const> tokens
   return static_cast<std::int32_t>(largest) + 1;
 }
 
-CONSTRAIN_INLINE void corpus::find_fingerprint() {
+CONSTRAIN_INLINE void corpus::set_fingerprint() {
   io::crc32c check;
   for_bytes(0, size(), [&](std::span<std::byte const> chunk) { check.update(chunk); });
   fingerprint_ = fingerprint_of(size() * width_bytes(), check.value());
@@ -164,7 +166,7 @@ CONSTRAIN_INLINE void corpus::find_fingerprint() {
   if (runs_.empty()) runs_.push_back({0, 0});
   result.length_ = length_;
   result.runs_ = std::make_shared<std::vector<run> const>(std::move(runs_));
-  result.find_fingerprint();
+  result.set_fingerprint();
   return result;
 }
 

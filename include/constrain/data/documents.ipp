@@ -39,9 +39,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 [[gnu::cold]] CONSTRAIN_INLINE documents split_documents(corpus const& source, std::int32_t end) {
   if (end < 0 || end >= source.vocabulary())
-    throw error({"split_documents: the token ", end, " is not in the corpus's vocabulary of ", source.vocabulary(),
-                 "; give the token that ends each document"});
-  detail::check_memory("the corpus", source.size(), sizeof(std::int32_t));
+    throw error({"split_documents: the token ", end, " is not in the corpus's vocabulary of ",
+                 counted(source.vocabulary(), "token"), "; give the token that ends each document"});
+  detail::check_memory("the copy of the corpus in memory", source.size(), sizeof(std::int32_t));
   documents result;
   bool const has_prompts = source.labels(0, source.size()) < source.size();
   std::vector<std::int32_t> block(std::size_t{1} << 16), labels, unfinished;

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// One random split, and one of its two parts: the examples drawn for validation, or all other examples.
 struct examples_part {
-  double share = 0;       ///< Fraction of the examples to draw for validation, in [0, 1]; rounded down.
+  double share = 0;       ///< Fraction of the examples to draw for validation, in [0, 1]; their number is rounded down.
   std::int64_t most = 0;  ///< Maximum number of examples to draw, at least 0.
   std::uint64_t seed = 0; ///< Seed of the draw.
   bool drawn = false;     ///< Whether this part has the drawn examples; false: all other examples.
@@ -55,7 +55,7 @@ public:
 
   /// A hash of the content. Upper 32 bits: length of all arrays in bytes, modulo 2^32. Lower 32 bits: CRC-32C of the
   /// arrays, their types and lengths, `which()`, the splits and the masking.
-  std::uint64_t fingerprint() const { return sum_; }
+  std::uint64_t fingerprint() const { return fingerprint_; }
 
   struct parts;
   /// Splits at random: of n examples, `validation` gets floor(`validation_fraction` x n) examples, but at most `most`;
@@ -82,7 +82,7 @@ private:
   std::shared_ptr<void const> storage_{};
   examples_splits splits_{};
   std::optional<masking> masks_{};
-  std::uint64_t sum_ = 0; ///< The fingerprint.
+  std::uint64_t fingerprint_ = 0;
 
   examples part(examples_part const& selected) const;
 };

@@ -40,7 +40,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
     add_numbers(check, head, 2);
     for (std::size_t i = 0; i < list->size(); ++i) bytes += add_array(check, (*list)[i]);
   }
-  sum_ = static_cast<std::uint64_t>(bytes) << 32 | check.value();
+  fingerprint_ = static_cast<std::uint64_t>(bytes) << 32 | check.value();
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE examples examples::from_storage(std::shared_ptr<void const> storage,
@@ -56,12 +56,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   if (!result.splits_.push_back(selected))
     throw error({"split: the examples are already the result of ", counted(splits_.size(), "nested split"),
                  "; split fewer times"});
-  std::uint64_t numbers[] = {sum_, 0, static_cast<std::uint64_t>(selected.most), selected.seed,
+  std::uint64_t numbers[] = {fingerprint_, 0, static_cast<std::uint64_t>(selected.most), selected.seed,
                              selected.drawn ? 1u : 0u};
   std::memcpy(&numbers[1], &selected.share, sizeof selected.share);
   io::crc32c check;
   add_numbers(check, numbers, 5);
-  result.sum_ = (sum_ >> 32) << 32 | check.value();
+  result.fingerprint_ = (fingerprint_ >> 32) << 32 | check.value();
   return result;
 }
 
@@ -82,7 +82,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
                 "leave labels::shift out");
   auto result = *this;
   result.masks_ = options;
-  std::uint64_t numbers[] = {sum_,
+  std::uint64_t numbers[] = {fingerprint_,
                              static_cast<std::uint64_t>(options.mask_token),
                              static_cast<std::uint64_t>(options.vocabulary),
                              options.seed,
@@ -94,7 +94,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   std::memcpy(&numbers[5], shares, sizeof shares);
   io::crc32c check;
   add_numbers(check, numbers, 8);
-  result.sum_ = (sum_ >> 32) << 32 | check.value();
+  result.fingerprint_ = (fingerprint_ >> 32) << 32 | check.value();
   return result;
 }
 

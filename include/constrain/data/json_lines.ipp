@@ -19,7 +19,7 @@ CONSTRAIN_INLINE json_line_texts::json_line_texts(std::string path, json_lines_o
     : path_(std::move(path)), options_(options) {
   if (options.length < 0)
     throw error({"json_lines_options: .length is ", options.length,
-                 "; give 0 to concatenate the texts, or a number of tokens"});
+                 "; give 0 to keep the length of each text, or a number of tokens of at least 1"});
 }
 
 CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
@@ -45,7 +45,7 @@ CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
   }
   if (!is_chat) entry.append(options_.end, false);
   if (options_.length > 0) {
-    check_memory("a padded text", options_.length);
+    check_memory("a text padded to .length", options_.length);
     check_memory("the corpus", static_cast<std::int64_t>(texts_.bytes.size()) + options_.length);
     auto const length = static_cast<std::size_t>(options_.length);
     entry.bytes.resize(length, '\0');

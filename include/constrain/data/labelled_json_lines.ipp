@@ -42,10 +42,10 @@ CONSTRAIN_INLINE std::int32_t labelled_texts::class_of(io::json const& label, st
     if (names.empty())
       throw error({"'", location, "' has the label '", label.string(),
                    "', a name, but .class_names is empty; name the classes there, or give integers"});
-    throw error({"'", location, "' has the label '", label.string(), "', which is not one of the ",
-                 counted(names.size(), "name"), " in .class_names; add it there, or correct the line"});
+    throw error({"'", location, "' has the label '", label.string(), "', which is not in .class_names (",
+                 counted(names.size(), "name"), "); add it there, or correct the line"});
   }
-  if (label.kind() != io::json_kind::number) label.fail("an integer or a name, the class,");
+  if (label.kind() != io::json_kind::number) label.fail("the class, an integer or a name,");
   auto const index = label.int64();
   std::int64_t const end = classes_ > 0 ? classes_ : std::numeric_limits<std::int32_t>::max();
   if (index < 0 || index >= end)
@@ -65,7 +65,7 @@ CONSTRAIN_INLINE void labelled_texts::add(std::string_view line) {
     throw error({"'", location, "' has no '", options_.label, "'; add the class as an integer or a name"});
   auto const text = found_text->string();
   auto const label = class_of(*found_label, location);
-  check_memory("a padded text", options_.length, sizeof(std::int32_t));
+  check_memory("a text padded to .length", options_.length, sizeof(std::int32_t));
   auto const padded_length = static_cast<std::size_t>(options_.length);
   check_memory("the data", static_cast<std::int64_t>(arrays_->labels.size()) + 1,
                (options_.length + 2) * std::int64_t{sizeof(std::int32_t)}, "text");

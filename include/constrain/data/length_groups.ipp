@@ -33,7 +33,7 @@ struct padded_document {
     auto length = static_cast<std::int64_t>(source.tokens(i).size());
     if (options.longest > 0) length = std::min(length, options.longest);
     if (constexpr std::int64_t maximum = std::numeric_limits<std::int32_t>::max(); length > maximum)
-      throw error({"group_by_length: document ", i, " has ", length, " tokens, more than ", maximum, "; set .longest"});
+      throw error({"group_by_length: document ", i, " keeps ", length, " tokens; set .longest to at most ", maximum});
     order.push_back({i, (length - 1) / options.multiple * options.multiple + options.multiple});
   }
   constrain::detail::heap_sort(order, [](padded_document const& a, padded_document const& b) {
@@ -77,7 +77,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   auto const order = detail::sorted_by_length(source, options);
   std::int64_t tokens = 0;
   for (auto const& entry : order) {
-    detail::check_memory("a padded document", entry.length, 2 * sizeof(std::int32_t));
+    detail::check_memory("a document padded to a multiple of .multiple", entry.length, 2 * sizeof(std::int32_t));
     detail::check_memory("the padded data", tokens += entry.length, 2 * sizeof(std::int32_t));
   }
   std::vector<length_group> groups;

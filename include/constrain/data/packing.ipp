@@ -60,7 +60,7 @@ private:
 };
 
 /// `rows` x `length`; on overflow, the largest multiple of `length` below 2^63. `length` must be at least 1.
-CONSTRAIN_INLINE std::int64_t product(std::size_t rows, std::size_t length) {
+CONSTRAIN_INLINE std::int64_t saturating_product(std::size_t rows, std::size_t length) {
   constexpr std::int64_t maximum = std::numeric_limits<std::int64_t>::max();
   return static_cast<std::int64_t>(std::min(rows, static_cast<std::size_t>(maximum) / length) * length);
 }
@@ -93,8 +93,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   if (options.length > std::numeric_limits<std::int32_t>::max())
     constrain::detail::refuse_number("packing_options", ".length", concat({options.length}), "at most 2147483647");
   if (options.labels != document_labels::next_tokens && options.labels != document_labels::same_tokens)
-    throw error("packing_options: .labels is not next_tokens or same_tokens, but a row holds several documents; give "
-                "one of these, or use group_by_length");
+    throw error("packing_options: .labels is neither next_tokens nor same_tokens; give one of these, or use "
+                "group_by_length for classes, since a row holds several documents");
   if (source.size() == 0) throw error("pack: there are no documents; add at least one");
   auto const chunks = detail::chunks_of(source, options.length);
   std::vector<std::int64_t> row_of, offsets; // by chunk: its row, and the index of its first token in the row
@@ -110,7 +110,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
     if (tokens < options.length) open.add(row_of.back(), options.length - tokens);
   }
   auto const rows = row_lengths.size(), length = static_cast<std::size_t>(options.length);
-  detail::check_memory("the packed data", detail::product(row_lengths.size(), length), 3 * sizeof(std::int32_t));
+  detail::check_memory("the packed data", detail::saturating_product(row_lengths.size(), length),
+                       3 * sizeof(std::int32_t));
   auto const arrays = std::make_shared<detail::packed_arrays>();
   arrays->tokens.resize(rows * length), arrays->positions.resize(rows * length),
       arrays->labels.resize(rows * length, ignored_label);
@@ -127,8 +128,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   check_count("check_positions", "the length", length, 1);
   auto const size = static_cast<std::int64_t>(positions.size());
   if (size % length != 0)
-    throw error({"there are ", counted(positions.size(), "position"), ", which is not a multiple of the ", length,
-                 " of a row; give complete rows"});
+    throw error({"there are ", counted(positions.size(), "position"), ", which is not a multiple of the row length, ",
+                 length, "; give complete rows"});
   for (std::int64_t i = 0; i < size; ++i) {
     auto const position = positions[static_cast<std::size_t>(i)];
     if (position == 0 || (i % length > 0 && position == positions[static_cast<std::size_t>(i - 1)] + 1)) continue;

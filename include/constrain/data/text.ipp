@@ -57,12 +57,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
     auto const files = detail::file_tree::list(path, options.extensions);
     if (files.empty())
       throw error({"the directory '", path, "' has no visible files",
-                   options.extensions.empty() ? "" : " with the given extensions", "; give one that contains text"});
+                   options.extensions.empty()
+                       ? "; give one that has some"
+                       : " with the given extensions; give one that has some, or other extensions"});
     for (auto const& file : files) detail::append_file(concat({path, "/", file}), maximum, bytes);
   } else {
     detail::append_file(path, maximum, bytes);
   }
-  if (bytes.empty()) throw error({"the text '", path, "' is empty; give one that contains text"});
+  if (bytes.empty()) throw error({"the text '", path, "' is empty; give a file or directory that contains text"});
   return corpus::from_bytes(std::move(bytes));
 }
 

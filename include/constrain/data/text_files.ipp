@@ -80,7 +80,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
     if (!is_new(status)) return;
     names = io::directory_names(path);
   }
-  if (!names) throw error({"the directory '", path, "' cannot be read (", io::reason(), "); check its permissions"});
+  if (!names)
+    throw error(
+        {"the directory '", path, "' cannot be read (", io::reason(), "); check the directory and its permissions"});
   for (auto const& name : *names) {
     if (name.starts_with('.')) continue;
     bool const is_link = ::lstat((path + name).c_str(), &status) == 0 && S_ISLNK(status.st_mode);

@@ -28,14 +28,14 @@ struct llm_c_header {
 CONSTRAIN_INLINE token_layout find_tokens(std::span<std::byte const> head, std::int64_t size, std::string const& path,
                                           tokens_options const& options) {
   if (options.bits != 0 && options.bits != 16 && options.bits != 32)
-    throw error({"tokens_options: .bits is ", options.bits, "; give 16 or 32, or 0 for what the file's header says"});
+    throw error({"tokens_options: .bits is ", options.bits, "; give 16 or 32, or 0 to follow the file's header"});
   llm_c_header header;
   std::memcpy(header.numbers, head.data(), std::min(sizeof header.numbers, head.size()));
   token_layout layout{0, options.bits == 32 ? token_width::uint32 : token_width::uint16};
   auto const refusal = [&](std::initializer_list<text_part> message) {
     return error({"the token file '", path, "' ", concat(message)});
   };
-  auto const begin_after = [&](llm_c_header::kind const& kind) {
+  auto const apply_header = [&](llm_c_header::kind const& kind) {
     auto const width = static_cast<std::int64_t>(kind.width);
     if (head.size() >= sizeof header.numbers && header.numbers[1] != kind.version)
       throw refusal({"has an llm.c header of version ", header.numbers[1], "; give a file of version ", kind.version,
@@ -47,18 +47,19 @@ CONSTRAIN_INLINE token_layout find_tokens(std::span<std::byte const> head, std::
       throw refusal({"ends inside its header, after ", counted(size, "byte"), "; write the file again"});
     if (size - llm_c_header::bytes != width * header.numbers[2])
       throw refusal({"has a header that declares ", counted(header.numbers[2], "token"), " of ", width,
-                     " bytes, but is followed by ", counted(size - llm_c_header::bytes, "byte"),
-                     "; write the file again"});
+                     " bytes, but has ", counted(size - llm_c_header::bytes, "byte"),
+                     " after the header; write the file again"});
     layout = {llm_c_header::bytes, kind.width};
   };
   for (auto const& kind : llm_c_header::kinds)
-    if (header.numbers[0] == kind.magic) begin_after(kind);
+    if (header.numbers[0] == kind.magic) apply_header(kind);
   auto const bytes = size - layout.begin;
-  if (bytes == 0) throw refusal({"is empty; give a file with at least one token"});
+  if (bytes == 0) throw refusal({"has no tokens; give a file with at least one"});
   if (layout.width == token_width::uint16 && bytes % 2 != 0)
     throw refusal({"has an odd number of bytes, ", bytes, ", but each token takes two; write the file again"});
   if (bytes % static_cast<std::int64_t>(layout.width) != 0)
-    throw refusal({"has ", counted(bytes, "byte"), ", but each token takes four; write the file again"});
+    throw refusal({"has ", counted(bytes, "byte"),
+                   ", but each token takes four; write the file again, or leave .bits out for 16-bit tokens"});
   return layout;
 }
 

@@ -27,7 +27,7 @@ public:
       : target_(checked(path, link_policy)), parent_(open_parent()),
         temporary_(target_.sibling_name(concat({"partial-", unlikely_suffix()}))),
         file_(temporary_, path, parent_.get()), temporary_status_(detail::status_at(parent_.get(), temporary_)) {
-    check();
+    check_target();
   }
   atomic_file(atomic_file const&) = delete;
   atomic_file& operator=(atomic_file const&) = delete;
@@ -58,7 +58,7 @@ private:
   detail::directory_handle open_parent() const;
 
   /// Throws `error`, and discards the temporary file, if the target exists and is not a regular file.
-  [[gnu::cold]] void check();
+  [[gnu::cold]] void check_target();
 
   /// Removes the temporary file unless it was committed.
   [[gnu::cold]] void discard() noexcept;

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE void atomic_file::commit() {
   if (temporary_.empty()) throw error({"'", path(), "' has no write in progress; begin a new one"});
   file_.close();
-  check();
+  check_target();
   if (::renameat(parent_.get(), temporary_.c_str(), parent_.get(), target_.name.c_str()) != 0)
     throw error({"'", path(), "' cannot be put in place (", reason(), "); choose another path and save again"});
   temporary_.clear();
@@ -32,7 +32,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   return opened;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void atomic_file::check() {
+[[gnu::cold]] CONSTRAIN_INLINE void atomic_file::check_target() {
   auto const status = detail::status_at(parent_.get(), target_.name);
   if (!status || S_ISREG(status->st_mode)) return;
   discard();

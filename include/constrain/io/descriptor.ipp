@@ -50,9 +50,10 @@ private:
   case EACCES:
   case EPERM:
   case EROFS: return "check the permissions";
-  case ENOENT:
-  case ENOTDIR: return "create its directory";
+  case ENOENT: return "create its directory";
+  case ENOTDIR: return "make its parent a directory";
   case EEXIST: return "remove it";
+  case ELOOP: return "check the links in its path";
   case EMFILE:
   case ENFILE: return "close other files";
   case ENAMETOOLONG: return "shorten the name";

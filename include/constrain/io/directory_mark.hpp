@@ -42,7 +42,7 @@ public:
   explicit operator bool() const { return static_cast<bool>(file_); }
   /// Whether the mark and `directory`, the directory that it is in, have the same owner. If not, another user has
   /// replaced the new directory.
-  bool owns(directory_handle const& directory) const;
+  bool has_owner_of(directory_handle const& directory) const;
 
   /// Lists files that are about to be created, and syncs the mark to disk. Does nothing if `add` has listed all of them
   /// before. On failure returns false and sets `errno`.

@@ -48,7 +48,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   if (file_ && !write_all(file_, text)) file_ = {};
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE bool directory_mark::owns(directory_handle const& directory) const {
+[[gnu::cold]] CONSTRAIN_INLINE bool directory_mark::has_owner_of(directory_handle const& directory) const {
   struct stat status {};
   return ::fstat(file_.get(), &status) == 0 && status.st_uid == directory.owner();
 }

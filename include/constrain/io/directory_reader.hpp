@@ -16,9 +16,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 class directory_reader {
 public:
   /// Whether there is something to read: `path` is a directory with an entry that is not hidden, or `path` does not
-  /// exist and an interrupted save left the directory '.<name>.previous' beside `path`. If `path` is a symbolic link,
-  /// this holds for the path that it refers to. Does not check the content. Throws `error` if `path` contains a NUL
-  /// byte, or if it does not exist and does not end in a name.
+  /// exist and an interrupted save left the directory '.<name>.previous' beside `path`. A symbolic link counts as the
+  /// path that it refers to. Does not check the content. Throws `error` if `path` contains a NUL byte, or if it does
+  /// not exist and does not end in a name.
   static bool finds(std::string const& path);
 
   /// Opens and checks the directory `path`. If it does not exist, reads '.<name>.previous' (see `finds`) instead.

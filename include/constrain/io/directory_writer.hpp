@@ -129,7 +129,7 @@ private:
   [[gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name);
 
   /// Renames the temporary directory to the target. Returns the old directory's new name; "" if there was no old
-  /// directory. Throws `error`, with the place of the old content, if a rename fails.
+  /// directory. If a rename fails, throws an `error` that says where the old content is.
   [[gnu::cold]] std::string move();
 
   /// Throws the error for a failed replacement, with the reason from `errno`. `old_content`: a phrase that says where

@@ -99,7 +99,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
       temporary_ = name;
       mark_ = detail::directory_mark(temporary_directory_, parent_, split_target_.name);
       if (!mark_) throw unwritable(concat({target_, "/", detail::mark_name}));
-      if (mark_.owns(temporary_directory_)) return;
+      if (mark_.has_owner_of(temporary_directory_)) return;
       errno = EPERM;
       break;
     }
@@ -112,9 +112,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::check_name(std::string_view name) const {
   if (temporary_.empty()) throw error({"'", target_, "' has no save in progress; begin a new one"});
   if (!valid_file_name(name) || contents_.find(name))
-    throw error({"'", name, "' cannot name a file in '", target_,
-                 "'; use at most 128 letters, digits, '.', '_' and '-', no '.' at the beginning, not the name ",
-                 manifest_name, ", and each name once"});
+    throw error({"'", name, "' cannot name a file in '", target_, "'; give a new name, other than ", manifest_name,
+                 ", of 1 to 128 letters, digits, '.', '_' and '-' that does not begin with '.'"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::put(std::string const& name, filler const& fill) {

@@ -38,10 +38,10 @@ constexpr std::size_t dtype_bytes(std::string_view dtype) {
     if (dtype == one_byte_dtype) return 1;
   for (std::string_view const two_byte_dtype : {"BF16", "F16", "I16", "U16"})
     if (dtype == two_byte_dtype) return 2;
-  for (std::string_view const four : {"F32", "I32", "U32"})
-    if (dtype == four) return 4;
-  for (std::string_view const eight : {"F64", "I64", "U64"})
-    if (dtype == eight) return 8;
+  for (std::string_view const four_byte_dtype : {"F32", "I32", "U32"})
+    if (dtype == four_byte_dtype) return 4;
+  for (std::string_view const eight_byte_dtype : {"F64", "I64", "U64"})
+    if (dtype == eight_byte_dtype) return 8;
   return 0;
 }
 

@@ -47,10 +47,10 @@ private:
   static std::string fixed(std::uint64_t bits, int size);
   static std::string key(std::uint64_t field, std::uint64_t wire_type) { return varint(field << 3 | wire_type); }
   static std::string integer(std::uint64_t field, std::uint64_t x) { return key(field, 0) + varint(x); }
-  static std::string real64(std::uint64_t field, double x) {
+  static std::string float64(std::uint64_t field, double x) {
     return key(field, 1) + fixed(std::bit_cast<std::uint64_t>(x), 8);
   }
-  static std::string real32(std::uint64_t field, float x) {
+  static std::string float32(std::uint64_t field, float x) {
     return key(field, 5) + fixed(std::bit_cast<std::uint32_t>(x), 4);
   }
   static std::string text(std::uint64_t field, std::string_view x) {

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE event_file::event_file(std::string const& path, double time)
     : path_(path), file_(open_plain_file(path, "the events", O_WRONLY | O_EXCL)) {
-  std::string event = real64(1, time);
+  std::string event = float64(1, time);
   event += text(3, "brain.Event:2");
   record(event);
 }
@@ -23,8 +23,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE void event_file::scalar(std::string_view name, std::int64_t step, double value,
                                                        double time) {
   std::string summary_value = text(1, name);
-  summary_value += real32(2, static_cast<float>(value));
-  std::string event = real64(1, time);
+  summary_value += float32(2, static_cast<float>(value));
+  std::string event = float64(1, time);
   event += integer(2, static_cast<std::uint64_t>(step));
   event += text(5, text(1, summary_value));
   record(event);

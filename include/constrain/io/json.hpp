@@ -37,7 +37,7 @@ public:
   bool is_null() const { return kind() == json_kind::null; }
 
   /// The boolean. Throws `error` if the value is not a boolean.
-  bool boolean() const { return require(json_kind::boolean, "true or false").length == 4; }
+  bool boolean() const { return require(json_kind::boolean, "a boolean").length == 4; }
   /// The string in UTF-8, with escapes decoded. Throws `error` if the value is not a string.
   std::string_view string() const { return tree_->text_of(require(json_kind::string, "a string")); }
   /// The number as written in the text. Throws `error` if the value is not a number.
@@ -97,8 +97,8 @@ private:
   json_node const& require(json_kind needed, std::string_view needed_text) const;
 
   template <class integer> integer to_integer() const {
-    constexpr bool negative = std::numeric_limits<integer>::is_signed;
-    return converted<integer>(number(), negative ? "a 64-bit integer" : "an integer from 0 to 2^64 - 1");
+    constexpr bool is_signed = std::numeric_limits<integer>::is_signed;
+    return converted<integer>(number(), is_signed ? "a 64-bit integer" : "an integer from 0 to 2^64 - 1");
   }
 
   template <class arithmetic> arithmetic converted(std::string_view digits, std::string_view needed) const {

@@ -53,13 +53,13 @@ public:
   /// Reads an integer. Throws `error` unless the number is written without a decimal point or exponent and is in the
   /// range of the type.
   template <class integer> integer whole_number() {
-    constexpr bool negative = std::numeric_limits<integer>::is_signed;
+    constexpr bool is_signed = std::numeric_limits<integer>::is_signed;
     auto const begin = offset_;
     auto const digits = number();
     integer result{};
     auto const [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), result);
     if (code != std::errc{} || end != digits.data() + digits.size())
-      from(begin).refuse_value(negative ? "a 64-bit integer" : "an integer from 0 to 2^64 - 1");
+      from(begin).refuse_value(is_signed ? "a 64-bit integer" : "an integer from 0 to 2^64 - 1");
     return result;
   }
 

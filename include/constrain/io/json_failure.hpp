@@ -22,7 +22,7 @@ inline error not_json(std::string_view source, std::size_t byte, std::string_vie
 /// `digits`: the value as written, if it is a number.
 inline error unsuitable_json(std::string_view source, std::size_t byte, json_kind kind, std::string_view digits,
                              std::string_view needed) {
-  constexpr std::string_view kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};
+  constexpr std::string_view kinds[] = {"null", "a boolean", "a number", "a string", "an array", "an object"};
   auto const actual = kind == json_kind::number ? digits.substr(0, 40) : kinds[static_cast<int>(kind)];
   return error({"'", source, "' has ", actual, " at byte ", byte, " where ", needed,
                 " is needed; correct it or write the file again"});

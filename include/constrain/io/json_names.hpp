@@ -15,8 +15,8 @@ namespace detail {
 /// short names.
 std::string decoded_text(json_cursor const& text, std::string_view string);
 
-/// Throws `error` for a duplicate name. `name`: the position after the opening quote of the second occurrence.
-[[noreturn]] void refuse_second(json_cursor const& text, std::uint32_t name);
+/// Throws `error` for a duplicate name. `position`: the position after the opening quote of the second occurrence.
+[[noreturn]] void refuse_duplicate(json_cursor const& text, std::uint32_t position);
 
 /// Throws `error` if two names are equal once escapes are decoded. `names`: the positions after the names' opening
 /// quotes; sorted in place. Comparisons read the text again, so that no memory is needed for the decoded names.

@@ -23,15 +23,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   return result;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void refuse_second(json_cursor const& text, std::uint32_t name) {
-  auto const token = text.from(name - 1).string();
-  text.from(name).fail(concat({"the name '", decoded_text(text, token), "' occurs twice in one object"}));
+[[gnu::cold]] CONSTRAIN_INLINE void refuse_duplicate(json_cursor const& text, std::uint32_t position) {
+  auto const token = text.from(position - 1).string();
+  text.from(position).fail(concat({"the name '", decoded_text(text, token), "' occurs twice in one object"}));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void refuse_duplicates(json_cursor const& text, std::vector<std::uint32_t>& names) {
   constrain::detail::heap_sort(names, [&](std::uint32_t a, std::uint32_t b) { return text.difference(a, b) < 0; });
   for (std::size_t i = 1; i < names.size(); ++i)
-    if (text.difference(names[i - 1], names[i]) == 0) refuse_second(text, std::max(names[i - 1], names[i]));
+    if (text.difference(names[i - 1], names[i]) == 0) refuse_duplicate(text, std::max(names[i - 1], names[i]));
 }
 
 } // namespace constrain::io::detail

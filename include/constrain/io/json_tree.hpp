@@ -48,7 +48,7 @@ public:
 private:
   json_cursor cursor_;
   json_tree tree_;
-  std::vector<std::uint32_t> names_;
+  std::vector<std::uint32_t> name_nodes_; // for `refuse_duplicates`: indices of the names of one object
 
   json_parser(std::string_view text, std::string_view source)
       : cursor_(text, source), tree_{std::string(source), std::string(text), {}} {

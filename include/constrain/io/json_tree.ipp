@@ -67,14 +67,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE void json_parser::refuse_duplicates(std::size_t object) {
   auto const& nodes = tree_.nodes;
-  names_.clear();
+  name_nodes_.clear();
   for (auto i = static_cast<std::uint32_t>(object) + 1; i < nodes[object].next; i = nodes[i + 1].next)
-    names_.push_back(i);
+    name_nodes_.push_back(i);
   auto const name = [&](std::uint32_t i) { return tree_.text_of(nodes[i]); };
-  constrain::detail::heap_sort(names_, [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
-  for (std::size_t i = 1; i < names_.size(); ++i)
-    if (name(names_[i - 1]) == name(names_[i]))
-      detail::refuse_second(cursor_, std::max(nodes[names_[i - 1]].first, nodes[names_[i]].first));
+  constrain::detail::heap_sort(name_nodes_, [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
+  for (std::size_t i = 1; i < name_nodes_.size(); ++i)
+    if (name(name_nodes_[i - 1]) == name(name_nodes_[i]))
+      detail::refuse_duplicate(cursor_, std::max(nodes[name_nodes_[i - 1]].first, nodes[name_nodes_[i]].first));
 }
 
 } // namespace constrain::io

@@ -57,13 +57,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   if (levels_.empty() && !out_.empty())
     throw error("a JSON writer was given a second top-level value; write all values in one object or array");
   if (!levels_.empty() && levels_.back().close != ']')
-    throw error("a JSON writer was given a value without a name in an object; use member()");
+    throw error("a JSON writer was given a value without a name in an object; give the value a name");
   if (!levels_.empty()) separate();
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void json_writer::begin_member(std::string_view name) {
   if (levels_.empty() || levels_.back().close != '}')
-    throw error({"a JSON writer was given '", name, "' outside of an object; begin one first"});
+    throw error({"a JSON writer was given the member '", name, "' outside of an object; begin an object first"});
   separate();
   write_quoted(name);
   out_ += ": ";

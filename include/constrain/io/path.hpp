@@ -19,8 +19,8 @@ struct split_path {
   std::string directory, name; // `directory` ends with '/' or is empty
 
   /// Splits `path` or, if it is a symbolic link or its last component is '.' or '..', its real path (realpath(3)).
-  /// Ignores '/' at the end. Other paths need not exist. Throws `error` for a broken link, for a path without a name
-  /// (such as "/") and for a NUL byte.
+  /// Ignores '/' at the end. Other paths need not exist. Throws `error` if the real path cannot be found (as for a
+  /// broken link), for a path without a name (such as "/") and for a NUL byte.
   [[gnu::cold]] explicit split_path(std::string path);
 
   /// The path of the hidden file or directory '.<name>.<kind>' beside this path. It need not exist.

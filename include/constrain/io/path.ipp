@@ -43,7 +43,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
       ~owned_text() { std::free(text); }
     } const real{::realpath(path.c_str(), nullptr)};
     if (real.text == nullptr)
-      throw error({"'", path, "' is a broken link (", reason(), "); remove it or choose another path"});
+      throw error(
+          {"'", path, "' cannot be resolved (", reason(), "); remove it if it is a link, or choose another path"});
     split(real.text);
   }
   if (name.empty() || name == "." || name == "..")
@@ -85,7 +86,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE error not_on_disk(std::string const& path, int code) {
   return error(
-      {"the directory '", path, "' cannot be flushed to disk (", reason(code), "); check the disk and save again"});
+      {"the directory '", path, "' cannot be synced to disk (", reason(code), "); check the disk and save again"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::optional<std::vector<std::string>> directory_names(std::string const& path,
@@ -117,8 +118,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     int const code = errno;
     struct stat status {};
     if (::stat(prefix.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
-      throw error(
-          {"the directory '", prefix, "' cannot be created (", reason(code), "); create it or choose another path"});
+      throw error({"the directory '", prefix, "' cannot be created (", reason(code), "); ", remedy(code),
+                   " or choose another path"});
   }
 }
 

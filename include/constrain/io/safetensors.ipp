@@ -15,16 +15,18 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE safetensors parse_safetensors(std::span<std::byte const> file,
                                                              std::string const& source) {
-  if (file.size() < 8) throw error({"'", source, "' is too short for a safetensors file; get the file again"});
+  if (file.size() < 8)
+    throw error({"'", source, "' has ", counted(file.size(), "byte"),
+                 ", but a safetensors file has at least 8; give a complete safetensors file"});
   std::uint64_t header_size = 0;
   for (std::size_t i = 0; i < 8; ++i) header_size |= std::uint64_t(file[i]) << (8 * i);
   if (header_size > file.size() - 8)
     throw error({"'", source, "' declares a header of ", counted(header_size, "byte"), ", but has only ",
-                 file.size() - 8, " for it; get the file again"});
+                 file.size() - 8, " for it; give a complete safetensors file"});
   auto const data = file.subspan(8 + header_size);
   std::string_view const text(reinterpret_cast<char const*>(file.data()) + 8, header_size);
   if (!text.starts_with('{'))
-    throw error({"'", source, "' does not begin like a safetensors file; give a file of that format"});
+    throw error({"'", source, "' has a header that does not begin with '{'; give a safetensors file"});
   detail::safetensors_header const header(text, source, data.size());
   header.check();
   safetensors result;

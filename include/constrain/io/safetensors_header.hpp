@@ -36,10 +36,10 @@ public:
   using tensor_function = function_ref<void(safetensors_entry const&)>;
   using metadata_function = function_ref<void(std::string_view name, std::string_view value)>;
 
-  /// `source`: the name of the file in errors. `data`: size of the data section in bytes. `text` and `source` must
+  /// `source`: the name of the file in errors. `data_bytes`: size of the data section. `text` and `source` must
   /// outlive this object.
-  safetensors_header(std::string_view text, std::string const& source, std::uint64_t data)
-      : start_(text, source), source_(source), data_bytes_(data) {}
+  safetensors_header(std::string_view text, std::string const& source, std::uint64_t data_bytes)
+      : start_(text, source), source_(source), data_bytes_(data_bytes) {}
 
   /// Calls `on_tensor(entry)` for every tensor and `on_metadata(name, value)` for every metadata entry, in order;
   /// `name` and `value` are as written, with escapes not decoded. Throws `error` for invalid JSON, an invalid entry or

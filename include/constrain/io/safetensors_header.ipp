@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   bool has_metadata = false;
   cursor.object([&](std::string_view name) {
     if (decoded_text(cursor, name) != "__metadata__") return on_tensor(read_entry(cursor, name));
-    if (has_metadata) refuse_second(cursor, cursor.position_of(name));
+    if (has_metadata) refuse_duplicate(cursor, cursor.position_of(name));
     has_metadata = true;
     cursor.object([&](std::string_view key) { on_metadata(key, cursor.string()); });
   });
@@ -56,7 +56,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   cursor.object([&](std::string_view member) {
     auto const matches = [&, spelled = decoded_text(cursor, member)](std::string_view expected, bool is_new) {
       if (spelled != expected) return false;
-      if (!is_new) refuse_second(cursor, cursor.position_of(member));
+      if (!is_new) refuse_duplicate(cursor, cursor.position_of(member));
       return true;
     };
     if (matches("dtype", entry.dtype.empty())) read_dtype(cursor, entry);
@@ -107,9 +107,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
     (count == 1 ? entry.begin : entry.end) = cursor.whole_number<std::uint64_t>();
   });
   if (count < 2) refuse_count();
-  if (entry.begin > entry.end) throw refusal(entry.name, "ends before it begins");
+  if (entry.begin > entry.end)
+    throw refusal(entry.name,
+                  concat({"begins at byte ", entry.begin, " of the data, but ends before, at byte ", entry.end}));
   if (entry.end > data_bytes_)
-    throw refusal(entry.name, concat({"ends at byte ", entry.end, " of ", counted(data_bytes_, "byte"), " of data"}));
+    throw refusal(entry.name, concat({"ends at byte ", entry.end, " of the data, but the file has ",
+                                      counted(data_bytes_, "byte"), " of data"}));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::check_layout(std::vector<std::uint32_t>& tensors) const {
@@ -122,7 +125,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   std::uint64_t last_begin = 0, last_end = 0; // start and end of the last non-empty tensor
   for (auto const offsets : tensors) {
     auto const [begin, end] = read_pair(offsets);
-    if (begin > last_end) refuse_tensor_at(offsets, "leaves unused bytes before it");
+    if (begin > last_end) refuse_tensor_at(offsets, "has unused bytes before it");
     if (begin < last_end && (begin < end || begin > last_begin))
       refuse_tensor_at(offsets, "overlaps the tensor before it");
     if (begin < end) last_begin = begin, last_end = end;

@@ -60,8 +60,8 @@ namespace detail {
     if (!valid_file_name(files.back()) || !files.back().ends_with(".safetensors"))
       throw error(
           {"the index '", source, "' has the tensor '", name, "' in the file '", files.back(),
-           "', which is not a name of at most 128 letters, digits, '.', '_' and '-' that ends with .safetensors and "
-           "does not begin with '.'; give safetensors files with such names, and an index of them"});
+           "', a name that is not supported; give safetensors files whose names have at most 128 letters, digits, "
+           "'.', '_' and '-', end with .safetensors and do not begin with '.', and an index of them"});
   }
   if (names.empty()) throw error({"the index '", source, "' lists no tensor; get the file again"});
   safetensors_index result;

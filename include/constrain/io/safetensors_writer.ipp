@@ -40,8 +40,10 @@ namespace detail {
   for (auto const& t : tensors) {
     auto const needed = tensor_bytes(t.dtype, t.shape);
     if (!needed)
-      throw error(
-          {"the tensor '", t.name, "' has a shape or dtype ('", t.dtype, "') that cannot be saved; correct it"});
+      throw error({"the tensor '", t.name, "' has ",
+                   dtype_bytes(t.dtype) == 0
+                       ? concat({"the unknown dtype '", t.dtype, "'; give one of the safetensors format, such as F32"})
+                       : "a shape with a negative extent, or of more than 2^63 - 1 bytes; correct the shape"});
     if (*needed != t.bytes.size())
       throw error({"the tensor '", t.name, "' has ", counted(t.bytes.size(), "byte"), ", but its dtype '", t.dtype,
                    "' and shape need ", *needed, "; correct one of them"});
@@ -54,9 +56,9 @@ namespace detail {
   if (auto const i =
           detail::duplicate_name(metadata.size(), [&](auto m) -> std::string_view { return metadata[m].first; }))
     throw error({"the metadata key '", metadata[*i].first, "' occurs twice; give each key one value"});
-  for (auto const width : {std::size_t{8}, std::size_t{4}, std::size_t{2}, std::size_t{1}})
+  for (auto const element_bytes : {std::size_t{8}, std::size_t{4}, std::size_t{2}, std::size_t{1}})
     for (auto const& t : tensors)
-      if (dtype_bytes(t.dtype) == width) order.push_back(&t);
+      if (dtype_bytes(t.dtype) == element_bytes) order.push_back(&t);
 
   json_writer header;
   header.object(json_layout::row);
