@@ -1,4 +1,4 @@
-// refused: ct::self_attention: the number of heads is `got`, but must be a positive divisor of the width, `expected`
+// refused: ct::self_attention: the number of heads is `got`, but must be a positive divisor of the width of the
 // shows: heads_do_not_divide_the_width
 // diagnosis: refused, any, any, 384, 5
 #include <constrain/constrain.hpp>

@@ -1,4 +1,4 @@
-// refused: a value that must be floating-point holds integers, such as token ids; pass tokens through ct::embedding
+// refused: a value that must be floating-point holds integers, such as token ids; pass ids to ct::embedding as
 // shows: integers_instead_of_floats
 // diagnosis: refused, line, any, any, any
 #include <constrain/constrain.hpp>

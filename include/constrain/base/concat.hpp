@@ -17,24 +17,26 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class text_part {
 public:
   /// A string, which must outlive the part. A `char const*` must not be null.
-  text_part(char const* text) : text_(text), size_(std::strlen(text)) {}
-  text_part(std::string_view text) : text_(text.data()), size_(text.size()) {}
-  text_part(std::string const& text) : text_(text.data()), size_(text.size()) {}
+  text_part(char const* text) : text_(text), size_or_value_(std::strlen(text)) {}
+  text_part(std::string_view text) : text_(text.data()), size_or_value_(text.size()) {}
+  text_part(std::string const& text) : text_(text.data()), size_or_value_(text.size()) {}
   /// An integer, written in decimal.
   template <std::integral integer>
     requires(!std::is_same_v<integer, char>) // a character would print as a number
   text_part(integer number)
-      : text_(std::is_signed_v<integer> ? signed_number : unsigned_number), size_(static_cast<std::uint64_t>(number)) {}
+      : text_(std::is_signed_v<integer> ? signed_number : unsigned_number),
+        size_or_value_(static_cast<std::uint64_t>(number)) {}
 
   /// Appends the part's text to `text`.
   void append_to(std::string& text) const {
-    bool const negative = text_ == signed_number && static_cast<std::int64_t>(size_) < 0;
-    if (text_ == signed_number || text_ == unsigned_number) append(negative, negative ? 0 - size_ : size_, text);
-    else text.append(text_, size_);
+    bool const negative = text_ == signed_number && static_cast<std::int64_t>(size_or_value_) < 0;
+    if (text_ == signed_number || text_ == unsigned_number)
+      append(negative, negative ? 0 - size_or_value_ : size_or_value_, text);
+    else text.append(text_, size_or_value_);
   }
 
 private:
-  // If the part is an integer, `text_` points to one of these and `size_` holds the value.
+  // If the part is an integer, `text_` points to one of these and `size_or_value_` holds the value.
   static constexpr char signed_number[] = "a signed number", unsigned_number[] = "an unsigned number";
 
   [[gnu::noinline, gnu::cold]] static void append(bool negative, std::uint64_t magnitude, std::string& text) {
@@ -47,7 +49,7 @@ private:
   }
 
   char const* text_;
-  std::uint64_t size_;
+  std::uint64_t size_or_value_;
 };
 
 /// The parts as text, joined without separators. A chain of `+` would add code for temporary strings to every caller.

@@ -29,8 +29,9 @@ template <diagnosis d> struct wrong_number_of_dimensions {
 /// A value holds integers, but must hold floating-point numbers. `got`: the index of the operand if an op refuses it,
 /// otherwise 0.
 template <diagnosis d> struct integers_instead_of_floats {
-  static_assert(d.ok(), "a value that must be floating-point holds integers, such as token ids; pass tokens through "
-                        "ct::embedding first");
+  static_assert(d.ok(), "a value that must be floating-point holds integers, such as token ids; pass ids to "
+                        "ct::embedding as its second argument, or declare an input or label of real numbers with "
+                        ".type = ct::port_type::real");
 };
 
 /// Two operands that must have the same shape differ in their number of dimensions, `expected` and `got`.

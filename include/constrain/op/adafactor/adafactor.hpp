@@ -56,39 +56,42 @@ namespace detail {
 /// Appends the update of a parameter with at least two dimensions.
 template <class optimizer, bool first_moment> constexpr void update_factored(update_rule& u) {
   auto const full = u.shape();
-  auto const rows = u.state("exp_avg_sq_row", full.without(full.rank - 1));
-  auto const columns = u.state("exp_avg_sq_col", full.without(full.rank - 2));
+  auto const row_averages = u.state("exp_avg_sq_row", full.without(full.rank - 1));
+  auto const column_averages = u.state("exp_avg_sq_col", full.without(full.rank - 2));
   using op = adafactor_factored<optimizer>;
   auto const store = [&](auto const& results) {
     u.assign(u.parameter(), results[0]);
-    u.assign(rows, results[1]);
-    u.assign(columns, results[2]);
-  };
-  if constexpr (first_moment) {
-    auto const average = u.state("exp_avg");
-    auto const results = emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), rows, columns, average},
-                                      {.decays = u.decays()});
-    store(results);
-    u.assign(average, results[4]);
-  } else
-    store(emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), rows, columns}, {.decays = u.decays()}));
-}
-
-/// Appends the update of a parameter with at most one dimension.
-template <class optimizer, bool first_moment> constexpr void update_unfactored(update_rule& u) {
-  auto const squares = u.state("exp_avg_sq");
-  using op = adafactor_unfactored<optimizer>;
-  auto const store = [&](auto const& results) {
-    u.assign(u.parameter(), results[0]);
-    u.assign(squares, results[1]);
+    u.assign(row_averages, results[1]);
+    u.assign(column_averages, results[2]);
   };
   if constexpr (first_moment) {
     auto const average = u.state("exp_avg");
     auto const results =
-        emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), squares, average}, {.decays = u.decays()});
+        emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), row_averages, column_averages, average},
+                     {.decays = u.decays()});
+    store(results);
+    u.assign(average, results[4]);
+  } else
+    store(emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), row_averages, column_averages},
+                       {.decays = u.decays()}));
+}
+
+/// Appends the update of a parameter with at most one dimension.
+template <class optimizer, bool first_moment> constexpr void update_unfactored(update_rule& u) {
+  auto const square_averages = u.state("exp_avg_sq");
+  using op = adafactor_unfactored<optimizer>;
+  auto const store = [&](auto const& results) {
+    u.assign(u.parameter(), results[0]);
+    u.assign(square_averages, results[1]);
+  };
+  if constexpr (first_moment) {
+    auto const average = u.state("exp_avg");
+    auto const results = emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), square_averages, average},
+                                      {.decays = u.decays()});
     store(results);
     u.assign(average, results[2]);
-  } else store(emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), squares}, {.decays = u.decays()}));
+  } else
+    store(emit_all<op>({u.gradient(), u.scale(), u.hyper(), u.parameter(), square_averages}, {.decays = u.decays()}));
 }
 
 } // namespace detail

@@ -101,7 +101,7 @@ template <class real> struct adafactor_matrix {
     return ordered_sum<double>(0, rows, [=](std::int64_t i) { return static_cast<double>(r[i]); }) /
            static_cast<double>(rows);
   }
-  /// The factor of row r of the update, which is gradient * `factor` * this factor. `mean`: the result of `mean()`.
+  /// The factor for row r: the update of the row is gradient * `factor` * this factor. `mean`: the result of `mean()`.
   double row_factor(std::int64_t r, double mean) const {
     return scale / math::sqrt(static_cast<double>(new_row[r]) / mean);
   }

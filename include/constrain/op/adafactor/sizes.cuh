@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// The hyperparameters for one parameter, in device memory. `decays`: whether weight decay applies to the parameter.
-/// Every variant of Adafactor uses this struct, so the kernels do not depend on `optimizer`.
+/// Every variant of Adafactor uses `adafactor_step`, so the kernels do not depend on `optimizer`.
 template <class optimizer, class real>
 op::adafactor_step const* adafactor_step_in(tensor<std::uint8_t const> bytes, bool decays) {
   auto const* const hyper = reinterpret_cast<op::step_hyperparameters<optimizer, real> const*>(bytes.data);

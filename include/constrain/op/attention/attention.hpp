@@ -119,7 +119,7 @@ struct attention {
   /// `got`: the number of heads.
   template <diagnosis d> struct heads_do_not_divide_the_width {
     static_assert(d.ok(), "ct::self_attention: the number of heads is `got`, but must be a positive divisor of the "
-                          "width, `expected`");
+                          "width of the queries, `expected`");
   };
 
   /// Refused: a tensor group with more ranks (`expected`) than there are heads (`got`).

@@ -59,7 +59,7 @@ public:
                    ? sequence_masks.tokens
                    : static_cast<index>(sequence_masks.values[sequence_index])) {}
 
-  /// Whether the sequence holds several documents.
+  /// Whether positions in documents limit what a query attends to; always false without `documents`.
   CT_HOST_DEVICE bool has_documents() const { return documents && masks.has_documents; }
   /// The first token that `token` reaches. `token` may be beyond the last token.
   CT_HOST_DEVICE index first(index token) const {
@@ -111,7 +111,7 @@ public:
   }
   /// Whether the later of two tokens reaches the earlier one: whether both are in one document, if there are documents,
   /// and at most `reach` apart.
-  CT_HOST_DEVICE bool same_document(index a, index b) const { return a < b ? first(b) <= a : first(a) <= b; }
+  CT_HOST_DEVICE bool later_reaches_earlier(index a, index b) const { return a < b ? first(b) <= a : first(a) <= b; }
   /// Whether a query attends to no key. The result of such a query is 0.
   CT_HOST_DEVICE bool is_fully_masked(index query) const { return first(query) >= length; }
 

@@ -5,12 +5,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// For each class, y (+)= the number of rows with this label that were predicted correctly, the number of rows for
-/// which the class was predicted, and the number of rows with this label. The prediction is the argmax of the logits;
-/// of equal logits, the first; of logits that are all NaN, none. Rows with the label `ignored_label` do not count.
-/// logits [..., classes], labels [...] (i32) -> [3, classes], fp64. (+)=: the first write in a run of the program
-/// overwrites the output; later writes add to it. Output 1 is scratch, [rows], i32: the prediction of each row, or the
-/// number of classes if there is none; -1 for an ignored row. Only the program of `evaluate` contains this op.
+/// For each class, y (+)= the number of rows whose label and prediction are the class, the number of rows whose
+/// prediction is the class, and the number of rows whose label is the class. The prediction is the argmax of the
+/// logits; of equal logits, the first; of logits that are all NaN, none. Rows with the label `ignored_label` do not
+/// count. logits [..., classes], labels [...] (i32) -> [3, classes], fp64. (+)=: the first write in a run of the
+/// program overwrites the output; later writes add to it. Output 1 is scratch, [rows], i32: the prediction of each row,
+/// or the number of classes if there is none; -1 for an ignored row. Only the program of `evaluate` contains this op.
 struct class_counts {
   static constexpr char const* name = "class_counts";
   static constexpr unsigned accumulating = 0b1;

@@ -110,8 +110,8 @@ template <class stored> void all_reduce(communicator& ranks, tensor<stored> y, t
 
 template <> struct kernel<op::all_reduce, cpu> {
   template <class stored>
-  static void run(call const& c, tensor<stored const>, tensor<stored> gradient, tensor<stored> buffer) {
-    detail::all_reduce(*c.parameters.data, gradient, buffer);
+  static void run(call const& c, tensor<stored const>, tensor<stored> y, tensor<stored> buffer) {
+    detail::all_reduce(*c.parameters.data, y, buffer);
   }
 };
 

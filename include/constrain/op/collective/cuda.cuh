@@ -20,7 +20,7 @@ void copy_on_device(cuda_context const& context, stored const* from, std::int64_
   if (count == 0 || from == to) return;
   cuda_check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(count) * sizeof(stored), cudaMemcpyDeviceToDevice,
                              context.stream()),
-             "copy a shard");
+             "copy a tensor");
 }
 /// Sets the padding of a shard, the elements from `begin` on, to 0, in stream order. Throws `error` if CUDA fails.
 template <class stored> void clear_padding(cuda_context const& context, tensor<stored> shard, std::int64_t begin) {
@@ -145,12 +145,11 @@ template <class architecture> struct kernel<op::reduce_scatter, cuda<architectur
 
 template <class architecture> struct kernel<op::all_reduce, cuda<architecture>> {
   template <class stored>
-  static void run(call const& c, tensor<stored const>, tensor<stored> gradient, tensor<stored> buffer) {
+  static void run(call const& c, tensor<stored const>, tensor<stored> y, tensor<stored> buffer) {
     if (c.parameters.data->size() == 1) return;
     auto& context = *c.parameters.context;
-    if (!context.ranks().ordered())
-      return context.ranks().data().all_reduce(context.stream(), gradient.data, gradient.count);
-    detail::all_reduce(cuda<architecture>{}, c, context.ranks().data(), gradient, buffer);
+    if (!context.ranks().ordered()) return context.ranks().data().all_reduce(context.stream(), y.data, y.count);
+    detail::all_reduce(cuda<architecture>{}, c, context.ranks().data(), y, buffer);
   }
 };
 

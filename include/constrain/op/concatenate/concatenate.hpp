@@ -18,10 +18,12 @@ struct concatenate {
   static constexpr unsigned strided_inputs = (1u << node::maximum_inputs) - 1;
   static constexpr unsigned strided_outputs = 0b1;
 
-  /// Refused: a dimension that the values do not have. `expected`: their number of dimensions. `got`: the dimension.
+  /// Refused: a dimension that the first value does not have. `expected`: its number of dimensions. `got`: the
+  /// dimension.
   template <diagnosis d> struct no_such_dimension {
-    static_assert(d.ok(), "ct::concatenate: the values have `expected` dimensions, but are joined along dimension "
-                          "`got`; dimensions count from 0, the outermost");
+    static_assert(d.ok(), "ct::concatenate: the first value has `expected` dimensions, but the values are joined "
+                          "along dimension `got`; choose a dimension that all values have, counted from 0, the "
+                          "outermost");
   };
   /// Refused: values whose types differ, or whose shapes differ outside the joined dimension. `got`: the index of the
   /// value that differs from the first.

@@ -39,7 +39,8 @@ struct cross_entropy {
   /// the numbers of labels.
   template <diagnosis d> struct labels_do_not_fit_the_logits {
     static_assert(d.ok(), "ct::cross_entropy needs one integer label per row of logits: logits [..., classes], labels "
-                          "[...]");
+                          "[...]; there are `expected` rows and `got` labels; change the shape of one of them, or "
+                          "declare the labels with .type = ct::port_type::ids");
   };
 
   static constexpr inferred infer(operand_types const& in) {

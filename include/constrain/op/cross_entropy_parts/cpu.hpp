@@ -29,9 +29,9 @@ namespace detail {
 
 /// The statistics that ranks exchange for each row of logits.
 template <class real> struct row_statistics {
-  real maximum; // maximum of the rank's logits in this row
-  real sum;     // sum of exp(logit - maximum) over these logits; of exp(logit) if the maximum is -infinity
-  real target;  // the label's logit if this rank has it, otherwise 0
+  real maximum;     // maximum of the rank's logits in this row
+  real sum;         // sum of exp(logit - maximum) over these logits; of exp(logit) if the maximum is -infinity
+  real label_logit; // the label's logit if this rank has it, otherwise 0
 };
 
 /// The logsumexp of a full row of logits, from the statistics of all ranks for this row: statistics[r * stride] holds
@@ -41,7 +41,7 @@ template <class real> real log_sum_exp(row_statistics<real> const* statistics, s
   for (int rank = 1; rank < ranks; ++rank) maximum = std::max(maximum, statistics[rank * stride].maximum);
   for (int rank = 0; rank < ranks; ++rank) {
     auto const& shard = statistics[rank * stride];
-    // If a rank's maximum is -infinity, each of its logits is -infinity or NaN. Its sum is then 0, or NaN if one is.
+    // If a rank's maximum is -infinity, each of its logits is -infinity or NaN, and its sum is 0, or NaN if one is NaN.
     bool const has_maximum = shard.maximum != -std::numeric_limits<real>::infinity();
     sum += has_maximum ? shard.sum * math::exp_or_zero(shard.maximum - maximum) : shard.sum;
   }
@@ -82,7 +82,7 @@ template <> struct kernel<op::cross_entropy_parts, cpu> {
           continue;
         }
         auto const& owner = gathered[labels[row] / columns * rows + row];
-        row_loss[row] = static_cast<double>(row_log_sum_exp[row]) - static_cast<double>(owner.target);
+        row_loss[row] = static_cast<double>(row_log_sum_exp[row]) - static_cast<double>(owner.label_logit);
       }
     });
     add_up_loss(c, row_loss, inverse_count[0], loss);

@@ -44,12 +44,13 @@ private:
   }
 };
 
-/// Dropout of a tensor x [samples, ...], as a kernel argument. `rate` and `parameters` point to device memory.
+/// Dropout of a tensor x [samples, ...], as a kernel argument. `rate` (the probability) and `parameters` point to device
+/// memory.
 template <class stored> struct dropout_argument {
   double const* rate;
   step_parameters const* parameters;
   divisor per_sample;
-  std::int64_t sample_elements, first_sample; // elements of a sample; index of the first in the global batch
+  std::int64_t sample_elements, first_sample; // elements of a sample; as in dropout_of_thread
   int random_key;
   std::uint64_t iteration;
 
@@ -100,7 +101,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   }
 }
 
-/// y = dropout(x, rate), or residual + dropout(x, rate) if `adds`; otherwise, `residual` is not read and may be null.
+/// y = dropout(x, rate), or residual + dropout(x, rate) if `adds`. `residual` may be null if `adds` is false.
 template <bool adds, class stored>
 void run_dropout(call const& c, stored const* residual, tensor<stored const> x, tensor<double const> rate,
                  tensor<stored> y) {

@@ -61,7 +61,7 @@ struct embedding {
 struct embedding_options {
   int vocabulary = 0;   // rows of the table, at least 1; token ids are below this number
   int width = 0;        // features of a token (columns of the table), at least 1
-  double stddev = 0.02; // standard deviation of the initial table (normal distribution with mean 0)
+  double stddev = 0.02; // standard deviation of the initial table (normal distribution with mean 0), in [0, 1e30]
 };
 
 /// Looks tokens up in an existing table: table [vocabulary, width], tokens [...] (i32, in [0, vocabulary)) -> [...,

@@ -8,8 +8,9 @@ struct embedding;
 
 /// The gradient of op::embedding_part: dy [..., width], tokens [...] (i32) -> dtable [rows, width], in the accumulator
 /// type. For each token with first <= token < first + rows, dtable[token - first] (+)= the sum of dy over all positions
-/// with that token, in the order of the positions; other tokens are skipped. `first` is the index of the rank's first
-/// row. (+)=: the first write in a run of the program overwrites the output; later writes add to it.
+/// with that token, in the order of the positions; other tokens are skipped. `first` is the index, in the full table,
+/// of the rank's first row. (+)=: the first write in a run of the program overwrites the output; later writes add to
+/// it.
 struct embedding_part_gradient {
   struct options {
     std::int64_t rows = 1; // rows of the table on one rank

@@ -126,7 +126,7 @@ __device__ void for_each_masked(strip<real, rows, columns>& x, attention_mask<in
   CT_KEEP_LOOP
   for (int i = 0; i < elements; ++i) {
     int const row_token = row + x.row(i / line_elements), column_token = column + x.column(i % line_elements);
-    if (attends(row_token, column_token) && mask.same_document(row_token, column_token))
+    if (attends(row_token, column_token) && mask.later_reaches_earlier(row_token, column_token))
       attended |= decltype(attended){1} << i;
   }
   CT_UNROLL
