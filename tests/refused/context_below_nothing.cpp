@@ -1,4 +1,4 @@
-// refused: task: a micro-batch needs at least one sequence and one token
+// refused: task: a micro-batch has `expected` sequences of `got` tokens, but needs at least one of each
 // shows: micro_batch_is_empty
 // diagnosis: refused, 0, 0, 2, -1
 #include <constrain/constrain.hpp>

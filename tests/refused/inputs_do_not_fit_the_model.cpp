@@ -1,4 +1,4 @@
-// refused: task: the model has `got` inputs, but its call operator does not take that many values
+// refused: task: the model has `got` inputs (0 also stands for more than eight), but its call operator does not take
 // shows: inputs_do_not_fit_the_model
 // diagnosis: refused, 0, 0, 0, 2
 #include <constrain/constrain.hpp>

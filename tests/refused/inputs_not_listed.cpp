@@ -1,4 +1,4 @@
-// refused: Without this list, the only input is `tokens`
+// refused: without this list, the only input is `tokens`
 // shows: inputs_do_not_fit_the_model
 // diagnosis: refused, 0, 0, 0, 1
 #include <constrain/constrain.hpp>

@@ -1,4 +1,4 @@
-// refused: ct::llama: .heads is `got`, but must be a positive divisor of .width, `expected`
+// refused: ct::llama: .width is `expected`, but must be a positive multiple of .heads, `got`
 // diagnosis: refused, any, any, 64, 5
 // shows: heads_do_not_divide_the_width
 #include <constrain/constrain.hpp>

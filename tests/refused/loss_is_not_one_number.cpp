@@ -1,4 +1,4 @@
-// refused: the objective must return a scalar; let it return a loss, for example ct::cross_entropy(logits, labels)
+// refused: the objective returns a value of `got` elements, but must return a scalar; let it return a loss
 // shows: loss_is_not_a_scalar
 // diagnosis: refused, any, any, 1, 32
 #include <constrain/constrain.hpp>

@@ -1,4 +1,4 @@
-// refused: optimizer: its rule gives two states of a parameter the same name
+// refused: optimizer: two states of a parameter have the same name; give each state a different name
 // shows: state_named_twice
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

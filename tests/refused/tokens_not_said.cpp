@@ -1,4 +1,4 @@
-// refused: task: a micro-batch needs at least one sequence and one token; write ct::micro_batch{.sequences = 8, .tokens
+// refused: but needs at least one of each; write for example ct::micro_batch{.sequences = 8, .tokens = 32}
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -17,8 +17,9 @@ template <diagnosis d> struct repeat_of_nothing {
 /// The body of a repeat returns a value whose shape differs from the argument's: the value has `got` elements, and the
 /// argument has `expected`. If the two numbers are equal, only the shapes differ.
 template <diagnosis d> struct repeat_changes_the_shape {
-  static_assert(d.ok(), "the body of ct::repeat returns a value whose shape differs from its argument's; move the "
-                        "layers that change the shape before or after the repeat");
+  static_assert(d.ok(), "the body of ct::repeat returns a value whose shape differs from its argument's (`got` and "
+                        "`expected` elements, which may be equal); move the layers that change the shape before or "
+                        "after the repeat");
 };
 
 } // namespace refusals

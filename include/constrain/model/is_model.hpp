@@ -23,13 +23,13 @@ inline constexpr bool makes_a_value<type, std::index_sequence<i...>> =
 template <class type, int count>
 inline constexpr bool takes_values = makes_a_value<type, std::make_index_sequence<std::size_t{count}>>;
 
-template <class type, class counts> inline constexpr bool takes_one_of = false;
+template <class type, class counts> inline constexpr bool takes_count_in = false;
 template <class type, int... i>
-inline constexpr bool takes_one_of<type, std::integer_sequence<int, i...>> = (takes_values<type, i + 1> || ...);
+inline constexpr bool takes_count_in<type, std::integer_sequence<int, i...>> = (takes_values<type, i + 1> || ...);
 
 /// Whether `type` is a function of at least one and at most `maximum_ports` values that returns a value.
 template <class type>
-inline constexpr bool takes_several = takes_one_of<type, std::make_integer_sequence<int, maximum_ports>>;
+inline constexpr bool takes_any_count = takes_count_in<type, std::make_integer_sequence<int, maximum_ports>>;
 
 } // namespace detail
 
@@ -49,6 +49,6 @@ inline constexpr bool takes_several = takes_one_of<type, std::make_integer_seque
 ///     static constexpr ct::port_spec inputs[] = {{.name = "tokens"}, {.name = "lengths", .each = ct::per::sequence}};
 ///     constexpr ct::value operator()(ct::value tokens, ct::value lengths) const;
 template <class type>
-concept is_model = detail::takes_values<type, 1> ||(detail::lists_inputs<type>&& detail::takes_several<type>);
+concept is_model = detail::takes_values<type, 1> ||(detail::lists_inputs<type>&& detail::takes_any_count<type>);
 
 } // namespace constrain

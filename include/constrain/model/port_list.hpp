@@ -14,7 +14,7 @@ template <class list> concept lists_ports = requires(list const& l) {
   requires std::is_convertible_v<decltype(*std::begin(l)), port_spec const&>;
 };
 
-/// The ports of a range; none, which is refused, if there are more than `maximum_ports`.
+/// The ports of a range. If there are more than `maximum_ports`, the result is empty, which a task refuses.
 template <class list> constexpr port_specs copy_ports(list const& source) {
   port_specs out;
   for (port_spec const& port : source)

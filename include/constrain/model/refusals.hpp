@@ -28,15 +28,17 @@ template <diagnosis d> struct cheapest_argument_is_not_a_task {
 /// The model is not a function from values to a value.
 template <diagnosis d> struct model_is_not_a_function {
   static_assert(d.ok(), "task: the model is not a function from ct::value to ct::value; give its type a `constexpr "
-                        "ct::value operator()(ct::value tokens) const` that returns the logits");
+                        "ct::value operator()(ct::value tokens) const` that returns the logits, or, if it lists "
+                        "`inputs`, one with a ct::value for each of them, at most eight");
 };
 
-/// The model has `got` inputs (1 if it lists none), but its call operator takes a different number of values.
+/// The model has `got` inputs (1 if it lists none; 0 if the list is empty or has more than `maximum_ports` ports), but
+/// its call operator takes a different number of values.
 template <diagnosis d> struct inputs_do_not_fit_the_model {
-  static_assert(d.ok(), "task: the model has `got` inputs, but its call operator does not take that many values; write "
-                        "one ct::port_spec for each parameter, as in `static constexpr ct::port_spec inputs[] = "
-                        "{{.name = \"tokens\"}, {.name = \"lengths\", .each = ct::per::sequence}};`. Without this "
-                        "list, the only input is `tokens`");
+  static_assert(d.ok(), "task: the model has `got` inputs (0 also stands for more than eight), but its call operator "
+                        "does not take that many values; write one ct::port_spec for each parameter, as in `static "
+                        "constexpr ct::port_spec inputs[] = {{.name = \"tokens\"}, {.name = \"lengths\", .each = "
+                        "ct::per::sequence}};`; without this list, the only input is `tokens`");
 };
 
 /// A list of ports of the model or the objective is empty or has more than `maximum_ports` ports, or a ct::port_spec in
@@ -45,8 +47,9 @@ template <diagnosis d> struct port_is_invalid {
   static_assert(d.ok(), "task: the model's `inputs` or the objective's `labels` are empty, have more than eight ports, "
                         "or hold a ct::port_spec without a name, two with the same name, one with a negative "
                         "`.features`, one whose `.type` or `.each` is not a constant of ct::port_type or ct::per, or "
-                        "an input with one entry per row or logit; list one to eight, give each a different `.name`, "
-                        "and give inputs `.each = ct::per::token` or `ct::per::sequence`");
+                        "an input with one entry per row or logit; list one to eight, each with a different `.name` "
+                        "and `.features` of at least 0, and inputs with `.each = ct::per::token` or "
+                        "`ct::per::sequence`");
 };
 
 /// The objective is not a function from the logits and all its labels to a value, is not default-constructible, or
@@ -63,7 +66,7 @@ template <diagnosis d> struct objective_is_not_a_function {
 template <diagnosis d> struct model_is_not_constant {
   static_assert(d.ok(), "task: the model or the objective is not a constant expression; make every layer and "
                         "function they call `constexpr`, and make sure that none throws, overflows, divides by zero "
-                        "or uses an empty ct::value. The compiler shows the line if you add `constexpr auto program = "
+                        "or uses an empty ct::value; the compiler shows the line if you add `constexpr auto program = "
                         "task::write(ct::entry::step, ct::dtype::f32);`");
 };
 
@@ -75,9 +78,9 @@ template <diagnosis d> struct model_reads_label_count {
 
 /// The micro-batch has `expected` sequences of `got` tokens, and at least one of these numbers is below 1.
 template <diagnosis d> struct micro_batch_is_empty {
-  static_assert(d.ok(), "task: a micro-batch needs at least one sequence and one token; write "
-                        "ct::micro_batch{.sequences = 8, .tokens = 32} (`.tokens` is optional if the model's `context` "
-                        "is above 0)");
+  static_assert(d.ok(), "task: a micro-batch has `expected` sequences of `got` tokens, but needs at least one of each; "
+                        "write for example ct::micro_batch{.sequences = 8, .tokens = 32} (`.tokens` is optional if the "
+                        "model's `context` is above 0)");
 };
 
 /// micro_batch::evaluation_sequences is negative: `got`.
@@ -88,8 +91,8 @@ template <diagnosis d> struct evaluation_sequences_are_negative {
 
 /// The objective returns a value of `got` elements instead of one.
 template <diagnosis d> struct loss_is_not_a_scalar {
-  static_assert(d.ok(), "the objective must return a scalar; let it return a loss, for example "
-                        "ct::cross_entropy(logits, labels)");
+  static_assert(d.ok(), "the objective returns a value of `got` elements, but must return a scalar; let it return a "
+                        "loss, for example ct::cross_entropy(logits, labels)");
 };
 
 } // namespace constrain::refusals

@@ -101,7 +101,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
   /// The forward program of an entry, with parameters and activations of type `real`. If the program cannot be built,
   /// the result holds the error.
   static constexpr program build(entry e, dtype real) {
-    if constexpr (!is_model<decltype(model)> && !detail::takes_several<decltype(model)>)
+    if constexpr (!is_model<decltype(model)> && !detail::takes_any_count<decltype(model)>)
       return detail::refused_program(diagnosis_with<refusals::model_is_not_a_function>());
     else if constexpr (batch.evaluation_sequences < 0)
       return detail::refused_program(

@@ -48,8 +48,9 @@ struct weight_format {
   std::string_view prefix{};   // prefix of the stored names; files may omit it
   std::span<std::string_view const> ignored_suffixes{}; // name suffixes of tensors to ignore unless the model has them
   std::span<std::string_view const> required_keys{};    // keys that a config.json must have; other keys may be missing
-  // Returns the text of a JSON object with the values that config.json files write in several forms or leave out, in a
-  // standard form; a model_type in it is compared in this form only. Null: there are no such values.
+  // Converts the values that config.json files write in several forms or leave out to one standard form, and returns
+  // them as the text of a JSON object. If the object has a model_type, the original model_type is not compared. Null:
+  // there are no such values.
   std::string (*normalize)(io::json const& configuration) = nullptr;
   std::string normalized{};                       // the expected result of `normalize` for this model
   std::span<other_suffix const> other_suffixes{}; // accepted in files, but not written

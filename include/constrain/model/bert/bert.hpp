@@ -65,7 +65,8 @@ private:
     return linear(name, x, features, {.stddev = 0.02});
   }
   constexpr value normalized(char const* name, value x) const { return layer_norm(name, x, {.epsilon = epsilon}); }
-  /// The encoder's output, [sequences, tokens, width]. `table`: the token embedding. Other arguments: as above.
+  /// The encoder's output, [sequences, tokens, width]. `table`: the token embedding. The other arguments are the
+  /// model's inputs.
   constexpr value encoded(value table, value tokens, value types_of_tokens, value lengths) const {
     auto const type_embedding = embedding("type", types_of_tokens, {.vocabulary = types, .width = width});
     auto const x = position_embedding("position", embedding(table, tokens) + type_embedding, {.context = context});

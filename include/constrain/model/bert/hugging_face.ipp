@@ -13,20 +13,20 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE std::string weight_format_of<bert>::normalize(io::json const& configuration) {
   auto const member = [&](std::string_view name) { return configuration.value(name); };
   auto const types = member("type_vocab_size"), activation = member("hidden_act"), epsilon = member("layer_norm_eps");
-  auto const positions = member("position_embedding_type"), tied = member("tie_word_embeddings");
-  auto const classes = member("id2label"), number_of_classes = member("num_labels");
-  std::int64_t const num_labels = number_of_classes ? number_of_classes->int64() : 2;
+  auto const position_type = member("position_embedding_type"), tied = member("tie_word_embeddings");
+  auto const id2label = member("id2label"), num_labels = member("num_labels");
+  std::int64_t const label_count = num_labels ? num_labels->int64() : 2;
   io::json_writer json;
   json.object().member("type_vocab_size", types ? types->int64() : 2);
   json.member("hidden_act", activation ? activation->string() : "gelu");
   json.member("layer_norm_eps", epsilon ? epsilon->real() : 1e-12);
-  json.member("position_embedding_type", positions ? positions->string() : "absolute");
+  json.member("position_embedding_type", position_type ? position_type->string() : "absolute");
   json.member("tie_word_embeddings", !tied || tied->boolean());
   for (auto const* name : {"is_decoder", "add_cross_attention"}) {
     auto const x = member(name);
     json.member(name, x && x->boolean());
   }
-  json.member("num_labels", classes ? static_cast<std::int64_t>(classes->size()) : num_labels).end();
+  json.member("num_labels", id2label ? static_cast<std::int64_t>(id2label->size()) : label_count).end();
   return json.text();
 }
 

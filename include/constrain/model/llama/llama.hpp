@@ -46,11 +46,10 @@ struct llama {
                           "micro_batch::tokens or raise .context");
   };
 
-  /// Refused: without `head_width`, a width that is not a multiple of `heads`, or `heads` below 1.
+  /// Refused: without `head_width`, a width that is not a positive multiple of `heads`, or `heads` below 1.
   template <diagnosis d> struct heads_do_not_divide_the_width {
-    static_assert(d.ok(),
-                  "ct::llama: .heads is `got`, but must be a positive divisor of .width, `expected`; change one "
-                  "of them or set .head_width");
+    static_assert(d.ok(), "ct::llama: .width is `expected`, but must be a positive multiple of .heads, `got`, which "
+                          "must be at least 1; change one of them or, if both are at least 1, set .head_width");
   };
   /// Refused: a negative `head_width`.
   template <diagnosis d> struct head_width_is_negative {
@@ -67,10 +66,12 @@ struct llama {
   template <diagnosis d> struct window_with_biases_or_head_norms {
     static_assert(d.ok(),
                   "ct::llama: .window is `got`, but .biases or .head_norms is set; of the supported models, only "
-                  "Mistral has a window, without both; set .window to 0, or the other two to false");
+                  "Mistral has a window, and it has no biases or head norms; set .window to 0, or .biases and "
+                  ".head_norms to false");
   };
 
-  /// Features of a head: `head_width` or, if it is 0, width / heads; 0 if `heads` does not divide the width.
+  /// Features of a head: `head_width` or, if it is 0, width / heads; 0 if `heads` is below 1 or does not divide the
+  /// width.
   constexpr int features_of_head() const {
     return head_width != 0 ? head_width : heads < 1 || width % heads != 0 ? 0 : width / heads;
   }

@@ -11,7 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///
 ///     using objective = ct::focal_classification<ct::focal_loss_options{.gamma = 2}>; // 2 is the default
 ///
-/// `perplexity` of `evaluate` is the exponential of this loss. Refused: token ids as logits, and a negative gamma.
+/// `perplexity` of `evaluate` is the exponential of this loss. Refused: token ids as logits, and a gamma that is
+/// negative or not finite.
 template <focal_loss_options options = focal_loss_options{}> struct focal_classification {
   using metrics = constrain::metrics<macro_f1, binary_f1>; // `evaluate` also reports loss, accuracy and perplexity
 

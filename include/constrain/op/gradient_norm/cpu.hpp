@@ -69,15 +69,15 @@ template <> struct kernel<op::gradient_norm_squared, cpu> {
     double sums[capacity];
     auto const elements = gradient.shape().elements(), chunks = norm_chunks(elements);
     auto const all_chunks = gradient.count / elements * chunks;
-    double total = 0, tensor = 0;
+    double total = 0, tensor_total = 0;
     for (std::int64_t first = 0; first < all_chunks; first += capacity) {
       auto const count = std::min(capacity, all_chunks - first);
       detail::sum_chunks(gradient.data, elements, chunks, elements, first, count, sums);
       for (std::int64_t k = 0; k < count; ++k) {
-        tensor += sums[k];
+        tensor_total += sums[k];
         if ((first + k + 1) % chunks != 0) continue;
-        total += tensor;
-        tensor = 0;
+        total += tensor_total;
+        tensor_total = 0;
       }
     }
     detail::element_to_write(c, squares) = total;
@@ -99,10 +99,10 @@ template <> struct kernel<op::chunk_sum, cpu> {
     auto const shards = sums.shape().extent[0], tensors = sums.shape().extent[1], chunks = sums.shape().extent[2];
     double total = 0;
     for (std::int64_t t = 0; t < tensors; ++t) {
-      double tensor = 0;
+      double tensor_total = 0;
       for (std::int64_t shard = 0; shard < shards; ++shard)
-        for (std::int64_t k = 0; k < chunks; ++k) tensor += sums[(shard * tensors + t) * chunks + k];
-      total += tensor;
+        for (std::int64_t k = 0; k < chunks; ++k) tensor_total += sums[(shard * tensors + t) * chunks + k];
+      total += tensor_total;
     }
     detail::element_to_write(c, squares) = total;
   }

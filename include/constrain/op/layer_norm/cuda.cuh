@@ -34,7 +34,7 @@ struct plain_addend {
 
 /// A row that a warp normalizes, in packs of n elements: in registers, `packs_per_lane` packs per lane, or, if
 /// `packs_per_lane` is 0, in memory.
-template <int n, int packs_per_lane, class addend, class stored, class accumulate> struct row_to_norm {
+template <int n, int packs_per_lane, class addend, class stored, class accumulate> struct input_row {
   static constexpr bool adds = !std::is_same_v<addend, no_addend>;
 
   held_row<n, packs_per_lane, stored> x;
@@ -71,7 +71,7 @@ template <int n, int packs_per_lane, class addend, class stored, class accumulat
     x.for_each_pack(width, f);
   }
 };
-template <int n, class addend, class stored, class accumulate> struct row_to_norm<n, 0, addend, stored, accumulate> {
+template <int n, class addend, class stored, class accumulate> struct input_row<n, 0, addend, stored, accumulate> {
   static constexpr bool adds = !std::is_same_v<addend, no_addend>;
 
   stored const* x;
@@ -134,7 +134,7 @@ static __global__ void __launch_bounds__(cuda_threads)
                       std::int64_t width, accumulate epsilon) {
   auto const row = static_cast<std::int64_t>(blockIdx.x) * detail::norm_warps + threadIdx.x / 32;
   if (row >= rows) return;
-  detail::row_to_norm<n, packs_per_lane, addend, stored, accumulate> x;
+  detail::input_row<n, packs_per_lane, addend, stored, accumulate> x;
   accumulate sum = 0, squares = 0;
   x.load(arrays, argument, row, static_cast<int>(width), sum);
   accumulate const m = warp_sum(sum) / static_cast<accumulate>(width);

@@ -68,17 +68,17 @@ static __global__ void __launch_bounds__(cuda_threads, detail::held_gradient_blo
     dy.load(arrays.dy + row * width, width), x.load(arrays.x + row * width, width);
     if constexpr (adds) residual.load(arrays.residual + row * width, width);
     accumulate const mean = arrays.mean[row], rstd = arrays.rstd[row];
-    accumulate g[n], normed[n], weight[n], sum = 0, product = 0;
+    accumulate g[n], values[n], weight[n], sum = 0, product = 0;
     CT_UNROLL
     for (int k = 0; k < packs_per_lane; ++k) {
       if (x.column(k) >= width) continue;
-      dy.pack[k].unpack(g), x.pack[k].unpack(normed), load_pack(arrays.weight + x.column(k), weight);
+      dy.pack[k].unpack(g), x.pack[k].unpack(values), load_pack(arrays.weight + x.column(k), weight);
       CT_UNROLL
       for (int j = 0; j < n; ++j) {
-        normed[j] = (normed[j] - mean) * rstd;
+        values[j] = (values[j] - mean) * rstd;
         sum += g[j] * weight[j];
-        product += g[j] * weight[j] * normed[j];
-        weight_sums.sums[k][j] += g[j] * normed[j];
+        product += g[j] * weight[j] * values[j];
+        weight_sums.sums[k][j] += g[j] * values[j];
         bias_sums.sums[k][j] += g[j];
       }
     }
@@ -87,13 +87,13 @@ static __global__ void __launch_bounds__(cuda_threads, detail::held_gradient_blo
     CT_UNROLL
     for (int k = 0; k < packs_per_lane; ++k) {
       if (x.column(k) >= width) continue;
-      dy.pack[k].unpack(g), x.pack[k].unpack(normed), load_pack(arrays.weight + x.column(k), weight);
+      dy.pack[k].unpack(g), x.pack[k].unpack(values), load_pack(arrays.weight + x.column(k), weight);
       CT_UNROLL
-      for (int j = 0; j < n; ++j) g[j] = rstd * (g[j] * weight[j] - sum - (normed[j] - mean) * rstd * product);
+      for (int j = 0; j < n; ++j) g[j] = rstd * (g[j] * weight[j] - sum - (values[j] - mean) * rstd * product);
       if constexpr (adds) {
-        residual.pack[k].unpack(normed);
+        residual.pack[k].unpack(values);
         CT_UNROLL
-        for (int j = 0; j < n; ++j) g[j] += normed[j];
+        for (int j = 0; j < n; ++j) g[j] += values[j];
       }
       store_pack(g, arrays.dx + row * width + x.column(k));
     }

@@ -64,7 +64,7 @@ struct layer_norm {
 /// Layer normalization (Ba et al. 2016): normalizes each row of x [..., width] to mean 0 and variance 1, then
 /// multiplies the row by the weight and adds the bias, element by element. The result has the shape of x. Parameters
 /// "name.weight" (initially 1) and "name.bias" (initially 0), both [width]. Refused: token ids, an epsilon outside
-/// [0, 1e38], and everything that `parameter` refuses, such as a taken name.
+/// [0, 1e38], and everything that `parameter` refuses, such as the name of another parameter.
 constexpr value layer_norm(std::string_view name, value x, layer_norm_options options = {},
                            int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

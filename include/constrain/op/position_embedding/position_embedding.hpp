@@ -29,7 +29,8 @@ struct position_embedding {
   static constexpr char const* name = "position_embedding";
   static constexpr unsigned in_place = 0b1;
 
-  /// Refused: more tokens, `got`, than the table has rows, `expected`.
+  /// Refused: an x with more tokens than the table has rows. `expected`: the number of rows. `got`: the number of
+  /// tokens.
   template <diagnosis d> struct sequence_longer_than_context {
     static_assert(d.ok(), "ct::position_embedding: a sequence of `got` tokens is longer than the context of `expected` "
                           "tokens; lower micro_batch::tokens or raise the model's context");
@@ -70,10 +71,11 @@ constexpr value position_embedding(std::string_view name, value x, position_embe
   return emit<op::position_embedding>({x, table}, {}, line);
 }
 
-/// `position_embedding` of tokens whose positions are not their indices: positions [sequences, tokens] (i32, at least 0
-/// and below `context`), as for `self_attention` with `.documents`. The trainer checks the values of positions that are
-/// an input of the model. There may be more tokens than `context`. Refused: token ids as x, positions of a different
-/// type or shape, a `context` below 1, and everything else that `parameter` refuses.
+/// Like `position_embedding` without `positions`, but with the given position of each token instead of its index in the
+/// sequence: positions [sequences, tokens] (i32, at least 0 and below `context`). For packed documents, they are the
+/// positions that `self_attention` takes with `.documents`. If they are an input of the model, the trainer checks their
+/// values. A sequence may have more tokens than `context`. Refused: token ids as x, positions of a different type or
+/// shape, a `context` below 1, and everything else that `parameter` refuses.
 constexpr value position_embedding(std::string_view name, value x, value positions, position_embedding_options options,
                                    int line = __builtin_LINE()) {
   return add(

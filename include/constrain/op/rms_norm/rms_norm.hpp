@@ -67,7 +67,7 @@ struct rms_norm {
 /// RMS normalization (Zhang & Sennrich 2019), like torch.nn.RMSNorm: divides each row of x [..., width] by the row's
 /// root mean square, and multiplies the result by the weight, element by element. The result has the shape of x.
 /// Parameter "name.weight" (initially 1), [width]. Refused: token ids, an epsilon outside [0, 1e38], and everything
-/// that `parameter` refuses, such as a taken name.
+/// that `parameter` refuses, such as the name of another parameter.
 constexpr value rms_norm(std::string_view name, value x, rms_norm_options options = {}, int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
   auto const weight = parameter(x, "weight", shape(x.features()), role::norm, {.constant = 1}, line);

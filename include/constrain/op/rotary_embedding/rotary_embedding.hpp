@@ -91,10 +91,11 @@ struct rotary_embedding {
     static_assert(d.ok(), "ct::rotary_embedding: the table has `got` dimensions, but must be a matrix [tokens, width]; "
                           "make the table with ct::rotary_table");
   };
-  /// Refused: more tokens, `got`, than the table has rows, `expected`.
+  /// Refused: without positions, an x with more tokens than the table has rows. `expected`: the number of rows. `got`:
+  /// the number of tokens.
   template <diagnosis d> struct table_is_too_short {
-    static_assert(d.ok(), "ct::rotary_embedding: x has `got` tokens, but the table has only `expected`; make the table "
-                          "of a value with as many tokens");
+    static_assert(d.ok(), "ct::rotary_embedding: x has `got` tokens, but the table has only `expected` rows; pass "
+                          "ct::rotary_table a value with as many tokens as x");
   };
 
   /// Refused: positions that are not i32 of shape [sequences, tokens]. `expected`: sequences * tokens. `got`: the
@@ -157,10 +158,11 @@ constexpr value rotary_embedding(value x, value table, int line = __builtin_LINE
   return emit<op::rotary_embedding>({x, table}, {.head_width = static_cast<int>(table.shape().features())}, line);
 }
 
-/// `rotary_embedding` of tokens whose positions are not their indices: positions [sequences, tokens] (i32, at least 0
-/// and below the number of rows of the table), as for `self_attention` with `.documents`. The trainer checks the values
-/// of positions that are an input of the model. x may have more tokens than the table has rows. Also refused: positions
-/// of a different type or shape.
+/// Like `rotary_embedding` without `positions`, but with the given position of each token instead of its index in the
+/// sequence: positions [sequences, tokens] (i32, at least 0 and below the number of rows of the table). For packed
+/// documents, they are the positions that `self_attention` takes with `.documents`. If they are an input of the model,
+/// the trainer checks their values. x may have more tokens than the table has rows. Also refused: positions of a
+/// different type or shape.
 constexpr value rotary_embedding(value x, value table, value positions, int line = __builtin_LINE()) {
   if (table.shape().rank == 2) positions.owner().program.limit(positions.where(), table.shape().extent[0]);
   return emit<op::rotary_embedding>({x, table, positions}, {.head_width = static_cast<int>(table.shape().features())},

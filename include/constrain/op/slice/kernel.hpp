@@ -8,28 +8,28 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Maps the elements of a slice to elements of the full tensor. One of the two tensors, `rows`, may be strided: its
 /// rows begin `row_stride` elements apart.
 struct slice_map {
-  std::int64_t inner;      // elements per index of the sliced dimension
-  std::int64_t extent;     // extent of the slice in this dimension
-  std::int64_t full;       // extent of the full tensor in this dimension
-  std::int64_t begin;      // index of the slice's first element in this dimension
-  std::int64_t features;   // elements of a row of `rows`
-  std::int64_t row_stride; // elements from one row of `rows` to the next
+  std::int64_t inner;       // elements per index of the sliced dimension
+  std::int64_t extent;      // extent of the slice in this dimension
+  std::int64_t full_extent; // extent of the full tensor in this dimension
+  std::int64_t begin;       // index of the slice's first element in this dimension
+  std::int64_t features;    // elements of a row of `rows`
+  std::int64_t row_stride;  // elements from one row of `rows` to the next
 
-  /// `slice_shape`: shape of the slice. `dimension`: index of the sliced dimension. `full_extent`: extent of the full
-  /// tensor in this dimension. `first`: index of the slice's first element in this dimension. `rows`: the full tensor
-  /// or the slice, whichever may be strided.
+  /// `slice_shape`: shape of the slice. `dimension`: index of the sliced dimension. `extent_of_full`: extent of the
+  /// full tensor in this dimension. `slice_begin`: index of the slice's first element in this dimension. `rows`: the
+  /// full tensor or the slice, whichever may be strided.
   template <class T>
-  slice_map(shape const& slice_shape, int dimension, std::int64_t full_extent, std::int64_t first,
+  slice_map(shape const& slice_shape, int dimension, std::int64_t extent_of_full, std::int64_t slice_begin,
             tensor<T> const& rows)
-      : inner(1), extent(slice_shape.extent[dimension]), full(full_extent), begin(first), features(rows.features()),
-        row_stride(rows.row_stride()) {
+      : inner(1), extent(slice_shape.extent[dimension]), full_extent(extent_of_full), begin(slice_begin),
+        features(rows.features()), row_stride(rows.row_stride()) {
     for (int d = dimension + 1; d < slice_shape.rank; ++d) inner *= slice_shape.extent[d];
   }
 
   /// Index, in the full tensor, of element i of the slice.
   CT_HOST_DEVICE std::int64_t in_full(std::int64_t i) const {
     auto const block = inner * extent;
-    return (i / block * full + begin) * inner + i % block;
+    return (i / block * full_extent + begin) * inner + i % block;
   }
   /// Offset in memory, in elements, of element i of `rows`.
   CT_HOST_DEVICE std::int64_t in_rows(std::int64_t i) const { return i / features * row_stride + i % features; }
@@ -61,8 +61,8 @@ template <class stored> struct pad_elements {
   slice_map map;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    auto const outer = i / (map.inner * map.full);
-    auto const offset = i - (outer * map.full + map.begin) * map.inner;
+    auto const outer = i / (map.inner * map.full_extent);
+    auto const offset = i - (outer * map.full_extent + map.begin) * map.inner;
     bool const is_in_slice = offset >= 0 && offset < map.inner * map.extent;
     dx[i] = is_in_slice ? dy[map.in_rows(outer * map.inner * map.extent + offset)] : stored(0);
   }

@@ -48,7 +48,7 @@ struct soft_cap {
 
 } // namespace op
 
-/// Maps x smoothly into (-cap, cap): cap tanh(x / cap), element by element, any shape. Gemma 2 (Gemma Team 2024,
+/// Maps x smoothly into [-cap, cap]: cap tanh(x / cap), element by element, any shape. Gemma 2 (Gemma Team 2024,
 /// section 2) caps its logits this way: `ct::soft_cap(ct::linear("head", x, classes), 30)`. Refused: token ids, and a
 /// cap outside [1e-37, 1e38].
 constexpr value soft_cap(value x, double cap, int line = __builtin_LINE()) {

@@ -7,7 +7,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Calls f(part, begin, end) for each part of a sum over `rows` rows, in order: part number `part` has the rows in
-/// [begin, end). `sums` is [features], the sums over all rows in one part, or [parts, features].
+/// [begin, end). `sums` is [parts, features], or [features]: then there is one part, which has all rows.
 template <class real, class function> void for_row_parts(std::int64_t rows, tensor<real> sums, function const& f) {
   auto const parts = sums.count / sums.features();
   for (std::int64_t part = 0; part < parts; ++part) f(part, rows * part / parts, rows * (part + 1) / parts);

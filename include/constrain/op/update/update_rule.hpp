@@ -25,10 +25,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// make the same check.
 class update_rule {
 public:
-  /// The rule gives two states of the parameter the same name.
+  /// Two states of the parameter have the same name.
   template <diagnosis d> struct state_named_twice {
-    static_assert(d.ok(), "optimizer: its rule gives two states of a parameter the same name; give each state a "
-                          "different name, for example by not averaging twice");
+    static_assert(d.ok(), "optimizer: two states of a parameter have the same name; give each state a different name, "
+                          "and call ct::update_rule::average only once (optimizer::averaged also calls it)");
   };
 
   /// The rule adds a state whose blocks do not divide the chunks in which parameters are divided over ranks.
@@ -88,8 +88,8 @@ public:
   /// Adds a state of the parameter, and returns it: a tensor of shape `s` and type `type` that keeps its value from
   /// step to step and is saved. `initial`: the value of all elements before the first step. `block`: number of elements
   /// of the parameter that one element of the state describes, a power of two of at most 1024 (`norm_chunk`), so that
-  /// each shard of the parameter begins at the start of a block. Refused: another `block`, a `name` that another state
-  /// of the parameter, or of the part, has, and more names or values than the program can hold.
+  /// each shard of the parameter begins at the start of a block. Refused: any other `block`, the name of another state
+  /// of the parameter or part, and more names or values than the program can hold.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
     for (auto const& existing : program.values)
@@ -172,7 +172,9 @@ public:
   template <class op>
   constexpr void update_in_place(std::initializer_list<value> inputs, std::initializer_list<value> outputs,
                                  options_of<op> const& options = {}) {
-    static_assert(info_of<op>.guarded, "update_rule: an op that writes a parameter or a state must be `guarded`");
+    static_assert(info_of<op>.guarded,
+                  "update_rule: an op that writes a parameter or a state must be `guarded`; declare `static constexpr "
+                  "bool guarded = true` in the op, and let its kernels write nothing if the scale is 0");
     needs_full_parameter();
     node n;
     n.attributes = pack(options);

@@ -19,17 +19,17 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const first = static_cast<std::int64_t>(blockIdx.x) * cuda_threads, row = first + threadIdx.x;
   int valid_before_block = 0, valid_count = 0; // numbers of valid labels: before row `first`, and in all rows
   CT_KEEP_LOOP
-  for (auto batch_begin = static_cast<std::int64_t>(threadIdx.x); batch_begin < rows;
-       batch_begin += loads_in_flight * cuda_threads) {
+  for (auto load_begin = static_cast<std::int64_t>(threadIdx.x); load_begin < rows;
+       load_begin += loads_in_flight * cuda_threads) {
     integer loaded[loads_in_flight];
     CT_UNROLL
     for (int k = 0; k < loads_in_flight; ++k)
-      loaded[k] = batch_begin + k * cuda_threads < rows ? labels[batch_begin + k * cuda_threads] : ignored_label;
+      loaded[k] = load_begin + k * cuda_threads < rows ? labels[load_begin + k * cuda_threads] : ignored_label;
     CT_UNROLL
     for (int k = 0; k < loads_in_flight; ++k) {
       int const valid = loaded[k] != ignored_label ? 1 : 0;
       valid_count += valid;
-      valid_before_block += batch_begin + k * cuda_threads < first ? valid : 0;
+      valid_before_block += load_begin + k * cuda_threads < first ? valid : 0;
     }
   }
   valid_before_block = block_reduction<int>{shared}.sum(valid_before_block);
