@@ -80,7 +80,7 @@ private:
   /// A value that is divided along its innermost dimension: each rank has a range of every part.
   struct divided {
     part_list parts;            // of the full value, in this dimension; empty: the value is not divided
-    std::uint64_t begin_mask{}; // bit k: the value depends on the call with number k, which begins a division
+    std::uint64_t begin_mask{}; // bit k: the value depends on the call with `begin_index_` k
   };
   constexpr layout_rule const& rule_of(int i) const { return p_.nodes[i].op->layouts; }
   constexpr shape const& shape_of(ref r) const { return p_.values[r.value].shape; }
@@ -245,10 +245,10 @@ private:
   diagnosis failure_;
   op_label const* stopped_by_ = nullptr; // the first op that cannot work on one rank's ranges
   int begin_count_ = 0;                  // number of calls that can begin a division, before any is ruled out
-  std::uint64_t vocabulary_begins_ = 0;  // bit k: the call with number k is a head with a vocabulary as its weight
+  std::uint64_t vocabulary_begins_ = 0;  // bit k: the call with `begin_index_` k is a head whose weight is a vocabulary
   bool is_vocabulary_[program::maximum_values]{};
   bool can_begin_[program::maximum_nodes]{};  // the output of this call may be divided
-  int begin_index_[program::maximum_nodes]{}; // the number of a call that can begin
+  int begin_index_[program::maximum_nodes]{}; // the index of a call among all calls that can begin a division
   division_kind kinds_[program::maximum_nodes]{};
   part_list begin_parts_[program::maximum_nodes]{}; // the parts of the output of a call that can begin
   divided values_[program::maximum_values]{};
