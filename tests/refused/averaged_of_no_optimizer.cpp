@@ -1,4 +1,4 @@
-// refused: optimizer: the O of quantized<O>, states_in<type, O> or by_role<O> must be an element-wise optimizer, with
+// refused: the O of quantized<O>, states_in<type, O> or by_role<O> must be an element-wise optimizer, with
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

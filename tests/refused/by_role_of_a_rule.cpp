@@ -1,4 +1,4 @@
-// refused: optimizer: the O of quantized<O>, states_in<type, O> or by_role<O> must be an
+// refused: the O of quantized<O>, states_in<type, O> or by_role<O> must be an
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,4 @@
-// refused: freeze, train_only: a role is not one of trainable parameters; write only role::weight, bias, norm,
+// refused: freeze, train_only: a given role is not a role of trainable parameters; write only role::weight,
 // shows: freeze<role::
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: optimizer::in_backward: gradients are complete only after the last micro-batch; write accumulate<1>
+// refused: optimizer::in_backward: with accumulate<N>, gradients are complete only after the last micro-batch
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -1,4 +1,4 @@
-// refused: ct::parameter: the initial .stddev is not in [0, 1e30], or the initial .constant not in [-1e30, 1e30]
+// refused: ct::parameter: the initial .stddev is not in [0, 1e30], or the initial .constant is not in [-1e30, 1e30]
 // shows: initial_value_is_out_of_range
 // diagnosis: refused, any, any, 0, 0
 #include <constrain/constrain.hpp>

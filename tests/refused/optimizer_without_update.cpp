@@ -1,4 +1,4 @@
-// refused: `static real update(real weight, real gradient, state<real>&, hyper const&, ct::optimizer_step)` template
+// refused: static real update(real weight, real gradient, state<real>&, hyper const&, ct::optimizer_step)`; write one
 // shows: composition<descent>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: policy: `after` must be a ct::pass_name, and the policy also needs a function
+// refused: policy: it has a member `after`, but `after` is not a ct::pass_name, or the function
 // shows: own_pass_is_missing
 // shows: static constexpr ct::program pass(ct::program const&, slot const&)
 #include <constrain/constrain.hpp>

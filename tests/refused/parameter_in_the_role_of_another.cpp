@@ -1,4 +1,4 @@
-// refused: ct::parameter needs the role of a parameter
+// refused: ct::parameter: the given role is not for parameters
 // diagnosis: role_is_not_for_parameters, line, 0, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: ct::parameter: the name is empty, and no layer's scope gives the parameter another; give it the name that
+// refused: ct::parameter: the name is empty, and no layer's scope names the parameter; give it a name
 // shows: parameter_without_a_name
 // diagnosis: refused, line, 0, any, any
 #include <constrain/constrain.hpp>

@@ -1,4 +1,4 @@
-// refused: no gradient reaches a trainable parameter; let the model's result depend on the parameter
+// refused: no gradient reaches a trainable parameter; let the loss depend on the parameter through differentiable ops
 // shows: parameter_without_path_to_the_loss
 // diagnosis: refused, line, any, any, any
 #include <constrain/constrain.hpp>

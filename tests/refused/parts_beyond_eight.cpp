@@ -1,4 +1,4 @@
-// refused: a parameter can have at most eight parts, each with an extent of at least 1
+// refused: give at most eight parts, each with an extent of at least 1, whose extents add up to `expected`
 // diagnosis: refused, line, line, 12, 12
 // shows: parts_do_not_fit
 #include <constrain/constrain.hpp>

@@ -1,4 +1,4 @@
-// refused: the extents must add up to `expected`, the extent of the parameter; those before the first invalid part, or
+// refused: the parts of a parameter (ct::in_parts, or `parts` of a layer) do not fit its extent, `expected`
 // diagnosis: refused, line, line, 12, 10
 // shows: parts_do_not_fit
 #include <constrain/constrain.hpp>

@@ -1,4 +1,4 @@
-// refused: so use such values for neither or both of the body's argument and its result
+// refused: so use such values in both the body's argument and its result, or in neither
 // shows: repeat_changes_the_type
 // diagnosis: refused, line, any, 2, 4
 #include <constrain/constrain.hpp>

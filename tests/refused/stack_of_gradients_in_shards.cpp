@@ -1,4 +1,4 @@
-// refused: an operation, `op`, needs all tensors of a stacked gradient, parameter or state in one call
+// refused: an operation, `op`, uses all tensors of a stacked gradient, parameter or state in one call
 // diagnosis: refused, any, any, any, any
 // shows: stack_is_exchanged
 // layouts: clip_tensor, flat, replicated

@@ -29,8 +29,8 @@ public:
       for (int i = 0; i < p.nodes.size(); ++i) can_begin_[i] = find_begin(i);
       while (!propagate()) {}
     } while (!all_divide_vocabularies());
-    for (auto h : kinds_)
-      if (h != division_kind::not_at_all) return;
+    for (auto kind : kinds_)
+      if (kind != division_kind::not_at_all) return;
     if (!failure_.ok()) return;
     failure_ = stopped_by_ != nullptr ? diagnosis_with<refusals::nothing_is_divided>()
                                       : diagnosis_with<refusals::no_features_to_divide>();
@@ -73,14 +73,14 @@ public:
   /// The number of indices by which the last rank's range is shorter than the other ranges, in a dimension with these
   /// parts.
   constexpr std::int64_t unused(part_list const& parts) const {
-    return parts.extents.size() == 1 ? range_of(parts.extents[0]) * ranks_ - parts.extents[0] : 0;
+    return parts.extents.size() == 1 ? range_size(parts.extents[0]) * ranks_ - parts.extents[0] : 0;
   }
 
 private:
   /// A value that is divided along its innermost dimension: each rank has a range of every part.
   struct divided {
     part_list parts;            // of the full value, in this dimension; empty: the value is not divided
-    std::uint64_t begin_mask{}; // bit k: the value depends on the call with number k, which begins a division
+    std::uint64_t begin_mask{}; // bit k: the value depends on the call with `begin_index_` k
   };
   constexpr layout_rule const& rule_of(int i) const { return p_.nodes[i].op->layouts; }
   constexpr shape const& shape_of(ref r) const { return p_.values[r.value].shape; }
@@ -94,16 +94,16 @@ private:
     auto const& s = info.shape;
     bool const is_table = info.role == role::embedding || info.role == role::head || info.role == role::frozen;
     if (!is_table || s.rank != 2 || s.extent[0] < s.extent[1] || info.parts >= 0 || !info.axes.empty()) return false;
-    if (range_of(s.extent[0]) * (ranks_ - 1) >= s.extent[0]) return false;
-    bool is_read = info.role == role::head;
+    if (range_size(s.extent[0]) * (ranks_ - 1) >= s.extent[0]) return false;
+    bool is_used_as_vocabulary = info.role == role::head;
     for (int i = 0; i < p_.nodes.size(); ++i)
       for (int k = 0; k < p_.nodes[i].inputs.size(); ++k) {
         if (p_.nodes[i].inputs[k].value != v) continue;
-        if (looks_up(i, k)) is_read = true;
+        if (looks_up(i, k)) is_used_as_vocabulary = true;
         else if (char const name = rule_of(i).outputs.inner_of(0); name == 0 || dimension_of(i, k, name) != 0)
           return false;
       }
-    return is_read;
+    return is_used_as_vocabulary;
   }
   /// Whether input k of node i is a table in which the op looks up rows, and the op has a form that works on one rank's
   /// rows.
@@ -122,7 +122,7 @@ private:
     return all_divide;
   }
   /// The number of indices in one rank's range, out of `extent`; the last rank may have fewer.
-  constexpr std::int64_t range_of(std::int64_t extent) const { return (extent + ranks_ - 1) / ranks_; }
+  constexpr std::int64_t range_size(std::int64_t extent) const { return (extent + ranks_ - 1) / ranks_; }
   /// Whether each rank can have a range of every part. The ranges of a vocabulary need not be equally long.
   constexpr bool can_divide(part_list const& parts, bool is_vocabulary) const {
     if (is_vocabulary) return parts.extents.size() == 1;
@@ -245,10 +245,10 @@ private:
   diagnosis failure_;
   op_label const* stopped_by_ = nullptr; // the first op that cannot work on one rank's ranges
   int begin_count_ = 0;                  // number of calls that can begin a division, before any is ruled out
-  std::uint64_t vocabulary_begins_ = 0;  // bit k: the call with number k is a head with a vocabulary as its weight
+  std::uint64_t vocabulary_begins_ = 0;  // bit k: the call with `begin_index_` k is a head whose weight is a vocabulary
   bool is_vocabulary_[program::maximum_values]{};
   bool can_begin_[program::maximum_nodes]{};  // the output of this call may be divided
-  int begin_index_[program::maximum_nodes]{}; // the number of a call that can begin
+  int begin_index_[program::maximum_nodes]{}; // the index of a call among all calls that can begin a division
   division_kind kinds_[program::maximum_nodes]{};
   part_list begin_parts_[program::maximum_nodes]{}; // the parts of the output of a call that can begin
   divided values_[program::maximum_values]{};

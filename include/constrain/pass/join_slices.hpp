@@ -69,7 +69,7 @@ private:
     return true;
   }
 
-  /// Makes `n` a call that concatenates the two parts.
+  /// Makes `n` a call that concatenates these two operands along `dimension`.
   static constexpr void concatenate(node& n, ref const (&operands)[2], int dimension) {
     n.op = &info_of<op::concatenate>;
     n.attributes = pack(op::concatenate::options{.dimension = dimension});

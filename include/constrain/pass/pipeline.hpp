@@ -234,10 +234,10 @@ template <class source> struct recomputation_plans {
 /// The estimates of a search over `plans`.
 template <class plans> inline constexpr recomputation_estimate estimate_of{plans::program()};
 
-/// State number `step` of a search over `plans` (recomputation_search.hpp). Each state is a separate constant, because
+/// State `index` of a search over `plans` (recomputation_search.hpp). Each state is a separate constant, because
 /// compilers limit the work of one constant expression.
-template <class plans, std::int64_t limit, int step> struct search_state {
-  using before = search_state<plans, limit, step - 1>;
+template <class plans, std::int64_t limit, int index> struct search_state {
+  using before = search_state<plans, limit, index - 1>;
   static constexpr std::int64_t bytes = plans::template bytes<estimate_of<plans>.nodes(before::value.candidate)>;
   static constexpr recomputation_search value =
       before::value.after(estimate_of<plans>, bytes < 0 ? recomputation_search::refused : bytes, limit);
@@ -246,11 +246,11 @@ template <class plans, std::int64_t limit> struct search_state<plans, limit, 0> 
   static constexpr recomputation_search value{};
 };
 
-/// The nodes that the search chooses to drop. Precondition: no state before number `step` is done.
-template <class plans, std::int64_t limit, int step = 1> constexpr node_set chosen_nodes() {
-  if constexpr (constexpr auto const& state = search_state<plans, limit, step>::value; state.is_done)
+/// The nodes that the search chooses to drop. Precondition: no state before `index` is done.
+template <class plans, std::int64_t limit, int index = 1> constexpr node_set chosen_nodes() {
+  if constexpr (constexpr auto const& state = search_state<plans, limit, index>::value; state.is_done)
     return estimate_of<plans>.nodes(state.choice());
-  else return chosen_nodes<plans, limit, step + 1>();
+  else return chosen_nodes<plans, limit, index + 1>();
 }
 
 /// The nodes that the backward pass recomputes because of checkpoint::budget; empty for other policies and for a

@@ -11,8 +11,9 @@ template <diagnosis d> struct composition_is_refused {};
 
 /// A policy has the member `after`, but no valid pass: `after` is not a ct::pass_name, or there is no valid `pass`.
 template <diagnosis d> struct own_pass_is_missing {
-  static_assert(d.ok(), "policy: `after` must be a ct::pass_name, and the policy also needs a function `static "
-                        "constexpr ct::program pass(ct::program const&, slot const&)`; write both members or neither");
+  static_assert(d.ok(), "policy: it has a member `after`, but `after` is not a ct::pass_name, or the function `static "
+                        "constexpr ct::program pass(ct::program const&, slot const&)` is missing; write both members, "
+                        "or neither");
 };
 
 /// The pass of a policy is not a constant expression.
@@ -29,7 +30,7 @@ template <diagnosis d> struct divided_tensor_is_read {
                 "parallel::tensor: an operation, `op`, of the optimizer or of a policy's pass needs a gradient, "
                 "parameter or state in the layout `needed`, but the ranks hold it in the layout `held`, and each "
                 "rank has only a range of it; use an element-wise optimizer, for example optimizer::adamw, and let "
-                "passes use only ops with `layouts` \"* -> *\"");
+                "passes call only ops whose `layouts` have the pattern * for every operand, as in \"* -> *\"");
 };
 
 /// Tensor parallelism can divide nothing in the model, because of an op between two linear layers.
@@ -81,14 +82,14 @@ template <diagnosis d> struct repeat_ignores_its_input {
 template <diagnosis d> struct repeat_changes_the_type {
   static_assert(d.ok(), "in mixed precision, the body of ct::repeat takes elements of `expected` bytes but returns "
                         "elements of `got` bytes; `+` and `*` with an fp32 value (a floating-point label, a "
-                        "one-dimensional parameter) give fp32, so use such values for neither or both of the body's "
-                        "argument and its result");
+                        "one-dimensional parameter) give fp32, so use such values in both the body's argument and its "
+                        "result, or in neither");
 };
 
 /// A trained parameter has no gradient, for example because the loss does not depend on it.
 template <diagnosis d> struct parameter_without_path_to_the_loss {
-  static_assert(d.ok(), "no gradient reaches a trainable parameter; let the model's result depend on the parameter, or "
-                        "give the parameter ct::role::frozen");
+  static_assert(d.ok(), "no gradient reaches a trainable parameter; let the loss depend on the parameter through "
+                        "differentiable ops, or give the parameter ct::role::frozen");
 };
 
 /// A policy's pass removed the loop over micro-batches.
@@ -98,14 +99,14 @@ template <diagnosis d> struct no_loop_over_micro_batches {
 
 /// The program has no trained parameter.
 template <diagnosis d> struct nothing_is_trained {
-  static_assert(d.ok(), "no parameter is trained: all are frozen, or the model has none; give one a role other than "
-                        "ct::role::frozen, or leave out the freeze policy");
+  static_assert(d.ok(), "no parameter is trained: all are frozen, or the model has none; give a parameter a role other "
+                        "than ct::role::frozen, or let the policy freeze or train_only train more roles");
 };
 
 /// A call reads or writes all instances of value `got`, but the ranks exchange them one by one.
 template <diagnosis d> struct stack_is_exchanged {
   static_assert(d.ok(),
-                "an operation, `op`, needs all tensors of a stacked gradient, parameter or state in one call, in the "
+                "an operation, `op`, uses all tensors of a stacked gradient, parameter or state in one call, in the "
                 "layout `needed`, but the ranks hold them in the layout `held` and exchange them one by one; let your "
                 "pass open loops over the value's axes around the call (ct::builder::open), or give the op `layouts` "
                 "if it works element by element");

@@ -50,7 +50,7 @@ public:
     add(head_);
     for (int i = head_ + 1; i < p_.nodes.size(); ++i) // readers of a value come after its writer
       if (reads_large(p_.nodes[i])) add(i);
-    if (!loss_ || !nodes_can_move()) return false;
+    if (!computes_loss_ || !nodes_can_move()) return false;
     if (ref const labels = p_.nth(port_kind::label, 0).where; can_leave_out_rows(labels)) labels_ = labels;
     return true;
   }
@@ -96,7 +96,7 @@ private:
       if (by_rows && has_head_shape && is_large_activation(p_, n.outputs[j], smallest_bytes_) &&
           accepts_row_chunks(n.outputs[j]))
         large_[n.outputs[j].value] = true;
-      if (!by_rows && info.shape.elements() == 1 && info.role != role::gradient) loss_ = true;
+      if (!by_rows && info.shape.elements() == 1 && info.role != role::gradient) computes_loss_ = true;
       written_[n.outputs[j].value] = by_rows ? written::by_rows : written::as_sum;
     }
   }
@@ -215,7 +215,7 @@ private:
   int head_, last_ = 0;
   std::int64_t smallest_bytes_;
   ref labels_;                                 // the labels by which the loop leaves out rows; empty: none
-  bool loss_ = false;                          // a node of the loop computes a scalar sum over all rows
+  bool computes_loss_ = false;                 // a node of the loop computes a scalar sum over all rows
   bool in_loop_[program::maximum_nodes]{};     // node i is in the loop
   bool after_loop_[program::maximum_nodes]{};  // node i runs after the loop or, if it writes a constant, before
   bool large_[program::maximum_values]{};      // the value has the shape of the large value and is written in the loop

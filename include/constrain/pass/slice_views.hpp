@@ -181,23 +181,23 @@ private:
     bool const starts_a_loop = result.where == at::initial || result.where == at::final;
     if (!is_activation || p_.values[result.value].accumulates) return false;
     std::int64_t begin = 0;
-    int viewed = 0;
+    int view_count = 0;
     bool fits = true;
-    for (; viewed < n.inputs.size() && fits; ++viewed) {
-      auto& operand = p_.values[n.inputs[viewed].value];
-      auto const new_view = view_of_result(n, viewed, begin);
-      fits = is_plain(n.inputs[viewed]) && !operand.view && is_written_beside(n.inputs[viewed], i) &&
+    for (; view_count < n.inputs.size() && fits; ++view_count) {
+      auto& operand = p_.values[n.inputs[view_count].value];
+      auto const new_view = view_of_result(n, view_count, begin);
+      fits = is_plain(n.inputs[view_count]) && !operand.view && is_written_beside(n.inputs[view_count], i) &&
              keeps_rows(p_.values[result.value].shape, new_view.dimension) &&
-             !(starts_a_loop && is_used_after(n.inputs[viewed], i));
+             !(starts_a_loop && is_used_after(n.inputs[view_count], i));
       if (!fits) break;
       operand.view = new_view;
-      views_.push_back(n.inputs[viewed].value);
+      views_.push_back(n.inputs[view_count].value);
       begin += operand.shape.extent[new_view.dimension];
     }
     p_.nodes[i].inputs.count = p_.nodes[i].outputs.count = 0; // the node itself no longer reads or writes anything
     fits = fits && allows_views(result);
     if (fits) return true;
-    for (int k = 0; k < viewed; ++k) {
+    for (int k = 0; k < view_count; ++k) {
       p_.values[n.inputs[k].value].view = {};
       views_.pop_back();
     }

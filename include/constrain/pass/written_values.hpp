@@ -14,8 +14,8 @@ public:
       auto const& info = p.values[v];
       int full = v;
       while (p.values[full].view) full = p.values[full].view.of.value;
-      auto const filled_by = p.values[full].role;
-      state_[v] = is_persistent(filled_by) || filled_by == role::input ? state::written : state::unwritten;
+      auto const full_role = p.values[full].role;
+      state_[v] = is_persistent(full_role) || full_role == role::input ? state::written : state::unwritten;
       if (!info.view && !info.overwritten_by) continue;
       sharing_values_.push_back(v);
       int const root = root_of(p, {v}).value;

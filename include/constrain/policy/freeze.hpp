@@ -53,8 +53,8 @@ struct freezing {
                  "policies: more than one freeze or train_only policy is given; keep one, for example "
                  "freeze<role::embedding>");
   CONSTRAIN_RULE(roles_of_parameters, (freezing const& f), !f.other,
-                 "freeze, train_only: a role is not one of trainable parameters; write only role::weight, bias, norm, "
-                 "embedding or head");
+                 "freeze, train_only: a given role is not a role of trainable parameters; write only role::weight, "
+                 "role::bias, role::norm, role::embedding or role::head");
   CONSTRAIN_RULE(something_is_trained, (freezing const& f), !(f.weight && f.bias && f.norm && f.embedding && f.head),
                  "freeze, train_only: nothing would be trained; write fewer roles in freeze, or at least one role in "
                  "train_only");

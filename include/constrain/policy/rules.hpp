@@ -19,8 +19,8 @@ CONSTRAIN_RULE(undivided_layers_on_cuda, (slot_of::device const& d, slot_of::par
                "parallel::zero<stage, ranks>, or device::cpu");
 CONSTRAIN_RULE(one_backward_pass, (slot_of::optimizer const& o, slot_of::accumulation const& a),
                !o.in_backward || a.micro_batches <= 1,
-               "optimizer::in_backward: gradients are complete only after the last micro-batch; write accumulate<1>, "
-               "or the optimizer without in_backward");
+               "optimizer::in_backward: with accumulate<N>, gradients are complete only after the last micro-batch; "
+               "write accumulate<1>, or the optimizer without in_backward");
 CONSTRAIN_RULE(in_backward_without_loss_scale, (slot_of::optimizer const& o, slot_of::precision const& p),
                !o.in_backward || !p.loss_scale,
                "optimizer::in_backward: precision::fp16 skips the whole step if a gradient is not finite, which is "

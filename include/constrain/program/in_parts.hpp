@@ -20,9 +20,10 @@ template <diagnosis d> struct no_such_dimension_of_parts {
 
 /// There are too many parts, an extent is below 1, or the extents do not add up to the parameter's extent, `expected`.
 template <diagnosis d> struct parts_do_not_fit {
-  static_assert(d.ok(), "a parameter can have at most eight parts, each with an extent of at least 1, and the extents "
-                        "must add up to `expected`, the extent of the parameter; those before the first invalid part, "
-                        "or all if there is none, add up to `got`");
+  static_assert(d.ok(), "the parts of a parameter (ct::in_parts, or `parts` of a layer) do not fit its extent, "
+                        "`expected`; give at most eight parts, each with an extent of at least 1, whose extents add "
+                        "up to `expected` (`got` is the sum of the first eight extents, or of those before the first "
+                        "that is below 1 or above `expected`)");
 };
 
 } // namespace refusals

@@ -191,7 +191,8 @@ template <class op> constexpr op_info make_op_info() {
     static_assert(rule.valid,
                   "op: its `layouts` is not a rule; write a pattern (* ... # - or up to two letters a to z, as in oi "
                   "and +o) for each input and, after ->, for each output (without #), as in \"...i, oi, +o -> ...o\"; "
-                  "if one output is *, all must be *");
+                  "only the first four inputs and outputs can have letters, and only the last input can have a +; if "
+                  "one output is *, all outputs must be *");
   }
   if constexpr (requires { &op::divide; }) {
     info.divide = &divide_op<op>;

@@ -90,11 +90,11 @@ struct option_unpacker {
 /// Checks that each field has a type that can be packed, and counts the integers that the fields need.
 struct option_check {
   bool all_can_be_packed = true;
-  int words = 0;
+  int integers = 0;
 
   template <class... field> constexpr void operator()(field const&...) {
     all_can_be_packed = (is_option<field> && ...);
-    words = ((std::is_same_v<field, shape> ? shape::maximum_rank : 1) + ...);
+    integers = ((std::is_same_v<field, shape> ? shape::maximum_rank : 1) + ...);
   }
 };
 
@@ -106,15 +106,16 @@ template <class options> constexpr bool are_options() {
     options const o{};
     option_check check;
     with_fields<option_count<options>()>(o, check);
-    return check.all_can_be_packed && check.words <= attributes::capacity;
+    return check.all_can_be_packed && check.integers <= attributes::capacity;
   }
 }
 
 } // namespace detail
 
-/// The options of an op: its member type `options`, or `no_options` if the op has none. `options` is a struct of at
-/// most six fields, each an integer, a bool, an enum, a float, a double or a `shape` (which counts as four fields). If
-/// the op's `infer` takes the options, a call whose options contain a shape with an extent below 1 is refused.
+/// The options of an op: its member type `options`, or `no_options` if the op has none. `options` is a struct without
+/// base classes and constructors, of at most six fields, each an integer, a bool, an enum, a float, a double or a
+/// `shape` (which counts as four fields). If the op's `infer` takes the options, a call whose options contain a shape
+/// with an extent below 1 is refused.
 template <class op> using options_of = typename detail::options_in<op>::type;
 
 /// Converts options to the form in which a node stores them. Does not compile for a type that `options_of` does not
@@ -122,7 +123,8 @@ template <class op> using options_of = typename detail::options_in<op>::type;
 template <class options> constexpr attributes pack([[maybe_unused]] options const& o) {
   static_assert(detail::are_options<options>(),
                 "an op's `options` must be a struct of at most six fields, each an integer, a bool, an enum, a float, "
-                "a double or a ct::shape (which counts as four); leave out other fields");
+                "a double or a ct::shape (which counts as four); leave out other fields, base classes and "
+                "constructors");
   detail::option_packer packer;
   if constexpr (!std::is_empty_v<options> && detail::are_options<options>())
     detail::with_fields<detail::option_count<options>()>(o, packer);

@@ -10,7 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 //
 //     struct split {
 //       template <diagnosis d> struct parts_do_not_divide_the_width {
-//         static_assert(d.ok(), "split: the width `expected` is not a multiple of `got` parts; choose other parts");
+//         static_assert(d.ok(), "split: the number of parts, `got`, does not divide the width, `expected`; choose "
+//                               "another number of parts");
 //       };
 //       static constexpr inferred infer(operand_types const& in, options const& o) {
 //         if (in[0].shape.features() % o.parts != 0)

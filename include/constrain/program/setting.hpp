@@ -17,12 +17,12 @@ template <diagnosis d> struct setting_is_taken {
 
 /// A setting of the model has no name.
 template <diagnosis d> struct setting_without_a_name {
-  static_assert(d.ok(), "setting: the name is empty; give the setting the name by which trainer::set changes it");
+  static_assert(d.ok(), "ct::setting: the name is empty; give the setting the name by which trainer::set changes it");
 };
 
 /// The initial value of a setting is not finite.
 template <diagnosis d> struct setting_is_not_finite {
-  static_assert(d.ok(), "setting: the initial value is not finite; give a finite number, for example 0");
+  static_assert(d.ok(), "ct::setting: the initial value is not finite; give a finite number, for example 0");
 };
 
 } // namespace refusals

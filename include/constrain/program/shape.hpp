@@ -21,7 +21,7 @@ struct shape {
   template <class... extents>
   constexpr explicit shape(std::int64_t first, extents... rest)
       : extent{first, static_cast<std::int64_t>(rest)...}, rank(1 + static_cast<int>(sizeof...(rest))) {
-    static_assert(sizeof...(rest) < maximum_rank);
+    static_assert(sizeof...(rest) < maximum_rank, "ct::shape: there are more than four extents; give at most four");
   }
 
   /// The product of all extents; 1 for a scalar.

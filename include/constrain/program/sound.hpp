@@ -19,7 +19,7 @@ template <diagnosis d> struct refusal<why::program_too_large, d> {
 };
 template <diagnosis d> struct refusal<why::extent_below_one, d> {
   static_assert(d.ok(), "an extent is `got`, but must be at least `expected`; set the model's widths, vocabulary, "
-                        "context and classes to at least 1");
+                        "context and classes, and the extents of each ct::shape, to at least 1");
 };
 template <diagnosis d> struct refusal<why::tensor_too_large, d> {
   static_assert(d.ok(), "a tensor has more than `expected` elements over all iterations and micro-batches; lower its "
@@ -34,12 +34,12 @@ template <diagnosis d> struct refusal<why::values_of_two_programs, d> {
   static_assert(d.ok(), "an operation combines values of two models; use only values of the same model");
 };
 template <diagnosis d> struct refusal<why::role_is_not_for_parameters, d> {
-  static_assert(d.ok(), "ct::parameter needs the role of a parameter: ct::role::weight, bias, norm, embedding, head "
-                        "or frozen");
+  static_assert(d.ok(), "ct::parameter: the given role is not for parameters; give ct::role::weight, bias, norm, "
+                        "embedding, head or frozen");
 };
 template <diagnosis d> struct refusal<why::parameter_named_twice, d> {
   static_assert(d.ok(), "two parameters have the same name (`expected` and `got` are their lines); give each layer "
-                        "of a scope its own name");
+                        "of a scope, and each parameter of a layer, a different name");
 };
 template <diagnosis d> struct refusal<why::too_many_operands, d> {
   static_assert(d.ok(), "an operation has more inputs than a node can hold (8); split the operation");
@@ -61,7 +61,8 @@ template <diagnosis d> struct refusal<why::loops_do_not_nest, d> {
 template <diagnosis d> struct refusal<why::shape_differs_from_rule, d> {
   static_assert(d.ok(), "an op writes a value whose type or shape differs from what its `infer` returns; in your own "
                         "op, let `infer` derive the output types from the input types (bf16 with precision::bf16), and "
-                        "let `gradient` pass to `emit`, for each output, the index of the input whose gradient it is");
+                        "let `gradient` pass to `emit`, for each output, the index of the input whose gradient it is; "
+                        "in your own pass, give each output of a call the type and shape that `infer` returns");
 };
 template <diagnosis d> struct refusal<why::partial_sum_is_read, d> {
   static_assert(d.ok(),
@@ -83,13 +84,15 @@ template <diagnosis d> struct refusal<why::unguarded_write, d> {
 };
 template <diagnosis d> struct refusal<why::skipped_iteration_is_read, d> {
   static_assert(d.ok(), "an operation outside of a loop over rows reads a value that the loop computes, but iterations "
-                        "without a valid label do not run; if your pass opens the loop, let its body add to an "
-                        "accumulator, and read the accumulator");
+                        "without a valid label do not run; if your pass adds the loop or the operation, let the loop's "
+                        "body add to an accumulator, and read the accumulator; if not, this is a bug in ConsTrain: "
+                        "report it with the model");
 };
 template <diagnosis d> struct refusal<why::exchange_may_be_skipped, d> {
   static_assert(d.ok(), "ranks exchange data in a loop over rows whose iterations without a valid label do not run, so "
-                        "a rank could wait forever for other ranks; if your pass opens the loop, move the "
-                        "collective before or after it");
+                        "a rank could wait forever for other ranks; if your pass adds the loop or the collective, move "
+                        "the collective before or after the loop; if not, this is a bug in ConsTrain: report it with "
+                        "the model");
 };
 
 namespace detail {

@@ -102,14 +102,14 @@ namespace refusals {
 
 /// The initial value of a parameter is NaN or out of range.
 template <diagnosis d> struct initial_value_is_out_of_range {
-  static_assert(d.ok(), "ct::parameter: the initial .stddev is not in [0, 1e30], or the initial .constant not in "
+  static_assert(d.ok(), "ct::parameter: the initial .stddev is not in [0, 1e30], or the initial .constant is not in "
                         "[-1e30, 1e30]; give numbers in these ranges, for example .stddev = 0.02");
 };
 
 /// A parameter outside of all scopes has no name.
 template <diagnosis d> struct parameter_without_a_name {
-  static_assert(d.ok(), "ct::parameter: the name is empty, and no layer's scope gives the parameter another; give it "
-                        "the name that saved runs and trainer::parameters use");
+  static_assert(d.ok(), "ct::parameter: the name is empty, and no layer's scope names the parameter; give it a name, "
+                        "which saved runs and trainer::parameters use");
 };
 
 } // namespace refusals

@@ -12,7 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Checks the hyperparameters of one variant of Adafactor. Throws `error` if one is outside its range, or if together
-/// they let one update change a weight of value 1 by more than 1e19. `name`: the optimizer, for the error.
+/// they allow a step size for a weight of value 1 so large that the weight's square could become infinite. `name`: the
+/// optimizer, for the error.
 template <class hyper> void check_adafactor(char const* name, hyper const& h) {
   if constexpr (requires { h.learning_rate; })
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
@@ -27,7 +28,7 @@ template <class hyper> void check_adafactor(char const* name, hyper const& h) {
   double rate = h.scale_parameter ? std::max<double>(h.epsilon2, 1) : 1;
   if constexpr (requires { h.learning_rate; }) rate *= h.learning_rate;
   if (rate > maximum_change || rate * h.weight_decay > maximum_change)
-    throw error({name, ": one update with these hyperparameters changes a weight of value 1 by more than 1e19; "
+    throw error({name, ": updates with these hyperparameters can make a weight so large that its square is infinite; "
                        "give hyperparameters closer to the defaults"});
 }
 

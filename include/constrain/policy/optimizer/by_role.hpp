@@ -125,7 +125,7 @@ private:
   static void check_product(char const* field, double product, std::string const& base_path) {
     if (!constrain::detail::is_finite(product))
       throw error({name, ": ", field, " times the same field of ", base_path, " is ",
-                   constrain::detail::number_text(product), "; make one of them smaller"});
+                   constrain::detail::number_text(product), "; give them values whose product is finite"});
   }
 
   /// Calls `check_product` for the fields `learning_rate` and `weight_decay` of `products`, and of the `base` of

@@ -92,7 +92,7 @@ template <class inner, class outer> constexpr bool may_be_inside() {
 }
 
 /// The base class of an optimizer that wraps a type without hyperparameters. With this base class, the compiler reports
-/// only the error of `base_fits`.
+/// only the error of the rule `optimizer_base`.
 struct wraps_no_optimizer {
   static constexpr bool base_fits = false;
   static constexpr char const* name = "an optimizer that wraps another type";

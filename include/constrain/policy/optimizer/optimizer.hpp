@@ -95,14 +95,15 @@ struct optimizer {
                  "policies: more than one optimizer is given; keep one, for example optimizer::adamw");
   CONSTRAIN_RULE(optimizer_state, (optimizer const& o), o.has_state,
                  "optimizer: the type has no `template <class real> struct state`; write one, which is empty if the "
-                 "optimizer stores nothing");
+                 "optimizer stores nothing, or write an update rule, `static constexpr void update(ct::update_rule&)`");
   CONSTRAIN_RULE(optimizer_update, (optimizer const& o), o.has_update,
-                 "optimizer: the type has no `static real update(real weight, real gradient, state<real>&, hyper "
-                 "const&, ct::optimizer_step)` template; write one");
+                 "optimizer: the type has no `template <class real> static real update(real weight, real gradient, "
+                 "state<real>&, hyper const&, ct::optimizer_step)`; write one, which takes the result of `prepare` "
+                 "instead of `hyper` if the type has a `prepare`");
   CONSTRAIN_RULE(optimizer_base, (optimizer const& o), o.base_fits,
-                 "optimizer: the O of quantized<O>, states_in<type, O> or by_role<O> must be an element-wise "
-                 "optimizer, with `state` and `update`, and the O of any other wrapper an optimizer; write for example "
-                 "averaged<quantized<adamw>>");
+                 "optimizer: a wrapper is given a type that it cannot wrap; the O of quantized<O>, states_in<type, O> "
+                 "or by_role<O> must be an element-wise optimizer, with `state` and `update`, and the O of any other "
+                 "wrapper must be an optimizer, with `hyper`; write for example averaged<quantized<adamw>>");
   CONSTRAIN_RULE(optimizer_state_type, (optimizer const& o), o.type_fits,
                  "optimizer::states_in<type, O>: `type` must be dtype::bf16 or dtype::f32; write for example "
                  "states_in<dtype::bf16, O>");
