@@ -80,14 +80,14 @@ TEST_CASE("of a series all ranks take the newest checkpoint that all have, or no
   fs::copy(d.directory + "/step-1", other + "/step-1");
   auto const common = d.run({"policy=zero", "action=resume_series", "victim=1"});
   CAPTURE(common.said);
-  CHECK(common.times("step-3'; an older saved run is loaded") == 1);
+  CHECK(common.times("step-3'; an older saved run is tried") == 1);
   CHECK(common.times("resumed at step 1") == ranks);
   // One that is damaged for one rank is taken by none.
   fs::copy(d.directory + "/step-3", other + "/step-3");
   fs::resize_file(other + "/step-3/model.safetensors", 100);
   auto const damaged = d.run({"policy=zero", "action=resume_series", "victim=1"});
   CAPTURE(damaged.said);
-  CHECK(damaged.times("; use another copy of the directory; the next older saved run is loaded") == 1);
+  CHECK(damaged.times("; use another copy of the directory; the next older saved run is tried") == 1);
   CHECK(damaged.times("resumed at step 1") == ranks);
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("ranks that do not agree are told which field, and both values") {
        "threw: the ranks do not agree: the factor of scale_learning_rate is 0.25 on rank 0 and 0.5 on rank 1; pass "
        "the same factor on all ranks"},
       {"zero", "step", "deadline",
-       "threw: rank 1: run_options: .deadline is -1.000000 seconds; give more than 0 and at most 1e9"},
+       "threw: rank 1: run_options: .deadline is -1 seconds; give more than 0 and at most 1e9"},
       {"ddp", "step", "corpus",
        "threw: step: the batches of rank 0 and rank 1 come from different data sets (fingerprints "},
       {"zero", "step", "steps", "threw: the ranks make different calls: rank 0 is in save and rank 1 in step; make"},

@@ -214,8 +214,8 @@ TEST_CASE("a validation corpus that cannot be read is refused before the first s
   };
   CHECK(said(ct::data::text_from("12345")).starts_with("the corpus has 5 tokens, but a context of 8 needs at least 9"));
   CHECK(said(ct::data::corpus::from_bytes(std::string(40, 'a'), std::vector<bool>(40, true))) ==
-        "fit: the .validation corpus has no labels, because every token of its samples is a prompt token; give a "
-        "corpus with text to predict");
+        "fit: the .validation corpus has no labels, because its samples could only predict prompt tokens or padding; "
+        "give a corpus with text to predict");
   CHECK(said(ct::data::random_tokens(100, 500)).find("the model's vocabulary has 256") != std::string::npos);
   CHECK(t.steps() == 0);
 }
@@ -286,7 +286,7 @@ TEST_CASE("the last checkpoints are kept, and the newest whole one is taken") {
   CHECK(std::fread(said, 1, sizeof said - 1, log) > 0);
   std::fclose(log);
   CHECK(std::string(said).find("step-7/model.safetensors' has 100 bytes, but ") != std::string::npos);
-  CHECK(std::string(said).ends_with("use another copy of the directory; the next older saved run is loaded\n"));
+  CHECK(std::string(said).ends_with("use another copy of the directory; the next older saved run is tried\n"));
   CHECK(second.steps() == 6);
   CHECK(std::filesystem::file_size(damaged) == 100); // left alone
   ct::fit(second, text, {.steps = 8, .log = nullptr});

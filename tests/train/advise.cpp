@@ -52,7 +52,7 @@ TEST_CASE("advise: what to do if nothing fits") {
   CHECK(says(none, "write fewer sequences in a micro-batch"));
   CHECK(says(none, "not implemented yet"));
   CHECK_FALSE(says(none, "the largest parameter"));
-  CHECK(says(advise(ct::kibibytes(100)), "the largest parameter and its gradient do not fit"));
+  CHECK(says(advise(ct::kibibytes(100)), "the largest parameter and its gradient in fp32 do not fit"));
 }
 
 TEST_CASE("advise: no memory is an error") {

@@ -60,14 +60,15 @@ std::string const stale =
 
 TEST_CASE("a batch that is empty, of other lengths or of other sequences") {
   trainer t;
-  refuses(t, {}, "step: the batch has 0 inputs and 0 labels" + other_lengths);
+  refuses(t, {}, "step: the first input of the batch has 0 elements and the first label 0" + other_lengths);
   std::vector<std::int32_t> many(4096, 5);
   for (std::size_t const inputs : {0, 1, 15, 16, 17, 32, 4096})
     for (std::size_t const labels : {0, 15, 16, 4096}) {
       if (inputs == 16 && labels == 16) continue;
       refuses(t, {std::span(many).first(inputs), std::span(many).first(labels), 16},
-              "step: the batch has " + std::to_string(inputs) + (inputs == 1 ? " input and " : " inputs and ") +
-                  std::to_string(labels) + " labels" + other_lengths);
+              "step: the first input of the batch has " + std::to_string(inputs) +
+                  (inputs == 1 ? " element" : " elements") + " and the first label " + std::to_string(labels) +
+                  other_lengths);
     }
   ct::trainer<task<4, 4>> narrow;
   refuses(t, narrow.batch(std::span(many).first(16), std::span(many).first(16)),
@@ -89,11 +90,11 @@ TEST_CASE("a batch of a trainer with another accumulation; of one with an equal,
   three c;
   int steps = 0;
   for (auto const& w : c.batches(corpus)) {
-    refuses(a, w, "step: the batch has 48 inputs and 48 labels" + other_lengths);
+    refuses(a, w, "step: the first input of the batch has 48 elements and the first label 48" + other_lengths);
     break;
   }
   for (auto const& w : a.batches(corpus)) {
-    CHECK(sentence([&] { c.step(w); }).find("16 inputs and 16 labels, but this trainer takes 48 and 48") !=
+    CHECK(sentence([&] { c.step(w); }).find("16 elements and the first label 16, but this trainer takes 48 and 48") !=
           std::string::npos);
     CHECK(a.step(w).loss == b.step(w).loss);
     if (++steps == 3) break;

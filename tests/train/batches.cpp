@@ -105,8 +105,8 @@ TEST_CASE("processes share a batch, its tail too") {
       for (int s = 0; s < 8; ++s) CHECK(all.count(s) == 1);
   }
   CHECK(sentence([&] { source(text, tail::drop, 0, 3); }) ==
-        "batches: an epoch of the corpus has 8 samples, but a batch takes 9, so tail::drop would leave none; give "
-        "more text or use tail::carry");
+        "batches: an epoch of the corpus has 8 samples, but a batch takes 9, so tail::drop would drop them all; "
+        "give more text or use tail::carry");
 }
 
 TEST_CASE("what is given is no label, in the loss neither") {
@@ -165,8 +165,9 @@ TEST_CASE("batches without a label are left out") {
             ct::batch_source(nothing, 1, {}, none, tokens, tail::carry, 0, 1);
           }).starts_with("batches: the number of sequences is "));
   CHECK(sentence([&] { ct::batch_source(nothing, 1, {}, 1, tokens, tail::carry, 5, 2); }) ==
-        "batches: rank 5 of 2 does not exist; give a rank that is at least 0 and below the number of ranks");
+        "batches: rank 5 of 2 does not exist; give at least 1 rank, and a rank that is at least 0 and below the number "
+        "of ranks");
   CHECK(sentence([&] { ct::batch_source(nothing, 1, {}, 1, tokens, tail::carry, 0, 1); }) ==
-        "batches: the corpus has no labels, because every token of its samples is a prompt token; give a corpus with "
-        "text to learn");
+        "batches: the corpus has no labels, because its samples could only predict prompt tokens or padding; give a "
+        "corpus with text to learn");
 }

@@ -90,9 +90,10 @@ TEST_CASE("arrays have the sequences of the evaluation") {
   integers const inputs(3 * 8, 5), labels(3 * 8, 6);
   CHECK(t.evaluate(inputs, labels).tokens == 24);
   integers const two(2 * 8, 5);
-  CHECK(sentence([&] { t.evaluate(two, two); }) ==
-        "evaluate: the array of inputs has 16 elements, but must have a positive multiple of the micro-batch's 24; pad "
-        "the last micro-batch with any token and ignored labels");
+  CHECK(
+      sentence([&] { t.evaluate(two, two); }) ==
+      "evaluate: the array of inputs has 16 elements, but must have a positive multiple of the micro-batch's 24; pass "
+      "complete micro-batches, the last one padded with any token and ignored labels");
   CHECK(t.step(t.batch(two, integers(2 * 8, 6))).tokens == 16);
 }
 

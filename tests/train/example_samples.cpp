@@ -239,7 +239,7 @@ TEST_CASE("labels are shifted within each example") {
   integers shifted{2, 3, 4, -100, 6, 7, 8, -100, 10, 11, 12, -100};
   CHECK(t.evaluate(raw).loss == t.evaluate(examples(tokens, shifted)).loss);
   CHECK(t.evaluate(raw).tokens == 9);
-  CHECK(sentence([&] { t.batches(examples(tokens, tokens)); }).find("write ct::labels::shift as the third argument") !=
+  CHECK(sentence([&] { t.batches(examples(tokens, tokens)); }).find("pass ct::labels::shift after the labels") !=
         std::string::npos);
   arrays const a(4);
   trainer classifier;
@@ -281,7 +281,7 @@ TEST_CASE("examples that do not fit are refused, each in a sentence") {
   CHECK(said({{a.tokens, a.segments, a.score}, std::span(a.labels).first(2)}) ==
         "batches: the input \"tokens\" has 6 examples, but the label \"labels\" has 2; pass arrays of the same number "
         "of examples");
-  CHECK(said(arrays(0).all()) == "batches: there are no examples; pass arrays of at least one");
+  CHECK(said(arrays(0).all()) == "batches: there are no examples; pass arrays with at least one");
   CHECK(said(a.all().split(0.1).validation) ==
         "batches: this part of the 6 examples is empty; give more examples, or split with another validation_fraction");
   auto b = a;
@@ -295,8 +295,8 @@ TEST_CASE("examples that do not fit are refused, each in a sentence") {
         "example 0 where a value is missing");
   b = a, b.score[3] = -1e39;
   CHECK(said(b.all()) ==
-        "batches: the input \"score\" of example 1 is -1e+39 at position 1, but f32 holds at most 3.40282347e+38; pass "
-        "smaller numbers, for example divided by their standard deviation");
+        "batches: the input \"score\" of example 1 is -1e+39 at position 1, but f32 holds only magnitudes up to "
+        "3.40282347e+38; pass smaller magnitudes, for example numbers divided by their standard deviation");
   b = a, b.labels[5] = 4;
   CHECK(said(b.all()) == "batches: the label \"labels\" of example 5 is 4 at position 0, outside [0, 4); pass integers "
                          "from 0 to 3, or -100 to ignore one");
@@ -312,13 +312,13 @@ TEST_CASE("fewer examples than a batch, and a tail that cannot be padded") {
   arrays const a(3); // a batch takes 4
   trainer t;
   CHECK(sentence([&] { t.batches(a.all(), tail::drop); }) ==
-        "batches: an epoch of the examples has 3 samples, but a batch takes 4, so tail::drop would leave none; give "
-        "more examples or use tail::carry");
+        "batches: an epoch of the examples has 3 samples, but a batch takes 4, so tail::drop would drop them all; "
+        "give more examples or use tail::carry");
   auto carried = t.batches(a.all());
   CHECK((*carried.begin()).next == ct::data::position{1, 1});
   points const p(6);
   ct::trainer<regression> r;
   CHECK(sentence([&] { r.batches(p.all(), tail::pad); }) ==
-        "batches: tail::pad ignores the labels of the padding, but floating-point labels, and labels that an op "
-        "indexes by, cannot be ignored; use tail::carry or tail::drop");
+        "batches: tail::pad ignores the labels of the padding, but the task has floating-point labels, or labels "
+        "that an op indexes by, which cannot be ignored; use tail::carry or tail::drop");
 }

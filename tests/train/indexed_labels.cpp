@@ -112,8 +112,8 @@ TEST_CASE("if the first labels cannot be ignored, examples are not padded, and e
   CHECK(std::abs(e.loss - expected.loss) < 1e-12);
   CHECK(e.tokens == 3);
   CHECK(sentence([&] { t.batches(all, tail::pad); }) ==
-        "batches: tail::pad ignores the labels of the padding, but floating-point labels, and labels that an op "
-        "indexes by, cannot be ignored; use tail::carry or tail::drop");
+        "batches: tail::pad ignores the labels of the padding, but the task has floating-point labels, or labels "
+        "that an op indexes by, which cannot be ignored; use tail::carry or tail::drop");
   for (auto const& b : t.batches(all)) {
     CHECK(t.step(b).tokens == 2);
     if (t.steps() == 3) break;

@@ -86,7 +86,8 @@ TEST_CASE("numbers of a run") {
         "run_options: .cuda_device is -77; give an integer of at least -1");
   int stream = 0;
   CHECK(sentence([&] { trainer({}, {.cuda_stream = &stream}); }) ==
-        "run_options: .cuda_stream is set, but there are no streams on the CPU; leave it null, or write device::cuda");
+        "run_options: .cuda_stream is set, but the device is the CPU, which has no streams; leave it null, or write "
+        "device::cuda");
   CHECK(sentence([&] {
           trainer({}, {.schedule = ct::schedule::warmup_stable_decay{
                            .steps = 3, .decay = 1, .form = static_cast<ct::schedule::decay_form>(-1)}});
@@ -128,8 +129,8 @@ TEST_CASE("numbers of the library's optimizers") {
 TEST_CASE("finite numbers of the library's optimizers whose products are not finite, or soon") {
   constexpr auto most = std::numeric_limits<float>::max();
   CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.learning_rate = most; }) ==
-        "adamw: `prepare` makes inf of these hyperparameters for the first step; give hyperparameters closer to the "
-        "defaults");
+        "adamw: `prepare` computes inf from these hyperparameters for the first step; give hyperparameters closer to "
+        "the defaults");
   CHECK(refused(ct::optimizer::adamw{}, [](auto& h) { h.learning_rate = h.weight_decay = 1e30f; }) != "");
   CHECK(refused(ct::optimizer::averaged<ct::optimizer::adamw>{}, [](auto& h) { h.base.learning_rate = most; }) != "");
   CHECK(refused(ct::optimizer::sgd{}, [](auto& h) { h.learning_rate = 1e30f; }) ==
@@ -219,10 +220,11 @@ TEST_CASE("numbers of fit, compare and generate") {
           "fit_options: .plateau_factor is " + text_of(bad) + "; give a number above 0 and below 1");
   CHECK(fit({.steps = 0, .tail = static_cast<ct::data::tail>(9)}) ==
         "fit_options: .tail is 9; give tail::carry, tail::drop or tail::pad");
-  CHECK(fit({.evaluate_every = 2}) ==
-        "fit: .evaluate_every evaluates, but .validation is not set; give a corpus or examples");
+  CHECK(
+      fit({.evaluate_every = 2}) ==
+      "fit: .evaluate_every says when to evaluate .validation, but .validation is not set; give a corpus or examples");
   CHECK(fit({.save_every = 2}) ==
-        "fit: .save_every and .keep_last save the run in .directory, but .directory is empty; name a directory");
+        "fit: .save_every and .keep_last are for saves to .directory, but .directory is empty; name a directory");
   CHECK(fit({.keep_last = 2}).starts_with("fit: .save_every and .keep_last "));
   CHECK(fit({.validation = &corpus, .patience = 2}) ==
         "fit: .patience and .plateau count evaluations, but .evaluate_every is 0, so the only evaluation is at the "

@@ -182,7 +182,9 @@ TEST_CASE("ports: arrays that do not fit are named") {
   CHECK(sentence([&] { t.step(b); }) ==
         "step: the input \"topic\" is -1 at index 3, outside [0, 3); pass integers from 0 to 2");
   ct::trainer<task> other;
-  CHECK(sentence([&] { other.step(b); }).starts_with("step: the batch has 12 inputs and 4 labels, but this trainer"));
+  CHECK(sentence([&] {
+          other.step(b);
+        }).starts_with("step: the first input of the batch has 12 elements and the first label 4, but this trainer"));
   CHECK(t.steps() == 0);
 }
 
@@ -327,9 +329,9 @@ TEST_CASE("ports: reals beyond the range of the stored type are named") {
   ct::trainer<regression> single;
   ct::trainer<regression, ct::precision::fp64> wide;
   p.x[7] = -1e6f;
-  std::string const after = "; pass smaller numbers, for example divided by their standard deviation";
+  std::string const after = "; pass smaller magnitudes, for example numbers divided by their standard deviation";
   CHECK(sentence([&] { half.batch(p.x, p.y); }) ==
-        "batch: the input \"features\" is -1000000 at index 7, but f16 holds at most 65504" + after);
+        "batch: the input \"features\" is -1000000 at index 7, but f16 holds only magnitudes up to 65504" + after);
   CHECK(sentence([&] { half.evaluate(p.x, p.y); }).starts_with("evaluate: the input \"features\" is -1000000"));
   CHECK(sentence([&] { half.predict(p.x); }).starts_with("predict: the input \"features\" is -1000000"));
   brain.batch(p.x, p.y), single.batch(p.x, p.y);
@@ -341,12 +343,16 @@ TEST_CASE("ports: reals beyond the range of the stored type are named") {
   CHECK(sentence([&] { half.batch(x, p.y); }).find(" is 65520 at index 7, but f16 holds") != std::string::npos);
   p.x[7] = std::numeric_limits<float>::max();
   CHECK(sentence([&] { brain.batch(p.x, p.y); }) ==
-        "batch: the input \"features\" is 3.40282347e+38 at index 7, but bf16 holds at most 3.38953139e+38" + after);
+        "batch: the input \"features\" is 3.40282347e+38 at index 7, but bf16 holds only magnitudes up to "
+        "3.38953139e+38" +
+            after);
   single.batch(p.x, p.y);
   p.x[7] = 1;
   std::vector<double> y(p.y.begin(), p.y.end());
   y[2] = 1e39;
   for (auto const& said : {sentence([&] { single.batch(p.x, y); }), sentence([&] { half.batch(p.x, y); })})
-    CHECK(said == "batch: the label \"targets\" is 1e+39 at index 2, but f32 holds at most 3.40282347e+38" + after);
+    CHECK(said ==
+          "batch: the label \"targets\" is 1e+39 at index 2, but f32 holds only magnitudes up to 3.40282347e+38" +
+              after);
   wide.batch(p.x, y);
 }

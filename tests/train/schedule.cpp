@@ -164,7 +164,7 @@ TEST_CASE("a factor that makes no finite learning rate is refused before the fir
   auto const said = [](char const* rate, char const* factor, char const* scale) {
     return std::string("run_options: the learning rate ") + rate + " times the factor " + factor +
            " of .schedule and the factor " + scale +
-           " of scale_learning_rate is not a finite learning rate; make one of them smaller";
+           " of scale_learning_rate is not finite in the type of the learning rate; make one of them smaller";
   };
   auto const start = [](schedule::any const& s) {
     return sentence([&] { trainer({.learning_rate = 4}, {.schedule = s}); });

@@ -97,9 +97,9 @@ TEST_CASE("settings are saved and resumed") {
 TEST_CASE("an unknown setting and a value that is no number are refused; nothing changes") {
   trainer<> t;
   CHECK(sentence([&] { t.set("factor", 1); }) ==
-        "set: the model has no setting factor; its settings: inner_factor, head_factor, clip_norm");
+        "set: the model has no setting 'factor'; its settings: inner_factor, head_factor, clip_norm");
   CHECK(sentence([&] { t.setting("factor"); }) ==
-        "setting: the model has no setting factor; its settings: inner_factor, head_factor, clip_norm");
+        "setting: the model has no setting 'factor'; its settings: inner_factor, head_factor, clip_norm");
   CHECK(sentence([&] { t.set("head_factor", std::numeric_limits<double>::infinity()); }) ==
         "set: the setting head_factor is inf; give a finite number");
   CHECK(t.setting("head_factor") == 1);
@@ -107,10 +107,10 @@ TEST_CASE("an unknown setting and a value that is no number are refused; nothing
                        ct::micro_batch{}>>
       none;
   CHECK(sentence([&] { none.set("factor", 1); }) ==
-        "set: the model has no setting factor; its settings: dropout, clip_norm");
+        "set: the model has no setting 'factor'; its settings: dropout, clip_norm");
   ct::inference<ct::task<head_only{}, ct::causal_lm, ct::micro_batch{.sequences = 1, .tokens = 4}>> forward;
   CHECK(sentence([&] { forward.setting("clip_norm"); }) ==
-        "setting: the model has no setting clip_norm; its settings: none");
+        "setting: the model has no setting 'clip_norm'; its settings: none");
 }
 
 TEST_CASE("dropout and clip_norm begin as the run's options say, and change between steps") {
@@ -182,15 +182,15 @@ TEST_CASE("dropout and clip_norm have ranges") {
   // A model without ct::dropout has no such setting.
   trainer<> without({}, {.clip_norm = 0.5});
   CHECK(sentence([&] { without.set("dropout", 0); }) ==
-        "set: the model has no setting dropout; its settings: inner_factor, head_factor, clip_norm");
+        "set: the model has no setting 'dropout'; its settings: inner_factor, head_factor, clip_norm");
 }
 
 TEST_CASE("the number of labels belongs to a run: it is neither set nor saved") {
   trainer<> t;
   CHECK(sentence([&] { t.set("inverse_label_count", 1); }) ==
-        "set: the model has no setting inverse_label_count; its settings: inner_factor, head_factor, clip_norm");
+        "set: the model has no setting 'inverse_label_count'; its settings: inner_factor, head_factor, clip_norm");
   CHECK(sentence([&] { t.setting("inverse_label_count"); }) ==
-        "setting: the model has no setting inverse_label_count; its settings: inner_factor, head_factor, clip_norm");
+        "setting: the model has no setting 'inverse_label_count'; its settings: inner_factor, head_factor, clip_norm");
   // Steps and evaluations of other numbers of labels do not disturb each other.
   auto few = labels;
   for (std::size_t i = 1; i < few.size(); ++i) few[i] = ct::ignored_label;

@@ -29,7 +29,7 @@ TEST_CASE("labels that are the inputs are caught, or shifted on demand") {
   for (auto const& said : {sentence([&] { t.batch(text, text); }), sentence([&] { t.evaluate(text, text); })})
     CHECK(said.substr(said.find(':')) ==
           ": the labels equal the inputs, so the model would learn to repeat each token; pass the token after each "
-          "input as its label, or write ct::labels::shift as the third argument");
+          "input as its label, or pass ct::labels::shift after the labels");
   integers const next{1, 2, 3, ct::ignored_label, 6, 7, 8, ct::ignored_label};
   ct::trainer<next_token> shifted, by_hand;
   auto const a = shifted.step(shifted.batch(text, text, ct::labels::shift)),

@@ -99,7 +99,7 @@ TEST_CASE("enqueue throws what step throws, and the step does not count") {
   auto batch = t.batch(data.inputs[0], data.labels[0]);
   batch.labels = batch.labels.first(3);
   auto const from_step = sentence([&] { t.step(batch); });
-  CHECK(from_step.find("step: the batch has ") == 0);
+  CHECK(from_step.starts_with("step: the first input of the batch has "));
   CHECK(sentence([&] { (void)t.enqueue(batch); }) == from_step);
   CHECK(t.steps().count() == 0);
 }

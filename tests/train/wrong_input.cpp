@@ -62,9 +62,10 @@ TEST_CASE("arrays of the wrong length or range") {
         "predict: the array of inputs has 15 elements, but must have 16 ([sequences, tokens]); pass an array of that "
         "length");
   auto const one = std::span<std::int32_t const>(a.inputs);
-  CHECK(sentence([&] { t.evaluate(one.first(15), one.first(15)); }) ==
-        "evaluate: the array of inputs has 15 elements, but must have a positive multiple of the micro-batch's 16; pad "
-        "the last micro-batch with any token and ignored labels");
+  CHECK(
+      sentence([&] { t.evaluate(one.first(15), one.first(15)); }) ==
+      "evaluate: the array of inputs has 15 elements, but must have a positive multiple of the micro-batch's 16; pass "
+      "complete micro-batches, the last one padded with any token and ignored labels");
   CHECK(sentence([&] { t.evaluate({}, {}); })
             .starts_with("evaluate: the array of inputs has 0 elements, but must have a positive multiple of the "
                          "micro-batch's 16"));
@@ -93,9 +94,9 @@ TEST_CASE("a corpus that the model does not know") {
                                       ct::causal_lm, ct::micro_batch{.sequences = 1}>>;
   narrow t;
   CHECK(sentence([&] { ct::fit(t, ct::data::text_from(std::string(100, 'x')), {.log = nullptr}); }) ==
-        "the corpus has a vocabulary of 256 tokens, but the model's vocabulary has 97; give the model `.vocabulary = "
-        "256`");
-  CHECK_NOTHROW(ct::detail::check_vocabulary(256, 0)); // no op limits the tokens of the model
+        "fit: the corpus has a vocabulary of 256 tokens, but the model's vocabulary has 97; give the model "
+        "`.vocabulary = 256`");
+  CHECK_NOTHROW(ct::detail::check_vocabulary("fit", 256, 0)); // no op limits the tokens of the model
 }
 
 TEST_CASE("a checkpoint of another configuration names the field") {
@@ -189,7 +190,7 @@ TEST_CASE("gradients are kept until another entry runs") {
   CHECK(t.gradient("norm.bias").size() == 16);
   CHECK(sentence([&] {
           t.gradient("norm.scale");
-        }).find("there is no parameter norm.scale; the parameters are token.weight, ") != std::string::npos);
+        }).find("there is no parameter 'norm.scale'; the parameters are token.weight, ") != std::string::npos);
   t.predict(a.inputs);
   CHECK(sentence([&] { t.gradient("norm.bias"); }).find("read it right after a step") != std::string::npos);
 }

@@ -57,7 +57,7 @@ CONSTRAIN_CALLBACK(on_end)
 #undef CONSTRAIN_CALLBACK
 
 /// Whether `function` can be called with an `argument`, and returns void or a type that converts to bool.
-template <class function, class argument> constexpr bool is_after_step() {
+template <class function, class argument> constexpr bool is_step_callback() {
   if constexpr (std::is_invocable_v<function&, argument>) {
     using result = std::invoke_result_t<function&, argument>;
     return std::is_void_v<result> || std::is_convertible_v<result, bool>;
@@ -70,8 +70,8 @@ enum class after_step { nothing, result, context };
 /// Determines the argument of a callback function. `fit_context&` is tried only if `step_result const&` does not
 /// compile: trying both would instantiate a generic lambda for both argument types.
 template <class function> constexpr after_step argument_after_step() {
-  if constexpr (is_after_step<function, step_result const&>()) return after_step::result;
-  else if constexpr (is_after_step<function, fit_context&>()) return after_step::context;
+  if constexpr (is_step_callback<function, step_result const&>()) return after_step::result;
+  else if constexpr (is_step_callback<function, fit_context&>()) return after_step::context;
   else return after_step::nothing;
 }
 

@@ -24,8 +24,9 @@ public:
   /// Restores the program's handler, unless the program has installed another handler since.
   void restore(handler library_handler);
 
-  // The library's handler calls the next three functions. Whether `install` replaced a handler of the program; false:
-  // the signal had its default action.
+  // The library's handler calls the next three functions.
+
+  /// Whether `install` replaced a handler of the program; false: the signal had its default action.
   bool has_handler() const { return (previous_.sa_flags & SA_SIGINFO) != 0 || previous_.sa_handler != SIG_DFL; }
   /// Calls the program's handler with the arguments of the library's handler.
   void call_handler(siginfo_t* info, void* context) const;

@@ -52,7 +52,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   needs_validation(!options.further_validation.empty(), ".further_validation is evaluated along with .validation");
   check_further_validation(options.further_validation);
   needs_validation(!options.best.empty(), ".best saves the run with the lowest validation loss");
-  needs_validation(!options.evaluate_every.is_never(), ".evaluate_every evaluates");
+  needs_validation(!options.evaluate_every.is_never(), ".evaluate_every says when to evaluate .validation");
   needs_validation(options.patience > 0, ".patience counts evaluations");
   needs_validation(options.plateau > 0, ".plateau counts evaluations");
   if (options.evaluate_every.is_never() && (options.patience > 0 || options.plateau > 0))
@@ -60,7 +60,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                 "the end; set .evaluate_every");
   if (options.directory.empty() && (!options.save_every.is_never() || options.keep_last > 0))
     throw error(
-        "fit: .save_every and .keep_last save the run in .directory, but .directory is empty; name a directory");
+        "fit: .save_every and .keep_last are for saves to .directory, but .directory is empty; name a directory");
   if (options.max_shard_size != bytes{} && options.directory.empty() && options.best.empty())
     throw error("fit: .max_shard_size splits the weights of saved runs, but .directory and .best are empty; name a "
                 "directory");

@@ -48,7 +48,8 @@ public:
 
 private:
   std::FILE* out_;
-  bool terminal_, open_ = false;
+  bool terminal_;     // whether `out_` is a terminal
+  bool open_ = false; // whether the last line printed is a step's line that the next step overwrites
 };
 
 } // namespace constrain::detail

@@ -259,7 +259,7 @@ private:
     if (records_) records_->write(record);
     if (!record.saved) return;
     save(path_to_save(record.step));
-    if (options_.keep_last > 0 && is_rank_0_) series_.keep(options_.keep_last, record.step);
+    if (options_.keep_last > 0 && is_rank_0_) series_.remove_old(options_.keep_last, record.step);
   }
 
   /// Where `.directory` is saved after step `step`.

@@ -7,7 +7,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// A number of bytes as text; exact below 1 KiB.
-[[gnu::cold]] CONSTRAIN_INLINE std::string missing_text(bytes b) {
+[[gnu::cold]] CONSTRAIN_INLINE std::string missing_bytes_text(bytes b) {
   return b >= kibibytes(1) ? bytes_text(b) : counted(b.count(), "byte");
 }
 
@@ -32,10 +32,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     return;
   }
   a.missing = smallest_peak - memory;
-  a.text += concat({"nothing fits: the smallest plan needs ", missing_text(a.missing), " more\n"});
+  a.text += concat({"nothing fits: the smallest plan needs ", missing_bytes_text(a.missing), " more\n"});
   if (sequences > 1) a.text += "- write fewer sequences in a micro-batch, and accumulate<N> for the same batch\n";
   if (largest > memory)
-    a.text += "- the largest parameter and its gradient do not fit: tiling of a layer is not implemented yet; "
+    a.text += "- the largest parameter and its gradient in fp32 do not fit: tiling of a layer is not implemented yet; "
               "parallel::tensor<ranks> divides layers over several devices\n";
   a.text += "- on several devices, parallel::zero<3, ranks> and parallel::tensor<ranks> divide what one device cannot "
             "hold\n"

@@ -33,7 +33,7 @@ void add_run(fingerprint& to, run_options const& run);
 /// options), compiler, and each parameter's name and shape.
 void add_build(fingerprint& to, std::string const& policies, parameter_list const& parameters);
 
-/// Hash of a plan: the op name of each kernel call and the arena offsets of its operands.
+/// A hash of the op names of a plan's kernel calls and the arena offsets of their operands.
 template <class plan> std::uint64_t hash_of_plan(plan const& p) {
   std::string text;
   for (auto const& step : p.steps) {
@@ -93,12 +93,12 @@ fingerprint fingerprint_of_fit(options const& o, data::dataset_pointer const& d,
     event.describe([&](char const* name, std::int64_t value) { values.add(name + suffix, value); });
   };
   describe(" of .evaluate_every", o.evaluate_every), describe(" of .save_every", o.save_every);
-  values.add(".directory", o.directory), values.add(".keep_last", o.keep_last);
+  values.add(".directory", concat({"'", o.directory, "'"})), values.add(".keep_last", o.keep_last);
   values.add(".max_shard_size", o.max_shard_size.count());
-  values.add(".best", o.best), values.add(".load_best", o.load_best);
+  values.add(".best", concat({"'", o.best, "'"})), values.add(".load_best", o.load_best);
   values.add(".patience", o.patience), values.add(".plateau", o.plateau),
       values.add(".plateau_factor", o.plateau_factor);
-  values.add(".tail", static_cast<int>(o.tail));
+  values.add(".tail (0: carry, 1: drop, 2: pad)", static_cast<int>(o.tail));
   return values;
 }
 

@@ -33,7 +33,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   to.add(".loss_scale.initial", scale.initial), to.add(".loss_scale.growth", scale.growth);
   to.add(".loss_scale.backoff", scale.backoff), to.add(".loss_scale.interval", scale.interval);
   to.add(".checked", run.checked), to.add(".deadline", run.deadline);
-  to.add(".reduce", static_cast<int>(run.reduce));
+  to.add(".reduce (0: ordered, 1: fast)", static_cast<int>(run.reduce));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void add_build(fingerprint& to, std::string const& policies,
@@ -68,7 +68,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   if (auto const* const examples = d.to<data::examples>())
     return to.add_hash(concat({"the fingerprint of the ", prefix, "examples"}), examples->fingerprint());
   auto const* const corpus = d.to<data::corpus>();
-  to.add(concat({"the number of tokens of the ", prefix, "corpus"}), corpus == nullptr ? -1 : corpus->size());
+  to.add(concat({"the number of tokens of the ", prefix, prefix.empty() ? "corpus" : "corpus (-1: not set)"}),
+         corpus == nullptr ? -1 : corpus->size());
   to.add_hash(concat({"the fingerprint of the ", prefix, "corpus"}), corpus == nullptr ? 0 : corpus->fingerprint());
 }
 

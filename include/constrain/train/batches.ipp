@@ -15,22 +15,21 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   check_count("batches", "the number of sequences", sequences, 1);
   if (rank < 0 || rank >= ranks)
     throw error({"batches: rank ", rank, " of ", ranks,
-                 " does not exist; give a rank that is at least 0 and below the "
-                 "number of ranks"});
+                 " does not exist; give at least 1 rank, and a rank that is at least 0 and below the number of ranks"});
   auto const wording = samples_.wording();
   if (tail > data::tail::pad)
     throw error({"batches: the tail is ", static_cast<int>(tail), "; give tail::carry, tail::drop or tail::pad"});
   if (tail == data::tail::drop && epoch_size_ < full_batch_size_)
     throw error({"batches: an epoch of the ", wording.name, " has ", counted(epoch_size_, "sample"),
-                 ", but a batch takes ", full_batch_size_, ", so tail::drop would leave none; give ",
+                 ", but a batch takes ", full_batch_size_, ", so tail::drop would drop them all; give ",
                  wording.more_samples, " or use tail::carry"});
   if (tail == data::tail::pad && !samples_.pads())
-    throw error("batches: tail::pad ignores the labels of the padding, but floating-point labels, and labels "
-                "that an op indexes by, cannot be ignored; use tail::carry or tail::drop");
+    throw error("batches: tail::pad ignores the labels of the padding, but the task has floating-point labels, or "
+                "labels that an op indexes by, which cannot be ignored; use tail::carry or tail::drop");
   if (start.epoch < 0 || start.sample < 0 || start.sample >= epoch_size_)
-    throw error({"batches: the run is at sample ", start.sample, " of epoch ", start.epoch, ", but an epoch of ",
-                 wording.this_name, " has ", counted(epoch_size_, "sample"),
-                 "; resume with the data that the run was saved with"});
+    throw error({"batches: the start is sample ", start.sample, " of epoch ", start.epoch,
+                 ", but epochs are numbered from 0, and the samples of ", wording.this_name, " from 0 to ",
+                 epoch_size_ - 1, "; start at one of these, or resume with the data that the run was saved with"});
   if (!samples_.has_labels())
     throw error({"batches: the ", wording.name_has, " no labels, because ", wording.unlabeled, " to learn"});
 }

@@ -154,9 +154,9 @@ template <bytes limit, class task, class... sets> struct checked_estimates {
   static constexpr bool are_sets = sizeof...(sets) >= 1 && sizeof...(sets) <= 64 && (is_set<sets> && ...);
   static constexpr bool is_valid = are_sets && is_task<task>;
   using task_or_none = typename task_or_refusal<task, refusals::cheapest_argument_is_not_a_task>::task;
-  template <bool> struct chosen { using type = estimates<limit, task, sets...>; };
+  template <bool> struct of_sets { using type = estimates<limit, task, sets...>; };
   using of_default = std::type_identity<estimates<limit, task_or_none, policies<>>>;
-  using type = typename std::conditional_t<is_valid, chosen<true>, of_default>::type;
+  using type = typename std::conditional_t<is_valid, of_sets<true>, of_default>::type;
 
   /// The index of the chosen strategy; 0 after an error of this class.
   static constexpr int choose() {

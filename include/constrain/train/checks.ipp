@@ -17,8 +17,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     refuse_number("run_options", ".deadline", number_text(o.deadline) + " seconds", "more than 0 and at most 1e9");
   check_count("run_options", ".cuda_device", o.cuda_device, -1);
   if (o.cuda_stream != nullptr && !on_cuda)
-    throw error("run_options: .cuda_stream is set, but there are no streams on the CPU; leave it null, or write "
-                "device::cuda");
+    throw error(
+        "run_options: .cuda_stream is set, but the device is the CPU, which has no streams; leave it null, or write "
+        "device::cuda");
   check_number("run_options", ".dropout", o.dropout, dropout_setting.range);
   o.schedule.check();
 }

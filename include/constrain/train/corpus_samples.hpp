@@ -29,7 +29,8 @@ namespace detail {
 template <bool takes_tokens, bool labels_tokens> struct corpus_has_batches {
   static_assert(takes_tokens,
                 "batches(corpus): a corpus is one sequence of tokens, but the model takes other inputs; "
-                "pass ct::data::examples({first, second}, labels), or write batch({first, second}, labels)");
+                "pass ct::data::examples(inputs, labels), or write batch(inputs, labels), where several inputs are a "
+                "list: {first, second}");
   static_assert(labels_tokens,
                 "batches(corpus): a corpus labels every token with the next one, but the task has other labels; "
                 "pass ct::data::examples(inputs, labels), or write batch(inputs, labels)");
@@ -41,9 +42,9 @@ template <bool fits> struct corpus_is_evaluated {
                       "labels), or write evaluate(inputs, labels)");
 };
 
-/// Throws `error` if the vocabulary of the corpus (`corpus_vocabulary`) is larger than the model's (`model_vocabulary`;
-/// 0: unknown, and not checked).
-void check_vocabulary(std::int64_t corpus_vocabulary, std::int64_t model_vocabulary);
+/// Throws `error`, which begins with `caller`, if the vocabulary of the corpus (`corpus_vocabulary`) is larger than the
+/// model's (`model_vocabulary`; 0: unknown, and not checked).
+void check_vocabulary(char const* caller, std::int64_t corpus_vocabulary, std::int64_t model_vocabulary);
 
 } // namespace detail
 

@@ -53,10 +53,12 @@ struct corpus_samples {
   }
 };
 
-[[gnu::cold]] CONSTRAIN_INLINE void check_vocabulary(std::int64_t corpus_vocabulary, std::int64_t model_vocabulary) {
+[[gnu::cold]] CONSTRAIN_INLINE void check_vocabulary(char const* caller, std::int64_t corpus_vocabulary,
+                                                     std::int64_t model_vocabulary) {
   if (model_vocabulary > 0 && corpus_vocabulary > model_vocabulary)
-    throw error({"the corpus has a vocabulary of ", corpus_vocabulary, " tokens, but the model's vocabulary has ",
-                 model_vocabulary, "; give the model `.vocabulary = ", corpus_vocabulary, "`"});
+    throw error({caller, ": the corpus has a vocabulary of ", corpus_vocabulary,
+                 " tokens, but the model's vocabulary has ", model_vocabulary,
+                 "; give the model `.vocabulary = ", corpus_vocabulary, "`"});
 }
 
 } // namespace constrain::detail
@@ -65,7 +67,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE sample_set samples_in(data::corpus const& corpus, std::int64_t tokens) {
   sample_set::words const wording{"corpus", "corpus has", "this corpus", "more text",
-                                  "every token of its samples is a prompt token; give a corpus with text"};
+                                  "its samples could only predict prompt tokens or padding; give a corpus with text"};
   auto const size = data::samples(corpus.size(), tokens);
   return {std::make_shared<detail::corpus_samples const>(detail::corpus_samples{corpus, tokens}),
           {wording, size, corpus.fingerprint(), true}};

@@ -9,15 +9,16 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The samples that a trainer or an evaluator reads from a corpus. `trains`: true for training, false for evaluation.
-/// Throws `error` if the corpus is too short or its vocabulary is larger than the model's. Compile-time error if the
-/// task needs other inputs or labels. The unnamed parameters match the overload for examples.
+/// Throws `error` if the corpus is too short, or, with a message that begins with `caller`, if its vocabulary is larger
+/// than the model's. Compile-time error if the task needs other inputs or labels. The unnamed parameter matches the
+/// overload for examples.
 template <class trainer, bool trains>
-sample_set samples_of(char const*, data::corpus const& corpus, char const* = nullptr) {
+sample_set samples_of(char const* caller, data::corpus const& corpus, char const* = nullptr) {
   using entries = typename trainer::entries;
   if constexpr (trains) [[maybe_unused]]
     corpus_has_batches<entries::takes_tokens, entries::labels_tokens> const checked;
   else [[maybe_unused]] corpus_is_evaluated<entries::takes_tokens && entries::labels_tokens> const checked;
-  check_vocabulary(corpus.vocabulary(), entries::vocabulary);
+  check_vocabulary(caller, corpus.vocabulary(), entries::vocabulary);
   return samples_in(corpus, trainer::task::tokens);
 }
 

@@ -43,7 +43,7 @@ public:
   std::optional<evaluation> evaluate(dataset const& d, predicate const& stop) {
     return evaluate(detail::samples_of<evaluator, false>("evaluate", d), stop);
   }
-  /// `evaluate` for `fit`, which has already checked the data.
+  /// `evaluate(d, stop)` for `fit`, which has already checked the data.
   std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
     synchronize();
     ranks_.check_same_work(joint_call::evaluate, samples.size());
@@ -149,8 +149,8 @@ public:
   bool in_any_rank(bool local) const { return agree(world(), joint_call::question, local ? 1 : 0) > 0; }
   /// The communicator of all ranks.
   communicator& world() const { return *ranks_.world; }
-  /// Bytes of the arena up to the last byte written to a buffer, plus step parameters and scratch memory. Without
-  /// `.measure_memory`, which is not checked, the result has no meaning.
+  /// Bytes of the arena up to the last byte written to a buffer, plus step parameters and scratch memory. Meaningful
+  /// only with the option `.measure_memory`; this function does not check the option.
   bytes used_bytes() const {
     synchronize();
     return engine_.used();
@@ -171,12 +171,12 @@ protected:
   /// numbers.
   constrain::step_parameters next_step_parameters() const {
     constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches;
-    constrain::step_parameters n;
-    n.seed = state_.seed, n.step = state_.steps.count();
-    n.updates = state_.steps.count() - state_.skipped;
-    n.samples = task::sequences, n.first_sample = ranks_.data().rank() * micro_batches * task::sequences;
-    n.data = &ranks_.data(), n.zero = &ranks_.zero(), n.tensor = ranks_.tensor.get();
-    return n;
+    constrain::step_parameters p;
+    p.seed = state_.seed, p.step = state_.steps.count();
+    p.updates = state_.steps.count() - state_.skipped;
+    p.samples = task::sequences, p.first_sample = ranks_.data().rank() * micro_batches * task::sequences;
+    p.data = &ranks_.data(), p.zero = &ranks_.zero(), p.tensor = ranks_.tensor.get();
+    return p;
   }
 
   /// The parameters, optimizer states and settings.

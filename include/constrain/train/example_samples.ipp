@@ -49,9 +49,9 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
       auto const array = (kind == port_kind::input ? examples.inputs() : examples.labels())[next_array++];
       auto const elements = static_cast<std::size_t>(port.elements), example_elements = elements / sequences;
       if (elements % sequences != 0)
-        throw error({caller, ": ", name_in_errors(port), " has ", counted(elements, "element"), " for ",
+        throw error({caller, ": ", name_in_errors(port), " has ", counted(elements, "element"), " in a micro-batch of ",
                      counted(sequences, "sequence"),
-                     ", so it cannot be divided into examples; write batch(inputs, labels)"});
+                     ", so it cannot be divided into examples; pass the arrays to batch or evaluate instead"});
       if (array.size() % example_elements != 0)
         throw error({caller, ": ", name_in_errors(port), " has ", counted(array.size(), "element"),
                      ", which is not a multiple of the ", counted(example_elements, "element"),
@@ -70,7 +70,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
     if (auto const size = other.data.size() / other.elements; size != count)
       throw error({caller, ": ", name_in_errors(*first.port), " has ", counted(count, "example"), ", but ",
                    name_in_errors(*other.port), " has ", size, "; pass arrays of the same number of examples"});
-  if (count == 0) throw error({caller, ": there are no examples; pass arrays of at least one"});
+  if (count == 0) throw error({caller, ": there are no examples; pass arrays with at least one"});
   return count;
 }
 
@@ -105,8 +105,8 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
                                                 example_array const& tokens, example_array const& labels) {
   if (!tokens.is_integers() || !labels.is_integers() || tokens.elements != labels.elements)
     throw error({caller, ": the examples are masked, but ", name_in_errors(*labels.port), " has ",
-                 counted(labels.elements, "element"), " for the ", tokens.elements, " of ",
-                 name_in_errors(*tokens.port),
+                 counted(labels.elements, "element"), " of type ", name_of(labels.data.type()), " for the ",
+                 tokens.elements, " of type ", name_of(tokens.data.type()), " of ", name_in_errors(*tokens.port),
                  "; pass the tokens as labels, one integer per token, to an objective that takes them"});
   if (!labels.port->ignorable)
     throw error({caller, ": the examples are masked, so the labels of all tokens that are not masked are ignored, but ",
@@ -114,7 +114,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
   if (tokens.port->limit > 0 && masking.vocabulary > tokens.port->limit)
     throw error({caller, ": the masking has a .vocabulary of ", masking.vocabulary, ", but ",
                  name_in_errors(*tokens.port), " takes tokens below ", tokens.port->limit,
-                 "; give a .vocabulary of at most this number"});
+                 "; give a .vocabulary of at most ", tokens.port->limit});
   auto const token = tokens.data.integers(), label = labels.data.integers();
   for (std::size_t i = 0; i < token.size(); ++i)
     if (label[i] != token[i] && label[i] != ignored_label)

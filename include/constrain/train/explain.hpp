@@ -79,11 +79,11 @@ template <class trainer> std::string explanation(bool programs = false) {
   text += formatted("  %-34s %-10s %-18s %14s\n", "all", "", "", detail::grouped(trainer::parameter_count).c_str());
   text += concat({"\nmemory\n", detail::memory_table(trainer::memory)});
   text += "\narena bytes of each entry\n";
-  auto const end = [&](char const* name, std::int64_t b) {
+  auto const add_entry = [&](char const* name, std::int64_t b) {
     text += formatted("  %-18s %14s bytes\n", name, detail::grouped(b).c_str());
   };
-  end("step", entries::step::where.end), end("evaluate", entries::evaluate::where.end);
-  end("predict", entries::predict::where.end), end("generate", entries::generate::where.end);
+  add_entry("step", entries::step::where.end), add_entry("evaluate", entries::evaluate::where.end);
+  add_entry("predict", entries::predict::where.end), add_entry("generate", entries::generate::where.end);
   text += formatted("\nwork of a step\n  %.3g FLOPs, %.3g bytes moved, %s, %s\n", trainer::flops, trainer::bytes_moved,
                     counted(trainer::kernel_launches, "kernel launch").c_str(),
                     counted(trainer::collectives, "collective").c_str());

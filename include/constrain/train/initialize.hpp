@@ -9,8 +9,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Writes the initial values of a parameter, an optimizer state or a setting. If the tensor is divided over ranks,
 /// writes only the elements that rank `rank` of these ranks stores. `index`: the index of the parameter or setting; for
-/// a state, the index of the state's parameter. An element is a constant plus a normal draw (Philox, Box-Muller; see
-/// device/random.hpp) times a standard deviation; an element of an integer dtype is only the constant. The draw depends
+/// a state, the index of the state's parameter. An element is a constant plus a standard deviation times a normal draw
+/// (Philox, Box-Muller; see device/random.hpp); an element of an integer dtype is only the constant. The draw depends
 /// only on the seed, `index` and the position of the element in the full tensor, counted through all iterations of a
 /// repeat (a loop of the model).
 void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory, int rank = 0);

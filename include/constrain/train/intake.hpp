@@ -44,7 +44,7 @@ public:
   batch_copier(char const* caller, arena& memory) : caller_(caller), memory_(memory) {}
 
   /// Copies an array, if a node reads it. Throws `error` if an integer is out of the port's range. Returns the number
-  /// of integer labels that are not `ignored_label`; for floating-point labels and inputs, the number of elements.
+  /// of integer labels that are not `ignored_label`; for inputs and for floating-point labels, the number of elements.
   std::int64_t operator()(plan_port const& to, array_view from) const;
   /// Copies arrays to all ports of `kind`. Returns the result for the first of these ports.
   std::int64_t operator()(plan_ports to, port_kind kind, array_list const& from) const;

@@ -80,9 +80,9 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
   char const* const advice = "; take the batch from this trainer's `batches` or `batch`";
   auto const first_size = [](array_list const& arrays) { return static_cast<std::int64_t>(arrays[0].size()); };
   if (first_size(inputs) != elements[0] || first_size(labels) != elements[1])
-    throw error({"step: the batch has ", counted(first_size(inputs), "input"), " and ",
-                 counted(first_size(labels), "label"), ", but this trainer takes ", elements[0], " and ", elements[1],
-                 advice});
+    throw error({"step: the first input of the batch has ", counted(first_size(inputs), "element"),
+                 " and the first label ", first_size(labels), ", but this trainer takes ", elements[0], " and ",
+                 elements[1], advice});
   if (!fits || inputs.size() != next_array[0] || labels.size() != next_array[1])
     throw error({"step: the batch's arrays do not have the number, types and lengths that this trainer takes", advice});
   if (b.sequence != 0 && b.sequence != needed.tokens)

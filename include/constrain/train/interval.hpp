@@ -53,8 +53,8 @@ public:
   /// Calls f(name, value) for each value of the interval, so that ranks can compare their intervals. `name`: what the
   /// value is, a string literal.
   template <class function> constexpr void describe(function const& f) const {
-    f("the kind", is_fraction_ ? 1 : 0), f("the number of steps", steps_), f("the numerator", fraction_.numerator),
-        f("the denominator", fraction_.denominator);
+    f("the unit (0: steps, 1: part of the run)", is_fraction_ ? 1 : 0), f("the number of steps", steps_),
+        f("the numerator", fraction_.numerator), f("the denominator", fraction_.denominator);
   }
 
 private:

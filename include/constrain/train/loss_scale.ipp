@@ -14,11 +14,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
              steps = tensors.setting(loss_scale_steps_setting.name) + 1;
   bool const grows = !skipped && steps >= static_cast<double>(o.interval);
   auto const multiply = [&](double factor) {
-    tensors.put(loss_scale_setting.name, std::clamp(scale * factor, smallest_loss_scale, largest_loss_scale));
+    tensors.set_unchecked(loss_scale_setting.name, std::clamp(scale * factor, smallest_loss_scale, largest_loss_scale));
   };
   if (skipped) multiply(o.backoff);
   if (grows) multiply(o.growth);
-  tensors.put(loss_scale_steps_setting.name, skipped || grows ? 0 : steps);
+  tensors.set_unchecked(loss_scale_steps_setting.name, skipped || grows ? 0 : steps);
   return scale;
 }
 

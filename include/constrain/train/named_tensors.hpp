@@ -32,8 +32,9 @@ public:
   /// Collective over `world`: throws on all ranks if they pass different values.
   void set(std::string_view name, double x, communicator& world) const;
 
-  /// `set` without the checks of `x`, for values that the trainer computes. All ranks must pass the same value.
-  void put(std::string_view name, double x) const;
+  /// `set` without the checks of `x`, for values that the trainer computes. All ranks must pass the same value. Throws
+  /// `error` if the model has no such setting.
+  void set_unchecked(std::string_view name, double x) const;
 
 private:
   /// The arena offset of a setting; `call`: the first word of the error. Throws `error` if the model has no such

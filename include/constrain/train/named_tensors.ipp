@@ -41,7 +41,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     auto const& info = list_.parameters[i];
     append_name(names, list_.name(i));
     if (list_.name(i) != name) continue;
-    if (!is_trainable(info.role)) throw error({"gradient: ", name, " is frozen and has no gradient; unfreeze it"});
+    if (!is_trainable(info.role))
+      throw error({"gradient: ", name,
+                   " is frozen and has no gradient; leave out the policy that freezes it (ct::freeze, ct::train_only), "
+                   "or let the model give it a role other than ct::role::frozen"});
     if (info.gradient_offset < 0)
       throw error({"gradient: the gradient of ", name,
                    " is not kept after its update in the backward pass; to read it, train without "
@@ -50,7 +53,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
       throw error({"gradient: the gradient of ", name, " is not available now; read it right after a step"});
     return tensor_view(*memory_, info.gradient(), group_).multiplied_by(loss_scale);
   }
-  throw error({"gradient: there is no parameter ", name, "; the parameters are ", names});
+  throw error({"gradient: there is no parameter '", name, "'; the parameters are ", names});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE tensor_view named_tensors::state(std::string_view parameter,
@@ -61,7 +64,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     append_name(names, list_.name(i));
     is_known = is_known || list_.name(i) == parameter;
   }
-  if (!is_known) throw error({"state: there is no parameter ", parameter, "; the parameters are ", names});
+  if (!is_known) throw error({"state: there is no parameter '", parameter, "'; the parameters are ", names});
   names.clear();
   for (int i = 0; i < list_.states_size; ++i) {
     auto const& state = list_.states[i];
@@ -69,7 +72,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (list_.name(state) == name) return tensor_view(*memory_, state, group_);
     append_name(names, list_.name(state));
   }
-  throw error({"state: ", parameter, " has no optimizer state ", name, "; its states: ", list_or_none(names)});
+  throw error({"state: ", parameter, " has no optimizer state '", name, "'; its states: ", list_or_none(names)});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t named_tensors::offset_of_setting(std::string_view name,
@@ -79,7 +82,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     if (list_.name(list_.settings[i]) == name) return list_.settings[i].offset;
     append_name(names, list_.name(list_.settings[i]));
   }
-  throw error({call, ": the model has no setting ", name, "; its settings: ", list_or_none(names)});
+  throw error({call, ": the model has no setting '", name, "'; its settings: ", list_or_none(names)});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE double named_tensors::setting(std::string_view name) const {
@@ -98,10 +101,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     value.add(concat({"the setting ", name}), x);
     check_ranks_agree(world, joint_call::set, value);
   }
-  put(name, x);
+  set_unchecked(name, x);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void named_tensors::put(std::string_view name, double x) const {
+[[gnu::cold]] CONSTRAIN_INLINE void named_tensors::set_unchecked(std::string_view name, double x) const {
   memory_->write(offset_of_setting(name, "set"), &x, sizeof x);
 }
 

@@ -201,9 +201,9 @@ template <class real> [[gnu::cold]] std::size_t first_not_finite(plan_port const
                                                        std::string const& position) {
   if (!is_finite(value))
     return concat({" is not finite at ", position, "; pass finite numbers, for example 0 where a value is missing"});
-  return concat({" is ", number_text(value), " at ", position, ", but ", name_of(port.view.type), " holds at most ",
-                 number_text(range_of(port).maximum),
-                 "; pass smaller numbers, for example divided by their standard deviation"});
+  return concat({" is ", number_text(value), " at ", position, ", but ", name_of(port.view.type),
+                 " holds only magnitudes up to ", number_text(range_of(port).maximum),
+                 "; pass smaller magnitudes, for example numbers divided by their standard deviation"});
 }
 
 /// Throws `error` unless all numbers are finite, and stay finite when converted to the port's type.
@@ -262,10 +262,10 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* caller, plan_ports po
                                                            std::size_t batches) {
   auto const needed = batches * static_cast<std::size_t>(port.elements);
   bool const plain_label = is_plain(port) && port.kind == port_kind::label;
-  throw error({"evaluate: ", plain_label ? "the array of labels" : name_in_errors(port), " has ",
-               counted(size, "element"), ", but must have ", needed, " for the inputs' ",
-               counted(batches, "micro-batch"), "; pass ", needed,
-               plain_label ? concat({", with ", ignored_label, " where an input has no label"}) : ""});
+  throw error(
+      {"evaluate: ", plain_label ? "the array of labels" : name_in_errors(port), " has ", counted(size, "element"),
+       ", but must have ", needed, " for the inputs' ", counted(batches, "micro-batch"), "; pass ", needed,
+       plain_label && port.ignorable ? concat({", with ", ignored_label, " where an input has no label"}) : ""});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::size_t count_batches(plan_ports ports, array_list const& inputs,
@@ -280,13 +280,13 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* caller, plan_ports po
     if (batches == 0) {
       batches = size / micro_batch_elements;
       if (batches != 0 && size % micro_batch_elements == 0) continue;
-      if (is_plain(port))
-        throw error({"evaluate: the array of inputs has ", counted(size, "element"),
-                     ", but must have a positive multiple of the micro-batch's ", micro_batch_elements,
-                     "; pad the last micro-batch with any token and ignored labels"});
-      throw error({"evaluate: ", name_in_errors(port), " has ", counted(size, "element"),
-                   ", but must have a positive multiple of the micro-batch's ", micro_batch_elements,
-                   "; pass complete micro-batches"});
+      bool const pads = is_plain(port) && std::all_of(ports.begin(), ports.end(), [](plan_port const& p) {
+                          return p.kind != port_kind::label || p.ignorable;
+                        });
+      throw error({"evaluate: ", is_plain(port) ? "the array of inputs" : name_in_errors(port), " has ",
+                   counted(size, "element"), ", but must have a positive multiple of the micro-batch's ",
+                   micro_batch_elements, "; pass complete micro-batches",
+                   pads ? ", the last one padded with any token and ignored labels" : ""});
     }
     if (size != batches * micro_batch_elements) refuse_count(port, size, batches);
   }
@@ -303,7 +303,7 @@ CONSTRAIN_INLINE void check_shifted(char const* caller, std::span<std::int32_t c
     if ((i + 1) % sequence_length != 0 && inputs[i] != inputs[i + 1] && is_valid(i) && is_valid(i + 1))
       throw error({caller,
                    ": the labels equal the inputs, so the model would learn to repeat each token; pass the token "
-                   "after each input as its label, or write ct::labels::shift as the third argument"});
+                   "after each input as its label, or pass ct::labels::shift after the labels"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_shiftable(char const* caller, plan_ports ports) {
@@ -315,8 +315,8 @@ CONSTRAIN_INLINE void check_shifted(char const* caller, std::span<std::int32_t c
 }
 
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_shift(char const* caller) {
-  throw error({caller, ": ct::labels::shift is for labels that are the next tokens, as for ct::causal_lm; leave it out "
-                       "for another objective"});
+  throw error({caller, ": ct::labels::shift is for labels that are the next tokens of the model's only input, as for "
+                       "ct::causal_lm; leave it out, and pass the labels that the objective takes"});
 }
 
 CONSTRAIN_INLINE std::vector<std::int32_t> shifted(std::span<std::int32_t const> labels, std::int64_t tokens) {

@@ -2,6 +2,7 @@
 
 #include "constrain/base/checked_unique_ptr.hpp"
 #include "constrain/base/error.hpp"
+#include "constrain/base/number_check.hpp"
 #include "constrain/comm/agreement.hpp"
 #include "constrain/comm/communicator.hpp"
 #include "constrain/policy/parallel.hpp"
@@ -67,8 +68,8 @@ template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadl
     r.world = std::make_unique<mpi>(is_valid ? deadline : 1800);
     agreed(*r.world, joint_call::construction, [&] {
       if (!is_valid)
-        throw error(
-            {"run_options: .deadline is ", std::to_string(deadline), " seconds; give more than 0 and at most 1e9"});
+        throw error({"run_options: .deadline is ", detail::number_text(deadline),
+                     " seconds; give more than 0 and at most 1e9"});
     });
     detail::form_groups(r, p);
   }

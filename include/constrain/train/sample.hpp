@@ -20,7 +20,7 @@ struct generate_options {
 /// The compile-time error for generating with a model that cannot generate tokens.
 template <bool takes_tokens, bool per_token> struct generates_tokens {
   static_assert(takes_tokens,
-                "generate: the inputs of the model are not a single array of tokens; use predict({first, second})");
+                "generate: the inputs of the model are not a single array of tokens; use predict(inputs)");
   static_assert(per_token, "generate: the model gives no logits per token; use predict(inputs)");
 };
 

@@ -21,7 +21,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                                                                 {clip_norm_setting.name, run.clip_norm},
                                                                 {loss_scale_setting.name, run.loss_scale.initial}};
   for (auto const& [name, x] : initial_values)
-    if (tensors.has_setting(name)) tensors.put(name, x);
+    if (tensors.has_setting(name)) tensors.set_unchecked(name, x);
 }
 
 } // namespace constrain::detail

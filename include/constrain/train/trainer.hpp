@@ -79,8 +79,9 @@ public:
   /// Runs one optimizer step: `enqueue` and `wait`. A non-finite gradient is not an error: see `step_result::skipped`.
   /// Throws `error`, with the weights and states unchanged, for a batch of the wrong shape, for one whose `batch_range`
   /// has advanced or ended, for a token or label out of range, if the schedule's factor is negative or not finite or
-  /// makes the learning rate infinite, if ranks have different data sets, or if no rank has a valid label. With
-  /// `.checked`, also throws if the check of a kernel call fails; by then, weights and states may have changed.
+  /// makes the learning rate infinite, if ranks have different data sets, if the ranks of a tensor group have different
+  /// batches, or if no rank has a valid label. With `.checked`, also throws if the check of a kernel call fails; by
+  /// then, weights and states may have changed.
   [[gnu::cold]] step_result step(constrain::batch const& b) try { return start_step(b).wait(); } catch (...) {
     rethrow_or_end_job(world(), joint_call::step);
   }
@@ -89,8 +90,8 @@ public:
   /// `enqueue` copies the batch's arrays to pinned memory, enqueues all work and returns while the device still works;
   /// on the CPU, it runs the whole step. Up to two steps can be in flight: a third call first waits for the oldest,
   /// whose ticket keeps the result. With precision::fp16 and with `.checked`, every call first waits for all earlier
-  /// steps: the loss scale depends on their results. On several devices, every call waits for its own step. All calls
-  /// that read or change tensors or settings, such as `save`, `evaluate` and `set`, and `state` wait for the enqueued
+  /// steps: the loss scale depends on their results. On several devices, every call waits for its own step. `state`,
+  /// and all calls that read or change tensors or settings, such as `save`, `evaluate` and `set`, wait for the enqueued
   /// steps; `steps`, `learning_rate`, `scale_learning_rate` and `batches` do not wait, and count the enqueued steps as
   /// done. The arrays of the batch may change as soon as `enqueue` returns. Throws `error` as `step` does for a bad
   /// batch, and if a CUDA call fails; `step_ticket::wait`, or the next call that waits, throws an error of the device.

@@ -165,8 +165,7 @@ TEST_CASE("a config.json that contradicts the BERT is refused") {
             .starts_with("its tie_word_embeddings is false, the trainer's is true;"));
   CHECK(of_masked_lm("\"id2label\"", "\"other\"").empty());
   CHECK(of_masked_lm("\"hidden_size\": 8,", "")
-            .ends_with("has no hidden_size; use the file that was saved with the "
-                       "weights"));
+            .ends_with("has no value for 'hidden_size'; use the file that was saved with the weights"));
   CHECK_FALSE(of_masked_lm("\"is_decoder\": false", "\"is_decoder\": 1").empty());
 }
 

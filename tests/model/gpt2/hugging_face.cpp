@@ -161,7 +161,7 @@ TEST_CASE("weights of another model are refused, and nothing changes") {
     ct::trainer<task> t;
     CHECK(sentence([&] { t.load_pretrained(directory.path.string()); }) ==
           "the configuration '" + directory / "config.json" +
-              "' has no n_layer; use the file that was saved with the weights");
+              "' has no value for 'n_layer'; use the file that was saved with the weights");
     CHECK(sentence([&] { t.load_pretrained(std::string("a\0b", 3)); }).find("has a NUL byte") != std::string::npos);
   }
 

@@ -148,7 +148,7 @@ TEST_CASE("a skipped step changes no average; wrong values are refused") {
                     doctest::Contains("averaged: .decay is 1"));
   CHECK_THROWS_WITH(averaged<ct::optimizer::adamw>(hyper{.base = {.beta1 = 2}}), doctest::Contains(".beta1 is 2"));
   CHECK_THROWS_WITH(t.state("token.weight", "mean"),
-                    "state: token.weight has no optimizer state mean; its states: exp_avg, exp_avg_sq, average");
+                    "state: token.weight has no optimizer state 'mean'; its states: exp_avg, exp_avg_sq, average");
   CHECK_THROWS_WITH(t.state("token.wieght", "exp_avg"),
-                    doctest::Contains("state: there is no parameter token.wieght; the parameters are "));
+                    doctest::Contains("state: there is no parameter 'token.wieght'; the parameters are "));
 }

@@ -37,8 +37,8 @@ TEST_CASE("best and records within what a checkpoint replaces or keep_last remov
   };
   auto const in_series = [&](std::string const& option, std::string const& path) {
     return "fit: ." + option + " '" + scratch / path +
-           "' is in a saved run in .directory, and .keep_last removes old saved runs; choose a directory outside of "
-           ".directory";
+           "' is, or is in, a saved run in .directory, and .keep_last removes old saved runs; choose a directory "
+           "outside of .directory";
   };
   for (auto const* path : {"run/step-1", "run/step-4", "run/step-4/", "run/./step-10", "latest/step-1",
                            "latest/../run//step-1", "run/step-4/deep/er", "run/four", "run/four/best"}) {
@@ -61,14 +61,14 @@ TEST_CASE("best and records within what a checkpoint replaces or keep_last remov
     CHECK(said(0, "", path) == "fit: .records" + rest);
   }
   CHECK(said(0, "best", "records").empty());
-  auto const holds = [&](std::string const& best, std::string const& other) {
-    return "fit: .best '" + scratch / best + "' is, or contains, '" + scratch / other +
-           "', which a save to .best would delete; choose a separate directory";
+  auto const holds = [&](std::string const& best, std::string const& option, std::string const& other) {
+    return "fit: .best '" + scratch / best + "' is, or contains, " + option + " '" + scratch / other +
+           "', which a save to .best would delete; choose a directory outside of .best";
   };
-  CHECK(said(2, "run") == holds("run", "run"));
-  CHECK(said(2, "latest") == holds("latest", "run"));
-  CHECK(said(0, "best", "best/records") == holds("best", "best/records"));
-  CHECK(said(2, "best", "best") == holds("best", "best"));
+  CHECK(said(2, "run") == holds("run", ".directory", "run"));
+  CHECK(said(2, "latest") == holds("latest", ".directory", "run"));
+  CHECK(said(0, "best", "best/records") == holds("best", ".records", "best/records"));
+  CHECK(said(2, "best", "best") == holds("best", ".records", "best"));
 }
 
 TEST_CASE("fit: best in its own series is refused at the start; beside it, it is kept and comes back") {

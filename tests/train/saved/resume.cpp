@@ -58,7 +58,7 @@ TEST_CASE("resume: all ranks load the newest saved run that all have") {
     CHECK(rank.loaded == std::vector<std::string>{"step-4"});
     CHECK(rank.said == "");
     CHECK(rank.log.find("not every rank has '") == 0);
-    CHECK(rank.log.find("an older saved run is loaded\n") != std::string::npos);
+    CHECK(rank.log.find("an older saved run is tried\n") != std::string::npos);
   }
 }
 
@@ -69,9 +69,9 @@ TEST_CASE("resume: an older saved run replaces one that cannot be loaded") {
     CHECK(rank.found);
     CHECK(rank.loaded == std::vector<std::string>{"step-9", "step-4"});
   }
-  CHECK(ranks[1].log == "'step-9' is damaged; the next older saved run is loaded\n");
+  CHECK(ranks[1].log == "'step-9' is damaged; the next older saved run is tried\n");
   CHECK(ranks[0].log ==
-        ranks[1].log + "not every rank has '" + scratch / "0/step-7" + "'; an older saved run is loaded\n");
+        ranks[1].log + "not every rank has '" + scratch / "0/step-7" + "'; an older saved run is tried\n");
 }
 
 TEST_CASE("resume: if no saved run of all ranks can be loaded, the last error is thrown") {

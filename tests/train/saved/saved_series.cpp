@@ -35,7 +35,7 @@ void save_steps(temporary_directory const& scratch, steps const& all) {
 
 steps kept(temporary_directory const& scratch, std::int64_t count, std::int64_t last) {
   ct::saved_series const series(scratch / "run");
-  series.keep(count, last);
+  series.remove_old(count, last);
   return series.steps();
 }
 

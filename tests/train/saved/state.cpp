@@ -107,8 +107,8 @@ TEST_CASE("a place beyond the corpus is told before the first step") {
   save_with(saved, directory / "changed", {{"sample", "49"}});
   t.load(directory / "changed");
   CHECK(sentence([&] { t.batches(corpus); }) ==
-        "batches: the run is at sample 49 of epoch 0, but an epoch of this corpus has 49 samples; resume with the "
-        "data that the run was saved with");
+        "batches: the start is sample 49 of epoch 0, but epochs are numbered from 0, and the samples of this "
+        "corpus from 0 to 48; start at one of these, or resume with the data that the run was saved with");
   CHECK(t.state().position.sample == 49);
   CHECK(t.steps() == 1);
 }

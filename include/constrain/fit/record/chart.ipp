@@ -94,7 +94,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (auto const& mark : marks)
     if (mark.x >= low_x && mark.x <= high_x)
       add("<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", mark.style, x_position(mark.x), top, bottom);
-  double legend = 200;
+  double legend_x = 200;
   for (auto const& line : lines) {
     if (line.points.empty()) continue;
     add("<path class=\"line %s\" d=\"", line.style);
@@ -103,9 +103,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
       add("%c%.1f %.1f", std::exchange(command, 'L'), x_position(x), y_position(y));
     svg += "\"/>\n";
     if (lines.size() == 1) continue; // a single line needs no legend
-    add("<text class=\"legend %s\" x=\"%.1f\" y=\"16\">", line.style, legend);
+    add("<text class=\"legend %s\" x=\"%.1f\" y=\"16\">", line.style, legend_x);
     svg += concat({line.name, "</text>\n"});
-    legend += 8.0 * static_cast<double>(line.name.size()) + 16;
+    legend_x += 8.0 * static_cast<double>(line.name.size()) + 16;
   }
   add("<path class=\"axis\" d=\"M%.1f %.1fV%.1fH%.1f\"/>\n", left, top, bottom, right);
   return concat({svg, "</svg>\n"});

@@ -22,13 +22,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     auto const name = name_inside(path, directory);
     if (keep_last <= 0 && name) throw refuse("is, or is in, .directory, which every save replaces");
     if (keep_last > 0 && name && saved_series::step_of(*name))
-      throw refuse("is in a saved run in .directory, and .keep_last removes old saved runs");
+      throw refuse("is, or is in, a saved run in .directory, and .keep_last removes old saved runs");
   };
   check("best", best), check("records", records);
-  for (auto const& other : {directory, records})
-    if (name_inside(other, best))
-      throw error({"fit: .best '", best, "' is, or contains, '", other,
-                   "', which a save to .best would delete; choose a separate directory"});
+  for (auto const* other : {&directory, &records})
+    if (name_inside(*other, best))
+      throw error({"fit: .best '", best, "' is, or contains, ", other == &directory ? ".directory" : ".records", " '",
+                   *other, "', which a save to .best would delete; choose a directory outside of .best"});
 }
 
 } // namespace constrain::detail

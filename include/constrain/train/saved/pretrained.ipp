@@ -72,7 +72,8 @@ struct configuration_check {
   auto const saved = io::json::parse(text, file);
   for (auto const& name : format.required_keys)
     if (auto const member = saved.find(name); !member || member->is_null())
-      throw error({"the configuration '", file, "' has no ", name, "; use the file that was saved with the weights"});
+      throw error({"the configuration '", file, "' has no value for '", name,
+                   "'; use the file that was saved with the weights"});
   if (format.normalize == nullptr) return check.members(saved, io::json::parse(format.configuration));
   auto const normalized = io::json::parse(format.normalized),
              normalized_saved = io::json::parse(format.normalize(saved));
@@ -185,7 +186,7 @@ struct opened_weights {
          !std::equal(copy->bytes.begin(), copy->bytes.end(), loaded->bytes.begin(), loaded->bytes.end())))
       throw error(
           {"the weights '", path, "' have a '", copy->name, "' that differs from '", loaded->name,
-           "', but the model ties them: it has one tensor for both; load them into a model that does not tie them"});
+           "', but the model ties these two: it has one tensor for both; load the weights into a model that does not"});
   }
 }
 

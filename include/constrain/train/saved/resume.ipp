@@ -83,14 +83,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (run.step < 0) detail::throw_found_by_some(world, series, remaining);
   for (;;) {
     if (run.skipped >= 0 && log != nullptr)
-      std::fprintf(log, "not every rank has '%s'; an older saved run is loaded\n", series.path(run.skipped).c_str());
+      std::fprintf(log, "not every rank has '%s'; an older saved run is tried\n", series.path(run.skipped).c_str());
     auto const next = detail::next_common(world, remaining);
     try {
       load(series.path(run.step));
       return true;
     } catch (error const& e) {
       if (next.step < 0) throw;
-      if (log != nullptr) std::fprintf(log, "%s; the next older saved run is loaded\n", e.what());
+      if (log != nullptr) std::fprintf(log, "%s; the next older saved run is tried\n", e.what());
     }
     run = next;
   }

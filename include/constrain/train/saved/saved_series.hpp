@@ -32,7 +32,7 @@ public:
   /// is not saved. Neither counts nor removes a saved run whose manifest cannot be read, or that is a link, belongs to
   /// another user, or was copied or moved here (see io/directory_mark.hpp). Removes, without counting, a saved run that
   /// has no manifest: its removal was interrupted. Ignores an `error` that a removal throws.
-  [[gnu::cold]] void keep(std::int64_t count, std::int64_t last) const;
+  [[gnu::cold]] void remove_old(std::int64_t count, std::int64_t last) const;
 
 private:
   static std::string name(std::int64_t step) { return concat({"step-", step}); }

@@ -38,7 +38,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   return saved_steps;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void saved_series::keep(std::int64_t count, std::int64_t last) const {
+[[gnu::cold]] CONSTRAIN_INLINE void saved_series::remove_old(std::int64_t count, std::int64_t last) const {
   io::detail::directory_handle const parent(directory_);
   if (!parent) return;
   io::detail::directory_handle const newest(parent, name(last)); // its owner is the user who saves the current run
