@@ -30,45 +30,39 @@ constexpr std::int64_t equal_part(std::int64_t extent, std::int64_t maximum, std
   return ((extent - 1) / parts / multiple + 1) * multiple;
 }
 
-/// Prefetches into the L2 cache the rows of B that are needed next, while the current rows are multiplied.
-struct gemm_prefetch {
-  char const* row = nullptr;                        // the current row
-  std::int64_t rows = 0, stride = 0, row_bytes = 0; // rows left; bytes from one row to the next; bytes to fetch per row
-  std::int64_t lines_per_fetch = 0, offset = 0;     // cache lines per call to `fetch`; bytes of `row` already fetched
-
-  static constexpr std::int64_t line = 64; // bytes of a cache line
-  /// Spreads all cache lines over `calls` calls to `fetch`.
-  void spread_over(std::int64_t calls) { lines_per_fetch = rows * ((row_bytes - 1) / line + 1) / calls + 1; }
-  /// Prefetches the next cache lines.
-  void fetch() {
-    for (std::int64_t i = 0; i < lines_per_fetch && rows > 0; ++i) {
-      __builtin_prefetch(row + offset, 0, 2);
-      if ((offset += line) >= row_bytes) offset = 0, row += stride, --rows;
-    }
-  }
+/// A block of B, as micro-kernels read it: panels of `blocking::columns` columns, panel_stride elements apart. In a panel,
+/// rows of packed elements are `stride` elements apart. If `unpacked` is not null, panels are not packed yet: the first
+/// micro-kernel that reads a panel packs it to `to_pack`, which is where `panel` points to.
+template <class packed, class stored> struct gemm_block_of_b {
+  packed const* panel;
+  std::int64_t stride, panel_stride;
+  stored const* unpacked = nullptr; // B[p][j] is at unpacked[p * unpacked_stride + j]
+  std::int64_t unpacked_stride = 0;
+  packed* to_pack = nullptr;
 };
 
 /// c = alpha a b + beta c for the rows of C that belong to the panels [begin, end) of A. c: the row of C that belongs
-/// to the first row of panel 0. a: packed panels (`gemm_pack`) of `depth` packed elements along k. b: panels that are
-/// panel_stride elements apart; in a panel, the `depth` rows are b_stride elements apart. Calls `prefetch.fetch` once
-/// per micro-tile.
-template <class packed, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
+/// to the first row of panel 0. a: packed panels (`gemm_pack`) of `depth` packed elements along k. The call with
+/// panel 0 of A is the first one for a block of B.
+template <class packed, class b_type, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
 void gemm_panels(gemm_panel_split const& panels, std::int64_t begin, std::int64_t end, std::int64_t columns,
-                 std::int64_t depth, packed const* a, packed const* b, std::int64_t b_stride, std::int64_t panel_stride,
+                 std::int64_t depth, packed const* a, gemm_block_of_b<packed, b_type> const& b,
                  gemm_scales<real> const& scales, c_type* c, std::int64_t ldc, gemm_prefetch& prefetch) {
-  for (std::int64_t j = 0; j < columns; j += blocking::columns, b += panel_stride)
+  for (std::int64_t j = 0, offset = 0; j < columns; j += blocking::columns, offset += b.panel_stride)
     for (std::int64_t panel = begin; panel < end; ++panel) {
       auto const row = panels.begin(panel), height = panels.begin(panel + 1) - row;
       auto const width = std::min<std::int64_t>(columns - j, blocking::columns);
-      auto const* const panel_a = a + panel * blocking::rows * depth;
-      c_type* const c_tile = c + row * ldc + j;
-      prefetch.fetch();
-      if constexpr (std::is_same_v<c_type, real>)
-        if (width == blocking::columns) {
-          gemm_rows(height, depth, panel_a, b, b_stride, scales, c_tile, ldc);
-          continue;
-        }
-      gemm_edge(height, width, depth, panel_a, b, b_stride, scales, c_tile, ldc);
+      auto const multiply = [&](auto const& rows_of_b) {
+        auto const* const panel_a = a + panel * blocking::rows * depth;
+        c_type* const c_tile = c + row * ldc + j;
+        if constexpr (std::is_same_v<c_type, real>)
+          if (width == blocking::columns)
+            return gemm_rows(height, depth, panel_a, rows_of_b, scales, c_tile, ldc, prefetch);
+        gemm_edge(height, width, depth, panel_a, rows_of_b, scales, c_tile, ldc, prefetch);
+      };
+      if (panel == 0 && b.unpacked != nullptr)
+        multiply(gemm_unpacked_rows<packed, b_type>{b.unpacked + j, b.unpacked_stride, b.to_pack + offset});
+      else multiply(gemm_packed_rows<packed>{b.panel + offset, b.stride});
     }
 }
 
@@ -113,24 +107,23 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
       for (std::int64_t j = 0; j < columns; j += blocking::tile_columns) {
         auto const width = std::min<std::int64_t>(blocking::tile_columns, columns - j);
         auto const panels_of_b = gemm_panel_split::of_height(width, blocking::columns);
-        bool const in_place = can_read_in_place && width % blocking::columns == 0;
-        packed const* b_source = packed_b;
-        if constexpr (std::is_same_v<b_type, packed>)
-          if (in_place) b_source = b + p * ldb + j;
+        bool const complete = width % blocking::columns == 0;
+        gemm_block_of_b<packed, b_type> block = {packed_b, blocking::columns, blocking::columns * depth};
         if (b_transposed == transpose::yes)
           gemm_pack<blocking::columns, false>(b + j * ldb + p, ldb, width, length, panels_of_b, packed_b);
-        else if (!in_place)
-          gemm_pack<blocking::columns, true>(b + p * ldb + j, ldb, width, length, panels_of_b, packed_b);
+        else if (can_read_in_place && complete) {
+          if constexpr (std::is_same_v<b_type, packed>) block = {b + p * ldb + j, ldb, blocking::columns};
+        } else if (complete && length % elements_of<packed> == 0 && can_pack(panels_of_a.begin(1), blocking::rows))
+          block.unpacked = b + p * ldb + j, block.unpacked_stride = ldb, block.to_pack = packed_b;
+        else gemm_pack<blocking::columns, true>(b + p * ldb + j, ldb, width, length, panels_of_b, packed_b);
         gemm_prefetch prefetch = j + width < columns ? prefetch_of_b(p, j + width)
                                  : p + length < k    ? prefetch_of_b(p + length, 0)
                                                      : gemm_prefetch{};
-        prefetch.spread_over(panels_of_a.count * panels_of_b.count);
+        prefetch.spread_over(panels_of_a.count * panels_of_b.count * ((depth - 1) / gemm_prefetch::interval + 1));
         gemm_scales<real> const scales = {alpha, p == 0 ? beta : real{1}};
         for (std::int64_t i = 0; i < panels_of_a.count; i += blocking::block_panels)
           gemm_panels(panels_of_a, i, std::min(i + blocking::block_panels, panels_of_a.count), width, depth, packed_a,
-                      b_source, in_place ? ldb : blocking::columns,
-                      in_place ? blocking::columns : blocking::columns * depth, scales, c + first_row * ldc + j, ldc,
-                      prefetch);
+                      block, scales, c + first_row * ldc + j, ldc, prefetch);
       }
       p += length;
     } while (p < k);

@@ -2,6 +2,8 @@
 
 #include "constrain/base/dtype.hpp"
 #include "constrain/device/cpu/gemm_pack.hpp"
+#include "constrain/device/cpu/gemm_prefetch.hpp"
+#include "constrain/device/cpu/gemm_rows_of_b.hpp"
 #include "constrain/device/cpu/parallel.hpp"
 #include "constrain/device/cpu/vector.hpp"
 
@@ -69,13 +71,15 @@ template <class vector, class real>
 }
 
 /// The micro-kernel: c = alpha a b + beta c for the first `rows` of a micro-tile of sizeof...(row) rows; c is not read
-/// if beta is 0. a: [depth, blocking::rows], packed; b: [depth, blocking::columns], with rows b_stride elements apart.
-/// The function is not inlined, and of all vectors, only sums and operands are live in its loop, since one more would
+/// if beta is 0. a: [depth, blocking::rows], packed; b: [depth, blocking::columns], as `gemm_packed_rows` or
+/// `gemm_unpacked_rows`. Calls `prefetch.fetch` for every `gemm_prefetch::interval` rows of b: more cache lines at a time
+/// would have to wait for each other. The function is not inlined, and of all vectors, only sums and operands are live in its loop, since one more would
 /// spill a register.
-template <class packed, class real = sum_of<packed>, class blocking = gemm_blocking<packed>, std::size_t... row>
-[[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, packed const* b,
-                                  std::int64_t b_stride, gemm_scales<real> const& scales, std::int64_t rows, real* c,
-                                  std::int64_t ldc) {
+template <class packed, class rows_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>,
+          std::size_t... row>
+[[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, rows_of_b b,
+                                  gemm_scales<real> const& scales, std::int64_t rows, real* c, std::int64_t ldc,
+                                  gemm_prefetch& prefetch) {
   using vector = typename vector_of<real>::vector;
   constexpr int lanes = blocking::lanes;
   // Prefetches the first and the last cache line of each row of C, so that they are in the cache after the sums.
@@ -85,10 +89,10 @@ template <class packed, class real = sum_of<packed>, class blocking = gemm_block
   }
   vector left_sums[sizeof...(row)] = {}, right_sums[sizeof...(row)] = {};
   for (std::int64_t p = 0; p < depth; ++p, a += blocking::rows) {
-    typename blocking::vector const b_left = *reinterpret_cast<typename blocking::unaligned const*>(b);
-    typename blocking::vector const b_right = *reinterpret_cast<typename blocking::unaligned const*>(b + lanes);
+    if (p % gemm_prefetch::interval == 0) prefetch.fetch();
+    typename blocking::vector b_left, b_right;
     // The address is advanced before the sums: otherwise g++ would load B from memory again for every row.
-    b += b_stride;
+    b.load(b_left, b_right);
     ((multiply_add(left_sums[row], a[row], b_left), multiply_add(right_sums[row], a[row], b_right)), ...);
   }
   // Makes the compiler compute C's addresses here, instead of keeping them in registers during the loop.
@@ -113,14 +117,19 @@ constexpr bool has_micro_kernel(int rows, int maximum) {
          rows == (5 * maximum + 6) / 8 || rows == (3 * maximum + 3) / 4;
 }
 
-/// Calls the smallest micro-kernel that has at least `rows` rows; other arguments as in `gemm_micro`.
-template <class packed, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
-void gemm_rows(std::int64_t rows, std::int64_t depth, packed const* a, packed const* b, std::int64_t b_stride,
-               gemm_scales<real> const& scales, real* c, std::int64_t ldc) {
+/// Whether a micro-kernel for micro-tiles of `rows` rows can pack B; `maximum` as in `has_micro_kernel`.
+constexpr bool can_pack(std::int64_t rows, int maximum) { return rows >= maximum - 2; }
+
+/// Calls the smallest micro-kernel that has at least `rows` rows, which `can_pack` must allow if b is unpacked; other arguments as in `gemm_micro`.
+template <class packed, class rows_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
+void gemm_rows(std::int64_t rows, std::int64_t depth, packed const* a, rows_of_b const& b,
+               gemm_scales<real> const& scales, real* c, std::int64_t ldc, gemm_prefetch& prefetch) {
   auto const multiply = [&]<std::size_t index>(std::index_sequence<index>) {
-    if constexpr (constexpr int height = index + 1; has_micro_kernel(height, blocking::rows)) {
+    constexpr bool packs = !std::is_same_v<rows_of_b, gemm_packed_rows<packed>>;
+    if constexpr (constexpr int height = index + 1;
+                  packs ? can_pack(height, blocking::rows) : has_micro_kernel(height, blocking::rows)) {
       if (rows > height) return false;
-      gemm_micro(std::make_index_sequence<height>{}, depth, a, b, b_stride, scales, rows, c, ldc);
+      gemm_micro(std::make_index_sequence<height>{}, depth, a, b, scales, rows, c, ldc, prefetch);
       return true;
     } else return false;
   };
@@ -157,15 +166,16 @@ inline void gemm_copy(from_type const* from, std::int64_t count, to_type* to) {
 
 /// `gemm_rows` for a micro-tile with fewer columns, rows x columns, or for another type of C: the same arithmetic on a
 /// copy of C.
-template <class packed, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
-void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t depth, packed const* a, packed const* b,
-               std::int64_t b_stride, gemm_scales<real> const& scales, c_type* c, std::int64_t ldc) {
+template <class packed, class rows_of_b, class c_type, class real = sum_of<packed>,
+          class blocking = gemm_blocking<packed>>
+void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t depth, packed const* a, rows_of_b const& b,
+               gemm_scales<real> const& scales, c_type* c, std::int64_t ldc, gemm_prefetch& prefetch) {
   alignas(64) real c_copy[blocking::rows * blocking::columns];
   if (scales.beta != real{}) {
     if (rows * columns < blocking::rows * blocking::columns) std::fill(std::begin(c_copy), std::end(c_copy), real{});
     for (std::int64_t i = 0; i < rows; ++i) gemm_copy(c + i * ldc, columns, c_copy + i * blocking::columns);
   }
-  gemm_rows(rows, depth, a, b, b_stride, scales, c_copy, blocking::columns);
+  gemm_rows(rows, depth, a, b, scales, c_copy, blocking::columns, prefetch);
   for (std::int64_t i = 0; i < rows; ++i) gemm_copy(c_copy + i * blocking::columns, columns, c + i * ldc);
 }
 

@@ -12,7 +12,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Converts the float16 elements at `from` to float; `bits`: their bits, one element per lane.
-template <class vector, class integers> inline vector widened_halves(float16 const* from, integers const& bits) {
+template <class vector, class integers>
+[[gnu::always_inline]] inline vector widened_halves(float16 const* from, integers const& bits) {
 #if defined(__CUDACC__)
   // nvcc rejects vectors in __host__ __device__ functions, such as float_bits_of_half.
   vector out = __builtin_bit_cast(vector, bits);
@@ -25,7 +26,8 @@ template <class vector, class integers> inline vector widened_halves(float16 con
 }
 
 /// Loads a vector of elements from `from` (unaligned); 16-bit elements are converted to float.
-template <class real, class stored> inline typename vector_of<real>::vector load_wide(stored const* from) {
+template <class real, class stored>
+[[gnu::always_inline]] inline typename vector_of<real>::vector load_wide(stored const* from) {
   if constexpr (std::is_same_v<stored, real>) {
     return *reinterpret_cast<typename vector_of<real>::unaligned const*>(from);
   } else {
@@ -82,12 +84,12 @@ template <class packed, class stored> inline typename vector_of<packed>::vector 
 /// Loads from `from` (unaligned) a vector of packed elements that have the same k, for adjacent rows of an [extent, k]
 /// operand. `stride`: elements from one k to the next.
 template <class packed, class stored>
-inline typename vector_of<packed>::vector load_across_k(stored const* from, std::int64_t stride) {
+[[gnu::always_inline]] inline typename vector_of<packed>::vector load_across_k(stored const* from,
+                                                                               std::int64_t stride) {
   if constexpr (std::is_same_v<packed, bfloat16_pair>) {
-    auto const bits = [](stored const* row) {
-      return __builtin_bit_cast(typename vector_of<packed>::vector, load_wide<float>(row));
-    };
-    return bits(from + stride) | bits(from) >> 16;
+    using vector = typename vector_of<packed>::vector;
+    return __builtin_bit_cast(vector, load_wide<float>(from + stride)) |
+           __builtin_bit_cast(vector, load_wide<float>(from)) >> 16;
   } else return load_wide<packed>(from);
 }
 
