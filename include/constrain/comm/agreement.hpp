@@ -131,7 +131,8 @@ private:
 /// rethrows. `call`: the library call, for the message.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call call);
 
-/// Calls `f`, which may communicate. If `f` throws, calls `rethrow_or_end_job`. `call`: the library call, for its message.
+/// Calls `f`, which may communicate. If `f` throws, calls `rethrow_or_end_job`. `call`: the library call, for its
+/// message.
 void run_or_end_job(communicator& world, joint_call call, function_ref<void()> f);
 
 } // namespace constrain

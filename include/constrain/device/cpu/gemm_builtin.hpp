@@ -30,9 +30,9 @@ constexpr std::int64_t equal_part(std::int64_t extent, std::int64_t maximum, std
   return ((extent - 1) / parts / multiple + 1) * multiple;
 }
 
-/// A block of B, as micro-kernels read it: panels of `blocking::columns` columns, panel_stride elements apart. In a panel,
-/// rows of packed elements are `stride` elements apart. If `unpacked` is not null, panels are not packed yet: the first
-/// micro-kernel that reads a panel packs it to `to_pack`, which is where `panel` points to.
+/// A block of B, as micro-kernels read it: panels of `blocking::columns` columns, panel_stride elements apart. In a
+/// panel, rows of packed elements are `stride` elements apart. If `unpacked` is not null, panels are not packed yet:
+/// the first micro-kernel that reads a panel packs it to `to_pack`, which is where `panel` points to.
 template <class packed, class stored> struct gemm_block_of_b {
   packed const* panel;
   std::int64_t stride, panel_stride;

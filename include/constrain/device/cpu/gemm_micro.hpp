@@ -71,10 +71,9 @@ template <class vector, class real>
 }
 
 /// The micro-kernel: c = alpha a b + beta c for the first `rows` of a micro-tile of sizeof...(row) rows; c is not read
-/// if beta is 0. a: [depth, blocking::rows], packed; b: [depth, blocking::columns], as `gemm_packed_rows` or
-/// `gemm_unpacked_rows`. Calls `prefetch.fetch` for every `gemm_prefetch::interval` rows of b: more cache lines at a time
-/// would have to wait for each other. The function is not inlined, and of all vectors, only sums and operands are live in its loop, since one more would
-/// spill a register.
+/// if beta is 0. a: [depth, blocking::rows], packed; b: the `depth` rows of a panel of B. Prefetches a few cache lines
+/// every `gemm_prefetch::interval` rows of b: more at a time would make the loads of a and b wait. The function is not
+/// inlined, and of all vectors, only sums and operands are live in its loop, since one more would spill a register.
 template <class packed, class rows_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>,
           std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, rows_of_b b,
@@ -120,7 +119,8 @@ constexpr bool has_micro_kernel(int rows, int maximum) {
 /// Whether a micro-kernel for micro-tiles of `rows` rows can pack B; `maximum` as in `has_micro_kernel`.
 constexpr bool can_pack(std::int64_t rows, int maximum) { return rows >= maximum - 2; }
 
-/// Calls the smallest micro-kernel that has at least `rows` rows, which `can_pack` must allow if b is unpacked; other arguments as in `gemm_micro`.
+/// Calls the smallest micro-kernel that has at least `rows` rows, which `can_pack` must allow if b is unpacked; other
+/// arguments as in `gemm_micro`.
 template <class packed, class rows_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
 void gemm_rows(std::int64_t rows, std::int64_t depth, packed const* a, rows_of_b const& b,
                gemm_scales<real> const& scales, real* c, std::int64_t ldc, gemm_prefetch& prefetch) {
