@@ -34,6 +34,15 @@ int cast_vectors(ct::program const& p) {
   return count;
 }
 
+/// The number of linear layers that read a bias of 16 bits.
+int narrow_biases(ct::program const& p) {
+  int count = 0;
+  for (auto const& n : p.nodes)
+    if (ct::calls(n, ct::info_of<ct::op::linear>) && n.inputs.size() == 3)
+      count += ct::is_narrow(p.values[n.inputs[2].value].type) ? 1 : 0;
+  return count;
+}
+
 /// Bytes for the sums of the squares of all gradients, of which one launch takes each chunk of 1024 elements.
 template <class trainer> constexpr std::int64_t bytes_of_norm() {
   std::int64_t end = 0;
@@ -97,6 +106,17 @@ TEST_CASE("a device casts the biases of linear layers, which cuBLASLt adds, once
   CHECK(cast_vectors(cpu::step_program::final) == 0);
   CHECK(cast_vectors(device::step_program::final) == 4);
   CHECK(cast_vectors(device::evaluate_program::final) == 4);
-  // Without master weights, biases are stored in fp32 only.
+  // pure_bf16 stores biases in fp32 only.
   CHECK(cast_vectors(ct::trainer<small, ct::precision::pure_bf16, device_policy>::entries::step_program::final) == 0);
+}
+
+TEST_CASE("an inference object reads biases in the type in which a trainer on the same device reads them") {
+  using trainer = ct::trainer<small, ct::precision::bf16, device_policy>::entries;
+  using inference = ct::inference<small, ct::precision::bf16, device_policy>::entries;
+  CHECK(narrow_biases(trainer::evaluate_program::final) == 4);
+  CHECK(narrow_biases(inference::evaluate_program::final) == 4);
+  CHECK(narrow_biases(inference::generate_program::final) == 4);
+  CHECK(narrow_biases(ct::inference<small, ct::precision::bf16>::entries::evaluate_program::final) == 0);
+  CHECK(narrow_biases(
+            ct::inference<small, ct::precision::pure_bf16, device_policy>::entries::evaluate_program::final) == 0);
 }

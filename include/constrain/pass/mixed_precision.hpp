@@ -45,13 +45,12 @@ constexpr void promote_inputs(builder& out, node& n) {
 
 /// Mixed precision (Micikevicius et al. 2018): casts every parameter of two or more dimensions to `precision.compute`
 /// once per run of the program, before the micro-batches, and lets all readers of the parameter read the copy. The
-/// parameters keep their type: they are the master weights. Without `precision.masters`, there is no copy: these
-/// parameters are stored in the compute type. Floating-point inputs get the compute type, too. The types of all
-/// activations follow from the ops' shape rules. Floating-point labels keep their type, so that ops that promote types
-/// compute a loss in fp32. `copies_biases`: whether the biases of linear layers are cast too, as cuBLASLt needs in
-/// order to add them in a GEMM. Refused: a repeat whose body, after the casts, returns a type other than the type of
-/// its argument.
-constexpr program mixed_precision(program const& p, slot_of::precision const& precision, bool copies_biases = false) {
+/// parameters keep their type: they are the master weights. `casts_biases`: whether the same happens to the biases of
+/// linear layers. Without `precision.masters`, there is no copy: these parameters are stored in the compute type.
+/// Floating-point inputs get the compute type, too. The types of all activations follow from the ops' shape rules.
+/// Floating-point labels keep their type, so that ops that promote types compute a loss in fp32. Refused: a repeat
+/// whose body, after the casts, returns a type other than the type of its argument.
+constexpr program mixed_precision(program const& p, slot_of::precision const& precision, bool casts_biases = false) {
   auto const compute = precision.compute;
   if (!needs_casts(p, precision)) return p;
   auto out = without_nodes(p);
@@ -62,8 +61,8 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
       type = compute;
   ref copy_of[program::maximum_values]{};
   for (int v = 0; v < p.values.size(); ++v) {
-    bool const is_copied_bias = copies_biases && precision.masters && is_linear_bias(p, v);
-    if (!has_compute_copy(p.values[v]) && !is_copied_bias) continue;
+    bool const is_cast_bias = casts_biases && is_linear_bias(p, v);
+    if (!has_compute_copy(p.values[v]) && !is_cast_bias) continue;
     if (!precision.masters) {
       program.values[v].type = compute;
       continue;

@@ -130,7 +130,7 @@ template <class source> struct passes_before_gradients {
   static constexpr program accumulated = accumulate_over(divided(), set::accumulation::value);
   /// The program before mixed precision.
   static constexpr decltype(auto) before_cast() { return detail::before_cast<passes_before_gradients>(); }
-  static constexpr program cast = mixed_precision(before_cast(), set::precision::value, set::device::value.is_cuda);
+  static constexpr program cast = mixed_precision(before_cast(), set::precision::value, set::casts_biases);
 };
 
 namespace detail {
@@ -315,7 +315,7 @@ template <class source> struct forward_passes {
   static constexpr decltype(auto) divided() { return detail::divided_without_training_ops<forward_passes>(); }
   /// The program before mixed precision.
   static constexpr decltype(auto) before_cast() { return divided(); }
-  static constexpr program cast = mixed_precision(before_cast(), set::precision::value, set::device::value.is_cuda);
+  static constexpr program cast = mixed_precision(before_cast(), set::precision::value, set::casts_biases);
   /// The program before fusion.
   static constexpr decltype(auto) before_fusion() { return detail::after_cast<forward_passes>(); }
   static constexpr program fused =
