@@ -78,8 +78,8 @@ TEST_CASE("a ticket outlives its trainer, and a dropped ticket's step counts") {
 }
 
 TEST_CASE("an empty ticket has no result") {
-  char const* const none = "wait: this ticket has no step, because it is empty or was moved from; wait for the ticket "
-                           "that `enqueue` has returned, or for the one that it was moved into";
+  char const* const none = "wait: this ticket has no step, because it is empty or was moved from; call `wait` of "
+                           "the ticket that `enqueue` returned, or of the ticket into which it was moved";
   ct::step_ticket empty;
   CHECK(sentence([&] { (void)empty.wait(); }) == none);
   auto const data = draw(1);

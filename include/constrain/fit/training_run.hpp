@@ -225,7 +225,7 @@ private:
         further.push_back({options_.further_validation[i].name, *further_evaluation});
       else validation.reset();
     if (!validation) return end_run(stop_reason::interrupted);
-    validation->loss = of_rank_0(t_.world(), validation->loss); // so that all ranks make the same decisions
+    validation->loss = broadcast_from_rank_0(t_.world(), validation->loss); // so that all ranks make the same decisions
     context_.validation = context_.result.validation = validation;
     context_.further_validation = context_.result.further_validation = further;
     record.validation_loss = validation->loss;

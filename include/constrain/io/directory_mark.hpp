@@ -11,14 +11,15 @@
 #include <unistd.h>
 #include <vector>
 
-/// The mark: a hidden file ".constrain" in each directory that `directory_writer` saves. The mark lists the files that
-/// a later save may remove.
+/// The mark: a hidden file ".constrain" in each directory that `directory_writer` saves, and in an old directory without
+/// a valid mark that it is about to replace (`mark_replaced`). The mark lists the files that a later save may remove.
 ///
 /// After a fixed first line, a mark contains the identity (inode, file handle) of its directory and of the parent
-/// directory, the final name of the saved directory, and the list of files. Each file is listed before it is created. A
-/// mark is valid only in the directory and the parent that it identifies, and only for a save to that final name: a
-/// mark in a copy or in a moved directory permits no removal. A mark with another hard link permits no removal either.
-/// Another user cannot forge a mark: the mark and the directory must have the same owner as this process's new files.
+/// directory, the final name of the saved directory, and the list of files. Each file of a new directory is listed
+/// before it is created. A mark is valid only in the directory and the parent that it identifies, and only for a save
+/// to that final name: a mark in a copy or in a moved directory permits no removal. A mark with another hard link
+/// permits no removal either. Another user cannot forge a mark: the mark and the directory must have the same owner as
+/// this process's new files.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The name of the mark, and its first line.
@@ -56,10 +57,10 @@ private:
   std::vector<std::string> listed_;
 };
 
-/// Returns the files that the library may remove from a directory in `parent`, with the mark last. The list is empty if
-/// the directory is empty. The list contains only the mark if the directory has no other file and the mark's first
-/// lines are incomplete. Returns nullopt in all other cases without a valid mark, and if the directory's owner is not
-/// `owner`. `name`: see `mark_head`.
+/// Returns the files that the library may remove from `directory`, which is in `parent`, with the mark last. The list
+/// is empty if the directory is empty. The list contains only the mark if the directory has no other file and the
+/// mark's first lines are incomplete. Otherwise, returns nullopt if there is no valid mark. Also returns nullopt if the
+/// owner of `directory` is not `owner`. `name`: see `mark_head`.
 [[gnu::cold]] std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
                                                                    directory_handle const& parent,
                                                                    std::string_view name, uid_t owner);

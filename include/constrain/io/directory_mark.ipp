@@ -43,9 +43,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
                                                               directory_handle const& parent, std::string_view name,
                                                               std::vector<std::string> const& files)
     : file_(::openat(directory.get(), mark_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644)) {
+  if (!file_) return; // before `mark_head`, which may change `errno`
   auto text = mark_head(directory, parent, name);
   for (auto const& file : files) text += concat({file, "\n"});
-  if (file_ && !write_all(file_, text)) file_ = {};
+  if (!write_all(file_, text)) file_ = {};
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE bool directory_mark::has_owner_of(directory_handle const& directory) const {

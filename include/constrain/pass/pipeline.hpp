@@ -41,7 +41,8 @@ constexpr program share_bytes(program const& p, bool is_cuda = false) {
   return is_cuda ? pad_rows(shared) : shared;
 }
 
-/// The program `passes::without_dead_code`, divided over the ranks of a tensor group.
+/// The program `passes::without_dead_code`, after the policies' passes that follow it, divided over the ranks of a tensor
+/// group.
 template <class passes>
 inline constexpr program divided_program =
     divide(with_policy_passes<typename passes::set, pass_name::without_dead_code, passes::without_dead_code>(),
@@ -202,8 +203,8 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
   }
   static constexpr program final = detail::share_bytes(before_sharing(), set::device::value.is_cuda);
 
-  /// Calls f(name, program) with each result that can be printed, in order, including the results of policies' passes.
-  /// `name`: the name of the pass or policy.
+  /// Calls f(name, program) with the results of the main passes and of policies' passes, in order. `name`: the name of
+  /// the result or of the policy. Both arguments are valid only during the call.
   template <class function> static void for_each(function const& f) {
     report_policy_passes<set, pass_name::built>(f, before::built);
     report_policy_passes<set, pass_name::selected>(f, before::selected);
@@ -226,6 +227,7 @@ namespace detail {
 /// For checkpoint::budget: `bytes<dropped>` is the number of bytes that a trainer needs for its step if the backward
 /// pass recomputes the nodes in `dropped`; -1 if the program is refused.
 template <class source> struct recomputation_plans {
+  /// The step program before activation checkpointing.
   static constexpr decltype(auto) program() { return passes_to_update<source>::before_recomputation(); }
   template <node_set dropped>
   static constexpr std::int64_t bytes = source::template bytes_of<passes_with_dropped<source, dropped>>();
@@ -280,9 +282,9 @@ constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
   return p;
 }
 
-/// Chooses the attention algorithm of an entry program without gradients, and removes the program's training-only ops.
-/// With tensor parallelism (`divides`), a later pass removes these ops, after the layers are divided, so that all
-/// entries divide the same layers.
+/// Chooses the attention algorithm of an entry program without gradients. Without tensor parallelism, also removes the
+/// program's training-only ops. With it (`divides`), a later pass removes these ops, after the layers are divided, so
+/// that all entries divide the same layers.
 constexpr program select_without_gradients(program const& built, bool divides, slot_of::attention const& attention,
                                            op_set const& missing) {
   return divides ? select_attention(built, attention, missing)
@@ -327,8 +329,8 @@ template <class source> struct forward_passes {
   static constexpr decltype(auto) before_sharing() { return detail::before_sharing<forward_passes, is_partitioned>(); }
   static constexpr program final = detail::share_bytes(before_sharing(), set::device::value.is_cuda);
 
-  /// Calls f(name, program) with each result that can be printed, in order, including the results of policies' passes.
-  /// `name`: the name of the pass or policy.
+  /// Calls f(name, program) with the results of the main passes and of policies' passes, in order. `name`: the name of
+  /// the result or of the policy. Both arguments are valid only during the call.
   template <class function> static void for_each(function const& f) {
     report_policy_passes<set, pass_name::built>(f, built);
     report_policy_passes<set, pass_name::selected>(f, selected);

@@ -46,10 +46,11 @@ public:
   static constexpr std::int64_t parameter_count = entries::parameter_count; // elements of all parameters
   static constexpr double flops = entries::work.flops;                      // of evaluating one micro-batch on one rank
 
-  /// Starts with the model's initial weights. Only the options `.seed`, `.dropout`, `.checked`, `.measure_memory`,
-  /// `.deadline`, `.cuda_device` and `.cuda_stream` have an effect. Throws `error` for a value out of range, if the
-  /// arena cannot be allocated, if the world size does not fit the parallelism policy, or if the ranks' settings
-  /// differ.
+  /// Starts with the model's initial weights. Only the options `.seed`, `.checked`, `.measure_memory`, `.deadline`,
+  /// `.cuda_device` and `.cuda_stream` have an effect; `.dropout` only sets the value of setting("dropout"), since
+  /// dropout is never applied. Throws `error` for any option out of range, for a `.dropout` other than 0 without
+  /// ct::dropout, if the device cannot be used, if the arena cannot be allocated, if the world size does not fit the
+  /// parallelism policy, or if the program or the options differ between ranks.
   explicit inference(run_options const& run = {}) : base(run) {
     if constexpr (policy_set::parallelism::value.distributed)
       if (world().size() > 1) check_ranks_agree(world(), joint_call::construction, fingerprint_of(run));
@@ -65,11 +66,11 @@ public:
   }
 
   /// Loads weights: from a directory or safetensors file of Hugging Face Transformers, from a trainer's saved run, or
-  /// from the newest run saved in path/step-<n>. If this newest run cannot be loaded, rank 0 prints the error to
-  /// stderr, and the next older run is tried. The weights are rounded to the type in which they are stored. If a saved
-  /// run has averaged weights (optimizer::averaged), loads the weights, not the averages. `options`, result: as for
-  /// `trainer::load_pretrained`. Throws `error`, with nothing changed, if the weights cannot be read, or if names,
-  /// shapes or configuration do not match.
+  /// from the newest run saved in path/step-<n>. If `path` contains a step-<n>, only these runs are tried: if the
+  /// newest cannot be loaded, rank 0 prints the error to stderr, and the next older run is tried. The weights are
+  /// rounded to the type in which they are stored. If a saved run has averaged weights (optimizer::averaged), loads the
+  /// weights, not the averages. `options`, result: as for `trainer::load_pretrained`. Throws `error`, with nothing
+  /// changed, if the weights cannot be read, or if names, shapes or configuration do not match.
   loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
     auto parameters = table();
     parameters.owner = "an inference object";

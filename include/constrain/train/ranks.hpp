@@ -24,23 +24,24 @@ struct ranks {
   checked_unique_ptr<communicator> storage_group =
       std::unique_ptr<communicator>(new self); // the ranks that together hold a tensor
   checked_unique_ptr<communicator> tensor = std::unique_ptr<communicator>(new self); // the ranks that divide the layers
-  std::unique_ptr<communicator> data_axis, zero_axis;                                // null without tensor parallelism
+  std::unique_ptr<communicator> data_group, zero_group;                              // null without tensor parallelism
 
   /// The ranks that train on different data and hold the same range of each layer as this rank.
-  communicator& data() const { return data_axis ? *data_axis : *world; }
+  communicator& data() const { return data_group ? *data_group : *world; }
   /// The ranks of `data()` that together hold the shards of a tensor.
-  communicator& zero() const { return zero_axis ? *zero_axis : *storage_group; }
+  communicator& zero() const { return zero_group ? *zero_group : *storage_group; }
 
   /// Call this before forward passes. If several ranks hold a tensor together, forward passes are collective, and this
   /// function throws `error` on all ranks unless all ranks pass the same `passes`, and the ranks of each tensor group
   /// pass equal arrays. `passes`: the number of forward passes, or of samples to evaluate. `call`: the caller, for the
-  /// error.
+  /// error. Does nothing if every rank holds all tensors.
   void check_same_work(joint_call call, std::int64_t passes, array_list const& inputs = {},
                        array_list const& labels = {}) const;
 
-  /// The number of valid labels in the batch of all ranks. `copy_in` reads `b`, this rank's part of the batch, and
-  /// returns the number of valid labels in `b`. Throws `error` on all ranks if `copy_in` throws on one rank, if parts
-  /// come from different data sets, or if ranks that train on the same data have different batches. Collective.
+  /// The number of valid labels in the batch of all ranks. `copy_in` copies `b`, this rank's part of the batch, into
+  /// the arena and returns its number of valid labels; the labels of a tensor group count once. Throws `error` on all
+  /// ranks if `copy_in` throws on one rank, if parts come from different data sets, or if ranks that train on the same
+  /// data have different batches. Collective.
   std::int64_t count_valid_labels(joint_call call, function_ref<std::int64_t()> copy_in, batch const& b) const;
 
 private:
@@ -57,9 +58,9 @@ void form_groups(ranks& r, slot_of::parallelism const& p);
 
 /// The communicators of this process. In a build without MPI, or if `p.distributed` is false, each has a single rank.
 /// Otherwise, this function uses MPI, is collective, and throws the errors of `mpi`'s constructor. It also throws
-/// `error` if the world size is not a multiple of the number of ranks that hold a tensor together (without data
-/// parallelism: not equal to this number), or if `deadline` is not in (0, 1e9]. `deadline`: seconds to wait for other
-/// ranks.
+/// `error` if the world size is not a multiple of the number of ranks that hold a tensor together (with
+/// parallel::tensor: if it is not equal to this number), or if `deadline` is not in (0, 1e9]. `deadline`: seconds to
+/// wait for other ranks.
 template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadline) {
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)
@@ -78,12 +79,12 @@ template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadl
 }
 
 /// Broadcast: returns rank 0's `value` on every rank. Collective.
-double of_rank_0(communicator& world, double value);
+double broadcast_from_rank_0(communicator& world, double value);
 
 /// The result of `find_lowest`.
 struct lowest_of_ranks {
   std::int64_t value = 0; // the minimum over all ranks
-  int ranks = 0;          // number of ranks that have the minimum
+  int count = 0;          // number of ranks that have the minimum
 };
 /// The minimum of `value` over all ranks, and the number of ranks that have it. Collective.
 lowest_of_ranks find_lowest(communicator& world, std::int64_t value);

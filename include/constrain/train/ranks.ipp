@@ -18,8 +18,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   r.storage_group = r.world->groups_of(static_cast<int>(holders));
   if (p.tensor == 1) return;
   r.tensor = r.world->groups_of(p.tensor);
-  r.data_axis = r.world->strided_groups(p.tensor);
-  r.zero_axis = r.data_axis->groups_of(p.shards);
+  r.data_group = r.world->strided_groups(p.tensor);
+  r.zero_group = r.data_group->groups_of(p.shards);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t ranks::count_valid_labels(joint_call call,
@@ -56,7 +56,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   });
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE double of_rank_0(communicator& world, double value) {
+[[gnu::cold]] CONSTRAIN_INLINE double broadcast_from_rank_0(communicator& world, double value) {
   if (world.size() == 1) return value;
   double values[communicator::maximum_size];
   values[world.rank()] = value;

@@ -30,10 +30,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE step_result const& detail::open_step::wait() {
   if (results_ == nullptr) return result_;
   auto const* const results = results_->wait();
-  auto const loss = padded_bytes(outputs_.norm_and_scale, 1);
-  auto const squares = loss + padded_bytes(outputs_.loss, 1);
   step_outputs copies = outputs_;
-  copies.norm_and_scale.offset = 0, copies.loss.offset = loss, copies.gradient_squares.offset = squares;
+  copies.norm_and_scale.offset = 0;
+  copies.loss.offset = padded_bytes(outputs_.norm_and_scale, 1);
+  copies.gradient_squares.offset = copies.loss.offset + padded_bytes(outputs_.loss, 1);
   result_ = result_of_step(copies, result_.tokens,
                            [&](host_view const& view, std::int64_t i) { return read_real(results, view, i); });
   results_ = nullptr;
@@ -54,8 +54,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     step_ = nullptr;
   }
   if (!is_complete_)
-    throw error("wait: this ticket has no step, because it is empty or was moved from; wait for the ticket that "
-                "`enqueue` has returned, or for the one that it was moved into");
+    throw error("wait: this ticket has no step, because it is empty or was moved from; call `wait` of the "
+                "ticket that `enqueue` returned, or of the ticket into which it was moved");
   return result_;
 }
 
