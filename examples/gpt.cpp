@@ -4,8 +4,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
-
 namespace ct = constrain;
 
 namespace {
@@ -21,20 +19,6 @@ struct arguments {
   std::string rows;                              // file for the comparison as JSON; empty: not written
   bool smoke = false;                            // whether to use few tokens
 };
-
-// Reduces the number of tokens in a smoke run, and in a full run with the built-in GEMM, which is slower than oneDNN.
-void scale_down(arguments& a) {
-  if (a.smoke) {
-    a.tokens = 20'480;
-    a.row_tokens = 2'048;
-  }
-  if (std::string_view(ct::gemm_provider()) == "built-in" && !a.smoke) {
-    a.tokens = std::max<std::int64_t>(a.tokens / 4, trainer::batch_tokens); // at least one step
-    a.row_tokens /= 4;
-    std::printf("the built-in GEMM is in use: training on %lld tokens; install libdnnl-dev to train on more\n",
-                static_cast<long long>(a.tokens));
-  }
-}
 
 void train(arguments const& a, ct::data::corpus const& corpus) {
   auto const [training, validation] = main_job::split(corpus, a.smoke ? 8'192 : 32'768);
@@ -80,7 +64,7 @@ int main(int count, char** values) {
   app.add_flag("--smoke", a.smoke, "a quick test run on few tokens");
   CLI11_PARSE(app, count, values);
   try {
-    scale_down(a);
+    if (a.smoke) a.tokens = 20'480, a.row_tokens = 2'048;
     auto const corpus = ct::data::text(a.text);
     std::printf("text: %s, %lld bytes\n", a.text.c_str(), static_cast<long long>(corpus.size()));
     train(a, corpus);
