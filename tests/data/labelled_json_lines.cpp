@@ -105,6 +105,8 @@ TEST_CASE("options of labelled texts that are out of range are refused") {
         ".classes out");
   CHECK(refusal("", {.length = 4, .class_names = {"a", "b", "a"}}) ==
         "labelled_json_lines_options: .class_names has 'a' twice; give each class its own name");
+  CHECK(refusal("", {.length = 4, .label = "text"}) ==
+        "labelled_json_lines_options: .text and .label are both 'text'; name two different members of a line");
 }
 
 TEST_CASE("fit trains on labelled texts, and reports their accuracy") {

@@ -113,6 +113,9 @@ TEST_CASE("order: a position is all that a resumed run needs") {
 TEST_CASE("order: what cannot be is a sentence") {
   CHECK(sentence([] { data::samples(17, 64); }) ==
         "the corpus has 17 tokens, but a context of 64 needs at least 65; give more text or use a shorter context");
+  CHECK(sentence([] {
+          data::samples(17, 64, "fit, .validation");
+        }).starts_with("fit, .validation: the corpus has 17 tokens, but a context of 64 needs at least 65; "));
   CHECK_FALSE(sentence([] { data::samples(64, 64); }).empty());
   CHECK_FALSE(sentence([] { data::samples(0, 1); }).empty());
   CHECK_FALSE(sentence([] { data::samples(1, std::numeric_limits<std::int64_t>::max()); }).empty());

@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <limits>
+#include <sched.h>
 #include <string>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
@@ -170,6 +172,28 @@ TEST_CASE("text: links are followed, but never in a circle") {
   CHECK(string_of(data::text(scratch / "root")) == "BAA"); // elsewhere/b, real/a, x
   fs::create_directory_symlink("root", scratch / "link");
   CHECK(string_of(data::text(scratch / "link")) == "BAA");
+}
+
+TEST_CASE("text: the root of a file system is read") {
+  temporary_directory const scratch;
+  fs::create_directory(scratch / "inner");
+  write_file(scratch / "a", "A");
+  write_file(scratch / "inner/b", "B");
+  fs::create_directory_symlink("/", scratch / "inner/top"); // "/" again, which is read once
+  auto const child = ::fork();
+  if (child == 0) {
+    bool const is_root = ::chroot(scratch.path.c_str()) == 0 || // else as the root of a user namespace
+                         (::unshare(CLONE_NEWUSER) == 0 && ::chroot(scratch.path.c_str()) == 0);
+    if (!is_root) ::_exit(2);
+    bool reads = false;
+    auto const refusal = sentence([&] { reads = string_of(data::text("/")) == "AB"; });
+    ::_exit(reads && refusal.empty() ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  REQUIRE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) MESSAGE("this process must not change its root");
+  else CHECK(WEXITSTATUS(status) == 0);
 }
 
 TEST_CASE("text: what cannot be read is a sentence") {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // When `fit` calls a callback, with which arguments, and what a callback can do: end the run, record its own metrics.
@@ -262,6 +263,14 @@ TEST_CASE("a metric needs a name") {
   CHECK(said("") == "fit: the name '' of a metric is empty; use another name");
   CHECK(said("\xff").ends_with("of a metric is not UTF-8; use another name"));
   CHECK(said("\x01") == ""); // odd, but JSON and HTML have a way to say it
+}
+
+TEST_CASE("a metric's name has no NUL byte, at which its tag would end") {
+  ct::fit_context c;
+  for (auto const* name : {"a\0x", "a\0y"})
+    CHECK(sentence([&] { c.metric(std::string_view(name, 3), 1); }) ==
+          "fit: the name 'a' of a metric has a NUL byte; use another name");
+  CHECK(c.take_metrics().empty());
 }
 
 TEST_CASE("a callback sees every step and may end the run") {

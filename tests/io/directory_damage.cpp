@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <climits>
 #include <cstddef>
 #include <cstdio>
 #include <filesystem>
@@ -45,6 +46,16 @@ TEST_CASE("directory: reading what is not one is a sentence") {
   fs::create_directory(path + "/manifest.json");
   CHECK(sentence([&] { load(path); }) ==
         "the manifest '" + path + "/manifest.json' is a directory; give the path of a file");
+}
+
+TEST_CASE("directory: a manifest that may exist is not called missing") {
+  temporary_directory const scratch;
+  auto path = scratch / "c";
+  save(path, "content");
+  while (path.size() + 2 < PATH_MAX) path += "/."; // the same directory, but no name fits behind it
+  auto const said = sentence([&] { load(path); });
+  CHECK(said.starts_with("the manifest '"));
+  CHECK(said.ends_with("/manifest.json' cannot be opened (File name too long); check the path and its permissions"));
 }
 
 TEST_CASE("directory: each kind of damage has its sentence") {

@@ -52,6 +52,12 @@ TEST_CASE("an optimizer's hyperparameters stand in a fingerprint by name or plac
                     "field 2 of hyper of the optimizer|1|field 1 of hyper of the base of the optimizer|1|");
 }
 
+TEST_CASE("a NUL byte in a value does not end it") {
+  ct::fingerprint f;
+  f.add(".directory", std::string("'a\0b'", 5)), f.add(".keep_last", 1);
+  CHECK(shown(f) == ".directory|'a?b'|.keep_last|1|");
+}
+
 TEST_CASE("one process agrees with itself and throws its own exception") {
   ct::self alone;
   ct::fingerprint f;

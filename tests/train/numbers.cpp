@@ -251,8 +251,11 @@ TEST_CASE("numbers of fit, compare and generate") {
         "generate_options: .top_k is -1; give an integer of at least 0");
 }
 
-TEST_CASE("kinds of labels and of an epoch's end that do not exist") {
+TEST_CASE("kinds of labels, of an epoch's end and of sums over ranks that do not exist") {
   trainer t;
+  for (int const bad : {-1, 2, 7})
+    CHECK(sentence([&] { trainer({}, {.reduce = static_cast<ct::reduce>(bad)}); }) ==
+          "run_options: .reduce is " + std::to_string(bad) + "; give reduce::ordered or reduce::fast");
   std::vector<std::int32_t> const tokens(16, 3);
   CHECK(sentence([&] { t.batch(tokens, tokens, static_cast<ct::labels>(9)); }) ==
         "batch: the kind of labels is 9; give labels::shifted or labels::shift");

@@ -340,7 +340,7 @@ TEST_CASE("ports: reals beyond the range of the stored type are named") {
   half.batch(p.x, p.y);
   std::vector<double> x(p.x.begin(), p.x.end());
   x[7] = 65519.99999;
-  CHECK(sentence([&] { half.batch(x, p.y); }).find(" is 65520 at index 7, but f16 holds") != std::string::npos);
+  CHECK(sentence([&] { half.batch(x, p.y); }).find(" is 65519.99999 at index 7, but f16 holds") != std::string::npos);
   p.x[7] = std::numeric_limits<float>::max();
   CHECK(sentence([&] { brain.batch(p.x, p.y); }) ==
         "batch: the input \"features\" is 3.40282347e+38 at index 7, but bf16 holds only magnitudes up to "

@@ -85,8 +85,8 @@ TEST_CASE("text that is missing, empty or too short") {
   ct::test::write_file(directory / "short.txt", "8 bytes.");
   auto const text = ct::data::text(directory / "short.txt");
   CHECK(sentence([&] { ct::fit(t, text, {.steps = 3, .log = nullptr}); }) ==
-        "the corpus has 8 tokens, but a context of 8 needs at least 9; give more text or use a shorter context");
-  CHECK(sentence([&] { t.evaluate(text); }).find("needs at least 9") != std::string::npos);
+        "fit: the corpus has 8 tokens, but a context of 8 needs at least 9; give more text or use a shorter context");
+  CHECK(sentence([&] { t.evaluate(text); }).starts_with("evaluate: the corpus has 8 tokens, but a context of 8 needs"));
 }
 
 TEST_CASE("a corpus that the model does not know") {

@@ -52,7 +52,8 @@ constexpr bool is_within(double x, number_range range) {
   }
 }
 
-/// A number as text, with at most nine significant digits; "nan", "inf" or "-inf" if the number is not finite.
+/// A number as text: nine significant digits, without zeros at the end, or as many more as it takes to read the number
+/// back (as an fp32 number, if it is one). "nan", "inf" or "-inf" if the number is not finite.
 std::string number_text(double x);
 
 /// Throws an `error` that names an option and its value. `owner` and `field`: as in `check_number`. `accepted`: the

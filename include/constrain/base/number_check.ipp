@@ -5,6 +5,7 @@
 #include "constrain/base/concat.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -12,7 +13,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   if (is_nan(x)) return "nan";
   char text[32];
   if (!is_finite(x)) return __builtin_bit_cast(std::int64_t, x) < 0 ? "-inf" : "inf";
-  std::snprintf(text, sizeof text, "%.9g", x);
+  // Nine digits tell any two fp32 values apart, 17 any two fp64 values.
+  for (int digits = 9; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, x);
+    if (std::strtod(text, nullptr) == x || static_cast<double>(std::strtof(text, nullptr)) == x) break;
+  }
   return text;
 }
 

@@ -15,10 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// show the names.
 class fingerprint {
 public:
-  /// Adds a string. Neither `name` nor `value` may contain '\0'.
-  void add(std::string_view name, std::string_view value) {
-    text_.append(name).append(1, '\0').append(value).append(1, '\0');
-  }
+  /// Adds a string. A '\0' in `name` or `value`, such as in a path that is refused later, counts as '?'.
+  void add(std::string_view name, std::string_view value) { add_field(name), add_field(value); }
   /// Adds a bool, or a number written with the fewest digits that round-trip.
   template <class number>
     requires std::is_arithmetic_v<number>
@@ -38,6 +36,9 @@ public:
   std::string const& text() const { return text_; }
 
 private:
+  /// Adds a name or a value, and the '\0' that ends it.
+  void add_field(std::string_view field);
+
   std::string text_;
 };
 

@@ -6,6 +6,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+[[gnu::cold]] CONSTRAIN_INLINE void fingerprint::add_field(std::string_view field) {
+  for (char const c : field) text_ += c == '\0' ? '?' : c;
+  text_ += '\0';
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE void fingerprint::add_hash(std::string_view name, std::uint64_t hash) {
   char digits[16];
   auto const* const end = std::to_chars(digits, digits + sizeof digits, hash, 16).ptr;

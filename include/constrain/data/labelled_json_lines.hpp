@@ -19,7 +19,7 @@ struct labelled_json_lines_options {
   std::int32_t classes = 0;    ///< Number of classes, at least 0; 0: the number of names, or no limit without names.
   bool lengths = true;         ///< Whether the examples have a second input, the number of tokens of each text.
   std::string text = "text";   ///< Name of the member that holds the text.
-  std::string label = "label"; ///< Name of the member that holds the label.
+  std::string label = "label"; ///< Name of the member that holds the label, not the one in `.text`.
 };
 
 namespace detail {
@@ -34,8 +34,8 @@ struct labelled_arrays {
 /// Collects labelled texts from JSON lines into examples. The options must outlive this object.
 class labelled_texts {
 public:
-  /// `path` appears in errors. Throws `error` for an option out of range, if a class name occurs twice, or if
-  /// `.class_names` does not have `.classes` names.
+  /// `path` appears in errors. Throws `error` for an option out of range, if `.text` and `.label` are equal, if a class
+  /// name occurs twice, or if `.class_names` does not have `.classes` names.
   labelled_texts(std::string path, labelled_json_lines_options const& options);
 
   /// Adds one line; skips a blank line. Throws `error`, with path and line number, for a malformed line. Also throws
@@ -68,8 +68,8 @@ examples parse_labelled_json_lines(std::string_view lines, std::string const& pa
 /// `.length` tokens, or padded with token 0. A label is a class from 0 on or, with `.class_names`, also a name. Blank
 /// lines and other members of an object are skipped. Throws `error`, with path and line number, for a malformed line, a
 /// missing member, an unknown name and a class out of range. Also throws `error` if there is no text, if the file
-/// cannot be read, for an option out of range, for class names that occur twice or do not match `.classes`, or if the
-/// examples exceed this machine's physical memory.
+/// cannot be read, for an option out of range, for equal names in `.text` and `.label`, for class names that occur
+/// twice or do not match `.classes`, or if the examples exceed this machine's physical memory.
 examples labelled_json_lines(std::string const& path, labelled_json_lines_options const& options);
 
 } // namespace constrain::data

@@ -23,6 +23,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
     constrain::detail::refuse_number("labelled_json_lines_options", ".length", concat({options.length}),
                                      concat({"at most ", maximum}));
   check_count("labelled_json_lines_options", ".classes", options.classes, 0);
+  if (options.text == options.label)
+    throw error({"labelled_json_lines_options: .text and .label are both '", options.text,
+                 "'; name two different members of a line"});
   auto const names = static_cast<std::int64_t>(options.class_names.size());
   if (names > 0 && names != classes_)
     throw error({"labelled_json_lines_options: .classes is ", classes_, ", but .class_names has ",

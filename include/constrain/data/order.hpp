@@ -6,17 +6,20 @@
 #include <bit>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// The number of samples in a corpus of `tokens` tokens. With T = `context`, sample s has the inputs [s T, s T + T) and
 /// the labels [s T + 1, s T + T + 1), as indices of tokens; tokens after the last label are not used. Throws `error` if
-/// `context` is below 1 or the corpus is too short for one sample.
-constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context) {
+/// `context` is below 1 or the corpus is too short for one sample. `caller`: the call and, if it has several corpora,
+/// the option, such as "fit, .validation", with which the latter error begins; empty: it begins with "the corpus".
+constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context, std::string_view caller = {}) {
   if (context < 1) throw error({"a context of ", context, " tokens is too short; give at least 1"});
   if (tokens <= context)
-    throw error({"the corpus has ", counted(tokens, "token"), ", but a context of ", context, " needs at least ",
-                 static_cast<std::uint64_t>(context) + 1, "; give more text or use a shorter context"});
+    throw error({caller, caller.empty() ? "" : ": ", "the corpus has ", counted(tokens, "token"), ", but a context of ",
+                 context, " needs at least ", static_cast<std::uint64_t>(context) + 1,
+                 "; give more text or use a shorter context"});
   return (tokens - 1) / context;
 }
 

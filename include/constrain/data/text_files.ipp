@@ -6,6 +6,7 @@
 #include "constrain/base/error.hpp"
 #include "constrain/base/heap_sort.hpp"
 #include "constrain/io/descriptor.hpp"
+#include "constrain/io/directory_handle.hpp"
 #include "constrain/io/path.hpp"
 
 #include <algorithm>
@@ -51,9 +52,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void file_tree::exclude_above() {
-  struct stat status {};
+  struct stat root {
+  }, status{};
+  if (::stat(root_.c_str(), &root) != 0) return; // `read` reports it
   auto path = concat({root_, "/.."});
-  while (::stat(path.c_str(), &status) == 0 && is_new(status)) path += "/..";
+  // "/.." is "/", which must not be excluded if it is the root.
+  while (::stat(path.c_str(), &status) == 0 && !io::detail::same_file(status, root) && is_new(status)) path += "/..";
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE bool file_tree::has_extension(std::string_view name) const {

@@ -36,11 +36,15 @@ public:
   /// not recorded. A value from on_start is written with the first step, a value from on_step or on_evaluation with the
   /// current step, and a value from on_save with the next step (with the current step, if the save was to `.best`). A
   /// value from on_end, or for a step that does not run, is written only to summary.json. A second value of a metric
-  /// for the same step replaces the first. Throws `error` if the name is empty or not UTF-8.
+  /// for the same step replaces the first. Throws `error` if the name is empty, is not UTF-8 or has a NUL byte.
   void metric(std::string_view name, double value) {
-    if (name.empty() || io::find_invalid_utf8(name) != name.size())
-      throw error(
-          {"fit: the name '", name, "' of a metric is ", name.empty() ? "empty" : "not UTF-8", "; use another name"});
+    bool const has_nul = name.find('\0') != name.npos; // the event file would end the name there
+    if (name.empty() || has_nul || io::find_invalid_utf8(name) != name.size())
+      throw error({"fit: the name '", name.substr(0, name.find('\0')), "' of a metric ",
+                   name.empty() ? "is empty"
+                   : has_nul    ? "has a NUL byte"
+                                : "is not UTF-8",
+                   "; use another name"});
     for (auto& m : metrics_)
       if (m.name == name) {
         m.value = value;

@@ -31,6 +31,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
 }
 
+/// Throws `error` for a path with a NUL byte, at which the system would truncate it. `field`: the option, such as
+/// ".directory".
+[[gnu::cold]] CONSTRAIN_INLINE void check_path(char const* field, std::string const& path) {
+  if (path.find('\0') != path.npos)
+    throw error(
+        {"fit_options: ", field, " is '", path, "', which has a NUL byte (shown as '?'); give a path without it"});
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE void check_fit_options(fit_options const& options) {
   if (options.steps != -1) check_count("fit_options", ".steps", options.steps.count(), 0);
   check_count("fit_options", ".epochs", options.epochs, 0);
@@ -45,6 +53,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   if (options.tail > data::tail::pad)
     refuse_number("fit_options", ".tail", concat({static_cast<int>(options.tail)}),
                   "tail::carry, tail::drop or tail::pad");
+  check_path(".directory", options.directory), check_path(".best", options.best);
+  check_path(".records", options.records);
   auto const needs_validation = [&](bool is_set, char const* what) {
     if (is_set && options.validation == nullptr)
       throw error({"fit: ", what, ", but .validation is not set; give a corpus or examples"});

@@ -7,6 +7,7 @@
 #include "constrain/io/directory_handle.hpp"
 #include "constrain/io/path.hpp"
 
+#include <cerrno>
 #include <sys/stat.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
@@ -22,7 +23,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   if (auto const previous = previous_of(path); !previous.empty()) directory_ = previous;
   check_directory();
   auto const manifest_path = concat({directory_, "/", manifest_name});
-  if (!detail::exists(manifest_path))
+  // With any other error number, the manifest may exist: `mapped_file` then reports why it cannot be opened.
+  if (!detail::exists(manifest_path) && (errno == ENOENT || errno == ENOTDIR))
     throw error(
         {"'", directory_, "' has no ", manifest_name, ", so no save was finished there; use another directory"});
   mapped_file const file(manifest_path, "the manifest");

@@ -71,9 +71,10 @@ public:
   /// Enqueues one run of the plan `planned_entry::value` on the stream, and does not wait for it. `parameters`: all but
   /// `context`, which this function sets. `h`: the hooks. With `graph` and no hooks, the plan's launches are captured
   /// in a graph after the first run, and later runs replay the graph. With `graph`, `valid_labels` is ignored, so no
-  /// iteration is skipped. If the plan has collectives, either all ranks replay or none does. Throws `error` if CUDA
-  /// reports an error, and what a kernel or a hook throws.
-  template <class planned_entry, class hooks = no_hooks> void run(step_parameters parameters, hooks&& h = {}) {
+  /// iteration is skipped. If the plan has collectives, either all ranks replay or none does. `call`: the call of the
+  /// library that runs the plan. Throws `error` if CUDA reports an error, and what a kernel or a hook throws.
+  template <class planned_entry, joint_call call = joint_call::step, class hooks = no_hooks>
+  void run(step_parameters parameters, hooks&& h = {}) {
     current_device const here(stream_.device());
     parameters.context = &context_;
     if constexpr (graph) parameters.valid_labels = nullptr; // a captured graph has a fixed number of launches
@@ -82,7 +83,7 @@ public:
     auto const start = [&] { execute(view, arena_.data(), parameters, ranges, scratch_); };
     if constexpr (graph && std::is_same_v<hooks, no_hooks>) {
       auto& launches = launches_[&planned_entry::value];
-      if (launches.has_run && !launches.captured_graph.captured()) capture(launches, start);
+      if (launches.has_run && !launches.captured_graph.captured()) capture(call, launches, start);
       context_.write_parameters(arena_.staged(parameters));
       if (launches.captured_graph.captured()) return launches.captured_graph.replay(stream_);
       // The first run is not captured: it loads kernels and chooses GEMM algorithms, which a capture does not allow.
@@ -91,7 +92,7 @@ public:
       launches.has_run = true;
       launches.has_collectives = collective_calls() != calls;
       try {
-        capture(launches, start);
+        capture(call, launches, start);
       } catch (std::exception const&) {} // this run is enqueued; the next run first tries to capture again
     } else {
       context_.write_parameters(arena_.staged(parameters));
@@ -108,12 +109,12 @@ private:
   };
 
   /// Captures the launches of `start()`. If they contain collectives, throws on all ranks if a capture fails on one
-  /// rank.
-  template <class function> void capture(plan_launches& launches, function const& start) {
+  /// rank. `call`: as in `run`.
+  template <class function> void capture(joint_call call, plan_launches& launches, function const& start) {
     auto const capture_locally = [&] { launches.captured_graph.capture(stream_, start); };
     if (!launches.has_collectives) return capture_locally();
     try {
-      agreed(*all_ranks_, joint_call::step, capture_locally);
+      agreed(*all_ranks_, call, capture_locally);
     } catch (...) {
       launches.captured_graph = cuda_graph();
       throw;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/comm/agreement.hpp"
 #include "constrain/device/cpu/signal_stack.hpp"
 #include "constrain/run/executor.hpp"
 #include "constrain/run/host_arena.hpp"
@@ -21,9 +22,10 @@ public:
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 
-  /// Runs the plan `planned_entry::value` once; the run is complete when the function returns. `h`: the hooks. Throws
-  /// what a kernel or a hook throws.
-  template <class planned_entry, class hooks = no_hooks> void run(step_parameters const& parameters, hooks&& h = {}) {
+  /// Runs the plan `planned_entry::value` once; the run is complete when the function returns. `h`: the hooks. The
+  /// unnamed parameter matches the runner for a CUDA device. Throws what a kernel or a hook throws.
+  template <class planned_entry, joint_call = joint_call::step, class hooks = no_hooks>
+  void run(step_parameters const& parameters, hooks&& h = {}) {
     give_signal_stacks();
     execute(view_of<planned_entry, cpu>(), arena_.data(), parameters, h, scratch_);
   }

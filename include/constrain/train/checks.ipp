@@ -2,6 +2,7 @@
 
 #include "constrain/train/checks.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/program/setting.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -15,6 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   check_count("run_options", ".loss_scale.interval", scale.interval, 1);
   if (!(o.deadline > 0 && o.deadline <= 1e9))
     refuse_number("run_options", ".deadline", number_text(o.deadline) + " seconds", "more than 0 and at most 1e9");
+  if (o.reduce != reduce::ordered && o.reduce != reduce::fast)
+    refuse_number("run_options", ".reduce", concat({static_cast<int>(o.reduce)}), "reduce::ordered or reduce::fast");
   check_count("run_options", ".cuda_device", o.cuda_device, -1);
   if (o.cuda_stream != nullptr && !on_cuda)
     throw error(

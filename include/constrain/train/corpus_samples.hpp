@@ -4,6 +4,7 @@
 #include "constrain/train/sample_set.hpp"
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -20,8 +21,8 @@ void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t s
                   std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels);
 
 /// The samples of a corpus, each of `tokens` tokens, with the next tokens as labels. Throws `error` if the corpus is
-/// too short for one sample.
-sample_set samples_in(data::corpus const& corpus, std::int64_t tokens);
+/// too short for one sample. `caller`: as in `data::samples`.
+sample_set samples_in(data::corpus const& corpus, std::int64_t tokens, std::string_view caller = {});
 
 namespace detail {
 

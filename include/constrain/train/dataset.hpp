@@ -9,7 +9,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The samples that a trainer or an evaluator reads from a corpus. `trains`: true for training, false for evaluation.
-/// Throws `error` if the corpus is too short, or, with a message that begins with `caller`, if its vocabulary is larger
+/// Throws `error`, with a message that begins with `caller`, if the corpus is too short or if its vocabulary is larger
 /// than the model's. Compile-time error if the task needs other inputs or labels. The unnamed parameter matches the
 /// overload for examples.
 template <class trainer, bool trains>
@@ -19,7 +19,7 @@ sample_set samples_of(char const* caller, data::corpus const& corpus, char const
     corpus_has_batches<entries::takes_tokens, entries::labels_tokens> const checked;
   else [[maybe_unused]] corpus_is_evaluated<entries::takes_tokens && entries::labels_tokens> const checked;
   check_vocabulary(caller, corpus.vocabulary(), entries::vocabulary);
-  return samples_in(corpus, trainer::task::tokens);
+  return samples_in(corpus, trainer::task::tokens, caller);
 }
 
 /// The samples that a trainer or an evaluator reads from examples. Throws the errors of `samples_in`

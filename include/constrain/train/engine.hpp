@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/checked_unique_ptr.hpp"
+#include "constrain/comm/agreement.hpp"
 #include "constrain/run/checked.hpp"
 #include "constrain/run/read_real.hpp"
 #include "constrain/run/runner.hpp"
@@ -105,14 +106,15 @@ public:
   }
 
   /// Runs an entry. `parameters`: all but `valid_labels`, which this function sets. `passes`: the passes that made the
-  /// entry's program; checked mode needs the program's values. In checked mode, throws `error` if a check fails.
-  /// `may_overflow`: see `checked_hooks`.
-  template <class planned_entry, class passes> void run(step_parameters parameters, bool may_overflow = false) {
+  /// entry's program; checked mode needs the program's values. `call`: the call of the library that runs the entry. In
+  /// checked mode, throws `error` if a check fails. `may_overflow`: see `checked_hooks`.
+  template <class planned_entry, class passes, joint_call call>
+  void run(step_parameters parameters, bool may_overflow = false) {
     // Instantiates the compile-time error for a missing kernel.
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
     parameters.valid_labels = valid_labels_.data();
     if (checked_) return run_checked<planned_entry, passes>(parameters, may_overflow);
-    runner_->template run<planned_entry>(parameters);
+    runner_->template run<planned_entry, call>(parameters);
   }
   /// `run` in checked mode.
   template <class planned_entry, class passes>

@@ -83,7 +83,8 @@ public:
     synchronize();
     ranks_.check_same_work(joint_call::predict, 1, inputs);
     engine_.template begin<typename entries::predict>("predict", inputs);
-    engine_.template run<typename entries::predict, typename entries::predict_program>(next_step_parameters());
+    engine_.template run<typename entries::predict, typename entries::predict_program, joint_call::predict>(
+        next_step_parameters());
     return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
 
@@ -105,7 +106,8 @@ public:
     for (std::int64_t i = 0; i < count; ++i) {
       auto const length = detail::fill_context(context, tokens);
       engine_.template begin<typename entries::generate>("generate", context);
-      engine_.template run<typename entries::generate, typename entries::generate_program>(next_step_parameters());
+      engine_.template run<typename entries::generate, typename entries::generate_program, joint_call::generate>(
+          next_step_parameters());
       auto const classes = entries::logits.features();
       auto const row = engine_.template logits<typename entries::generate>((length - 1) * classes, classes);
       tokens.push_back(draw(row.data(), row.size(), i));
@@ -218,7 +220,8 @@ private:
     auto const valid = engine_.template begin<typename entries::evaluate>("evaluate", inputs, labels);
     if (valid == 0) return;
     engine_.template write_label_count<typename entries::evaluate>(valid);
-    engine_.template run<typename entries::evaluate, typename entries::evaluate_program>(next_step_parameters());
+    engine_.template run<typename entries::evaluate, typename entries::evaluate_program, joint_call::evaluate>(
+        next_step_parameters());
     sum.loss += engine_.read(entries::evaluate::value.result("loss")) * static_cast<double>(valid);
     if (entries::counts_correct) sum.correct += engine_.read(entries::evaluate::value.result("correct"));
     sum.tokens += valid;

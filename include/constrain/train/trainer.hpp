@@ -249,7 +249,8 @@ private:
     if constexpr (may_overlap && !updates_in_backward<optimizer>)
       if (open_steps_.size() > 0) enqueued.use_if_skipped(hyperparameters(h, {step_parameters.updates}));
     engine_.template write_label_count<typename entries::step>(valid_labels);
-    engine_.template run<typename entries::step, typename entries::step_program>(step_parameters, may_overflow());
+    engine_.template run<typename entries::step, typename entries::step_program, joint_call::step>(step_parameters,
+                                                                                                   may_overflow());
     if constexpr (scales_loss) *loss_scale_ = loss_scale;
     engine_.keep_gradients();
     auto ticket = ticket_of(enqueued, valid_labels);

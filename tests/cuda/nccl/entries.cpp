@@ -2,8 +2,11 @@
 
 #include "cuda/nccl/ranks.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +50,48 @@ void compare_entries(ct::communicator& world, std::string const& directory) {
   world.barrier();
 }
 
+/// The communicator of all ranks, which keeps the name of the last call.
+struct naming final : ct::communicator {
+  ct::communicator& all;
+  std::string call{};
+
+  explicit naming(ct::communicator& world) : all(world) {}
+  int rank() const override { return all.rank(); }
+  int size() const override { return all.size(); }
+  void all_gather(std::byte* buffer, std::int64_t const* offsets, std::int64_t const* lengths) override {
+    all.all_gather(buffer, offsets, lengths);
+  }
+  void all_to_all(std::byte const* send, std::int64_t const* offsets, std::int64_t const* lengths, std::byte* receive,
+                  std::int64_t length) override {
+    all.all_to_all(send, offsets, lengths, receive, length);
+  }
+  void barrier() override { all.barrier(); }
+  std::unique_ptr<ct::communicator> groups_of(int ranks) override { return all.groups_of(ranks); }
+  std::unique_ptr<ct::communicator> strided_groups(int stride) override { return all.strided_groups(stride); }
+  [[noreturn]] void abort(int status) override { all.abort(status), std::_Exit(status); }
+  bool all_failed_or_exited() override { return all.all_failed_or_exited(); }
+  void entered(char const* name) override { call = name; }
+};
+
+/// The first run of an entry captures it, which all ranks agree on: in the call that runs it.
+void check_calls_of_captures(ct::communicator& world) {
+  using sharded = ct::trainer<small, ct::parallel::zero<3, 2>, device_policy, ct::launch::graph>;
+  using entries = sharded::entries;
+  using runner_type = ct::runner<target, true>;
+  naming ranks(world);
+  runner_type runner(sharded::memory.peak, entries::scratch, runner_type::device_for(-1, world));
+  runner.connect(ranks, ranks, 60, true);
+  ct::step_parameters const parameters{.samples = 2, .data = &ranks, .zero = &ranks};
+  runner.arena().fill(0, sharded::memory.peak.count(), 0);
+  runner.run<entries::evaluate, ct::joint_call::evaluate>(parameters);
+  check(ranks.call == "evaluate", "evaluate is captured in " + ranks.call);
+  runner.run<entries::predict, ct::joint_call::predict>(parameters);
+  check(ranks.call == "predict", "predict is captured in " + ranks.call);
+  std::byte first{};
+  runner.arena().read(0, &first, 1); // waits for the runs
+  world.barrier();
+}
+
 } // namespace
 
 int main() {
@@ -58,6 +103,7 @@ int main() {
         "zero<3> is not zero<2>");
   std::string const directory = "constrain-nccl-entries";
   compare_entries(world, directory);
+  check_calls_of_captures(world);
   check(on_host::still_alive() == "", "still alive: " + on_host::still_alive());
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -106,7 +106,7 @@ TEST_CASE("a saved setting that `set` refuses is refused, with nothing changed")
   check_refused<trainer_of<gpt2, ct::precision::fp16>>({{"loss_scale", 0, "0"},
                                                         {"loss_scale", -65536, "-65536"},
                                                         {"loss_scale", 0x1p-25, "2.98023224e-08"},
-                                                        {"loss_scale", 0x1p128, "3.40282367e+38"},
+                                                        {"loss_scale", 0x1p128, "3.402823669209385e+38"},
                                                         {"loss_scale", inf, "inf"},
                                                         {"loss_scale_steps", -1, "-1"}});
 }
