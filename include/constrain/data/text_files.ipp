@@ -52,8 +52,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void file_tree::exclude_above() {
-  struct stat root {
-  }, status{};
+  struct stat root {};
+  struct stat status {};
   if (::stat(root_.c_str(), &root) != 0) return; // `read` reports it
   auto path = concat({root_, "/.."});
   // "/.." is "/", which must not be excluded if it is the root.
