@@ -13,6 +13,8 @@ constexpr auto gradient_rule = ct::info_of<ct::op::embedding_gradient>;
 static_assert(rule.infer(types({f32(shape(11, 12)), i32(shape(2, 5))}), {}).outputs[0] == f32(shape(2, 5, 12)));
 static_assert(refuses<ct::op::embedding::tokens_are_not_integers>(
     rule.infer(types({f32(shape(11, 12)), f32(shape(2, 5))}), {}), 0, 0));
+static_assert(refuses<ct::op::too_many_dimensions>(rule.infer(types({f32(shape(11, 12)), i32(shape(2, 3, 4, 5))}), {}),
+                                                   4, 5));
 static_assert(ct::op::embedding_gradient::infer(types({f32(shape(2, 5, 12)), i32(shape(2, 5))}), {.vocabulary = 11})
                   .outputs[0] == f32(shape(11, 12)));
 static_assert(gradient_rule.accumulating == 1);

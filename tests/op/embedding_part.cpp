@@ -15,6 +15,8 @@ namespace {
 using rule = ct::op::embedding_part;
 using gradient_rule = ct::op::embedding_part_gradient;
 static_assert(rule::infer(types({f32(shape(4, 12)), i32(shape(2, 5))})).outputs[0] == f32(shape(2, 5, 12)));
+static_assert(refuses<ct::op::too_many_dimensions>(rule::infer(types({f32(shape(4, 12)), i32(shape(2, 3, 4, 5))})), 4,
+                                                   5));
 static_assert(gradient_rule::infer(types({f32(shape(2, 5, 12)), i32(shape(2, 5))}), {.rows = 4}).outputs[0] ==
               f32(shape(4, 12)));
 static_assert(ct::info_of<gradient_rule>.accumulating == 1 && ct::info_of<rule>.has_gradient);

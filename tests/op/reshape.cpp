@@ -10,6 +10,9 @@ namespace {
 using rule = ct::op::reshape;
 static_assert(rule::infer(types({f32(shape(2, 6))}), {.to = shape(3, 2, 2)}).outputs[0] == f32(shape(3, 2, 2)));
 static_assert(refuses<rule::elements_differ>(rule::infer(types({f32(shape(2, 6))}), {.to = shape(3, 2)}), 12, 6));
+// The product of these extents overflows: the program refuses such a shape, not the op.
+constexpr shape too_large(std::int64_t{1} << 40, std::int64_t{1} << 40);
+static_assert(rule::infer(types({f32(shape(2, 6))}), {.to = too_large}).outputs[0] == f32(too_large));
 
 // A reshape of a slice of columns, whose rows are not contiguous, and a reshape of a computed value.
 struct model {

@@ -43,11 +43,17 @@ struct without_pass {
   static constexpr slot value{};
   static constexpr auto after = pass_name::built;
 };
+struct without_after {
+  using slot = marking<'x'>;
+  static constexpr slot value{};
+  static constexpr program pass(program const& p, slot const&) { return p; }
+};
 struct after_a_number : marks<'x', pass_name::built> {
   static constexpr int after = 1;
 };
 static_assert(has_own_pass<a_when_built> && !has_own_pass<marks_nothing<'a'>> && !has_own_pass<accumulate<2>>);
-static_assert(!has_own_pass<without_pass> && !has_own_pass<after_a_number> && !has_own_pass<optimizer::adamw>);
+static_assert(!has_own_pass<without_pass> && !has_own_pass<without_after> && !has_own_pass<after_a_number> &&
+              !has_own_pass<optimizer::adamw>);
 
 template <class... list> struct source {
   using policies = constrain::policies<list...>;
@@ -77,6 +83,7 @@ static_assert(same(passes<marks_nothing<'a'>>::final, passes<>::final) && is_mar
 static_assert(is_marked(forward_passes<source<a_when_built, b_when_differentiated>>::final, "a"));
 // An invalid pass is reported, and no pass runs after it.
 static_assert(passes<without_pass>::final.failure.refusal == refusal_with<refusals::own_pass_is_missing>());
+static_assert(passes<without_after>::final.failure.refusal == refusal_with<refusals::own_pass_has_no_predecessor>());
 static_assert(passes<without_pass, a_when_built>::final.failure.refusal ==
               refusal_with<refusals::own_pass_is_missing>());
 

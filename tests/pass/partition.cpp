@@ -154,6 +154,19 @@ static_assert(partition(with_stacks<full_op>(once), true, 2).failure.refusal ==
 static_assert(verify(partition(with_stacks<full_op>(once), true, 1)).ok());
 static_assert(verify(partition(with_stacks<shard_op>(once), true, 2)).ok());
 
+/// The program with a read of each whole stack of gradients, and a contribution to the stack, without loops.
+constexpr program with_late_stacks(program const& p) {
+  auto out = builder{with_stacks<full_op>(p)};
+  for (int v = 0; v < p.values.size(); ++v)
+    if (p.values[v].role == role::gradient) out.call<add_op>({}, {{v, at::current}}, {p.values[v].shape});
+  return out.program;
+}
+// The ranks hold the sums, but the contributions are partial sums of them.
+constexpr auto late_stacks = partition(with_late_stacks(once), true, 1).failure;
+static_assert(late_stacks.refusal == refusal_with<refusals::stack_is_exchanged>() &&
+              late_stacks.op == info_of<add_op>.label);
+static_assert(late_stacks.held == layout::replicated && late_stacks.needed == layout::partial);
+
 /// The program with `calls...` on each gradient that has no axes, in a loop over the layers.
 template <class... calls> constexpr program with_loop(program const& p) {
   builder out;

@@ -34,6 +34,9 @@ static_assert(reason_of(shape(maximum_elements + 1)) == why::tensor_too_large);
 static_assert(reason_of(shape(int_max)) == why::nothing && reason_of(shape(int_max, 32768)) == why::nothing);
 static_assert(said_of(shape(int_max, int_max)) == diagnosis{why::tensor_too_large, 7, 0, maximum_elements, int_max});
 static_assert(reason_of(shape(long_max, long_max, long_max, long_max)) == why::tensor_too_large);
+static_assert(has_valid_extents({}) && has_valid_extents(shape(2, 3)) && !has_valid_extents(shape(3, 0)));
+static_assert(has_valid_extents(shape(maximum_elements)) && !has_valid_extents(shape(2, maximum_elements)));
+static_assert(!has_valid_extents(shape(long_max, long_max)) && !has_valid_extents(shape(-long_max - 1, -1)));
 // Loops count, and what is carried along one has an instance more than iterations.
 static_assert(reason_of(shape(64), {int_max}) == why::nothing);
 static_assert(reason_of(shape(64), {int_max, int_max}) == why::tensor_too_large);

@@ -1,4 +1,4 @@
-// refused: optimizer: the type has no `template <class real> struct state`; write one, which is empty if the optimizer
+// refused: optimizer: the type, or the one that it wraps, has no `template <class real> struct state`; write one
 // shows: composition<descent>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -89,6 +89,12 @@ template <diagnosis d> struct evaluation_sequences_are_negative {
                         "`sequences`)");
 };
 
+/// The objective needs an input per token, but the model has none.
+template <diagnosis d> struct no_input_per_token {
+  static_assert(d.ok(), "ct::causal_lm, ct::masked_lm: the model has no input with one entry per token; list one, with "
+                        "`.each = ct::per::token`, in its `inputs`, or use ct::classification");
+};
+
 /// The objective returns a value of `got` elements instead of one.
 template <diagnosis d> struct loss_is_not_a_scalar {
   static_assert(d.ok(), "the objective returns a value of `got` elements, but must return a scalar; let it return a "

@@ -55,13 +55,13 @@ constexpr value call_with(function const& f, value const* values, std::index_seq
   return f(values[i]...);
 }
 
-/// The shape of a port's tensor in one micro-batch. `logits`: the shape of the logits, which only labels need.
+/// The shape of a port's tensor in one micro-batch, without its dimension of features. `logits`: the shape of the
+/// logits, which only labels need.
 constexpr shape shape_of(port_spec const& spec, std::int64_t sequences, std::int64_t tokens, shape const& logits) {
   shape s = logits;
   if (spec.each == per::sequence) s = shape(sequences);
   if (spec.each == per::token) s = shape(sequences, tokens);
   if (spec.each == per::row) s = logits.rank < 1 ? shape{} : logits.without(logits.rank - 1);
-  if (spec.features > 0) s.extent[s.rank++] = spec.features;
   return s;
 }
 
@@ -170,7 +170,10 @@ private:
   /// of the logits, which only labels need.
   static constexpr value add_port(builder& b, port_kind kind, port_spec const& spec, std::int64_t rows, shape logits) {
     auto const type = spec.type == port_type::ids ? dtype::i32 : b.real;
-    auto const s = detail::shape_of(spec, rows, tokens, logits);
+    auto s = detail::shape_of(spec, rows, tokens, logits);
+    if (spec.features > 0 && s.rank == shape::maximum_rank)
+      b.program.fail(diagnosis_with<op::too_many_dimensions>(0, 0, s.rank, s.rank + 1));
+    else if (spec.features > 0) s.extent[s.rank++] = spec.features;
     value const port_value{b, {b.new_value({type, s}, role::input, 0), at::current}};
     // An op that uses labels as indices and does not skip `ignored_label` (`embedding`) sets `ignorable` to false.
     b.program.set_port({kind, spec, port_value.where(), 0, kind == port_kind::label && spec.type == port_type::ids});

@@ -26,6 +26,13 @@ template <diagnosis d> struct wrong_number_of_dimensions {
   static_assert(d.ok(), "a value has `got` dimensions, but needs `expected`; pass [sequences, tokens, features]");
 };
 
+/// A value would have `got` dimensions, more than `expected`, the maximum.
+template <diagnosis d> struct too_many_dimensions {
+  static_assert(d.ok(), "a value would have `got` dimensions, but may have at most `expected`; ct::embedding and the "
+                        "`.features` of a ct::port_spec add one, so pass ids with fewer dimensions, or set `.features` "
+                        "to 0");
+};
+
 /// A value holds integers, but must hold floating-point numbers. `got`: the index of the operand if an op refuses it,
 /// otherwise 0.
 template <diagnosis d> struct integers_instead_of_floats {
@@ -56,6 +63,13 @@ constexpr inferred needs_reals(operand_types const& in, int count = 1) {
   for (int i = 0; i < count; ++i)
     if (in[i].type == dtype::i32) return inferred::failure<op::integers_instead_of_floats>(0, i);
   return inferred();
+}
+
+/// For ops whose result has the dimensions of `s` and one more: refuses a result with too many dimensions. Otherwise,
+/// the result's reason is `nothing`.
+constexpr inferred allows_one_more_dimension(shape const& s) {
+  if (s.rank < shape::maximum_rank) return inferred();
+  return inferred::failure<op::too_many_dimensions>(shape::maximum_rank, s.rank + 1);
 }
 
 /// For ops whose two operands must have the same shape: refuses different shapes, and reports both numbers of

@@ -21,18 +21,28 @@ namespace detail {
 
 template <class policy> concept has_after = requires { policy::after; };
 
-/// Whether the policy's pass runs after the library's pass `predecessor`. If the policy has `after` but no valid
-/// `pass`, returns true for `built`.
+/// Whether the policy has a function `pass`, valid or not.
+template <class policy> constexpr bool has_pass() {
+  if constexpr (requires { &policy::pass; }) return true;
+  else return requires(program const& p) {
+      policy::pass(p, policy::value);
+    };
+}
+
+/// Whether the policy's pass runs after the library's pass `predecessor`. If the policy has `after` or `pass`, but not
+/// both, or one of them is invalid, returns true for `built`.
 template <class policy, pass_name predecessor> constexpr bool follows() {
   if constexpr (has_own_pass<policy>) return policy::after == predecessor;
-  else return has_after<policy> && predecessor == pass_name::built; // `run_own_pass` refuses the program
+  else if constexpr (predecessor != pass_name::built) return false;
+  else return has_after<policy> || has_pass<policy>(); // `run_own_pass` refuses the program
 }
 
 /// Runs the policy's pass, or refuses the program if the policy has no valid pass.
 template <class policy> constexpr program run_own_pass(program p) {
   if (!p.failure.ok()) return p;
   if constexpr (has_own_pass<policy>) return policy::pass(p, policy::value);
-  p.fail(diagnosis_with<refusals::own_pass_is_missing>());
+  p.fail(has_after<policy> ? diagnosis_with<refusals::own_pass_is_missing>()
+                           : diagnosis_with<refusals::own_pass_has_no_predecessor>());
   return p;
 }
 

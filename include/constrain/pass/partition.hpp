@@ -134,7 +134,7 @@ private:
   }
 
   constexpr void plan_reduction(int gradient, int i) {
-    check_loops(gradient, i);
+    check_loops(gradient, i, layout::partial); // a contribution
     int const level = reduces_once_ ? nest::root : level_of(in_, nest_, in_.values[gradient], i);
     int const after = nest_.end[nest_.child(level, i)];
     int const k = find_contributions(gradient, level, i);
@@ -156,13 +156,13 @@ private:
     return full;
   }
 
-  /// Refuses node i if the loops around it do not determine which tensor of a stack it exchanges.
-  constexpr void check_loops(int value, int i) {
+  /// Refuses node i if the loops around it do not determine which tensor of a stack it exchanges. `needed`: its layout.
+  constexpr void check_loops(int value, int i, layout needed = layout::replicated) {
     for (int axis : in_.values[value].axes) {
       bool bound = false;
       for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop])
         bound = bound || in_.is_part_of(in_.nodes[loop].axis, axis);
-      if (!bound) refuse(diagnosis_with<refusals::stack_is_exchanged>(), in_.nodes[i], value);
+      if (!bound) refuse(diagnosis_with<refusals::stack_is_exchanged>(), in_.nodes[i], value, needed);
     }
   }
 
@@ -191,9 +191,9 @@ private:
     return false;
   }
 
-  constexpr void refuse(diagnosis d, node const& n, int value) {
+  constexpr void refuse(diagnosis d, node const& n, int value, layout needed = layout::replicated) {
     d.line = n.line, d.called_from = n.called_from, d.got = value;
-    out_.program.fail(d.with_layouts(n.op->label, out_.program.values[value].layout, layout::replicated));
+    out_.program.fail(d.with_layouts(n.op->label, out_.program.values[value].layout, needed));
   }
   constexpr void refuse_too_large(node const& n) {
     out_.program.fail({why::program_too_large, n.line, n.called_from, gathers_.capacity, gathers_.capacity + 1});

@@ -16,6 +16,13 @@ template <diagnosis d> struct own_pass_is_missing {
                         "or neither");
 };
 
+/// A policy has the member `pass`, but not the member `after`.
+template <diagnosis d> struct own_pass_has_no_predecessor {
+  static_assert(d.ok(), "policy: it has a member `pass`, but no member `after`, the pass of the library after which "
+                        "`pass` runs; add one, for example `static constexpr auto after = ct::pass_name::selected`, or "
+                        "remove `pass`");
+};
+
 /// The pass of a policy is not a constant expression.
 template <diagnosis d> struct own_pass_is_not_constant {
   static_assert(d.ok(),

@@ -8,6 +8,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// this limit, sums of bytes over a program fit into 64 bits.
 inline constexpr std::int64_t maximum_elements = std::int64_t{1} << 46;
 
+/// Whether no extent of the shape is below 1 and the shape has at most `maximum_elements` elements. If so,
+/// `shape::elements` does not overflow.
+constexpr bool has_valid_extents(shape const& s) {
+  std::int64_t total = 1;
+  for (int i = 0; i < s.rank; ++i) {
+    if (s.extent[i] < 1 || s.extent[i] > maximum_elements / total) return false;
+    total *= s.extent[i];
+  }
+  return true;
+}
+
 /// The error of a value with an extent below 1 or with more than `maximum_elements` elements; otherwise no error.
 /// Values of a model are checked before any other code multiplies their extents, so that no product overflows.
 constexpr diagnosis check_extents(program const& p, value_info const& info) {

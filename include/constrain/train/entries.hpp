@@ -35,8 +35,8 @@ template <class passes, class target> constexpr std::int64_t bytes_of_step() {
 /// The model's program of one entry, before any pass.
 template <class task, class policy_set, entry e> struct entry_source {
   // An optimizer without state or update rule was already refused; sgd replaces it, so that only that error is printed.
-  static constexpr bool can_update =
-      has_state<typename policy_set::optimizer> || has_update_rule<typename policy_set::optimizer>;
+  using innermost = detail::innermost<typename policy_set::optimizer>;
+  static constexpr bool can_update = has_state<innermost> || has_update_rule<innermost>;
   using optimizer = std::conditional_t<can_update, typename policy_set::optimizer, constrain::optimizer::sgd>;
   using policies = policy_set;
   using device = typename policy_set::target;

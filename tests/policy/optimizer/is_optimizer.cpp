@@ -65,4 +65,17 @@ static_assert(value_of<whole>() == slot_of::optimizer{});
 static_assert(value_of<without_state>() == slot_of::optimizer{.has_state = false});
 static_assert(value_of<without_update>() == slot_of::optimizer{.has_update = false});
 
+// So are the values of wrappers around them, unless the wrapper checks what it wraps.
+template <class O> constexpr auto averaged_muon = value_of<optimizer::averaged<optimizer::muon<O>>>();
+static_assert(averaged_muon<whole> == slot_of::optimizer{});
+static_assert(averaged_muon<without_state> == slot_of::optimizer{.has_state = false});
+static_assert(averaged_muon<without_update> == slot_of::optimizer{.has_update = false});
+static_assert(value_of<optimizer::in_backward<without_state>>() ==
+              slot_of::optimizer{.has_state = false, .in_backward = true});
+struct signed_without_state : without_state {
+  static constexpr bool state_signed[] = {true};
+};
+static_assert(value_of<optimizer::averaged<optimizer::quantized<signed_without_state>>>() ==
+              slot_of::optimizer{.base_fits = false});
+
 } // namespace

@@ -51,6 +51,14 @@ struct llama {
     static_assert(d.ok(), "ct::llama: .width is `expected`, but must be a positive multiple of .heads, `got`, which "
                           "must be at least 1; change one of them or, if both are at least 1, set .head_width");
   };
+  /// Refused: with `head_width`, `heads` below 1.
+  template <diagnosis d> struct heads_are_below_one {
+    static_assert(d.ok(), "ct::llama: .heads, the number of query heads, is `got`; give `expected` or more");
+  };
+  /// Refused: a negative `key_value_heads`.
+  template <diagnosis d> struct key_value_heads_are_negative {
+    static_assert(d.ok(), "ct::llama: .key_value_heads is `got`; give 0 or more (0 means as many as .heads)");
+  };
   /// Refused: a negative `head_width`.
   template <diagnosis d> struct head_width_is_negative {
     static_assert(d.ok(), "ct::llama: .head_width is `got`; give 0 or more (0 means .width / .heads)");
@@ -95,6 +103,8 @@ private:
     if (auto const s = tokens.shape(); s.rank == 2 && s.extent[1] > context)
       program.fail(diagnosis_with<sequence_longer_than_context>(0, 0, context, s.extent[1]));
     if (head_width < 0) program.fail(diagnosis_with<head_width_is_negative>(0, 0, 0, head_width));
+    if (head_width > 0 && heads < 1) program.fail(diagnosis_with<heads_are_below_one>(0, 0, 1, heads));
+    if (key_value_heads < 0) program.fail(diagnosis_with<key_value_heads_are_negative>(0, 0, 0, key_value_heads));
     if (features_of_head() < 1) program.fail(diagnosis_with<heads_do_not_divide_the_width>(0, 0, width, heads));
     if (biases && head_norms) program.fail(diagnosis_with<biases_with_head_norms>());
     if (window != 0 && (biases || head_norms))

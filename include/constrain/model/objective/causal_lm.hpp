@@ -1,27 +1,31 @@
 #pragma once
 
+#include "constrain/model/refusals.hpp"
 #include "constrain/op/regularized_cross_entropy/regularized_cross_entropy.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether labels of shape `labels` have the shape of the model's inputs per token, [sequences, tokens].
-constexpr bool is_per_token(program const& p, shape const& labels) {
+/// Refuses labels that do not have the shape of the model's inputs per token, [sequences, tokens]. `refusal`: the error
+/// if the model has such inputs; `rank`: the number of dimensions of the logits.
+template <template <diagnosis> class refusal>
+constexpr void needs_per_token(program& p, shape const& labels, int rank) {
   shape tokens;
   for (auto const& port : p.ports)
     if (port.kind == port_kind::input && port.spec.each == per::token) {
       auto const& input = p.values[port.where.value].shape;
       tokens = shape(input.extent[0], input.extent[1]);
     }
-  return labels == tokens;
+  if (tokens.rank == 0) p.fail(diagnosis_with<refusals::no_input_per_token>());
+  else if (labels != tokens) p.fail(diagnosis_with<refusal>(0, 0, 3, rank));
 }
 
 } // namespace detail
 
 /// Causal language modeling: the mean cross-entropy of the next token, from logits [sequences, tokens, vocabulary] and
 /// labels [sequences, tokens] (i32: the next token at each position, or `ignored_label`). Refused: token ids as logits,
-/// and logits without one row per token.
+/// logits without one row per token, and a model without an input per token.
 struct causal_lm {
   static constexpr bool labels_are_next_tokens = true; // the trainer refuses labels that equal the inputs
 
@@ -36,9 +40,7 @@ struct causal_lm {
   constexpr value operator()(value logits, value labels) const { return loss(logits, labels, {}); }
   /// The loss with `options` for the cross-entropy.
   static constexpr value loss(value logits, value labels, cross_entropy_options options) {
-    auto& program = logits.owner().program;
-    if (!detail::is_per_token(program, labels.shape()))
-      program.fail(diagnosis_with<logits_are_not_per_token>(0, 0, 3, logits.shape().rank));
+    detail::needs_per_token<logits_are_not_per_token>(logits.owner().program, labels.shape(), logits.shape().rank);
     return cross_entropy(logits, labels, options);
   }
 };

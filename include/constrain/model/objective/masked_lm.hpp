@@ -6,8 +6,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Masked language modeling (Devlin et al. 2019, "BERT", section 3.1): the mean cross-entropy of the original tokens at
 /// the masked positions, from logits [sequences, tokens, vocabulary] and labels [sequences, tokens] (i32: the original
-/// token at a masked position, `ignored_label` elsewhere). Refused: token ids as logits, and logits without one row per
-/// token.
+/// token at a masked position, `ignored_label` elsewhere). Refused: token ids as logits, logits without one row per
+/// token, and a model without an input per token.
 struct masked_lm {
   /// The labels, one per row of logits, do not have the shape of the tokens; the logits have `got` dimensions.
   template <diagnosis d> struct logits_are_not_per_token {
@@ -18,8 +18,7 @@ struct masked_lm {
 
   /// The loss, a scalar in nats per masked token.
   constexpr value operator()(value logits, value labels) const {
-    if (!detail::is_per_token(logits.owner().program, labels.shape()))
-      logits.owner().program.fail(diagnosis_with<logits_are_not_per_token>(0, 0, 3, logits.shape().rank));
+    detail::needs_per_token<logits_are_not_per_token>(logits.owner().program, labels.shape(), logits.shape().rank);
     return cross_entropy(logits, labels);
   }
 };

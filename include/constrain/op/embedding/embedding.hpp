@@ -39,6 +39,7 @@ struct embedding {
     if (auto const refusal = needs_reals(in); refusal.reason != why::nothing) return refusal;
     if (in[0].shape.rank != 2) return inferred::failure<weight_is_not_a_matrix>(2, in[0].shape.rank);
     if (in[1].type != dtype::i32) return inferred::failure<tokens_are_not_integers>(0, 0);
+    if (auto const refusal = allows_one_more_dimension(in[1].shape); refusal.reason != why::nothing) return refusal;
     auto s = in[1].shape;
     s.extent[s.rank++] = in[0].shape.features();
     return inferred::one(in[0].type, s);
@@ -66,7 +67,7 @@ struct embedding_options {
 
 /// Looks tokens up in an existing table: table [vocabulary, width], tokens [...] (i32, in [0, vocabulary)) -> [...,
 /// width]. For a head with tied weights, pass the same table to `linear`. Refused: a table that holds token ids or does
-/// not have two dimensions, and tokens that are not i32.
+/// not have two dimensions, and tokens that are not i32 or have four dimensions.
 constexpr value embedding(value table, value tokens, int line = __builtin_LINE()) {
   // The trainer checks the ids of an input against the smallest table in which they are looked up.
   if (table.shape().rank == 2) tokens.owner().program.limit(tokens.where(), table.shape().extent[0]);
@@ -74,8 +75,8 @@ constexpr value embedding(value table, value tokens, int line = __builtin_LINE()
 }
 
 /// Looks tokens up in a new table: tokens [...] (i32, in [0, vocabulary)) -> [..., width]. Parameter "name.weight"
-/// [vocabulary, width]. Refused: tokens that are not i32, a `.vocabulary` or `.width` below 1, and everything else that
-/// `parameter` refuses, such as a `.stddev` outside [0, 1e30].
+/// [vocabulary, width]. Refused: tokens that are not i32 or have four dimensions, a `.vocabulary` or `.width` below 1,
+/// and everything else that `parameter` refuses, such as a `.stddev` outside [0, 1e30].
 constexpr value embedding(std::string_view name, value tokens, embedding_options options, int line = __builtin_LINE()) {
   scope const inside(tokens.owner(), name, line);
   auto const table = parameter(tokens, "weight", shape(options.vocabulary, options.width), role::embedding,

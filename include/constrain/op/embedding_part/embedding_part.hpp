@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
@@ -32,6 +33,7 @@ struct embedding_part {
   static constexpr char const* name = "embedding_part";
 
   static constexpr inferred infer(operand_types const& in) {
+    if (auto const refusal = allows_one_more_dimension(in[1].shape); refusal.reason != why::nothing) return refusal;
     auto s = in[1].shape;
     s.extent[s.rank++] = in[0].shape.features();
     return inferred::one(in[0].type, s);

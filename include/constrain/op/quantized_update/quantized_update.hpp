@@ -10,9 +10,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Whether an optimizer's `state_signed` has one value per field of the state, or the optimizer has no `state_signed`.
+/// Whether an optimizer's `state_signed` has one value per field of the state, or the optimizer has no `state_signed`
+/// or no `state`.
 template <class optimizer> constexpr bool has_sign_per_field() {
-  if constexpr (requires { optimizer::state_signed; })
+  if constexpr (requires {
+                  optimizer::state_signed;
+                  typename optimizer::template state<float>;
+                })
     return static_cast<int>(std::size(optimizer::state_signed)) == state_fields<optimizer>();
   else return true;
 }

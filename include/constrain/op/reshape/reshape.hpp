@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/op/slice/slice.hpp"
+#include "constrain/program/extents.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -22,7 +23,9 @@ struct reshape {
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     auto const elements = in[0].shape.elements();
-    if (o.to.elements() != elements) return inferred::failure<elements_differ>(elements, o.to.elements());
+    // The program refuses a result with invalid extents.
+    if (has_valid_extents(o.to) && o.to.elements() != elements)
+      return inferred::failure<elements_differ>(elements, o.to.elements());
     return inferred::one(in[0].type, o.to);
   }
   static constexpr void gradient(backward& b) { b.emit<reshape>({b.gradient()}, {0}, {.to = b.input(0).shape()}); }
@@ -31,7 +34,7 @@ struct reshape {
 } // namespace op
 
 /// The elements of x, in row-major order, in the shape `to`. The result shares the memory of x if possible. Refused: a
-/// shape with an extent below 1 or with a different number of elements, and token ids.
+/// shape with an extent below 1, too many elements or a different number of elements, and token ids.
 constexpr value reshape(value x, shape to, int line = __builtin_LINE()) {
   detail::refuse_ids(x, line);
   return emit<op::reshape>({x}, {.to = to}, line);

@@ -71,6 +71,19 @@ template <class optimizer, class predicate> constexpr bool holds_throughout(pred
   return holds(std::type_identity<optimizer>{}) && holds_inside<optimizer>(holds);
 }
 
+/// The optimizer that must have `state` and `update`, or a rule, as a std::type_identity: `optimizer` itself, or, if it
+/// is a wrapper that updates parameters with its `base`, the innermost optimizer of the base. Wrappers with a member
+/// `base_fits` check their base themselves.
+template <class optimizer> constexpr auto find_innermost() {
+  constexpr bool is_checked = requires { optimizer::base_fits; };
+  constexpr bool is_wrapper = requires { typename optimizer::base; };
+  if constexpr (is_wrapper && has_update_rule<optimizer> && !is_checked)
+    return find_innermost<typename optimizer::base>();
+  else return std::type_identity<optimizer>{};
+}
+/// The optimizer that `find_innermost` finds.
+template <class optimizer> using innermost = typename decltype(find_innermost<optimizer>())::type;
+
 /// The order in which the library's wrappers must be nested, from the outside. in_backward has a separate rule: it must
 /// be outside every other optimizer.
 enum class nesting_level : std::uint8_t { averaged, muon, by_role_or_quantized, states_in };

@@ -53,8 +53,8 @@ namespace slot_of {
 /// The slot of the optimizer; is_slot.hpp explains the members of a slot. Every type with a member type `hyper` is a
 /// policy of this slot.
 struct optimizer {
-  bool has_state = true;    // false: an element-wise optimizer lacks a `state` template
-  bool has_update = true;   // false: an element-wise optimizer with `state` lacks an `update` that can be called
+  bool has_state = true;    // false: the optimizer, or one inside it, has no rule and lacks a `state` template
+  bool has_update = true;   // false: the optimizer, or one inside it, has `state` but lacks an `update` to call
   bool base_fits = true;    // false: the optimizer, or one inside it, cannot wrap its `base`
   bool type_fits = true;    // false: the optimizer, or one inside it, has a `state_type` other than bf16 and fp32
   bool nests = true;        // false: one of the library's wrappers is given twice or in the wrong order
@@ -74,9 +74,10 @@ struct optimizer {
     o.nests = detail::nests<policy>();
     o.steps_fit = detail::holds_throughout<policy>(
         []<class nested>(std::type_identity<nested>) { return detail::steps_fit<nested>(); });
-    if constexpr (!requires { policy::base_fits; } && !has_update_rule<policy>) {
-      o.has_state = constrain::has_state<policy>;
-      o.has_update = !o.has_state || constrain::has_update<policy>;
+    using innermost = detail::innermost<policy>;
+    if constexpr (!requires { innermost::base_fits; } && !has_update_rule<innermost>) {
+      o.has_state = constrain::has_state<innermost>;
+      o.has_update = !o.has_state || constrain::has_update<innermost>;
     }
     return o;
   }
@@ -94,12 +95,13 @@ struct optimizer {
   CONSTRAIN_RULE(one_optimizer, (said<optimizer> const& o), o.given <= 1,
                  "policies: more than one optimizer is given; keep one, for example optimizer::adamw");
   CONSTRAIN_RULE(optimizer_state, (optimizer const& o), o.has_state,
-                 "optimizer: the type has no `template <class real> struct state`; write one, which is empty if the "
-                 "optimizer stores nothing, or write an update rule, `static constexpr void update(ct::update_rule&)`");
+                 "optimizer: the type, or the one that it wraps, has no `template <class real> struct state`; write "
+                 "one, which is empty if the optimizer stores nothing, or write an update rule, `static constexpr void "
+                 "update(ct::update_rule&)`");
   CONSTRAIN_RULE(optimizer_update, (optimizer const& o), o.has_update,
-                 "optimizer: the type has no `template <class real> static real update(real weight, real gradient, "
-                 "state<real>&, hyper const&, ct::optimizer_step)`; write one, which takes the result of `prepare` "
-                 "instead of `hyper` if the type has a `prepare`");
+                 "optimizer: the type, or the one that it wraps, has no `template <class real> static real update(real "
+                 "weight, real gradient, state<real>&, hyper const&, ct::optimizer_step)`; write one, which takes the "
+                 "result of `prepare` instead of `hyper` if the type has a `prepare`");
   CONSTRAIN_RULE(optimizer_base, (optimizer const& o), o.base_fits,
                  "optimizer: a wrapper is given a type that it cannot wrap; the O of quantized<O>, states_in<type, O> "
                  "or by_role<O> must be an element-wise optimizer, with `state` and `update`, and the O of any other "
