@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/mman.h>
+
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
@@ -164,6 +166,43 @@ TEST_CASE_TEMPLATE("a NaN or an infinity reaches only its row or column of C", r
         CHECK(differences == 0);
         CHECK(std::isnan(out[static_cast<std::size_t>(row * clean.ldc)]));
       }
+}
+
+/// `count` elements of value 1; a page that cannot be read follows the last one.
+template <class T> class guarded_array {
+public:
+  explicit guarded_array(std::int64_t count) : bytes_((count * sizeof(T) + page - 1) / page * page) {
+    block_ =
+        static_cast<char*>(mmap(nullptr, bytes_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    REQUIRE(mprotect(block_ + bytes_, page, PROT_NONE) == 0);
+    first_ = reinterpret_cast<T*>(block_ + bytes_ - count * sizeof(T));
+    std::fill(first_, first_ + count, T(1));
+  }
+  guarded_array(guarded_array const&) = delete;
+  ~guarded_array() { munmap(block_, bytes_ + page); }
+  T* data() { return first_; }
+
+private:
+  static constexpr std::size_t page = 4096;
+  std::size_t bytes_;
+  char* block_;
+  T* first_;
+};
+
+TEST_CASE_TEMPLATE("the built-in GEMM reads nothing behind its operands", T, float, double, ct::bfloat16, ct::float16) {
+  using real = ct::arithmetic<T>;
+  auto const yes = ct::transpose::yes;
+  for (std::int64_t m : {1, 27 * ct::thread_count(), 28 * ct::thread_count()})
+    for (std::int64_t n : {31, 33, 64, 97})
+      for (std::int64_t k : {1, 7, 16, 33})
+        for (int transposed = 0; transposed < 4; ++transposed) {
+          auto const ta = transposed & 1 ? yes : ct::transpose::no, tb = transposed & 2 ? yes : ct::transpose::no;
+          guarded_array<T> a(m * k), b(k * n);
+          guarded_array<real> c(m * n);
+          ct::gemm_builtin(ta, tb, m, n, k, 1, a.data(), ta == yes ? m : k, b.data(), tb == yes ? k : n, 0, c.data(),
+                           n);
+          CHECK(std::all_of(c.data(), c.data() + m * n, [=](real x) { return x == real(k); }));
+        }
 }
 
 TEST_CASE_TEMPLATE("alpha 0 and k 0 leave beta C", real, float, double) {

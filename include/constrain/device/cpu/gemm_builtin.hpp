@@ -31,19 +31,19 @@ constexpr std::int64_t equal_part(std::int64_t extent, std::int64_t maximum, std
 }
 
 /// A block of B, as micro-kernels read it: panels of `blocking::columns` columns, panel_stride elements apart. In a
-/// panel, rows of packed elements are `stride` elements apart. If `unpacked` is not null, panels are not packed yet:
-/// the first micro-kernel that reads a panel packs it to `to_pack`, which is where `panel` points to.
+/// panel, rows of packed elements are `stride` elements apart. If `to_pack` is not null, the panels are not packed yet:
+/// the first micro-kernel that reads a panel packs it there; `to_pack` equals `panel`.
 template <class packed, class stored> struct gemm_block_of_b {
   packed const* panel;
   std::int64_t stride, panel_stride;
-  stored const* unpacked = nullptr; // B[p][j] is at unpacked[p * unpacked_stride + j]
-  std::int64_t unpacked_stride = 0;
   packed* to_pack = nullptr;
+  stored const* unpacked = nullptr; // row p of the block begins at unpacked[p * unpacked_stride]
+  std::int64_t unpacked_stride = 0;
 };
 
 /// c = alpha a b + beta c for the rows of C that belong to the panels [begin, end) of A. c: the row of C that belongs
-/// to the first row of panel 0. a: packed panels (`gemm_pack`) of `depth` packed elements along k. The call with
-/// panel 0 of A is the first one for a block of B.
+/// to the first row of panel 0. a: packed panels (`gemm_pack`) of `depth` packed elements along k. For each block of B,
+/// the first call must include panel 0 of A, whose micro-kernels pack B.
 template <class packed, class b_type, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
 void gemm_panels(gemm_panel_split const& panels, std::int64_t begin, std::int64_t end, std::int64_t columns,
                  std::int64_t depth, packed const* a, gemm_block_of_b<packed, b_type> const& b,
@@ -52,17 +52,17 @@ void gemm_panels(gemm_panel_split const& panels, std::int64_t begin, std::int64_
     for (std::int64_t panel = begin; panel < end; ++panel) {
       auto const row = panels.begin(panel), height = panels.begin(panel + 1) - row;
       auto const width = std::min<std::int64_t>(columns - j, blocking::columns);
-      auto const multiply = [&](auto const& rows_of_b) {
+      auto const multiply = [&](auto const& panel_of_b) {
         auto const* const panel_a = a + panel * blocking::rows * depth;
         c_type* const c_tile = c + row * ldc + j;
         if constexpr (std::is_same_v<c_type, real>)
           if (width == blocking::columns)
-            return gemm_rows(height, depth, panel_a, rows_of_b, scales, c_tile, ldc, prefetch);
-        gemm_edge(height, width, depth, panel_a, rows_of_b, scales, c_tile, ldc, prefetch);
+            return gemm_rows(height, depth, panel_a, panel_of_b, scales, c_tile, ldc, prefetch);
+        gemm_edge(height, width, depth, panel_a, panel_of_b, scales, c_tile, ldc, prefetch);
       };
-      if (panel == 0 && b.unpacked != nullptr)
-        multiply(gemm_unpacked_rows<packed, b_type>{b.unpacked + j, b.unpacked_stride, b.to_pack + offset});
-      else multiply(gemm_packed_rows<packed>{b.panel + offset, b.stride});
+      if (panel == 0 && b.to_pack != nullptr)
+        multiply(gemm_unpacked_panel<packed, b_type>{b.unpacked + j, b.unpacked_stride, b.to_pack + offset});
+      else multiply(gemm_packed_panel<packed>{b.panel + offset, b.stride});
     }
 }
 
@@ -107,14 +107,16 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
       for (std::int64_t j = 0; j < columns; j += blocking::tile_columns) {
         auto const width = std::min<std::int64_t>(blocking::tile_columns, columns - j);
         auto const panels_of_b = gemm_panel_split::of_height(width, blocking::columns);
+        // An odd k ends with half a pair, and an incomplete panel lacks columns: only `gemm_pack` handles these.
         bool const complete = width % blocking::columns == 0;
         gemm_block_of_b<packed, b_type> block = {packed_b, blocking::columns, blocking::columns * depth};
         if (b_transposed == transpose::yes)
           gemm_pack<blocking::columns, false>(b + j * ldb + p, ldb, width, length, panels_of_b, packed_b);
         else if (can_read_in_place && complete) {
           if constexpr (std::is_same_v<b_type, packed>) block = {b + p * ldb + j, ldb, blocking::columns};
-        } else if (complete && length % elements_of<packed> == 0 && can_pack(panels_of_a.begin(1), blocking::rows))
-          block.unpacked = b + p * ldb + j, block.unpacked_stride = ldb, block.to_pack = packed_b;
+        } else if (complete && length % elements_of<packed> == 0 &&
+                   has_packing_kernel(panels_of_a.begin(1), blocking::rows))
+          block = {packed_b, blocking::columns, blocking::columns * depth, packed_b, b + p * ldb + j, ldb};
         else gemm_pack<blocking::columns, true>(b + p * ldb + j, ldb, width, length, panels_of_b, packed_b);
         gemm_prefetch prefetch = j + width < columns ? prefetch_of_b(p, j + width)
                                  : p + length < k    ? prefetch_of_b(p + length, 0)

@@ -2,8 +2,8 @@
 
 #include "constrain/base/dtype.hpp"
 #include "constrain/device/cpu/gemm_pack.hpp"
+#include "constrain/device/cpu/gemm_panel_of_b.hpp"
 #include "constrain/device/cpu/gemm_prefetch.hpp"
-#include "constrain/device/cpu/gemm_rows_of_b.hpp"
 #include "constrain/device/cpu/parallel.hpp"
 #include "constrain/device/cpu/vector.hpp"
 
@@ -71,12 +71,13 @@ template <class vector, class real>
 }
 
 /// The micro-kernel: c = alpha a b + beta c for the first `rows` of a micro-tile of sizeof...(row) rows; c is not read
-/// if beta is 0. a: [depth, blocking::rows], packed; b: the `depth` rows of a panel of B. Prefetches a few cache lines
-/// every `gemm_prefetch::interval` rows of b: more at a time would make the loads of a and b wait. The function is not
+/// if beta is 0. a: [depth, blocking::rows], packed; b: a panel of `depth` rows. Prefetches a few cache lines every
+/// `gemm_prefetch::interval` rows of b: more at a time would make the loads of a and b wait. The function is not
 /// inlined, and of all vectors, only sums and operands are live in its loop, since one more would spill a register.
-template <class packed, class rows_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>,
+/// Only the conversion of float16 needs more; even so, packing such a B in a separate pass is slower.
+template <class packed, class panel_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>,
           std::size_t... row>
-[[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, rows_of_b b,
+[[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, panel_of_b b,
                                   gemm_scales<real> const& scales, std::int64_t rows, real* c, std::int64_t ldc,
                                   gemm_prefetch& prefetch) {
   using vector = typename vector_of<real>::vector;
@@ -90,7 +91,7 @@ template <class packed, class rows_of_b, class real = sum_of<packed>, class bloc
   for (std::int64_t p = 0; p < depth; ++p, a += blocking::rows) {
     if (p % gemm_prefetch::interval == 0) prefetch.fetch();
     typename blocking::vector b_left, b_right;
-    // The address is advanced before the sums: otherwise g++ would load B from memory again for every row.
+    // `load` also advances the address, before the sums: otherwise g++ would load B from memory again for every row.
     b.load(b_left, b_right);
     ((multiply_add(left_sums[row], a[row], b_left), multiply_add(right_sums[row], a[row], b_right)), ...);
   }
@@ -109,25 +110,26 @@ template <class packed, class rows_of_b, class real = sum_of<packed>, class bloc
      ...);
 }
 
+/// Whether there is a micro-kernel that also packs B, for micro-tiles of `rows` rows: only for the tallest, which limits
+/// the code's size. `maximum`: the rows of a complete micro-tile.
+constexpr bool has_packing_kernel(std::int64_t rows, int maximum) { return rows >= maximum - 2; }
+
 /// Whether there is a micro-kernel for micro-tiles of `rows` rows; `maximum`: the rows of a complete one. If there are
 /// many rows, panels of nearly equal heights (`gemm_panel_split::evenly`) have `maximum` rows or one or two fewer.
 constexpr bool has_micro_kernel(int rows, int maximum) {
-  return rows >= maximum - 2 || rows == 1 || rows == (maximum + 2) / 4 || rows == (maximum + 1) / 2 ||
+  return has_packing_kernel(rows, maximum) || rows == 1 || rows == (maximum + 2) / 4 || rows == (maximum + 1) / 2 ||
          rows == (5 * maximum + 6) / 8 || rows == (3 * maximum + 3) / 4;
 }
 
-/// Whether a micro-kernel for micro-tiles of `rows` rows can pack B; `maximum` as in `has_micro_kernel`.
-constexpr bool can_pack(std::int64_t rows, int maximum) { return rows >= maximum - 2; }
-
-/// Calls the smallest micro-kernel that has at least `rows` rows, which `can_pack` must allow if b is unpacked; other
-/// arguments as in `gemm_micro`.
-template <class packed, class rows_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
-void gemm_rows(std::int64_t rows, std::int64_t depth, packed const* a, rows_of_b const& b,
+/// Calls the smallest micro-kernel that has at least `rows` rows and, if `b` is not packed, packs it; other arguments
+/// as in `gemm_micro`.
+template <class packed, class panel_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
+void gemm_rows(std::int64_t rows, std::int64_t depth, packed const* a, panel_of_b const& b,
                gemm_scales<real> const& scales, real* c, std::int64_t ldc, gemm_prefetch& prefetch) {
   auto const multiply = [&]<std::size_t index>(std::index_sequence<index>) {
-    constexpr bool packs = !std::is_same_v<rows_of_b, gemm_packed_rows<packed>>;
+    constexpr bool packs = !std::is_same_v<panel_of_b, gemm_packed_panel<packed>>;
     if constexpr (constexpr int height = index + 1;
-                  packs ? can_pack(height, blocking::rows) : has_micro_kernel(height, blocking::rows)) {
+                  packs ? has_packing_kernel(height, blocking::rows) : has_micro_kernel(height, blocking::rows)) {
       if (rows > height) return false;
       gemm_micro(std::make_index_sequence<height>{}, depth, a, b, scales, rows, c, ldc, prefetch);
       return true;
@@ -166,9 +168,9 @@ inline void gemm_copy(from_type const* from, std::int64_t count, to_type* to) {
 
 /// `gemm_rows` for a micro-tile with fewer columns, rows x columns, or for another type of C: the same arithmetic on a
 /// copy of C.
-template <class packed, class rows_of_b, class c_type, class real = sum_of<packed>,
+template <class packed, class panel_of_b, class c_type, class real = sum_of<packed>,
           class blocking = gemm_blocking<packed>>
-void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t depth, packed const* a, rows_of_b const& b,
+void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t depth, packed const* a, panel_of_b const& b,
                gemm_scales<real> const& scales, c_type* c, std::int64_t ldc, gemm_prefetch& prefetch) {
   alignas(64) real c_copy[blocking::rows * blocking::columns];
   if (scales.beta != real{}) {

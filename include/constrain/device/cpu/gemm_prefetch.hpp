@@ -16,9 +16,9 @@ struct gemm_prefetch {
   static constexpr std::int64_t interval = 8; // rows of a micro-kernel's B between two calls to `fetch`
 
   /// Spreads all cache lines over `calls` calls to `fetch`.
-  void spread_over(std::int64_t calls) { lines_per_fetch = rows * ((row_bytes - 1) / line + 1) / calls + 1; }
+  void spread_over(std::int64_t calls) { lines_per_fetch = (rows * ((row_bytes - 1) / line + 1) - 1) / calls + 1; }
 
-  /// Prefetches the next cache lines. Always inlined: a call in a micro-kernel would store all sums.
+  /// Prefetches the next cache lines. Always inlined: a call in a micro-kernel would spill all sums.
   [[gnu::always_inline]] void fetch() {
     for (std::int64_t i = 0; i < lines_per_fetch && rows > 0; ++i) {
       __builtin_prefetch(row + offset, 0, 2);

@@ -8,9 +8,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The rows of B that a micro-kernel reads, packed or in place: `stride` elements apart.
-template <class packed> struct gemm_packed_rows {
-  packed const* row;
+/// A panel of B, packed or read in place: rows of packed elements, `stride` elements apart.
+template <class packed> struct gemm_packed_panel {
+  packed const* row; // the next row
   std::int64_t stride;
 
   /// Loads the two vectors of the next row.
@@ -22,14 +22,14 @@ template <class packed> struct gemm_packed_rows {
   }
 };
 
-/// The rows of B that a micro-kernel packs while it computes, since packing them before would take time of its own. Row
-/// p begins at row[p * stride].
-template <class packed, class stored> struct gemm_unpacked_rows {
-  stored const* row;
+/// A panel of B that a micro-kernel packs while it multiplies, instead of in a separate pass. Rows of B are `stride`
+/// elements apart.
+template <class packed, class stored> struct gemm_unpacked_panel {
+  stored const* row; // the next row of B
   std::int64_t stride;
-  packed* packed_row;
+  packed* packed_row; // where it is stored
 
-  /// Loads the two vectors of the next row of packed elements, and stores them in the panel.
+  /// Loads the two vectors of the next row of packed elements, and stores them at `packed_row`.
   template <class vector> [[gnu::always_inline]] void load(vector& left, vector& right) {
     using unaligned = typename vector_of<packed>::unaligned;
     constexpr int lanes = vector_of<packed>::lanes;
