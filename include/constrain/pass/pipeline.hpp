@@ -41,8 +41,8 @@ constexpr program share_bytes(program const& p, bool is_cuda = false) {
   return is_cuda ? pad_rows(shared) : shared;
 }
 
-/// The program `passes::without_dead_code`, after the policies' passes that follow it, divided over the ranks of a tensor
-/// group.
+/// The program `passes::without_dead_code`, after the policies' passes that follow it, divided over the ranks of a
+/// tensor group.
 template <class passes>
 inline constexpr program divided_program =
     divide(with_policy_passes<typename passes::set, pass_name::without_dead_code, passes::without_dead_code>(),
