@@ -72,7 +72,7 @@ TEST_CASE("errors do not change the current device either") {
   on_host::devices[1].memory = 1000;
   auto const text = refusal(on_device(1));
   CAPTURE(text);
-  CHECK(contains(text, "which has 1000 of 1000 bytes free (CUDA device 1)"));
+  CHECK(contains(text, "could not be allocated on CUDA device 1, which has 1000 of 1000 bytes free"));
   CHECK(on_host::current_device == 0);
   on_host::devices[1].memory = on_host::devices[0].memory;
   trainer t({}, on_device(1));

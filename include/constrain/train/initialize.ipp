@@ -43,8 +43,8 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
   });
 }
 
-/// Writes to `data`, iteration by iteration, the initial values of the elements that rank `rank` stores. `rank`: index
-/// among the ranks that together hold the tensor.
+/// Writes to `data`, iteration by iteration, the initial values of the elements that this rank stores. `rank`: as in
+/// `initialize`.
 [[gnu::cold]] CONSTRAIN_INLINE void initialize_runs(tensor_info const& info, int index, std::uint64_t seed, int rank,
                                                     std::byte* data) {
   auto const full = info.shape.elements(), stored = info.map().stored();

@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Whether oneDNN's bf16 GEMM is faster on this machine than the built-in GEMM that converts the operands to fp32. This
 /// is the case with AMX, or with AVX512_BF16 on AMD processors. On Intel processors where AMX is absent or disabled (as
 /// in some virtual machines), AVX512_BF16 reaches only half the fp32 rate: 205 against 400 GFLOP/s on two cores of an
-/// Intel Xeon (family 6, model 207) with AMX disabled. The built-in GEMM with vdpbf16ps is faster than oneDNN's in a
-/// step (`multiplies_pairs`).
+/// Intel Xeon (family 6, model 207) with AMX disabled. Used only if `multiplies_pairs` is false: otherwise, the
+/// built-in GEMM multiplies bf16 pairs with vdpbf16ps, which was faster than oneDNN on Zen 5.
 inline bool onednn_multiplies_bf16() {
   static bool const is_faster = [] {
     auto const supported = static_cast<unsigned>(dnnl_get_effective_cpu_isa());

@@ -78,8 +78,8 @@ struct llama {
                   ".head_norms to false");
   };
 
-  /// Features of a head: `head_width` or, if it is 0, width / heads; 0 if `heads` is below 1 or does not divide the
-  /// width.
+  /// Features of a head: `head_width` if it is not 0; otherwise width / heads, or 0 if `heads` is below 1 or does not
+  /// divide the width.
   constexpr int features_of_head() const {
     return head_width != 0 ? head_width : heads < 1 || width % heads != 0 ? 0 : width / heads;
   }
