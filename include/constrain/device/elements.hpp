@@ -15,8 +15,8 @@
 /// CT_HOST_DEVICE call operator: without --extended-lambda, nvcc does not accept a lambda as a kernel's argument.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Calls f(i) for i in [0, count), vectorized, on up to `thread_count()` threads. The calls must be independent and must
-/// not throw.
+/// Calls f(i) for i in [0, count), vectorized, on up to `thread_count()` threads. The calls must be independent and
+/// must not throw.
 template <class function> void for_elements(cpu, call const&, std::int64_t count, function const& f) {
   for_elements(count, f);
 }
