@@ -47,7 +47,7 @@ template <class packed, class stored> struct gemm_block_of_b {
 template <class packed, class b_type, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
 void gemm_panels(gemm_panel_split const& panels, std::int64_t begin, std::int64_t end, std::int64_t columns,
                  std::int64_t depth, packed const* a, gemm_block_of_b<packed, b_type> const& b,
-                 gemm_scales<real> const& scales, c_type* c, std::int64_t ldc, gemm_prefetch& prefetch) {
+                 gemm_scales<real> const& scales, c_type* c, std::int64_t ldc, gemm_prefetches& prefetch) {
   for (std::int64_t j = 0, offset = 0; j < columns; j += blocking::columns, offset += b.panel_stride)
     for (std::int64_t panel = begin; panel < end; ++panel) {
       auto const row = panels.begin(panel), height = panels.begin(panel + 1) - row;
@@ -118,10 +118,10 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
                    has_packing_kernel(panels_of_a.begin(1), blocking::rows))
           block = {packed_b, blocking::columns, blocking::columns * depth, packed_b, b + p * ldb + j, ldb};
         else gemm_pack<blocking::columns, true>(b + p * ldb + j, ldb, width, length, panels_of_b, packed_b);
-        gemm_prefetch prefetch = j + width < columns ? prefetch_of_b(p, j + width)
-                                 : p + length < k    ? prefetch_of_b(p + length, 0)
-                                                     : gemm_prefetch{};
-        prefetch.spread_over(panels_of_a.count * panels_of_b.count * ((depth - 1) / gemm_prefetch::interval + 1));
+        gemm_prefetches prefetch = {.b = j + width < columns ? prefetch_of_b(p, j + width)
+                                         : p + length < k    ? prefetch_of_b(p + length, 0)
+                                                             : gemm_prefetch{}};
+        prefetch.b.spread_over(panels_of_a.count * panels_of_b.count * ((depth - 1) / gemm_prefetch::interval + 1));
         gemm_scales<real> const scales = {alpha, p == 0 ? beta : real{1}};
         for (std::int64_t i = 0; i < panels_of_a.count; i += blocking::block_panels)
           gemm_panels(panels_of_a, i, std::min(i + blocking::block_panels, panels_of_a.count), width, depth, packed_a,

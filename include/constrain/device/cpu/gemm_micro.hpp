@@ -71,25 +71,27 @@ template <class vector, class real>
 }
 
 /// The micro-kernel: c = alpha a b + beta c for the first `rows` of a micro-tile of sizeof...(row) rows; c is not read
-/// if beta is 0. a: [depth, blocking::rows], packed; b: a panel of `depth` rows. Prefetches a few cache lines every
-/// `gemm_prefetch::interval` rows of b: more at a time would make the loads of a and b wait. The function is not
-/// inlined, and of all vectors, only sums and operands are live in its loop, since one more would spill a register.
-/// Only the conversion of float16 needs more; even so, packing such a B in a separate pass is slower.
+/// if beta is 0. a: [depth, blocking::rows], packed; b: a panel of `depth` rows. Prefetches a few cache lines of c and
+/// `prefetch` every `gemm_prefetch::interval` rows of b: more at a time would make the loads of a and b wait. The
+/// function is not inlined, and of all vectors, only sums and operands are live in its loop, since one more would spill
+/// a register. Only the conversion of float16 needs more; even so, packing such a B in a separate pass is slower.
 template <class packed, class panel_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>,
           std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, panel_of_b b,
                                   gemm_scales<real> const& scales, std::int64_t rows, real* c, std::int64_t ldc,
-                                  gemm_prefetch& prefetch) {
+                                  gemm_prefetches& prefetch) {
   using vector = typename vector_of<real>::vector;
   constexpr int lanes = blocking::lanes;
-  // Prefetches the first and the last cache line of each row of C, so that they are in the cache after the sums.
-  for (std::int64_t i = 0; i < rows; ++i) {
-    __builtin_prefetch(c + i * ldc, 1);
-    __builtin_prefetch(c + i * ldc + 2 * lanes - 1, 1);
-  }
+  // C's tile must be in the cache after the sums. A row may touch one line more than its bytes fill.
+  constexpr auto size = static_cast<std::int64_t>(sizeof(real));
+  prefetch.c = {.row = reinterpret_cast<char const*>(c),
+                .rows = rows,
+                .stride = ldc * size,
+                .row_bytes = blocking::columns * size + gemm_prefetch::line - 1};
+  prefetch.c.spread_over((depth - 1) / gemm_prefetch::interval + 1);
   vector left_sums[sizeof...(row)] = {}, right_sums[sizeof...(row)] = {};
   for (std::int64_t p = 0; p < depth; ++p, a += blocking::rows) {
-    if (p % gemm_prefetch::interval == 0) prefetch.fetch();
+    if (p % gemm_prefetch::interval == 0) prefetch.b.fetch_to_read(), prefetch.c.fetch_to_write();
     typename blocking::vector b_left, b_right;
     // `load` also advances the address, before the sums: otherwise g++ would load B from memory again for every row.
     b.load(b_left, b_right);
@@ -125,7 +127,7 @@ constexpr bool has_micro_kernel(int rows, int maximum) {
 /// as in `gemm_micro`.
 template <class packed, class panel_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
 void gemm_rows(std::int64_t rows, std::int64_t depth, packed const* a, panel_of_b const& b,
-               gemm_scales<real> const& scales, real* c, std::int64_t ldc, gemm_prefetch& prefetch) {
+               gemm_scales<real> const& scales, real* c, std::int64_t ldc, gemm_prefetches& prefetch) {
   auto const multiply = [&]<std::size_t index>(std::index_sequence<index>) {
     constexpr bool packs = !std::is_same_v<panel_of_b, gemm_packed_panel<packed>>;
     if constexpr (constexpr int height = index + 1;
@@ -171,7 +173,7 @@ inline void gemm_copy(from_type const* from, std::int64_t count, to_type* to) {
 template <class packed, class panel_of_b, class c_type, class real = sum_of<packed>,
           class blocking = gemm_blocking<packed>>
 void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t depth, packed const* a, panel_of_b const& b,
-               gemm_scales<real> const& scales, c_type* c, std::int64_t ldc, gemm_prefetch& prefetch) {
+               gemm_scales<real> const& scales, c_type* c, std::int64_t ldc, gemm_prefetches& prefetch) {
   alignas(64) real c_copy[blocking::rows * blocking::columns];
   if (scales.beta != real{}) {
     if (rows * columns < blocking::rows * blocking::columns) std::fill(std::begin(c_copy), std::end(c_copy), real{});

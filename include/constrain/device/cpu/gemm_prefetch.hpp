@@ -6,25 +6,40 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Prefetches into the L2 cache the rows of B that are needed next, while the current rows are multiplied.
+/// Prefetches rows of a matrix that are needed soon, a few cache lines at a time, between the multiplications.
 struct gemm_prefetch {
   char const* row = nullptr;                        // the current row
   std::int64_t rows = 0, stride = 0, row_bytes = 0; // rows left; bytes from one row to the next; bytes to fetch per row
-  std::int64_t lines_per_fetch = 0, offset = 0;     // cache lines per call to `fetch`; bytes of `row` already fetched
+  std::int64_t lines_per_fetch = 0, offset = 0;     // cache lines per call; bytes of `row` already fetched
 
   static constexpr std::int64_t line = 64;    // bytes of a cache line
-  static constexpr std::int64_t interval = 8; // rows of a micro-kernel's B between two calls to `fetch`
+  static constexpr std::int64_t interval = 8; // rows of a micro-kernel's B between two calls
 
-  /// Spreads all cache lines over `calls` calls to `fetch`.
+  /// Spreads all cache lines over `calls` calls to `fetch_to_read` or `fetch_to_write`.
   void spread_over(std::int64_t calls) { lines_per_fetch = (rows * ((row_bytes - 1) / line + 1) - 1) / calls + 1; }
 
-  /// Prefetches the next cache lines. Always inlined: a call in a micro-kernel would spill all sums.
-  [[gnu::always_inline]] void fetch() {
-    for (std::int64_t i = 0; i < lines_per_fetch && rows > 0; ++i) {
-      __builtin_prefetch(row + offset, 0, 2);
-      if ((offset += line) >= row_bytes) offset = 0, row += stride, --rows;
-    }
+  // The next functions are always inlined: a call in a micro-kernel would spill all sums.
+
+  /// Prefetches the next cache lines into the L2 cache.
+  [[gnu::always_inline]] void fetch_to_read() {
+    for (std::int64_t i = 0; i < lines_per_fetch && rows > 0; ++i) __builtin_prefetch(next_line(), 0, 2);
   }
+  /// Prefetches the next cache lines into the L1 cache, and makes them writable.
+  [[gnu::always_inline]] void fetch_to_write() {
+    for (std::int64_t i = 0; i < lines_per_fetch && rows > 0; ++i) __builtin_prefetch(next_line(), 1, 3);
+  }
+
+private:
+  [[gnu::always_inline]] char const* next_line() {
+    char const* const next = row + offset;
+    if ((offset += line) >= row_bytes) offset = 0, row += stride, --rows;
+    return next;
+  }
+};
+
+/// What a micro-kernel prefetches: lines of the next block of B, and of its own micro-tile of C.
+struct gemm_prefetches {
+  gemm_prefetch b{}, c{};
 };
 
 } // namespace constrain::detail
