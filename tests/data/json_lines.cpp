@@ -73,8 +73,8 @@ TEST_CASE("lines that cannot be read are named") {
   CHECK(refusal("\n\n{\"text\": \"a\"").find("texts.jsonl:3'") != std::string::npos);
   CHECK(refusal("[]").find("texts.jsonl:1'") != std::string::npos);
   CHECK(refusal("{\"text\": \"\xff\"}").find("texts.jsonl:1'") != std::string::npos);
-  CHECK(refusal("\n").ends_with("are empty; give a file with at least one text"));
-  CHECK(refusal("").ends_with("are empty; give a file with at least one text"));
+  CHECK(refusal("\n").ends_with("are empty; give a file with at least one text that is not empty"));
+  CHECK(refusal("").ends_with("are empty; give a file with at least one text that is not empty"));
   CHECK(
       ct::test::sentence([] { read("{\"text\": \"a\"}", {.length = -1}); }) ==
       "json_lines_options: .length is -1; give 0 to keep the length of each text, or a number of tokens of at least 1");

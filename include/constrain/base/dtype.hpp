@@ -47,7 +47,7 @@ constexpr bool is_narrow(dtype type) { return type == dtype::f16 || type == dtyp
 constexpr bool is_real(dtype type) { return is_narrow(type) || type == dtype::f32 || type == dtype::f64; }
 
 /// The accumulation type for sums and statistics over elements of `type`: f32 for f16 and bf16, otherwise `type`
-/// itself.
+/// itself. Some sums, such as those of losses and gradient norms, are f64 instead.
 constexpr dtype accumulator_of(dtype type) { return is_narrow(type) ? dtype::f32 : type; }
 
 namespace detail {

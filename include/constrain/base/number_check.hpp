@@ -25,7 +25,8 @@ namespace detail {
 inline constexpr double smallest_loss_scale = 0x1p-24;
 /// The largest loss scale: the largest power of two in fp32, so that kernels can convert every loss scale to fp32.
 inline constexpr double largest_loss_scale = 0x1p127;
-/// The bounds of an op's option that must be neither 0 nor infinite after a conversion to fp32.
+/// Bounds for the options of ops. Converted to fp32, a value of at least the first bound does not become 0, and a value
+/// of at most the second does not become infinite.
 inline constexpr double smallest_fp32_option = 1e-37, largest_fp32_option = 1e38;
 
 /// Replacements for std::isfinite and std::isnan. `is_finite` and `is_nan` test bits, since with -ffast-math compilers
@@ -52,8 +53,8 @@ constexpr bool is_within(double x, number_range range) {
   }
 }
 
-/// A number as text: nine significant digits, without zeros at the end, or as many more as it takes to read the number
-/// back (as an fp32 number, if it is one). "nan", "inf" or "-inf" if the number is not finite.
+/// A number as text, without trailing zeros: nine significant digits, or more if the number cannot be read back from
+/// nine (an fp32 number: as fp32). "nan", "inf" or "-inf" if the number is not finite.
 std::string number_text(double x);
 
 /// Throws an `error` that names an option and its value. `owner` and `field`: as in `check_number`. `accepted`: the

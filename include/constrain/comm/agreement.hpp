@@ -83,9 +83,10 @@ struct vote {
 
 /// Shares this rank's outcome with all ranks. `call`: the library call that this rank is in. `failure`: this rank's
 /// exception, or null. If no rank failed, returns the sum of `count` over all ranks. Otherwise every rank throws: its
-/// own exception if all ranks failed with the same message, else an `error` with the message of the lowest rank that
-/// failed. Also throws if ranks are in different calls, or if their `content` (such as a hash of the data read)
-/// differs. Collective: one all-gather, and at most one more if ranks failed.
+/// own exception if all ranks failed with the same message, else an `error` with the number and the message of the
+/// lowest rank that failed (at most 2000 bytes of the message). Also throws if ranks are in different calls, or if
+/// their `content` (such as a hash of the data read) differs. Collective: one all-gather, and at most one more if ranks
+/// failed.
 std::int64_t agree(communicator& world, joint_call call, std::int64_t count = 0,
                    std::exception_ptr const& failure = nullptr, std::uint64_t content = 0);
 
@@ -113,7 +114,7 @@ public:
   agreement(communicator& world, joint_call call) : world_(world), call_(call) {}
 
   /// Returns once all ranks have passed their checks; throws on all ranks if a check has failed on any rank. `content`:
-  /// a hash of the data read, which must be equal on all ranks. Collective.
+  /// as in `agree`. Collective.
   void all_can(std::uint64_t content = 0);
   /// Calls `checks_and_changes` with this object; the function must call `all_can()` once. An exception before that
   /// call makes all ranks throw. A later exception is thrown only on the rank where it occurs.

@@ -101,8 +101,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 [[gnu::cold]] CONSTRAIN_INLINE examples_index::examples_index(examples_splits const& splits, std::int64_t count)
     : size_(count) {
   for (auto const& split : splits) {
-    auto const share = static_cast<std::int64_t>(split.share * static_cast<double>(size_));
-    auto const drawn_count = std::min(std::min(share, split.most), size_);
+    auto const share_count = static_cast<std::int64_t>(split.share * static_cast<double>(size_));
+    auto const drawn_count = std::min(std::min(share_count, split.most), size_);
     split_parts_.push_back({split.seed, size_, split.drawn ? 0 : drawn_count});
     size_ = split.drawn ? drawn_count : size_ - drawn_count;
   }

@@ -57,7 +57,8 @@ CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
 }
 
 CONSTRAIN_INLINE corpus json_line_texts::finish() && {
-  if (texts_.bytes.empty()) throw error({"the texts '", path_, "' are empty; give a file with at least one text"});
+  if (texts_.bytes.empty())
+    throw error({"the texts '", path_, "' are empty; give a file with at least one text that is not empty"});
   return corpus::from_bytes(std::move(texts_.bytes), std::move(texts_.prompt));
 }
 

@@ -26,10 +26,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
   if (options.text == options.label)
     throw error({"labelled_json_lines_options: .text and .label are both '", options.text,
                  "'; name two different members of a line"});
-  auto const names = static_cast<std::int64_t>(options.class_names.size());
-  if (names > 0 && names != classes_)
+  auto const name_count = static_cast<std::int64_t>(options.class_names.size());
+  if (name_count > 0 && name_count != classes_)
     throw error({"labelled_json_lines_options: .classes is ", classes_, ", but .class_names has ",
-                 counted(names, "name"), "; give one name per class, or leave .classes out"});
+                 counted(name_count, "name"), "; give one name per class, or leave .classes out"});
   for (std::size_t i = 0; i < options.class_names.size(); ++i)
     for (std::size_t k = 0; k < i; ++k)
       if (options.class_names[k] == options.class_names[i])

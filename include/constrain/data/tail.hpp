@@ -11,7 +11,7 @@ enum class tail : std::uint8_t {
   carry, ///< The batch is filled with samples of the next epoch. Every sample is used once per epoch.
   drop,  ///< The samples are skipped in this epoch.
   pad,   ///< The batch is padded with zeros and ignored labels. Refused if the task has floating-point labels, or if
-         ///< an op uses its first labels as indices: these cannot be ignored.
+         ///< an op uses the task's first labels as indices: these labels cannot be ignored.
 };
 
 } // namespace constrain::data

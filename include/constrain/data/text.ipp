@@ -24,10 +24,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
   auto const added = std::min(static_cast<std::size_t>(status.st_size), maximum - std::min(maximum, bytes.size()));
   check_memory(concat({"the text up to the end of '", path, "'"}), static_cast<std::int64_t>(bytes.size() + added));
   // The size in the file's status is only a hint: files in /proc report 0, and a file may still be growing.
-  std::size_t capacity = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : std::size_t{1} << 16;
+  std::size_t read_size = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : std::size_t{1} << 16;
   while (bytes.size() < maximum) {
     auto const begin = bytes.size();
-    bytes.resize(begin + std::min({capacity, maximum - begin, std::size_t{1} << 30}));
+    bytes.resize(begin + std::min({read_size, maximum - begin, std::size_t{1} << 30}));
     auto const bytes_read = ::read(file.get(), bytes.data() + begin, bytes.size() - begin);
     int const code = errno;
     bytes.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(bytes_read, 0)));
@@ -38,8 +38,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
     if (bytes_read < 0)
       throw error({"the text '", path, "' cannot be read (", io::reason(code), "); check the file and its disk"});
     if (bytes_read == 0) return;
-    capacity = std::max<std::size_t>(capacity - std::min(capacity, static_cast<std::size_t>(bytes_read)),
-                                     std::size_t{1} << 16);
+    read_size = std::max<std::size_t>(read_size - std::min(read_size, static_cast<std::size_t>(bytes_read)),
+                                      std::size_t{1} << 16);
   }
 }
 

@@ -76,13 +76,13 @@ private:
   }
 };
 
-/// The bytes of a corpus's tokens: in memory that this object keeps alive, or in a file.
+/// The bytes of a corpus's tokens, in memory or in a file.
 class token_source {
 public:
   /// Bytes in memory; `storage` keeps them alive (null: the caller does).
   token_source(std::shared_ptr<void const> storage, std::span<std::byte const> view)
       : storage_(std::move(storage)), view_(view) {}
-  /// The bytes of a file from `file->begin()` on, after `remember`; not null.
+  /// The bytes of a file from `file->begin()` on. `file` must not be null; call its `remember` first.
   explicit token_source(std::shared_ptr<token_file const> file) : file_(std::move(file)) {}
 
   /// The size of all tokens in bytes.

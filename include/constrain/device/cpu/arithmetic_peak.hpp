@@ -25,15 +25,15 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
   real const volatile factor = real(0.999), term = real(0.001);
 #if defined(__x86_64__) && defined(__GNUC__)
   // Inline assembly makes the measured rate independent of the compiler and its flags.
-#define CONSTRAIN_CHAIN(type, lanes, sum) "vfmadd213p" type " %%" lanes "13, %%" lanes "12, %%" lanes sum "\n\t"
+#define CONSTRAIN_CHAIN(type, regs, sum) "vfmadd213p" type " %%" regs "13, %%" regs "12, %%" regs sum "\n\t"
 // clang-format off
-#define CONSTRAIN_CHAINS(type, lanes)                                                                                  \
+#define CONSTRAIN_CHAINS(type, regs)                                                                                   \
   asm volatile(                                                                                                        \
-      "vzeroall\n\tvbroadcasts" type " %1, %%" lanes "13\n\tvbroadcasts" type " %2, %%" lanes "12\n1:\n\t"             \
-      CONSTRAIN_CHAIN(type, lanes, "0") CONSTRAIN_CHAIN(type, lanes, "1") CONSTRAIN_CHAIN(type, lanes, "2")            \
-      CONSTRAIN_CHAIN(type, lanes, "3") CONSTRAIN_CHAIN(type, lanes, "4") CONSTRAIN_CHAIN(type, lanes, "5")            \
-      CONSTRAIN_CHAIN(type, lanes, "6") CONSTRAIN_CHAIN(type, lanes, "7") CONSTRAIN_CHAIN(type, lanes, "8")            \
-      CONSTRAIN_CHAIN(type, lanes, "9") CONSTRAIN_CHAIN(type, lanes, "10") CONSTRAIN_CHAIN(type, lanes, "11")          \
+      "vzeroall\n\tvbroadcasts" type " %1, %%" regs "13\n\tvbroadcasts" type " %2, %%" regs "12\n1:\n\t"               \
+      CONSTRAIN_CHAIN(type, regs, "0") CONSTRAIN_CHAIN(type, regs, "1") CONSTRAIN_CHAIN(type, regs, "2")               \
+      CONSTRAIN_CHAIN(type, regs, "3") CONSTRAIN_CHAIN(type, regs, "4") CONSTRAIN_CHAIN(type, regs, "5")               \
+      CONSTRAIN_CHAIN(type, regs, "6") CONSTRAIN_CHAIN(type, regs, "7") CONSTRAIN_CHAIN(type, regs, "8")               \
+      CONSTRAIN_CHAIN(type, regs, "9") CONSTRAIN_CHAIN(type, regs, "10") CONSTRAIN_CHAIN(type, regs, "11")             \
       "dec %0\n\tjnz 1b\n\tvzeroupper"                                                                                 \
       : "+r"(rounds)                                                                                                   \
       : "m"(term), "m"(factor)                                                                                         \
@@ -57,16 +57,16 @@ template <class real> double multiply_add_chains(std::int64_t rounds) {
 #undef CONSTRAIN_CHAINS
 #undef CONSTRAIN_CHAIN
 #endif
-  using lanes = vector_of<real>;
+  using vectors = vector_of<real>;
   real volatile sink;
   [&]<int... chain>(std::integer_sequence<int, chain...>) {
-    typename lanes::vector const zero{}, factors = zero + real(factor), terms = zero + real(term);
-    typename lanes::vector sum[] = {zero + static_cast<real>(chain)...};
+    typename vectors::vector const zero{}, factors = zero + real(factor), terms = zero + real(term);
+    typename vectors::vector sum[] = {zero + static_cast<real>(chain)...};
     for (std::int64_t round = 0; round < rounds; ++round) ((sum[chain] = sum[chain] * factors + terms), ...);
     sink = (sum[chain][0] + ...);
   }
   (std::make_integer_sequence<int, chains>{});
-  return 2.0 * chains * lanes::lanes * static_cast<double>(rounds);
+  return 2.0 * chains * vectors::lanes * static_cast<double>(rounds);
 }
 
 /// FLOP per second of the calling thread's CPU time: the best of 24 measurements. Returns 0 if fewer than a third of

@@ -38,8 +38,8 @@ inline void onednn_check(dnnl_status_t status, char const* what) {
 /// the rows of B are a multiple of 4096 bytes apart and A has 128 to 256 rows: 87 GFLOP/s on two Zen 3 cores, where the
 /// built-in GEMM reaches 170. With 32 rows of A or another ldb, oneDNN is faster.
 inline bool builtin_gemm_is_faster(std::int64_t m, std::int64_t ldb) {
-  static bool const avx2 = vector_bytes == 32 && !__builtin_cpu_supports("avx512f");
-  return avx2 && m >= 128 && m <= 256 && ldb % 1024 == 0;
+  static bool const avx2_only = vector_bytes == 32 && !__builtin_cpu_supports("avx512f");
+  return avx2_only && m >= 128 && m <= 256 && ldb % 1024 == 0;
 }
 
 /// Whether to use oneDNN's matmul primitive instead of `dnnl_sgemm` for a float GEMM of A and the transpose of B. m, n,

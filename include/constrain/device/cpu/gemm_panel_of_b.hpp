@@ -27,7 +27,7 @@ template <class packed> struct gemm_packed_panel {
 template <class packed, class stored> struct gemm_unpacked_panel {
   stored const* row; // the next row of B
   std::int64_t stride;
-  packed* packed_row; // where it is stored
+  packed* packed_row; // where the next row of packed elements is stored
 
   /// Loads the two vectors of the next row of packed elements, and stores them at `packed_row`.
   template <class vector> [[gnu::always_inline]] void load(vector& left, vector& right) {

@@ -19,7 +19,7 @@ public:
     // factor = floor(2^64 (2^log - d) / d) + 1, by long division
     auto remainder = (std::uint64_t{1} << log_) - unsigned_d;
     for (int bit = 0; bit < 64; ++bit) {
-      remainder *= 2; // the remainder is less than d, and d at most 2^63
+      remainder *= 2; // no overflow: the remainder was less than d, which is less than 2^63
       factor_ = factor_ * 2 + (remainder >= unsigned_d ? 1 : 0);
       remainder -= remainder >= unsigned_d ? unsigned_d : 0;
     }

@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// `keeps_fp32`. Sums are accumulated in float for 16-bit elements, otherwise in the elements' type. Starts
 /// `gemm_parts(...)` GEMMs; only tests pass `limits`. Parts along k accumulate in y, from the last part, which may be
 /// shorter, to the first. A 16-bit y is rounded after every part; with two parts, the sums over the shorter one are
-/// thus rounded first. The call must have at least `gemm_workspace` bytes of scratch memory. Throws `error` if cuBLASLt
-/// fails.
+/// thus rounded first. The call must have at least `gemm_workspace` bytes of scratch memory, at a multiple of 256.
+/// Throws `error` if cuBLASLt fails.
 template <class input, class output>
 void gemm(call const& c, transpose a_transposed, transpose b_transposed, gemm_extents const& e, input const* a,
           input const* b, bool adds, output* y, std::type_identity_t<output> const* bias = nullptr,
