@@ -77,8 +77,8 @@ public:
   }
 
 private:
-  /// A value that is divided along its innermost dimension: each rank has a range of every part.
-  struct divided {
+  /// How a value is divided along its innermost dimension: each rank has a range of every part.
+  struct value_division {
     part_list parts;            // of the full value, in this dimension; empty: the value is not divided
     std::uint64_t begin_mask{}; // bit k: the value depends on the call with `begin_index_` k
   };
@@ -176,7 +176,7 @@ private:
     return n.kind == node_kind::call && !n.inputs.empty() && looks_up(i, 0) && is_vocabulary_[n.inputs[0].value];
   }
   /// Whether a value that is divided because of the calls in `begin_mask` can be gathered for readers that cannot work
-  /// on one rank's ranges. Only heads allow this, so that all entries divide a head alike, whatever op reads the
+  /// on one rank's ranges. Only heads allow this, so that all entry programs divide a head alike, whatever op reads the
   /// logits.
   constexpr bool can_gather(std::uint64_t begin_mask) const { return (begin_mask & ~vocabulary_begins_) == 0; }
   /// Marks the calls in `begin_mask`, except heads, as unable to begin. Returns false. `op`: the op that cannot work on
@@ -195,7 +195,7 @@ private:
   }
 
   /// Whether node i can work on one rank's ranges. If so, records how. Node i must read a divided value. `begin_mask`:
-  /// the calls on which its inputs depend, as in `divided`.
+  /// the calls on which its inputs depend, as in `value_division`.
   constexpr bool try_divide(int i, std::uint64_t begin_mask) {
     auto const& n = p_.nodes[i];
     auto const& rule = rule_of(i);
@@ -251,7 +251,7 @@ private:
   int begin_index_[program::maximum_nodes]{}; // the index of a call among all calls that can begin a division
   division_kind kinds_[program::maximum_nodes]{};
   part_list begin_parts_[program::maximum_nodes]{}; // the parts of the output of a call that can begin
-  divided values_[program::maximum_values]{};
+  value_division values_[program::maximum_values]{};
 };
 
 } // namespace constrain

@@ -200,8 +200,8 @@ constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32)
 }
 
 /// Calls f(i, iterations, seconds, computes) for each node i that is a call. `iterations`: how often the call runs.
-/// `seconds`: the estimated time of all these runs, by the roofline model. `computes`: whether its arithmetic takes
-/// longer than its accesses to memory.
+/// `seconds`: the estimated time of all these runs, by the roofline model. `computes`: whether the call's arithmetic
+/// takes longer than its accesses to memory.
 template <class function>
 constexpr void for_each_time(program const& p, device_rates const& rates, bool tf32, function const& f) {
   for_each_cost(p, [&](int i, cost const& c, double iterations) {

@@ -4,7 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether this value is read after the run, by the host or by a later run.
+/// Whether the value is a result, which the host reads after the run, or keeps its bytes for later runs. The host may
+/// also read gradients, but they do not count as observed.
 constexpr bool is_observed(value_info const& info) { return info.role == role::result || is_persistent(info.role); }
 
 /// Dead-code elimination: removes calls whose results cannot reach an observed value, and loops left empty.

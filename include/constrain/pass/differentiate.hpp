@@ -55,12 +55,12 @@ public:
   }
 
 private:
-  constexpr bool is_copy(ref r) const { return out_.program.values[r.value].role == role::compute_copy; }
+  constexpr bool is_compute_copy(ref r) const { return out_.program.values[r.value].role == role::compute_copy; }
 
   /// Index of a reference in `gradient_`, `buffer_` and `is_written_`. A compute copy has the index of its parameter,
   /// since the two share one gradient.
   constexpr int key(ref r) const {
-    return (is_copy(r) ? out_.program.values[r.value].belongs_to : r.value) * 4 + static_cast<int>(r.where);
+    return (is_compute_copy(r) ? out_.program.values[r.value].belongs_to : r.value) * 4 + static_cast<int>(r.where);
   }
   static constexpr int keys = program::maximum_values * 4;
 
@@ -95,7 +95,8 @@ private:
       if (p.nodes[i].kind != node_kind::call) continue;
       for (auto const& input : p.nodes[i].inputs) {
         auto const info = p.values[input.value];
-        if (!requires_gradient_[input.value] || is_parameter(info.role) || is_copy(input) || buffer_[key(input)])
+        if (!requires_gradient_[input.value] || is_parameter(info.role) || is_compute_copy(input) ||
+            buffer_[key(input)])
           continue;
         bool const defined_inside = info.is_loop_carried() && (input.where == at::current || input.where == at::next);
         int const definition_depth = info.axes.size() + (defined_inside ? 1 : 0);
@@ -185,7 +186,7 @@ private:
   /// inputs.
   constexpr void reverse_call(node const n) {
     // A compute copy shares the gradient of its parameter.
-    if (is_copy(n.outputs[0])) return;
+    if (is_compute_copy(n.outputs[0])) return;
     ref const g = gradient_of(n.outputs[0]);
     if (!g) return;
     backward rule(out_, n);

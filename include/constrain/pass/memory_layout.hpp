@@ -26,7 +26,7 @@ struct buffer {
   // Instances of a loop-carried value in the buffer: n + 1 for n iterations, or 2, which are used alternately.
   std::int64_t carried_instances = 0;
   // First and last node of the value's lifetime. -1 is before the run, and the number of nodes is after the run. `born`
-  // of a persistent value is not used.
+  // of a persistent value is 0, although the value exists before the run.
   int born = 0, dies = 0;
 };
 

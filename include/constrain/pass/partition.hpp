@@ -38,14 +38,14 @@ private:
   /// A sharded tensor, for example a parameter, that is gathered for the body of a loop.
   struct gathered {
     int value = -1;  // the sharded tensor
-    int level = -1;  // the loop whose body reads the full tensor
+    int level = -1;  // the loop whose body reads the full tensor; nest::root: the whole program
     int before = -1; // node of that loop's body before which the tensor is gathered
     int full = -1;   // the full tensor
   };
   /// Contributions of a loop's body to a gradient, which are reduced before the gradient's next use.
   struct contributions {
     int gradient = -1; // the gradient
-    int level = -1;    // the loop whose body contributes
+    int level = -1;    // the loop whose body contributes; nest::root: the whole program
     int first = -1;    // the first node that contributes
     int after = -1;    // node of that loop's body after which the contributions are reduced
     int full = -1;     // the full tensor that holds the sum of the contributions
@@ -156,7 +156,7 @@ private:
     return full;
   }
 
-  /// Refuses node i if the loops around it do not determine which tensor of a stack it exchanges. `needed`: its layout.
+  /// Refuses node i if the loops around it do not determine which tensor of a stack, in layout `needed`, it exchanges.
   constexpr void check_loops(int value, int i, layout needed = layout::replicated) {
     for (int axis : in_.values[value].axes) {
       bool bound = false;
@@ -294,7 +294,7 @@ private:
     out_.close(opened);
   }
 
-  /// Reduces the sums that node i uses. Sharded gradients are not reduced here, but after their contributions.
+  /// Appends the reductions that `sums_` plans before node i. `reduce_contributions` reduces sharded gradients.
   constexpr void reduce_before(int i) {
     sums_.for_each_before(i, [&](int v) {
       ref const sum{v, at::current};

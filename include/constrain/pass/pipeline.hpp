@@ -283,15 +283,15 @@ constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
 }
 
 /// Chooses the attention algorithm of an entry program without gradients. Without tensor parallelism, also removes the
-/// program's training-only ops. With it (`divides`), a later pass removes these ops, after the layers are divided, so
-/// that all entries divide the same layers.
+/// program's training-only ops. With tensor parallelism (`divides`), a later pass removes these ops, after the layers
+/// are divided, so that all entry programs divide the same layers.
 constexpr program select_without_gradients(program const& built, bool divides, slot_of::attention const& attention,
                                            op_set const& missing) {
   return divides ? select_attention(built, attention, missing)
                  : select_attention(remove_training_ops(built), attention, missing);
 }
 
-/// One rank's program of an entry without gradients; training-only ops are removed.
+/// One rank's entry program without gradients; training-only ops are removed.
 template <class passes>
 inline constexpr program divided_evaluation = dead_code_elimination(remove_training_ops(divided_program<passes>));
 

@@ -83,7 +83,7 @@ template <class passes, class step = void, class device = cpu> struct planned {
   static constexpr auto const& final = passes::final; // the program
   /// The first error of the program; `why::nothing` if there is none.
   static constexpr diagnosis failure = detail::failure_of_entry<passes, step>();
-  /// Whether the program has a moving average of any parameter.
+  /// Whether the program has an average of any parameter (`update_rule::average`).
   static constexpr bool keeps_averages = [] {
     for (auto const& info : final.values)
       if (info.is_average) return true;

@@ -89,7 +89,8 @@ public:
   /// step to step and is saved. `initial`: the value of all elements before the first step. `block`: number of elements
   /// of the parameter that one element of the state describes, a power of two of at most 1024 (`norm_chunk`), so that
   /// each shard of the parameter begins at the start of a block. Refused: any other `block`, the name of another state
-  /// of the parameter or part, and more names or values than the program can hold.
+  /// of the parameter or part, a shape with an extent below 1 or too many elements, and more names or values than the
+  /// program can hold.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
     for (auto const& existing : program.values)
@@ -204,7 +205,7 @@ private:
 
   /// Replaces a part's tensor with new values, which `for_each_part` stores. Copies the source if its type differs, if
   /// a later node may overwrite it (it is not an activation), or if it is the part's parameter or gradient itself:
-  /// `assign` recognizes its target by `where()`, so the two must not share one value.
+  /// `assign` recognizes its target by `where()`, so the part's parameter and gradient must not share one value.
   constexpr void replace(value& target, value source) {
     bool const is_fresh = source.info().role == role::activation && source.type() == target.type() &&
                           source.where() != new_parameter_.where() && source.where() != new_gradient_.where();

@@ -63,8 +63,8 @@ constexpr bool in_same_iteration(program const& p, int i, int j) {
   return i <= j && depth == 0;
 }
 
-/// Replaces node i with a call to `op` that has the operands, options and source line of `fused`, and removes the node
-/// with index `removed_node`.
+/// Replaces node i with a call to `op` that has the operands, options, random key and source lines of `fused`, and
+/// removes the node with index `removed_node`.
 constexpr void fuse_at(builder& out, int i, op_info const& op, node const& fused, int removed_node) {
   auto& nodes = out.program.nodes;
   nodes.erase(removed_node);
