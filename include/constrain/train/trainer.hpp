@@ -30,11 +30,11 @@ using entries_of_trainer =
 } // namespace detail
 
 /// Trains a task's model with a set of policies. The memory plan and the order of the kernels are compile-time
-/// constants; the memory of all tensors is allocated at construction. With distributed policies, the following calls
-/// are collective: construction, `step`, `enqueue`, `evaluate`, `predict`, `generate`, `set`, `scale_learning_rate`,
-/// `in_any_rank`, `save`, loads, and copies out of views. All ranks must make the same collective calls in the same
-/// order. If a check in the constructor, `set`, `scale_learning_rate` or a load fails on one rank, all ranks throw. If
-/// `step`, `enqueue` or `save` throws on one rank, all ranks throw, or the job ends.
+/// constants; the memory of all tensors is allocated at construction. With distributed policies, all ranks must make
+/// the following calls, in the same order: construction, `step`, `enqueue`, `evaluate`, `predict`, `generate`, `set`,
+/// `scale_learning_rate`, `in_any_rank`, `save`, loads, and copies out of views of tensors that several ranks hold
+/// together. If a check in the constructor, `set`, `scale_learning_rate` or a load fails on one rank, all ranks throw.
+/// If `step`, `enqueue` or `save` throws on one rank, all ranks throw, or the job ends.
 template <class task_, class... list>
 class trainer : public evaluator<typename detail::entries_of_trainer<task_, list...>::checked> {
   using base = evaluator<detail::entries_of_trainer<task_, list...>>;
