@@ -49,7 +49,7 @@ public:
   static constexpr memory_plan memory = entries::memory;                         // planned bytes of one rank, by part
   static constexpr std::int64_t parameter_count = entries::parameter_count;      // elements of all parameters
   static constexpr double flops = entries::work.flops;                           // of one step on one rank
-  static constexpr double bytes_moved = entries::work.bytes_moved;               // by the kernels of one step
+  static constexpr double bytes_moved = entries::work.bytes_moved;               // by kernels, in one step on one rank
   static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // of one step on one rank
   static constexpr std::int64_t collectives = entries::work.collectives;         // data exchanges in one step
   static constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches; // in one step
@@ -148,7 +148,7 @@ public:
     return tensors().state(parameter, name);
   }
   /// Records a validation loss in the training state. Returns whether the loss is the lowest so far; a NaN is not. All
-  /// ranks must pass the same loss, which is not checked here.
+  /// ranks must pass the same loss; this function does not check that they do.
   bool note_validation(double loss) {
     bool const best = loss < state_.best_validation_loss;
     if (best) state_.best_validation_loss = loss;

@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Options of `load_pretrained`.
 struct pretrained_options {
   /// Whether the stored tensors must be exactly the model's. If false, a tensor of the model that is not stored keeps
-  /// its values, as a new head on a pretrained body does, a stored tensor that the model does not have is ignored, and
-  /// the keys of config.json that describe the head are not compared.
+  /// its values (for example, a new head on a pretrained body), a stored tensor that the model does not have is
+  /// ignored, and the keys of config.json that describe the head are not compared.
   bool strict = true;
 };
 
