@@ -362,7 +362,7 @@ TEST_CASE("the learning rate falls where the loss does not, and the best weights
   CHECK(last.learning_rate() == t.learning_rate());
   CHECK(last.evaluate(text).loss == result.validation->loss);
   CHECK(sentence([&] { ct::fit(t, text, {.steps = 1, .log = nullptr, .load_best = true}); }) ==
-        "fit: .load_best loads the saved run in .best, but .best is empty; name a directory");
+        "fit: .load_best loads the weights saved in .best, but .best is empty; name a directory");
 }
 
 TEST_CASE("the report of a run that was taken up again covers all of it") {

@@ -22,7 +22,8 @@ public:
   double epoch = 0;                       // epochs of the data read so far; 1.5: the first and half of the second
   step_result last{};                     // result of this call's last step; default-constructed before the first
   std::optional<evaluation> validation{}; // result of this call's last evaluation, if any
-  std::vector<named_evaluation> further_validation{}; // one per `.further_validation` set, in order
+  std::vector<named_evaluation> further_validation{}; // of the same evaluation: one per `.further_validation` set, in
+                                                      // order; empty before the first evaluation
   std::string saved{};                                // directory of this call's last save; empty: none so far
   fit_result result{}; // result so far, without steps and seconds; in on_end, the result that `fit` returns
 

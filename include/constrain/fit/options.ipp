@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void check_further_validation(std::vector<named_validation> const& sets) {
   for (std::size_t i = 0; i < sets.size(); ++i) {
     auto const& name = sets[i].name;
-    bool const has_nul = name.find('\0') != name.npos; // files and records would end the name there
+    bool const has_nul = name.find('\0') != name.npos; // the log and the event file would end the name there
     if (name.empty() || has_nul || io::find_invalid_utf8(name) != name.size())
       throw error({"fit: the name '", name.c_str(), "' in .further_validation ",
                    name.empty() ? "is empty"
@@ -75,7 +75,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     throw error("fit: .max_shard_size splits the weights of saved runs, but .directory and .best are empty; name a "
                 "directory");
   if (options.load_best && options.best.empty())
-    throw error({"fit: .load_best loads the saved run in .best, but .best is empty; name a directory"});
+    throw error({"fit: .load_best loads the weights saved in .best, but .best is empty; name a directory"});
 }
 
 } // namespace constrain::detail

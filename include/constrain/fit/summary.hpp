@@ -11,7 +11,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The content of summary.json, an object. `metrics`: the user-defined metrics recorded after the last step.
+/// The content of summary.json, an object. `metrics`: the user-defined metrics that are in no step's record.
 [[gnu::cold]] io::json_writer summary_of(trainer_facts const& t, fit_result const& r,
                                          std::vector<metric> const& metrics);
 

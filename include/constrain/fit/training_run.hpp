@@ -151,14 +151,14 @@ private:
   /// Whether the result of step `step` (the last one enqueued) can be read one step late, because nothing reads the
   /// trainer's state between this step and the next one. Collective.
   bool can_overlap(std::int64_t step) {
-    bool const is_watched = callbacks_.step != nullptr || records_.has_value(); // every callback comes with `step`
+    bool const is_watched = callbacks_.step != nullptr || records_.has_value(); // `step` is set if any callback is
     auto const due = [&](interval const& event) { return event.due(step, steps_); };
     bool const reads_state = step >= steps_ || (options_.validation != nullptr && due(options_.evaluate_every)) ||
                              (!options_.directory.empty() && due(options_.save_every));
     return !t_.in_any_rank(is_watched || reads_state || signal_->noted());
   }
 
-  /// Enqueues a step with `batch`. Its record gets the learning rate and the settings that the step reads.
+  /// Enqueues a step with `batch`. Its record gets the learning rate and, with `.records`, the settings of the step.
   [[gnu::cold]] started_step start_step(constrain::batch const& batch) {
     started_step started{.record = {.learning_rate = t_.learning_rate()}};
     if constexpr (trainer::entries::parameters.settings_size > 0)
@@ -215,7 +215,7 @@ private:
 
   /// Evaluates all validation sets after the step of `record`, calls the callback for an evaluation, and acts on the
   /// loss: saves to `.best`, scales the learning rate or ends the run. If a signal interrupts the evaluation, ends the
-  /// run without a result.
+  /// run without results of this evaluation.
   [[gnu::noinline, gnu::cold]] void evaluate(step_record& record) {
     auto const interrupted = [&] { return t_.in_any_rank(signal_->noted()); };
     auto validation = t_.evaluate(validation_, interrupted);
@@ -262,7 +262,7 @@ private:
     if (options_.keep_last > 0 && is_rank_0_) series_.remove_old(options_.keep_last, record.step);
   }
 
-  /// Where `.directory` is saved after step `step`.
+  /// The directory to save the run to after step `step`: `.directory` or, with `.keep_last`, a directory inside it.
   [[gnu::noinline, gnu::cold]] std::string path_to_save(std::int64_t step) const {
     return options_.keep_last > 0 ? series_.path_to_save(step) : options_.directory;
   }
@@ -275,7 +275,8 @@ private:
     end_if_requested();
   }
 
-  /// Loads the best weights if asked to, completes the result, calls the callback for the end and writes the summary.
+  /// Loads the best weights with `.load_best`, completes the result, calls the callback for the end, writes
+  /// summary.json and report.html, and prints the last line of the log.
   [[gnu::noinline, gnu::cold]] void end() {
     if (options_.load_best && found_by_all(t_.world(), options_.best)) t_.load_pretrained(options_.best);
     context_.result.steps = t_.steps();

@@ -36,9 +36,10 @@ public:
   /// The temporary file to write to, until `commit`.
   output_file& out() { return file_; }
 
-  /// Syncs the temporary file to disk, renames it to `path` and syncs the directory. Throws `error` if no write is
-  /// in progress (after a commit, or after a commit that refused the target) or on failure. After a failure, the older
-  /// file is unchanged; only if the directory sync failed, the new file has already replaced it.
+  /// Syncs the temporary file to disk, renames it to `path` and syncs the directory. Throws `error` on failure, and if
+  /// no write is in progress: an earlier commit has renamed the file, or has found that the target is not a regular
+  /// file. After a failure, the older file is unchanged, unless the directory sync failed: then, the new file has
+  /// already replaced it.
   [[gnu::cold]] void commit();
 
 private:

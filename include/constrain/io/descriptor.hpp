@@ -17,7 +17,7 @@ inline std::string reason(int number = errno) { return std::generic_category().m
 
 /// A remedy for a failure to create or write a file, such as "free disk space" for a full disk. `number`: the error
 /// number. Returns a string literal. The caller's error message also contains `reason(number)` and suggests another
-/// path.
+/// path or directory.
 [[gnu::cold]] char const* remedy(int number = errno);
 
 /// Owns a POSIX file descriptor or is empty.

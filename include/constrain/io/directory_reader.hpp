@@ -47,8 +47,8 @@ private:
   manifest contents_;
   std::vector<mapped_file> files_; // in the order of `contents_.files`
 
-  /// If `path` does not exist or is a broken link: the path of the directory '.<name>.previous' beside the missing one
-  /// (see io/directory_replace.hpp). Empty if there is none, or if `path` exists.
+  /// If `path` does not exist or is a broken link: the path of the directory '.<name>.previous' beside the path that is
+  /// missing (see io/directory_replace.hpp). Empty if there is no such directory, or if `path` exists.
   [[gnu::cold]] static std::string previous_of(std::string const& path);
 
   /// Throws `error` unless `directory_` is a directory.

@@ -36,8 +36,9 @@ public:
   /// Begins a save to `path`, or to the directory that `path` refers to if it is a symbolic link. Creates missing
   /// parent directories. If an interrupted save left '.<name>.previous' instead of that directory, restores it first.
   /// Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if `path` does not end
-  /// in a name, if `path` is a link to a directory that does not exist and was not restored, if `path` is or contains
-  /// the working directory, or if a parent directory or the temporary directory cannot be created.
+  /// in a name or contains a NUL byte, if `path` is a link to a directory that does not exist and was not restored, if
+  /// `path` is or contains the working directory, or if a parent directory or the temporary directory cannot be
+  /// created.
   explicit directory_writer(std::string const& path, exchange mode = exchange::yes);
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;
@@ -94,11 +95,12 @@ private:
   [[gnu::cold]] bool is_restorable(detail::directory_handle const& previous) const;
 
   /// Restores '.<name>.previous' if a save was interrupted between its two renames; removes it if a save was
-  /// interrupted after them, or if it is empty. Keeps a directory of that name that is not empty and has no valid mark.
+  /// interrupted after them, or if it is empty or holds only an incomplete mark. Keeps any other directory of that name
+  /// that has no valid mark.
   [[gnu::cold]] void recover();
 
-  /// Removes temporary directories of interrupted saves: these are not locked, and have a valid mark or are empty. On a
-  /// file system without locks, removes nothing.
+  /// Removes temporary directories of interrupted saves: these are not locked, and have a valid mark, hold only an
+  /// incomplete one or are empty. On a file system without locks, removes nothing.
   [[gnu::cold]] void remove_abandoned();
 
   /// Creates the temporary directory, locks it if the file system has locks, and marks it. Throws `error` if the
@@ -129,7 +131,8 @@ private:
   [[gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name);
 
   /// Renames the temporary directory to the target. Returns the old directory's new name; "" if there was no old
-  /// directory. If a rename fails, throws an `error` that says where the old content is.
+  /// directory. If a rename fails, throws an `error` that says where the old content is. Also throws `error` if two
+  /// renames are necessary, but '.<name>.previous' exists.
   [[gnu::cold]] std::string move();
 
   /// Throws the error for a failed replacement, with the reason from `errno`. `old_content`: a phrase that says where

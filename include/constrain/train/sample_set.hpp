@@ -28,12 +28,12 @@ public:
     char const* name_has;     ///< Such as "corpus has".
     char const* this_name;    ///< Such as "this corpus".
     char const* more_samples; ///< What to add if there are too few samples.
-    char const* unlabeled;    ///< Why no sample has a label, and what to do.
+    char const* unlabeled;    ///< Why no sample has a label, and what to do; "to learn" or "to predict" follows.
   };
   /// The properties of the data set.
   struct facts {
     words wording;                 ///< Words for errors about the data set.
-    std::int64_t size = 0;         ///< Number of samples, at least 1.
+    std::int64_t size = 0;         ///< Number of samples, at least 1; 0: no data set.
     std::uint64_t fingerprint = 0; ///< Hash of the content.
     bool pads = true;              ///< Whether padded rows leave all results unchanged.
   };
@@ -55,7 +55,7 @@ public:
 
   /// Words for errors about the data set.
   words const& wording() const { return facts_.wording; }
-  /// Number of samples, at least 1.
+  /// Number of samples, at least 1; 0: this object refers to no data set.
   std::int64_t size() const { return facts_.size; }
   /// Hash of the content.
   std::uint64_t fingerprint() const { return facts_.fingerprint; }

@@ -78,7 +78,7 @@ private:
   double (*call_)(void const*, optimizer_steps) = [](void const*, optimizer_steps) { return 1.0; }; // null: empty
   char const* name_ = "constant";
   std::vector<field> fields_{steps_field(".warmup", 0, 0)};
-  // Calls the schedule's `conflict`, if all fields are in range; null: the schedule has none.
+  // Calls the schedule's `conflict`; `check` uses it only if all fields are in range. Null: there is no `conflict`.
   char const* (*conflict_)(void const*) = nullptr;
 };
 

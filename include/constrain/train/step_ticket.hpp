@@ -15,7 +15,7 @@ namespace detail {
 
 /// The results of a step's plan, from which a `step_result` is made.
 struct step_outputs {
-  host_view norm_and_scale;   // [gradient norm, clip coefficient]; the first element is used
+  host_view norm_and_scale;   // [gradient norm, scale] of op::clip_coefficient; only the norm is used
   host_view loss;             // one element
   host_view gradient_squares; // one element for each trainable parameter
   parameter_list parameters;  // of the trainer

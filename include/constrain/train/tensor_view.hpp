@@ -90,7 +90,7 @@ public:
           for_slices<stored>(0, run.length, [&](stored* slice, std::int64_t begin, std::int64_t n) {
             for (std::int64_t i = 0; i < n; ++i)
               slice[i] = static_cast<stored>(static_cast<double>(full[begin + i]) * factor);
-            memory_->write(address(iteration, run.stored_begin + begin), slice, n * size_of(type()));
+            memory_->write(offset_of(iteration, run.stored_begin + begin), slice, n * size_of(type()));
           });
         });
     });
@@ -100,7 +100,7 @@ public:
 private:
   int rank() const { return group_ == nullptr ? 0 : group_->rank(); }
   /// The arena offset, in bytes, of this rank's element i of an iteration.
-  std::int64_t address(std::int64_t iteration, std::int64_t i) const {
+  std::int64_t offset_of(std::int64_t iteration, std::int64_t i) const {
     return info_.offset + (iteration * info_.stride + i) * size_of(info_.type);
   }
 

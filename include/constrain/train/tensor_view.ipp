@@ -30,7 +30,7 @@ CONSTRAIN_INLINE void tensor_view::gather(std::byte* full) const {
   for (std::int64_t iteration = 0; iteration < iterations(); ++iteration) {
     auto* const tensor = full + iteration * bytes;
     auto* const gathered = in_place ? tensor : buffer.data();
-    memory_->read(address(iteration, 0), gathered + offsets[rank()], lengths[rank()]);
+    memory_->read(offset_of(iteration, 0), gathered + offsets[rank()], lengths[rank()]);
     group_->all_gather(gathered, offsets, lengths);
     for (int r = 0; !in_place && r < group_->size(); ++r)
       info_.for_each_run(r, [&](stored_run const& run) {

@@ -30,11 +30,11 @@ using entries_of_trainer =
 } // namespace detail
 
 /// Trains a task's model with a set of policies. The memory plan and the order of the kernels are compile-time
-/// constants; the memory of all tensors is allocated at construction. With distributed policies, the following calls
-/// are collective: construction, `step`, `enqueue`, `evaluate`, `predict`, `generate`, `set`, `scale_learning_rate`,
-/// `in_any_rank`, `save`, loads, and copies out of views. All ranks must make the same collective calls in the same
-/// order. If a check in the constructor, `set`, `scale_learning_rate` or a load fails on one rank, all ranks throw. If
-/// `step`, `enqueue` or `save` throws on one rank, all ranks throw, or the job ends.
+/// constants; the memory of all tensors is allocated at construction. With distributed policies, all ranks must make
+/// the following calls, in the same order: construction, `step`, `enqueue`, `evaluate`, `predict`, `generate`, `set`,
+/// `scale_learning_rate`, `in_any_rank`, `save`, loads, and copies out of views of tensors that several ranks hold
+/// together. If a check in the constructor, `set`, `scale_learning_rate` or a load fails on one rank, all ranks throw.
+/// If `step`, `enqueue` or `save` throws on one rank, all ranks throw, or the job ends.
 template <class task_, class... list>
 class trainer : public evaluator<typename detail::entries_of_trainer<task_, list...>::checked> {
   using base = evaluator<detail::entries_of_trainer<task_, list...>>;
@@ -49,7 +49,7 @@ public:
   static constexpr memory_plan memory = entries::memory;                         // planned bytes of one rank, by part
   static constexpr std::int64_t parameter_count = entries::parameter_count;      // elements of all parameters
   static constexpr double flops = entries::work.flops;                           // of one step on one rank
-  static constexpr double bytes_moved = entries::work.bytes_moved;               // by the kernels of one step
+  static constexpr double bytes_moved = entries::work.bytes_moved;               // by kernels, in one step on one rank
   static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // of one step on one rank
   static constexpr std::int64_t collectives = entries::work.collectives;         // data exchanges in one step
   static constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches; // in one step
@@ -80,8 +80,8 @@ public:
   /// Throws `error`, with the weights and states unchanged, for a batch of the wrong shape, for one whose `batch_range`
   /// has advanced or ended, for a token or label out of range, if the schedule's factor is negative or not finite or
   /// makes the learning rate infinite, if ranks have different data sets, if the ranks of a tensor group have different
-  /// batches, or if no rank has a valid label. With `.checked`, also throws if the check of a kernel call fails; by
-  /// then, weights and states may have changed.
+  /// batches, or if no rank has a valid label. Also throws `error` if the device reports an error and, with `.checked`,
+  /// if the check of a kernel call fails; by then, weights and states may have changed.
   [[gnu::cold]] step_result step(constrain::batch const& b) try { return start_step(b).wait(); } catch (...) {
     rethrow_or_end_job(world(), joint_call::step);
   }
@@ -89,12 +89,13 @@ public:
   /// Starts one optimizer step and returns a ticket, whose `wait` returns what `step` would return. On a CUDA device,
   /// `enqueue` copies the batch's arrays to pinned memory, enqueues all work and returns while the device still works;
   /// on the CPU, it runs the whole step. Up to two steps can be in flight: a third call first waits for the oldest,
-  /// whose ticket keeps the result. With precision::fp16 and with `.checked`, every call first waits for all earlier
-  /// steps: the loss scale depends on their results. On several devices, every call waits for its own step. `state`,
-  /// and all calls that read or change tensors or settings, such as `save`, `evaluate` and `set`, wait for the enqueued
-  /// steps; `steps`, `learning_rate`, `scale_learning_rate` and `batches` do not wait, and count the enqueued steps as
-  /// done. The arrays of the batch may change as soon as `enqueue` returns. Throws `error` as `step` does for a bad
-  /// batch, and if a CUDA call fails; `step_ticket::wait`, or the next call that waits, throws an error of the device.
+  /// whose ticket keeps the result. With precision::fp16, whose loss scale depends on the results of earlier steps, and
+  /// with `.checked`, every call first waits for all earlier steps. On several devices, every call waits for its own
+  /// step. `state`, and all calls that read or change tensors or settings, such as `save`, `evaluate` and `set`, wait
+  /// for the enqueued steps; `steps`, `learning_rate`, `scale_learning_rate` and `batches` do not wait, and count the
+  /// enqueued steps as done. The arrays of the batch may change as soon as `enqueue` returns. Throws `error` as `step`
+  /// does for a bad batch, and if a CUDA call fails; `step_ticket::wait`, or the next call that waits, throws an error
+  /// of the device.
   [[gnu::cold]] step_ticket enqueue(constrain::batch const& b) try { return start_step(b); } catch (...) {
     rethrow_or_end_job(world(), joint_call::step);
   }
@@ -147,7 +148,7 @@ public:
     return tensors().state(parameter, name);
   }
   /// Records a validation loss in the training state. Returns whether the loss is the lowest so far; a NaN is not. All
-  /// ranks must pass the same loss, which is not checked here.
+  /// ranks must pass the same loss; this function does not check that they do.
   bool note_validation(double loss) {
     bool const best = loss < state_.best_validation_loss;
     if (best) state_.best_validation_loss = loss;
@@ -278,7 +279,7 @@ private:
 
   /// Copies a batch into the arena. Returns this rank's number of valid labels. Throws as `step` does for a bad batch.
   std::int64_t copy_in(constrain::batch const& b) {
-    if (world().size() > 1) engine_.drop_gradients(); // on all ranks, since other ranks may accept their batches
+    if (world().size() > 1) engine_.drop_gradients(); // even if this rank's batch is refused: others may be accepted
     detail::check_batch(b, engine::template needs<typename entries::step>);
     return engine_.template begin<typename entries::step>("step", b.every_input(), b.every_label());
   }

@@ -16,13 +16,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     return path.empty() || directory_path.empty() ? std::nullopt : io::name_below(path, directory_path);
   };
   auto const check = [&](char const* option, std::string const& path) {
-    auto const refuse = [&](char const* reason) {
+    auto const refusal = [&](char const* reason) {
       return error({"fit: .", option, " '", path, "' ", reason, "; choose a directory outside of .directory"});
     };
     auto const name = name_inside(path, directory);
-    if (keep_last <= 0 && name) throw refuse("is, or is in, .directory, which every save replaces");
+    if (keep_last <= 0 && name) throw refusal("is, or is in, .directory, which every save replaces");
     if (keep_last > 0 && name && saved_series::step_of(*name))
-      throw refuse("is, or is in, a saved run in .directory, and .keep_last removes old saved runs");
+      throw refusal("is, or is in, a saved run in .directory, and .keep_last removes old saved runs");
   };
   check("best", best), check("records", records);
   for (auto const* other : {&directory, &records})

@@ -16,15 +16,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Options of `load_pretrained`.
 struct pretrained_options {
   /// Whether the stored tensors must be exactly the model's. If false, a tensor of the model that is not stored keeps
-  /// its values, as a new head on a pretrained body does, a stored tensor that the model does not have is ignored, and
-  /// the keys of config.json that describe the head are not compared.
+  /// its values (for example, a new head on a pretrained body), a stored tensor that the model does not have is
+  /// ignored, and the keys of config.json that describe the head are not compared.
   bool strict = true;
 };
 
 /// The tensors that `load_pretrained` did not load.
 struct loaded_weights {
   std::vector<std::string> missing;    ///< Tensors of the model, by their names in files, that kept their values.
-  std::vector<std::string> unexpected; ///< Stored tensors that the model does not have.
+  std::vector<std::string> unexpected; ///< Stored tensors that the model does not have and its format does not ignore.
 
   /// Both lists as a sentence.
   [[gnu::cold]] std::string text() const;
@@ -33,8 +33,8 @@ struct loaded_weights {
 /// Loads weights into the arena (`memory`) and leaves the rest of the run unchanged. Returns the names of the tensors
 /// that were not loaded. `path`: a safetensors file, or a directory that Hugging Face Transformers or `save_run` wrote,
 /// with model.safetensors, or with several files and model.safetensors.index.json, and, if present, config.json.
-/// Converts F64, F32, BF16 and F16 tensors to the parameters' dtype. `list`: the parameters. `format`: their names in
-/// the file. `group`: the ranks that together hold the tensors. `ranks` lets all ranks agree that every check passed
+/// Converts F64, F32, BF16 and F16 tensors to the parameters' dtype. `list`: the parameters. `format`: how files
+/// store them. `group`: the ranks that together hold the tensors. `ranks` lets all ranks agree that every check passed
 /// before the first byte is written. Throws `error` if the weights file is missing, if a file is damaged, if a tensor
 /// has any other dtype or has the wrong shape, if one of `format.copies` differs from its original, or if config.json
 /// lacks a required key or contradicts the model's configuration. With `options.strict`, also throws if a tensor is

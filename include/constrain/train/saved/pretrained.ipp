@@ -236,7 +236,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto result = detail::compare(saved, wanted, stored, format);
   detail::check_copies(path, saved, format);
   detail::check_found(path, result, wanted.size(), options.strict);
-  ranks.all_can(opened.run ? detail::content_of(*opened.run) : result.missing.size());
+  ranks.all_can(opened.run ? detail::content_hash(*opened.run) : result.missing.size());
   std::vector<std::byte> converted;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (stored[i] == nullptr) continue;

@@ -51,7 +51,7 @@ void check_field(std::string const& directory, std::string const& field, std::st
 [[gnu::cold]] io::safetensors_files weights_of(io::directory_reader const& reader);
 
 /// A hash of all files of a saved run.
-[[gnu::cold]] std::uint64_t content_of(io::directory_reader const& reader);
+[[gnu::cold]] std::uint64_t content_hash(io::directory_reader const& reader);
 
 } // namespace detail
 

@@ -16,8 +16,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 // Names of the files of a saved run besides the weights and the configuration.
-inline constexpr char const* saved_optimizer = "optimizer.safetensors";
-inline constexpr char const* saved_state = "state.json";
+inline constexpr char const* optimizer_file = "optimizer.safetensors";
+inline constexpr char const* state_file = "state.json";
 inline constexpr int saved_version = 2; // of the format; version 1 named the optimizer's state fields by index
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_max_shard_size(std::string_view owner, bytes max_shard_size) {
@@ -93,7 +93,7 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
                                               [&](std::string const& name) { return reader.bytes(name); });
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::uint64_t content_of(io::directory_reader const& reader) {
+[[gnu::cold]] CONSTRAIN_INLINE std::uint64_t content_hash(io::directory_reader const& reader) {
   std::uint64_t content = 0;
   for (auto const& file : reader.entries()) content = content * 0x100000001b3u + file.crc32c;
   return content;
@@ -126,15 +126,15 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   auto const index = shards.size() > 1 ? weights.index_of(shards, files) : "";
   if (!index.empty()) io::safetensors_index::parse(index, weights_index_file); // throws if it cannot be read back
   auto names = files;
-  names.insert(names.end(), {weights_index_file, configuration_file, detail::saved_optimizer, detail::saved_state});
+  names.insert(names.end(), {weights_index_file, configuration_file, detail::optimizer_file, detail::state_file});
   writer.announce(names);
   for (std::size_t k = 0; k < shards.size(); ++k)
     writer.write(files[k], [&](io::output_file& out) { weights.write(out, shards[k]); });
   if (!index.empty()) writer.write(weights_index_file, io::text_bytes(concat({index, "\n"})));
   if (!format.configuration.empty())
     writer.write(configuration_file, io::text_bytes(concat({format.configuration, "\n"})));
-  writer.write(saved_optimizer, [&](io::output_file& out) { states.write(out); });
-  writer.write(saved_state, io::text_bytes(concat({json.text(), "\n"})));
+  writer.write(optimizer_file, [&](io::output_file& out) { states.write(out); });
+  writer.write(state_file, io::text_bytes(concat({json.text(), "\n"})));
   writer.commit();
 }
 
@@ -162,7 +162,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                                        weight_format const& format, saved_configuration const& c,
                                                        arena& memory, communicator& group, agreement& ranks) {
   io::directory_reader const reader(directory);
-  auto const json = io::json::parse(reader.text(detail::saved_state), reader.path(detail::saved_state));
+  auto const json = io::json::parse(reader.text(detail::state_file), reader.path(detail::state_file));
   if (auto const version = json["version"].int64(); version != detail::saved_version)
     throw error({"the saved run '", directory, "' has format version ", version, ", but this library reads version ",
                  detail::saved_version,
@@ -192,13 +192,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
   auto const weights = detail::weights_of(reader);
   auto const states =
-      io::safetensors_files::parse(reader.bytes(detail::saved_optimizer), reader.path(detail::saved_optimizer));
+      io::safetensors_files::parse(reader.bytes(detail::optimizer_file), reader.path(detail::optimizer_file));
   auto const wanted_weights = weight_tensors(list, format.names);
   auto const wanted_states = state_tensors(list);
   detail::check_tensors(directory, weights, wanted_weights);
   detail::check_tensors(directory, states, wanted_states);
   detail::check_settings(directory, states, list, wanted_states);
-  ranks.all_can(detail::content_of(reader));
+  ranks.all_can(detail::content_hash(reader));
   for (auto const& t : wanted_weights) take_tensor(t, weights.find(t.tensor.name)->bytes, memory, group);
   for (auto const& t : wanted_states)
     if (auto const* const saved = states.find(t.tensor.name)) take_tensor(t, saved->bytes, memory, group);

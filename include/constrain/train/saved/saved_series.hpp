@@ -31,7 +31,8 @@ public:
   /// Of the saved runs with a step of at most `last`, removes all but the newest `count`. Removes none if step `last`
   /// is not saved. Neither counts nor removes a saved run whose manifest cannot be read, or that is a link, belongs to
   /// another user, or was copied or moved here (see io/directory_mark.hpp). Removes, without counting, a saved run that
-  /// has no manifest: its removal was interrupted. Ignores an `error` that a removal throws.
+  /// has no manifest: its removal was interrupted. If other files are left in the directory of a removed run, the
+  /// directory is renamed to 'step-<n>.kept-<suffix>'. Ignores an `error` that a removal throws.
   [[gnu::cold]] void remove_old(std::int64_t count, std::int64_t last) const;
 
 private:

@@ -56,7 +56,8 @@ public:
   /// Divides the tensors, in order, into shards of at most `maximum_bytes` bytes; a larger tensor has its own shard.
   [[gnu::cold]] std::vector<shard> shards(std::size_t maximum_bytes) const;
 
-  /// Writes all tensors, or the tensors of one shard, as a safetensors file. Throws `error` if `out` cannot be written.
+  /// Writes all tensors, or the tensors of one shard, as a safetensors file. Throws `error` if `out` cannot be written,
+  /// or if two of the tensors have the same name.
   void write(io::output_file& out) const { write(out, {0, tensors_.size()}); }
   [[gnu::cold]] void write(io::output_file& out, shard file_shard) const;
 
