@@ -15,7 +15,7 @@ template <diagnosis d> struct value_is_not_a_parameter {
 /// The parts lie along dimension `got`, which a parameter with `expected` dimensions does not have.
 template <diagnosis d> struct no_such_dimension_of_parts {
   static_assert(d.ok(), "ct::in_parts: the parameter has `expected` dimensions, but its parts lie along dimension "
-                        "`got`; dimensions count from 0, the outermost");
+                        "`got`; give one of its dimensions, which count from 0, the outermost");
 };
 
 /// There are too many parts, an extent is below 1, or the extents do not add up to the parameter's extent, `expected`.
