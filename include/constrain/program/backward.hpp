@@ -21,7 +21,7 @@ class backward {
 public:
   static constexpr int maximum_terms = 2 * node::maximum_inputs; // terms that one call to a gradient rule can add
 
-  /// One term of the gradient of an input.
+  /// One term of the gradient of an input, which the gradient rule contributes.
   struct contribution {
     int input = 0;  // index of the input
     value gradient; // the term, with the input's shape
@@ -74,7 +74,7 @@ public:
     buffer_[i] = buffer;
     is_written_[i] = is_written;
   }
-  /// For the pass `differentiate`: the contributions that the rule added, in order.
+  /// For the pass `differentiate`: the terms that the rule contributed, in order.
   constexpr auto const& contributions() const { return contributions_; }
 
 private:
